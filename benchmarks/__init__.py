@@ -1,0 +1,1 @@
+"""The figures that sparseq promises: `make bench`, or `python -m benchmarks [NAME…] [--json]`."""

@@ -1,0 +1,1 @@
+"""Small real data with its provenance, and generators of data of any size."""

@@ -1,0 +1,60 @@
+"""sparseq: differentially private answers to an endless, adaptive stream of queries.
+
+    con = sparseq.create("shop.sparseq", "data/cdnow.parquet", user="customer_id")
+    con.sql("SELECT count(DISTINCT customer_id) AS buyers FROM cdnow WHERE date = '1997-03-01'")
+
+Every user has an account; every query costs each user the squared norm of what that user really
+contributes; a user about to overdraw is left out of that query, and everybody else is counted
+(Feldman & Zrnic 2021, Algorithm 2).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sparseq.errors import (
+    DataError,
+    ParameterError,
+    QueryRefused,
+    SparseqError,
+    StoreError,
+    StoreInUse,
+)
+
+if TYPE_CHECKING:
+    from sparseq.answer import Answer
+    from sparseq.files import connect, create
+    from sparseq.frame import Aggregation, Events
+    from sparseq.store import Store
+
+__version__ = "0.1.0"
+__all__ = [
+    "Aggregation",
+    "Answer",
+    "DataError",
+    "Events",
+    "ParameterError",
+    "QueryRefused",
+    "SparseqError",
+    "Store",
+    "StoreError",
+    "StoreInUse",
+    "connect",
+    "create",
+]
+_HOMES = {
+    "Aggregation": "frame",
+    "Answer": "answer",
+    "Events": "frame",
+    "Store": "store",
+    "connect": "files",
+    "create": "files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, when it is: `sparseq --help` needs no database engine."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sparseq' has no attribute {name!r}")
+    return getattr(import_module(f"sparseq.{_HOMES[name]}"), name)

@@ -1,0 +1,46 @@
+"""Pure maths of the privacy account: no data, no I/O, no clock, no randomness.
+
+Budget                          kappa and norm_budget, and what they promise
+Price, sigma_for_scale, ...     what a contribution costs, in exact integers
+simultaneous_bound, ...         how far an answer can be off
+gdp, zcdp                       conversions to (epsilon, delta)
+rdp                             Rényi curves of mechanisms, composition, conversions
+filters                         rules that say when an adaptive stream must stop
+odometers                       what has been spent so far, where nobody set a limit
+sgd                             what one run of private gradient descent cost each example
+"""
+
+from sparseq.accounting import filters, gdp, odometers, rdp, sgd, zcdp
+from sparseq.accounting.accuracy import corollary_bound, sigma_for_accuracy, simultaneous_bound
+from sparseq.accounting.budget import Budget
+from sparseq.accounting.charge import (
+    MAX_CHARGE,
+    MAX_SQUARED_NORM,
+    UNITS_PER_NORM,
+    Price,
+    add_charges,
+    budget_units,
+    round_up,
+    sigma_for_scale,
+)
+
+__all__ = [
+    "MAX_CHARGE",
+    "MAX_SQUARED_NORM",
+    "UNITS_PER_NORM",
+    "Budget",
+    "Price",
+    "add_charges",
+    "budget_units",
+    "corollary_bound",
+    "filters",
+    "gdp",
+    "odometers",
+    "rdp",
+    "round_up",
+    "sgd",
+    "sigma_for_accuracy",
+    "sigma_for_scale",
+    "simultaneous_bound",
+    "zcdp",
+]

@@ -1,0 +1,174 @@
+"""The two numbers a store is created with, and what they promise.
+
+Source: Feldman & Zrnic (2021), Corollary 4.7 and section 4.2. Neighbours differ by all rows of
+one user (add/remove). Everything ever released, however long and adaptive the stream, is
+kappa-zCDP; a user takes part while the squared norms of its contributions stay within norm_budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sparseq.accounting import gdp, zcdp
+from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._floats import round_down, sqrt_up
+from sparseq.errors import ParameterError
+
+KAPPA_RANGE = (2.0**-30, 2.0**10)
+NORM_BUDGET_RANGE = (2.0**-20, 2.0**20)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A privacy level for everything ever released, and how far a user's contributions reach in it.
+
+    Args:
+        kappa: zCDP level of the whole stream, in [2**-30, 2**10].
+        norm_budget: B_norm of Corollary 4.7, in [2**-20, 2**20]: squared norm, in units of the
+            queries' scale, that a user can contribute before being left out.
+
+    Raises:
+        ParameterError: A number is out of its range.
+
+    Example:
+        >>> budget = Budget(kappa=0.5, norm_budget=100)
+        >>> budget.sigma_0, budget.mu, budget.worst_case_queries()
+        (10.0, 1.0, 100)
+        >>> Budget(kappa=0, norm_budget=100)
+        Traceback (most recent call last):
+        sparseq.errors.ParameterError: kappa is 0; it must be in [9.31323e-10, 1024]
+          hint: give a finite number in that range as kappa
+    """
+
+    kappa: float
+    norm_budget: float
+
+    def __post_init__(self) -> None:
+        kappa = in_range("kappa", self.kappa, *KAPPA_RANGE)
+        norm_budget = in_range("norm_budget", self.norm_budget, *NORM_BUDGET_RANGE)
+        object.__setattr__(self, "kappa", kappa)
+        object.__setattr__(self, "norm_budget", norm_budget)
+
+    @classmethod
+    def from_epsilon_delta(cls, epsilon: float, delta: float, norm_budget: float) -> Budget:
+        """Return the largest budget that is (epsilon, delta)-DP, by way of mu-GDP.
+
+        Args:
+            epsilon: >= 0 (nats); with the usual deltas it must be positive to be in range.
+            delta: In [2**-500, 1).
+            norm_budget: See the class.
+
+        Returns:
+            A budget with kappa = mu²/2 rounded down, where mu = gdp.mu(epsilon, delta), so that
+            its `epsilon(delta)` never exceeds the epsilon asked for. Valid while every mechanism
+            is an unsubsampled Gaussian, see `epsilon`.
+
+        Raises:
+            ParameterError: A number is out of its range, or asks for a kappa that is.
+
+        Example:
+            >>> Budget.from_epsilon_delta(1.0, 1e-6, norm_budget=100).epsilon(1e-6) <= 1.0
+            True
+        """
+        kappa = round_down(Fraction(gdp.mu(epsilon, delta)) ** 2 / 2)
+        low, high = KAPPA_RANGE
+        if not low <= kappa <= high:
+            raise ParameterError(
+                f"epsilon {epsilon!r} at delta {delta!r} needs kappa = {kappa:.4g}; "
+                f"kappa must be in [{low:g}, {high:g}]",
+                f"give a {'larger' if kappa < low else 'smaller'} epsilon or delta",
+            )
+        return cls(kappa, norm_budget)
+
+    @property
+    def unit_variance(self) -> Fraction:
+        """norm_budget / (2 kappa), exactly: the variance of a scale-1 query (Corollary 4.7)."""
+        return Fraction(self.norm_budget) / (2 * Fraction(self.kappa))
+
+    @property
+    def sigma_0(self) -> float:
+        """Noise of a scale-1 query, sqrt(norm_budget / (2 kappa)) (Corollary 4.7), rounded up.
+
+        It is the smallest float64 that is not below the real number; both facts are checked in
+        exact rationals, see `_floats.sqrt_up`.
+        """
+        return sqrt_up(self.unit_variance)
+
+    @property
+    def mu(self) -> float:
+        """GDP parameter of the whole stream, sqrt(2 kappa), rounded up to the next float64."""
+        return sqrt_up(2 * Fraction(self.kappa))
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon at `delta` for everything ever released, by way of mu-GDP, rounded up.
+
+        Valid while every mechanism is an unsubsampled Gaussian (Smith & Thakurta 2022; Koskela
+        et al. 2023); from the first that is not, only `epsilon_zcdp` is.
+
+        Raises:
+            ParameterError: `delta` is not in [2**-500, 1).
+
+        Example:
+            >>> round(Budget(0.5, 100).epsilon(1e-6), 6)
+            4.886554
+        """
+        return gdp.epsilon(delta, self.mu)
+
+    def epsilon_zcdp(self, delta: float) -> float:
+        """Return epsilon at `delta` from kappa-zCDP alone (Corollary 4.7), rounded up.
+
+        Raises:
+            ParameterError: `delta` is not in [2**-500, 1).
+
+        Example:
+            >>> round(Budget(0.5, 100).epsilon_zcdp(1e-6), 6)
+            5.221534
+        """
+        return zcdp.epsilon(delta, self.kappa)
+
+    def worst_case_queries(self, scale: float = 1.0, sigma: float | None = None) -> int:
+        """Return k0, how many queries worst-case composition answers at the same noise.
+
+        Without individual accounting every query of scale C costs C²/(2 sigma²), whoever takes
+        part (Feldman & Zrnic 2021, section 4.2): k0 = floor(2 kappa sigma² / C²).
+
+        Args:
+            scale: C, the largest norm of one user's contribution, > 0.
+            sigma: The noise; by default C · sqrt(norm_budget / (2 kappa)), where k0 is
+                floor(norm_budget) whatever the scale.
+
+        Raises:
+            ParameterError: A number is out of its range.
+
+        Example:
+            >>> Budget(0.5, 100).worst_case_queries(scale=2.0, sigma=10.0)
+            25
+        """
+        scale = in_range("scale", scale, 0.0, math.inf, open_low=True)
+        if sigma is None:
+            return math.floor(self.norm_budget)
+        sigma = in_range("sigma", sigma, 0.0, math.inf, open_low=True)
+        return math.floor(2 * Fraction(self.kappa) * (Fraction(sigma) / Fraction(scale)) ** 2)
+
+    def worst_case_sigma(self, queries: int, scale: float = 1.0) -> float:
+        """Return the noise that worst-case composition needs for `queries` queries at this kappa.
+
+        C · sqrt(queries / (2 kappa)) (Feldman & Zrnic 2021, section 4.2 solved for sigma),
+        rounded up to the next float64.
+
+        Args:
+            queries: How many, in 1 to 2**63.
+            scale: C, the largest norm of one user's contribution, in [2**-500, 2**500].
+
+        Raises:
+            ParameterError: A number is out of its range.
+
+        Example:
+            >>> Budget(0.5, 100).worst_case_sigma(365, scale=2.0)
+            38.209946349085605
+        """
+        queries = count("queries", queries)
+        scale = in_range("scale", scale, 2.0**-500, 2.0**500)
+        return sqrt_up(Fraction(scale) ** 2 * queries / (2 * Fraction(self.kappa)))

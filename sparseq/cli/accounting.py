@@ -1,0 +1,382 @@
+"""`sparseq accounting`: what guarantees are worth, without a store. Only public numbers."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.options import facts_format_option
+from sparseq.cli.tables import MISSING, format_table
+from sparseq.cli.text import DELTA, DELTA_TEXT, labelled, number, percent, terminal_width, upper
+from sparseq.errors import ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Facts = dict[str, Any]
+SENSIBLE = 2.0**-200, 2.0**200
+ORDER_SETS = ("default", "text", "code", "dyadic")
+
+delta_option = click.option(
+    "--delta",
+    type=float,
+    default=DELTA,
+    metavar="D",
+    help=f"The failure probability at which epsilon is stated. Default: {DELTA_TEXT}.",
+)
+
+
+@click.group(
+    short_help="Convert and compare guarantees; no store needed.",
+    subcommand_metavar="COMMAND [ARGS]...",
+)
+def accounting() -> None:
+    """Convert and compare guarantees. Needs no store and reads no data.
+
+    \b
+    Examples:
+      sparseq accounting convert --kappa 0.5
+      sparseq accounting odometer --noise 1 --batch 512 --examples 50000 --epochs 20
+      sparseq accounting curve --gaussian 2 --laplace 1
+      sparseq accounting compare --epsilon 1
+    """
+
+
+@accounting.command(short_help="kappa, mu and epsilon, one from the other.")
+@click.option("--kappa", type=float, metavar="K", help="Start from kappa-zCDP.")
+@click.option("--mu", type=float, metavar="MU", help="Start from mu-GDP.")
+@click.option(
+    "--sigma", type=float, metavar="S", help="Start from the noise of a query of scale 1."
+)
+@click.option(
+    "--norm-budget", type=float, metavar="B",
+    help="What a person may spend, in full contributions; goes with --sigma.",
+)  # fmt: skip
+@click.option(
+    "--epsilon", type=float, metavar="E", help="Start from epsilon at --delta, by way of GDP."
+)
+@delta_option
+@facts_format_option
+def convert(
+    kappa: float | None,
+    mu: float | None,
+    sigma: float | None,
+    norm_budget: float | None,
+    epsilon: float | None,
+    delta: float,
+    format: str,
+) -> None:
+    """Show one guarantee in all its forms: kappa (zCDP), mu (GDP), epsilon at a delta.
+
+    GDP holds while every mechanism is an unsubsampled Gaussian, zCDP whatever is used.
+
+    \b
+    Examples:
+      sparseq accounting convert --kappa 0.5 --delta 1e-6
+      sparseq accounting convert --mu 1
+      sparseq accounting convert --sigma 20 --norm-budget 400
+      sparseq accounting convert --epsilon 2 --delta 1e-9 --format json
+    """
+    starts = {"--kappa": kappa, "--mu": mu, "--sigma": sigma, "--epsilon": epsilon}
+    if len([name for name, value in starts.items() if value is not None]) != 1:
+        raise click.UsageError("give one of --kappa, --mu, --epsilon, or --sigma and --norm-budget")
+    if (sigma is None) != (norm_budget is None):
+        raise click.UsageError("--sigma and --norm-budget go together")
+    facts = converted(kappa, mu, sigma, norm_budget, epsilon, delta)
+    click.echo(json.dumps(facts, indent=2) if format == "json" else convert_text(facts))
+
+
+def converted(
+    kappa: float | None,
+    mu: float | None,
+    sigma: float | None,
+    norm_budget: float | None,
+    epsilon: float | None,
+    delta: float,
+) -> Facts:
+    """Return the guarantee as plain data; roundings are to the safe side of what was given."""
+    from sparseq.accounting import gdp, zcdp
+    from sparseq.accounting._checks import in_range
+    from sparseq.accounting._floats import round_down, sqrt_up
+
+    more: Facts = {}
+    if sigma is not None and norm_budget is not None:
+        variance = Fraction(in_range("sigma", sigma, *SENSIBLE)) ** 2
+        budget = in_range("norm_budget", norm_budget, *SENSIBLE)
+        kappa = -round_down(-Fraction(budget) / (2 * variance))
+        more = {"sigma": sigma, "norm_budget": norm_budget}
+    if epsilon is not None:
+        mu = gdp.mu(epsilon, delta)
+        kappa = round_down(Fraction(mu) ** 2 / 2)
+        more = {"epsilon": epsilon, "kappa_zcdp": zcdp.rho(epsilon, delta)}
+    elif mu is not None:
+        mu = in_range("mu", mu, *SENSIBLE)
+        kappa = -round_down(-(Fraction(mu) ** 2) / 2)
+    elif kappa is not None:
+        kappa = in_range("kappa", kappa, *SENSIBLE)
+        mu = sqrt_up(2 * Fraction(kappa))
+    else:
+        raise ParameterError("nothing to convert", "give kappa, mu, epsilon, or sigma and a budget")
+    return {
+        "kappa": kappa,
+        "mu": mu,
+        "delta": delta,
+        "epsilon_zcdp": zcdp.epsilon(delta, kappa),
+        "epsilon_gdp": gdp.epsilon(delta, mu),
+        **more,
+    }
+
+
+def convert_text(facts: Facts) -> str:
+    """Return the guarantee in words."""
+    at = f"at delta {_power(facts['delta'])}"
+    lines = [
+        ("kappa", f"{number(facts['kappa'])} (zCDP)"),
+        ("mu", f"{number(facts['mu'])} (GDP, while every mechanism is a Gaussian)"),
+        ("epsilon", f"{upper(facts['epsilon_gdp'], 4)} {at}, by GDP"),
+        ("", f"{upper(facts['epsilon_zcdp'], 4)} {at}, by zCDP"),
+    ]
+    if "sigma" in facts:
+        spends = f"norm_budget {number(facts['norm_budget'])}, sigma {number(facts['sigma'])}"
+        lines.insert(0, ("from", f"{spends} at scale 1: kappa = norm_budget / (2 sigma²)"))
+    if "kappa_zcdp" in facts:
+        lines.append(("", f"for that epsilon by zCDP alone, kappa is {facts['kappa_zcdp']:.5g}"))
+    return labelled(lines)
+
+
+@accounting.command(short_help="Epsilon of training that may stop at any time.")
+@click.option(
+    "--noise", type=float, required=True, metavar="S",
+    help="Noise of a step, as a multiple of the clipping norm.",
+)  # fmt: skip
+@click.option(
+    "--batch", type=click.IntRange(1), required=True, metavar="N",
+    help="Examples in a step, on average (Poisson sampling).",
+)  # fmt: skip
+@click.option(
+    "--examples", type=click.IntRange(2), required=True, metavar="N", help="Examples in all."
+)
+@click.option(
+    "--epochs", type=click.IntRange(0), required=True, metavar="N",
+    help="How long it has trained; an epoch is examples / batch steps, rounded up.",
+)  # fmt: skip
+@delta_option
+@click.option(
+    "--orders", type=click.Choice(ORDER_SETS), default="default", show_default=True,
+    help="Rényi orders: ours; those of the paper's text or of its code; 2, 4, 8, … examples².",
+)  # fmt: skip
+@click.option(
+    "--start", type=float, metavar="X",
+    help="Size of the first filters, 1 in the paper's text. Default: a quarter, as in its code.",
+)  # fmt: skip
+@facts_format_option
+def odometer(
+    noise: float,
+    batch: int,
+    examples: int,
+    epochs: int,
+    delta: float,
+    orders: str,
+    start: float | None,
+    format: str,
+) -> None:
+    """Show what private gradient descent has spent: stopped when one likes, and as planned.
+
+    The odometer (Lécuyer 2021) holds whenever training stops, for whatever reason. Plain RDP holds
+    only if the number of epochs was fixed beforehand.
+
+    \b
+    Examples:
+      sparseq accounting odometer --noise 1 --batch 512 --examples 50000 --epochs 20 --delta 1e-6
+      sparseq accounting odometer --noise 1 --batch 512 --examples 50000 --epochs 20
+          --orders code --start 0.25 --format json
+    """
+    facts = odometer_facts(noise, batch, examples, epochs, delta, orders, start)
+    click.echo(json.dumps(facts, indent=2) if format == "json" else odometer_text(facts))
+
+
+def odometer_facts(
+    noise: float,
+    batch: int,
+    examples: int,
+    epochs: int,
+    delta: float,
+    orders: str,
+    start: float | None,
+) -> Facts:
+    """Return both epsilons as plain data."""
+    from sparseq.accounting import rdp
+    from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
+
+    if batch > examples:
+        raise ParameterError(f"batch is {batch}; it must be in [1, {examples}]: the examples")
+    reading = LecuyerOdometer(
+        delta, order_set(orders, examples), ODOMETER_START if start is None else start
+    )
+    rate, steps = batch / examples, epochs * -(-examples // batch)
+    plain = steps * rdp.subsampled_gaussian(rate, noise, rdp.DEFAULT_ORDERS)
+    if steps:
+        reading.step(rdp.subsampled_gaussian(rate, noise, reading.orders), steps)
+    return {
+        "noise": noise,
+        "batch": batch,
+        "examples": examples,
+        "epochs": epochs,
+        "rate": rate,
+        "steps": steps,
+        "delta": delta,
+        "epsilon_odometer": reading.epsilon(),
+        "epsilon_rdp": rdp.epsilon(plain, rdp.DEFAULT_ORDERS, delta),
+        "epsilon_rdp_mironov": rdp.epsilon_mironov(plain, rdp.DEFAULT_ORDERS, delta),
+        "order_odometer": reading.best_order(),
+        "orders": reading.orders.size,
+        "start": reading.start,
+    }
+
+
+def order_set(name: str, examples: int) -> NDArray[np.float64]:
+    """Return the orders that an option's name stands for."""
+    from sparseq.accounting import odometers
+
+    sets = {
+        "default": odometers.ODOMETER_ORDERS,
+        "text": odometers.TEXT_ORDERS,
+        "code": odometers.CODE_ORDERS,
+    }
+    return sets[name] if name in sets else odometers.dyadic_orders(examples)
+
+
+def odometer_text(facts: Facts) -> str:
+    """Return both epsilons in words."""
+    lines = [
+        ("steps", f"{facts['steps']:,} in {facts['epochs']:,} epochs, each with noise "
+                  f"{number(facts['noise'])} on a sample of {percent(facts['rate'])}"),
+        ("odometer", f"epsilon {upper(facts['epsilon_odometer'])} at delta "
+                     f"{_power(facts['delta'])}, stopped at any time, for any reason"),
+        ("planned", f"epsilon {upper(facts['epsilon_rdp'])} by RDP, if the number of epochs was "
+                    f"fixed beforehand\n({upper(facts['epsilon_rdp_mironov'])} by Mironov's "
+                    "conversion)"),
+    ]  # fmt: skip
+    return labelled(lines)
+
+
+@accounting.command(short_help="Draw Rényi budget curves.")
+@click.option(
+    "--gaussian", type=float, multiple=True, metavar="S",
+    help="A Gaussian of this deviation, at sensitivity 1. Repeatable, as are all curves.",
+)  # fmt: skip
+@click.option(
+    "--laplace", type=float, multiple=True, metavar="B", help="Laplace noise of this scale."
+)
+@click.option(
+    "--response", type=float, multiple=True, metavar="P",
+    help="Randomised response that is true with probability P.",
+)  # fmt: skip
+@click.option(
+    "--pure", type=float, multiple=True, metavar="E", help="The worst mechanism of pure epsilon E."
+)
+@click.option(
+    "--sampled", type=(float, float), multiple=True, metavar="Q S",
+    help="A Gaussian of deviation S on a Poisson sample of rate Q.",
+)  # fmt: skip
+@click.option(
+    "--orders", "span", type=(float, float), default=(1.1, 128.0), metavar="LOW HIGH",
+    help="Range of Rényi orders. Default: 1.1 128.",
+)  # fmt: skip
+@delta_option
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE",
+    help="Draw into FILE, a .png or .svg, with Matplotlib.",
+)  # fmt: skip
+@facts_format_option
+def curve(
+    gaussian: tuple[float, ...],
+    laplace: tuple[float, ...],
+    response: tuple[float, ...],
+    pure: tuple[float, ...],
+    sampled: tuple[tuple[float, float], ...],
+    span: tuple[float, float],
+    delta: float,
+    plot: Path | None,
+    format: str,
+) -> None:
+    """Draw the Rényi divergence that mechanisms allow at each order, on logarithmic axes.
+
+    Without options: a Gaussian, Laplace noise and randomised response, of comparable epsilon.
+
+    \b
+    Examples:
+      sparseq accounting curve
+      sparseq accounting curve --gaussian 2 --laplace 1 --delta 1e-9
+      sparseq accounting curve --sampled 0.01 1 --sampled 0.01 2 --orders 1.5 32 --plot rdp.svg
+    """
+    from sparseq.cli import curves
+
+    if not (gaussian or laplace or response or pure or sampled):
+        gaussian, laplace, response = (1.0,), (1.0,), (0.75,)
+    named = curves.named_curves(gaussian, laplace, response, pure, sampled, span)
+    if plot is not None:
+        curves.write_plot(named, plot)
+    if format == "json":
+        click.echo(json.dumps(curves.curve_facts(named, delta), indent=2))
+        return
+    width = min(terminal_width() or 80, 100)
+    table = curves.curve_table(named, delta, f"epsilon at delta {_power(delta)}")
+    click.echo(f"{curves.text_chart(named, width)}\n\n{table}")
+
+
+@accounting.command(short_help="How many queries each filter admits.")
+@click.option(
+    "--epsilon", type=float, default=1.0, show_default=True, metavar="E",
+    help="The target that every filter keeps, with --delta.",
+)  # fmt: skip
+@delta_option
+@click.option(
+    "--sigma", type=float, default=100.0, show_default=True, metavar="S",
+    help="Noise of a Gaussian query, at sensitivity 1.",
+)  # fmt: skip
+@click.option(
+    "--query-epsilon", type=float, default=0.01, show_default=True, metavar="E",
+    help="Epsilon of a query that is differentially private without a delta.",
+)  # fmt: skip
+@facts_format_option
+def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, format: str) -> None:
+    """Count how many equal queries each privacy filter admits, at one target for all.
+
+    Beside each number is that of the paper's own formula, where it gives one.
+
+    \b
+    Examples:
+      sparseq accounting compare
+      sparseq accounting compare --epsilon 2 --delta 1e-9 --sigma 50 --format json
+    """
+    from dataclasses import asdict
+
+    from sparseq.accounting import filters
+
+    found = filters.compare(epsilon, delta, sigma, query_epsilon)
+    if format == "json":
+        facts = {"epsilon": epsilon, "delta": delta, "sigma": sigma}
+        rules = [asdict(one) for one in found]
+        click.echo(json.dumps(facts | {"query_epsilon": query_epsilon, "rules": rules}, indent=2))
+        return
+    rows = [
+        [one.rule, *map(_count, (one.gaussian, one.paper_gaussian, one.pure, one.paper_pure))]
+        for one in found
+    ]
+    titles = ["filter", f"Gaussian, sigma {number(sigma)}", "paper",
+              f"pure, epsilon {number(query_epsilon)}", "paper"]  # fmt: skip
+    click.echo(format_table(titles, rows, ["l", "r", "r", "r", "r"]))
+
+
+def _count(queries: int | None) -> str:
+    return MISSING if queries is None else f"{queries:,}"
+
+
+def _power(delta: float) -> str:
+    return f"{delta:g}".replace("e-0", "e-")

@@ -1,0 +1,76 @@
+"""The `sparseq` command: its subcommands, and what a failure looks like."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+import click
+
+from sparseq.cli.accounting import accounting
+from sparseq.cli.budget import budget
+from sparseq.cli.create import create, ingest
+from sparseq.cli.curator import curator
+from sparseq.cli.demo import demo
+from sparseq.cli.history import history
+from sparseq.cli.shell import shell
+from sparseq.cli.sql import sql
+from sparseq.cli.text import error_text, unexpected
+from sparseq.errors import SparseqError
+
+__all__ = ["sparseq"]
+
+INTERRUPTED = 130
+
+
+class Commands(click.Group):
+    """Subcommands in the order of a first visit; no traceback ever reaches a user."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order they were added."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; translate what goes wrong."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except SparseqError as error:
+            failure = error
+        except KeyboardInterrupt:
+            click.echo("\nsparseq: stopped", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise
+            failure = unexpected(error)
+        click.echo(error_text(failure), err=True)
+        raise click.exceptions.Exit(failure.exit_code)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="sparseq", message="sparseq %(version)s")
+@click.pass_context
+def sparseq(ctx: click.Context) -> None:
+    """Private answers to an endless stream of SQL queries.
+
+    Each answer has calibrated noise and an error bound. Each person has an account of what the
+    answers have cost; whoever's is spent is left out, and only they are.
+
+    \b
+    Examples:
+      sparseq demo
+      sparseq create shop.sparseq purchases.parquet --user customer_id
+      sparseq sql shop.sparseq "SELECT count(*) FROM purchases"
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+for command in (create, sql, shell, ingest, budget, history, curator, accounting, demo):
+    sparseq.add_command(command)

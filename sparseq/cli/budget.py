@@ -1,0 +1,79 @@
+"""`sparseq budget`: what a store promises, and what that buys. All of it public."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.options import facts_format_option, open_store, store_argument
+from sparseq.cli.tables import format_table
+from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, upper
+
+if TYPE_CHECKING:
+    from sparseq.store import Store
+
+DELTAS = (1e-5, 1e-6, 1e-9, 1e-12)
+
+
+@click.command(short_help="Show the guarantee, and what it buys.")
+@store_argument
+@facts_format_option
+def budget(store: Path, format: str) -> None:
+    """Show what STORE promises about all its answers: public facts.
+
+    \b
+    Examples:
+      sparseq budget shop.sparseq
+      sparseq budget shop.sparseq --format json
+    """
+    with open_store(store) as opened:
+        facts = budget_facts(opened)
+    click.echo(json.dumps(facts, indent=2) if format == "json" else budget_text(facts))
+
+
+def budget_facts(store: Store) -> dict[str, Any]:
+    """Return the public facts as plain data."""
+    from sparseq.cli.sql import latest_release
+
+    budget = store.budget
+    return {
+        "kappa": budget.kappa,
+        "mu": budget.mu,
+        "epsilon": [
+            {"delta": d, "gdp": budget.epsilon(d), "zcdp": budget.epsilon_zcdp(d)} for d in DELTAS
+        ],
+        "norm_budget": budget.norm_budget,
+        "sigma_0": budget.sigma_0,
+        "worst_case_queries": budget.worst_case_queries(),
+        "releases": latest_release(store),
+        "halt": store.halt,
+        "seeded": store.seed is not None,
+    }
+
+
+def budget_text(facts: dict[str, Any]) -> str:
+    """Return the facts in words."""
+    rows = [
+        [f"{e['delta']:g}".replace("e-0", "e-"), upper(e["gdp"]), upper(e["zcdp"])]
+        for e in facts["epsilon"]
+    ]
+    epsilons = format_table(["at delta", "epsilon", "by zCDP alone"], rows, ["l", ".", "."])
+    stays = (
+        "stays out of all later ones" if facts["halt"] else "is left out of it, and pays nothing"
+    )
+    lines = [
+        ("private", f"kappa {number(facts['kappa'])} (zCDP), mu {number(facts['mu'])} (GDP), "
+                    "for all answers ever, together"),
+        ("", epsilons),
+        ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
+        ("budget", f"norm_budget {number(facts['norm_budget'])}: a person pays 1 for a count, "
+                   f"and whoever can't pay\nfor a query {stays}"),
+        ("so far", f"{facts['releases']:,} releases; there is no limit"),
+        ("compare", "one budget for everybody, at the same noise and guarantee, ends after "
+                    f"{facts['worst_case_queries']:,} queries"),
+    ]  # fmt: skip
+    loud = [banner(NOT_PRIVATE)] if facts["seeded"] else []
+    return "\n".join([*loud, labelled(lines)])

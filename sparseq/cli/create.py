@@ -1,0 +1,189 @@
+"""`sparseq create` and `sparseq ingest`: rows about people become a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.declare import bounds_of, keys_of, public_tables, tables_of
+from sparseq.cli.options import open_store, store_argument
+from sparseq.cli.show import plain_text
+from sparseq.cli.tables import format_bound, format_table
+from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, upper
+
+if TYPE_CHECKING:
+    from sparseq.accounting import Budget
+    from sparseq.query.catalog import Catalog, Column, Table
+    from sparseq.store import Store
+
+
+@click.command(short_help="Make a store from files of events about people.")
+@store_argument
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--user", required=True, metavar="COL", help="Column that says whom a row is about.")
+@click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
+@click.option("--kappa", type=float, help="zCDP level of all answers ever. [default: 0.5]")
+@click.option("--epsilon", type=float, help="The level as epsilon, with --delta.")
+@click.option("--delta", type=float, help="See --epsilon.")
+@click.option("--norm-budget", type=float, default=20.0, show_default=True, metavar="B",
+              help="How much one person takes part: B counts at full weight.")  # fmt: skip
+@click.option("--time", default="", metavar="COL", help="Column that most queries select by.")
+@click.option(
+    "--keys", multiple=True, metavar="COL=a,b,c", help="Public values; COL=@FILE reads them."
+)
+@click.option("--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds, for sums.")
+@click.option(
+    "--public", multiple=True, metavar="NAME=FILE", help="A table that isn't about people."
+)
+@click.option("--budget-column", default="", metavar="COL", help="People's own budgets, at most B.")
+@click.option("--halt", is_flag=True, help="Once left out, people stay out.")
+@click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
+def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
+    """Make STORE from FILEs of events: Parquet, CSV or Arrow.
+
+    All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have
+    the --user column.
+
+    \b
+    Examples:
+      sparseq create shop.sparseq purchases.parquet --user customer_id
+      sparseq create shop.sparseq jan.csv feb.csv --table purchases --user customer_id
+          --epsilon 2 --delta 1e-6 --norm-budget 40 --bounds amount=0..200
+      sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
+    """
+    import sparseq
+
+    tables = tables_of(files, options.pop("table"))
+    public = public_tables(options.pop("public"))
+    inspected = inspect([*tables.values(), *public.values()])
+    options["keys"] = keys_of(options["keys"], inspected.types)
+    options["bounds"] = bounds_of(options["bounds"])
+    with sparseq.create(store, tables=tables, public=public, **options) as opened:
+        click.echo(made_text(opened, inspected.left_out))
+
+
+@dataclass
+class Inspected:
+    """What files hold: each column's type (names in lower case), and columns of no usable type."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+
+def inspect(tables: Iterable[list[str]]) -> Inspected:
+    """Return the columns of the files; raises `DataError` where they can't be read."""
+    from sparseq.engine.load import Rows
+
+    found = Inspected()
+    for files in tables:
+        rows = Rows(files)
+        for name, kind in rows.usable().items():
+            found.types.setdefault(name.lower(), kind)
+        found.left_out += rows.left_out
+        rows.close()
+    return found
+
+
+def made_text(store: Store, left_out: list[str]) -> str:
+    """Return what a curator should know about a new store."""
+    from sparseq.curator import counts
+
+    made = counts(store)
+    loaded = ", ".join(f"{rows:,} rows in {name}" for name, rows in made.rows.items())
+    lines = [
+        *guarantee_lines(store.budget),
+        ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
+    ]
+    if left_out:
+        lines.append(("left out", f"columns of a type that is not stored: {', '.join(left_out)}"))
+    table = store.catalog.private[0]
+    query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
+    loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
+    return "\n".join(
+        [
+            click.style(f"made {store.path}", bold=True),
+            "",
+            catalog_text(store.catalog),
+            "",
+            *loud,
+            labelled([*lines, ("try", f'sparseq sql {store.path} "{query}"')]),
+        ]
+    )
+
+
+def guarantee_lines(budget: Budget) -> list[tuple[str, str]]:
+    """Return what the two numbers of a store promise, in words."""
+    from sparseq.accounting import simultaneous_bound
+
+    bound = float(simultaneous_bound(budget.sigma_0, 1, 0.05, lattice_step=1.0))
+    return [
+        (
+            "private",
+            f"all answers ever, together: {number(budget.kappa)}-zCDP, {number(budget.mu)}-GDP,\n"
+            f"epsilon {upper(budget.epsilon(1e-6))} at delta 1e-6, "
+            f"{upper(budget.epsilon(1e-9))} at delta 1e-9",
+        ),
+        ("noise", f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} (95 %)"),
+        (
+            "budget",
+            f"a person takes part in {number(budget.norm_budget)} counts at full weight, "
+            "and is then left out",
+        ),
+    ]
+
+
+def catalog_text(catalog: Catalog) -> str:
+    """Return the tables and columns with what is declared about them: public facts."""
+    rows = []
+    for table in catalog.tables:
+        for k, column in enumerate(table.columns):
+            name = table.name if k == 0 else ""
+            rows.append([name, column.name, column.type, column_role(table, column)])
+    return format_table(["table", "column", "type", "known to all"], rows, ["l", "l", "l", "l"])
+
+
+def column_role(table: Table, column: Column) -> str:
+    """Return what is public about a column besides its type.
+
+    Example: `time; keys (2): a, b`.
+    """
+    parts = []
+    if not table.private:
+        parts.append("public table")
+    if column.name == table.user:
+        parts.append("whom a row is about")
+    if column.name == table.time:
+        parts.append("time")
+    if column.bounds is not None:
+        parts.append(f"{number(column.bounds[0])} to {number(column.bounds[1])}")
+    if column.keys is not None:
+        shown = ", ".join(plain_text(k) for k in column.keys)
+        parts.append(one_line(f"keys ({len(column.keys):,}): {shown}", 60))
+    return "; ".join(parts)
+
+
+@click.command(short_help="Add rows, and people that are new.")
+@store_argument
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--table", metavar="NAME", help="Which table; needed if there are several.")
+def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
+    """Add the rows of FILEs to STORE: all of them, or none.
+
+    People who are new get an account; accounts of the others stay as they are.
+
+    \b
+    Examples:
+      sparseq ingest shop.sparseq march.parquet
+      sparseq ingest web.sparseq visits-2024-03.csv --table visits
+    """
+    from sparseq.curator import counts
+
+    with open_store(store) as opened:
+        before = counts(opened).users
+        rows = opened.ingest(list(files), table)
+        new = counts(opened).users - before
+    click.echo(f"added {rows:,} rows and {new:,} new people (exact, so for the curator only)")

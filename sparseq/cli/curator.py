@@ -1,0 +1,198 @@
+"""`sparseq curator`: exact facts about people, for the curator; every one says so loudly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sparseq.cli.options import facts_format_option, open_store, output_option
+from sparseq.cli.output import Output, chosen_format
+from sparseq.cli.show import answer_csv, plain_text
+from sparseq.cli.tables import format_table
+from sparseq.cli.text import banner, labelled, number, terminal_width
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparseq.curator import Account, Spend
+
+PRIVATE = "PRIVATE: exact facts about people. Curator only."
+_BAR = 40
+
+
+@click.group(
+    short_help="Exact facts about people: for the curator only.",
+    subcommand_metavar="COMMAND [ARGS]...",
+)
+@click.argument("store", type=click.Path(path_type=Path))
+@click.pass_context
+def curator(ctx: click.Context, store: Path) -> None:
+    """Show exact facts about the people in STORE. Never show them to an analyst.
+
+    Nothing is noised and nothing is charged.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq summary
+      sparseq curator shop.sparseq spend
+      sparseq curator shop.sparseq user 4711
+      sparseq curator shop.sparseq sql "SELECT count(*) FROM purchases"
+    """
+    ctx.obj = store
+    click.echo(banner(PRIVATE), err=True)
+
+
+@curator.command(short_help="People, rows, and who is near the end of the budget.")
+@facts_format_option
+@click.pass_obj
+def summary(store: Path, format: str) -> None:
+    """Count people and rows, and those whom a next query would leave out.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq summary
+      sparseq curator shop.sparseq summary --format json
+    """
+    from sparseq.curator import counts, spend
+
+    with open_store(store) as opened:
+        made, spent = counts(opened), spend(opened)
+    if format == "json":
+        click.echo(json.dumps(asdict(spent) | {"rows": made.rows}, indent=2))
+        return
+    click.echo(
+        labelled(
+            [
+                ("people", f"{made.users:,}"),
+                *((f"rows of {name}", f"{rows:,}") for name, rows in made.rows.items()),
+                ("releases", f"{spent.releases:,}"),
+                ("never charged", f"{spent.untouched:,} people"),
+                (
+                    "near the end",
+                    f"{spent.near:,} people have spent 90 % of their budgets, or more",
+                ),
+                ("left out next", f"{spent.would_drop:,} people could not pay for one more count"),
+                ("spent", _spent_of(spent)),
+            ]
+        )
+    )
+
+
+def _spent_of(spent: Spend) -> str:
+    share = 100 * spent.spent / spent.budget if spent.budget else 0.0
+    return f"{share:.1f} % of all budgets; at most {100 * spent.highest:.1f} % of anybody's"
+
+
+@curator.command(short_help="How far people have spent their budgets.")
+@click.option("--top", type=click.IntRange(min=0), default=10, show_default=True,
+              help="How many of those who have spent most to name.")  # fmt: skip
+@facts_format_option
+@click.pass_obj
+def spend(store: Path, top: int, format: str) -> None:
+    """Show how many people have spent how much of their budgets, and who most.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq spend
+      sparseq curator shop.sparseq spend --top 0 --format json
+    """
+    from sparseq import curator as facts
+
+    with open_store(store) as opened:
+        spent, first = facts.spend(opened), facts.top_spenders(opened, top)
+    if format == "json":
+        named = [{"id": str(i), "spent": s, "budget": b} for i, s, b in first]
+        click.echo(json.dumps(asdict(spent) | {"top": named}, indent=2))
+        return
+    click.echo(histogram_text(spent))
+    if first:
+        rows = [[plain_text(i), f"{s:.4g}", f"{b:.4g}"] for i, s, b in first]
+        click.echo("\n" + format_table(["person", "spent", "of"], rows, ["l", ".", "."]))
+
+
+def histogram_text(spent: Spend) -> str:
+    """Return how many people have spent which tenth of their budget, as bars."""
+    names = ["nothing", *(f"{10 * k}–{10 * (k + 1)} %" for k in range(10))]
+    people = [spent.untouched, *spent.tenths]
+    most = max(*people, 1)
+    rows = [
+        [name, f"{n:,}", "█" * round(_BAR * n / most) or ("▏" if n else "")]
+        for name, n in zip(names, people, strict=True)
+    ]
+    return format_table(["spent", "people", ""], rows, ["r", "r", "l"])
+
+
+@curator.command(short_help="One person's account.")
+@click.argument("id")
+@facts_format_option
+@click.pass_obj
+def user(store: Path, id: str, format: str) -> None:
+    """Show the account of the person with identifier ID: rows, spend, and what was paid for.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq user 4711
+      sparseq curator shop.sparseq user 4711 --format json
+    """
+    from sparseq.curator import account
+
+    with open_store(store) as opened:
+        found = account(opened, id)
+    if format == "json":
+        paid = [{"release": r, "charge": c} for r, c in found.releases]
+        facts = asdict(found) | {"id": str(found.id), "releases": paid}
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        click.echo(account_text(found))
+
+
+def account_text(found: Account) -> str:
+    """Return an account in words."""
+    paid = ", ".join(f"{release} ({charge:.4g})" for release, charge in found.releases[-20:])
+    earlier = "… " if len(found.releases) > 20 else ""
+    return labelled(
+        [
+            ("person", str(found.id)),
+            *((f"rows of {name}", f"{rows:,}") for name, rows in found.rows.items()),
+            ("spent", f"{found.spent:.6g} of {number(found.budget)}"),
+            ("left", f"{found.budget - found.spent:.6g}"),
+            ("paid for", f"{earlier}{paid}" if paid else "no release so far"),
+        ]
+    )
+
+
+@curator.command("sql", short_help="An exact answer.")
+@click.argument("query")
+@click.option("--format", "format", type=click.Choice(["table", "csv", "json"]),
+              help="How it is written. Default: what FILE's name says, else table.")  # fmt: skip
+@output_option
+@click.pass_obj
+def exact(store: Path, query: str, format: str | None, output: Path | None) -> None:
+    """Answer QUERY exactly, by DuckDB: one SELECT of any kind, which changes nothing.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq sql "SELECT date, count(*) FROM purchases GROUP BY 1 ORDER BY 1"
+      sparseq curator shop.sparseq sql "SELECT * FROM purchases LIMIT 5" --format csv
+    """
+    from sparseq.curator import exact_sql
+
+    chosen = chosen_format(format, output)
+    with open_store(store) as opened, Output(output, chosen) as out:
+        out.write(_exact_text(exact_sql(opened, query), chosen))
+
+
+def _exact_text(table: pa.Table, format: str) -> str:
+    if format == "json":
+        return json.dumps(table.to_pylist(), indent=2, default=str)
+    if format == "csv":
+        return answer_csv(table)
+    columns = [table[i].to_pylist() for i in range(table.num_columns)]
+    numeric = [any(isinstance(v, int | float) for v in column) for column in columns]
+    rows = [[plain_text(v) for v in row] for row in zip(*columns, strict=True)]
+    align = ["r" if n else "l" for n in numeric]
+    return format_table(table.column_names, rows, align, terminal_width())

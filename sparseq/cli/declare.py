@@ -1,0 +1,136 @@
+"""What a curator declares on the command line: files of tables, public keys, bounds."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparseq.errors import ParameterError
+
+_WHOLE = re.compile("U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
+
+
+def table_name(path: str) -> str:
+    """Return the name of the table that a file makes, if it isn't given one.
+
+    >>> table_name("data/web-log.2024.csv")
+    'web_log'
+    """
+    return re.sub(r"\W", "_", Path(path).name.split(".")[0])
+
+
+def tables_of(files: Sequence[str], name: str | None) -> dict[str, list[str]]:
+    """Return each table's files: `NAME=FILE` names its table, the others belong to `name`.
+
+    >>> tables_of(["a.csv", "visits=v.csv", "b.csv"], None)
+    {'a': ['a.csv', 'b.csv'], 'visits': ['v.csv']}
+    """
+    tables: dict[str, list[str]] = {}
+    for file in files:
+        found = re.fullmatch(r"(\w+)=(.+)", file)
+        if found and not Path(file).exists():
+            tables.setdefault(found[1], []).append(found[2])
+        else:
+            name = name or table_name(file)
+            tables.setdefault(name, []).append(file)
+    return tables
+
+
+def public_tables(files: Sequence[str]) -> dict[str, list[str]]:
+    """Return each public table's files.
+
+    Raises:
+        ParameterError: One isn't of the form NAME=FILE.
+    """
+    for file in files:
+        if "=" not in file:
+            raise ParameterError(
+                f"--public {file} names no table", f"--public {table_name(file)}={file}"
+            )
+    return tables_of(files, None)
+
+
+def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the bounds of columns.
+
+    Raises:
+        ParameterError: One isn't of the form COL=LOW..HIGH.
+
+    >>> bounds_of(["amount=0..99.5"])
+    {'amount': (0.0, 99.5)}
+    """
+    bounds = {}
+    for declaration in declarations:
+        column, _, reach = declaration.rpartition("=")
+        low, _, high = reach.partition("..")
+        try:
+            bounds[column] = (float(low), float(high))
+        except ValueError:
+            column = ""
+        if not column:
+            raise ParameterError(
+                f"--bounds {declaration} can't be read", "for example --bounds amount=0..100"
+            )
+    return bounds
+
+
+def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tuple[Any, ...]]:
+    """Return the public values of columns, in the columns' types.
+
+    Args:
+        declarations: `COL=a,b,c`, or `COL=@file` with one value a line.
+        types: Each column's type, by its name in lower case.
+
+    Raises:
+        ParameterError: A declaration can't be read, or a value is not of its column's type.
+
+    >>> keys_of(["size=1,2", 'kind=a,"b,c"'], {"size": "INTEGER", "kind": "VARCHAR"})
+    {'size': (1, 2), 'kind': ('a', 'b,c')}
+    """
+    keys = {}
+    for declaration in declarations:
+        column, _, values = declaration.partition("=")
+        if not column or not values:
+            raise ParameterError(
+                f"--keys {declaration} can't be read",
+                "for example --keys size=small,large, or --keys size=@sizes.txt",
+            )
+        texts = _lines(values[1:]) if values.startswith("@") else next(csv.reader([values]))
+        kind = types.get(column.lower(), "VARCHAR")
+        keys[column] = tuple(_value(column, text.strip(), kind) for text in texts)
+    return keys
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(
+            f"the file of keys {file!r} can't be read", "it has one value a line, in UTF-8"
+        ) from None
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _value(column: str, text: str, kind: str) -> Any:
+    try:
+        return _reader(kind)(text)
+    except (ValueError, KeyError):
+        raise ParameterError(
+            f"--keys {column}: {text!r} is no {kind}", f"{column} is a column of {kind}"
+        ) from None
+
+
+def _reader(kind: str) -> Callable[[str], Any]:
+    if _WHOLE.fullmatch(kind):
+        return int
+    if kind in ("FLOAT", "DOUBLE"):
+        return float
+    if kind == "BOOLEAN":
+        return lambda text: {"true": True, "false": False}[text.lower()]
+    if kind == "DATE":
+        return dt.date.fromisoformat
+    return dt.datetime.fromisoformat if kind.startswith("TIMESTAMP") else str

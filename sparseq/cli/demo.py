@@ -1,0 +1,282 @@
+"""`sparseq demo`: a year and a half of daily monitoring on real purchases, in half a minute."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.options import facts_format_option
+from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, number, upper
+from sparseq.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from sparseq.accounting import Budget
+    from sparseq.cli.figure import Figure
+    from sparseq.cli.monitor import Monitored
+
+FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
+DATA = Path("data", "cdnow.parquet")
+
+
+@dataclass(frozen=True)
+class Results:
+    """The figures of a demo; `rmse_worst_case` is the exact expectation, sigma itself."""
+
+    queries: int
+    kappa: float
+    norm_budget: float
+    epsilon: float
+    delta: float
+    rmse_individual: float
+    rmse_worst_case: float
+    ratio: float
+    alarms: int
+    seconds: float
+    store: str
+    page: str
+    png: str | None
+
+
+@click.command(short_help="Monitor real purchases for 546 days, privately.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="FILE",
+              help="The CDNOW purchases. [default: data/cdnow.parquet]")  # fmt: skip
+@click.option("--norm-budget", type=float, default=40.0, show_default=True, metavar="B",
+              help="How many daily counts a customer takes part in.")  # fmt: skip
+@click.option(
+    "--kappa", type=float, default=0.5, show_default=True, help="zCDP level of all answers."
+)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out", "demo"),
+              show_default=True, metavar="DIR", help="Where to put the store, chart and page; "
+              "if it is taken, DIR-2 and so on.")  # fmt: skip
+@click.option(
+    "--keep/--discard", default=True, show_default=True, help="Keep what was made, or not."
+)
+@click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
+@facts_format_option
+def demo(
+    data: Path | None,
+    norm_budget: float,
+    kappa: float,
+    out: Path,
+    keep: bool,
+    seed: int | None,
+    format: str,
+) -> None:
+    """Ask for the number of buyers on each of 546 days, privately, on real purchases.
+
+    CDNOW sold compact discs; the data are all purchases of 23,570 customers in 1997 and 1998. Each
+    query is made from the answers before it. In the end the demo looks at the exact counts, which
+    an analyst never can, and measures how far the answers were off.
+
+    \b
+    Examples:
+      sparseq demo
+      sparseq demo --norm-budget 20 --kappa 1
+      sparseq demo --format json
+    """
+    import sparseq
+
+    source = find_data(data)
+    folder = fresh_folder(out)
+    try:
+        path = folder / "cdnow.sparseq"
+        with sparseq.create(
+            path, [str(source)], table="purchases", user="customer_id", time="date",
+            kappa=kappa, norm_budget=norm_budget, seed=seed,
+        ) as store:  # fmt: skip
+            days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
+            seen = _monitored(store, days)
+            budget = store.budget
+        figure = demo_figure(seen, budget, seed)
+        page, png = write_files(figure, folder)
+        results = measure(seen, budget, source, path, page, png)
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    if format == "json":
+        click.echo(json.dumps(results.__dict__, indent=2))
+    else:
+        show(figure, results, seed, keep)
+
+
+def find_data(data: Path | None) -> Path:
+    """Return the file of purchases: the one given, or the one that came with the source.
+
+    Raises:
+        DataError: It is not there.
+    """
+    checkout = Path(__file__).resolve().parent.parent.parent
+    for path in [data] if data is not None else [DATA, checkout / DATA]:
+        if path.is_file():
+            return path
+    missing = str(data or DATA)
+    raise DataError(
+        f"there is no file {missing!r}",
+        "it comes with the source of sparseq: run the demo there, or say --data FILE",
+    )
+
+
+def fresh_folder(wanted: Path) -> Path:
+    """Make a folder that wasn't there, or was empty: `wanted`, or `wanted`-2 and so on.
+
+    Raises:
+        ParameterError: It can't be made.
+    """
+    folder, k = wanted, 1
+    try:
+        while folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            k += 1
+            folder = wanted.with_name(f"{wanted.name}-{k}")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(f"can't make the folder {str(folder)!r}: {error.strerror}") from None
+    return folder
+
+
+def _monitored(store: Any, days: list[dt.date]) -> Monitored:
+    """Ask all queries, with a progress bar on a terminal's standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from sparseq.cli.monitor import monitor
+
+    text = TextColumn("{task.description}")
+    with Progress(
+        text, BarColumn(), MofNCompleteColumn(), console=Console(stderr=True),
+        disable=not sys.stderr.isatty(), transient=True,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("asking", total=len(days))
+
+        def tick(seen: Monitored) -> None:
+            last = f"{seen.days[-1]}: {seen.values[-1]:4.0f} ± {seen.bounds[-1]:.0f} buyers"
+            progress.update(task, advance=1, description=last)
+
+        return monitor(store, days, tick)
+
+
+def demo_figure(seen: Monitored, budget: Budget, seed: int | None) -> Figure:
+    """Return the chart. It is made of released answers and public numbers alone.
+
+    The band of worst-case composition is drawn around our own answers: to draw its answers would
+    take a second look at the data, outside the ledger.
+    """
+    import numpy as np
+
+    from sparseq.accounting import simultaneous_bound
+    from sparseq.cli.figure import Figure, Series
+
+    values = np.array(seen.values)
+    sigma = budget.worst_case_sigma(len(seen.days))
+    worst = float(simultaneous_bound(sigma, 1, 0.05, lattice_step=1.0))
+    notes = [
+        f"Each ± holds for one day with 95 % confidence. {guarantee_words(budget)}",
+        "Customers whose budget is used up are left out; no ± covers that.",
+        "Each query is made from the answers before it.",
+        *([NOT_PRIVATE] if seed is not None else []),
+    ]
+    return Figure(
+        "Customers who bought at CDNOW",
+        "a day, noised",
+        [
+            Series("sparseq, an account per customer", seen.days, values, np.array(seen.bounds)),
+            Series("worst-case composition", seen.days, values, worst),
+        ],
+        notes=notes,
+    )
+
+
+def guarantee_words(budget: Budget) -> str:
+    """Return the guarantee for a chart."""
+    return (
+        f"Both bands: {number(budget.kappa)}-zCDP for all answers together "
+        f"(epsilon {upper(budget.epsilon(DELTA))} at delta {DELTA_TEXT})."
+    )
+
+
+def write_files(figure: Figure, folder: Path) -> tuple[Path, Path | None]:
+    """Write the page, and the PNG if Matplotlib is there; return where they are."""
+    from sparseq.cli.page import html_page, write_png
+
+    page, png = folder / "buyers.html", folder / "buyers.png"
+    page.write_text(html_page(figure), encoding="utf-8")
+    try:
+        write_png(figure, png)
+    except ParameterError:  # no Matplotlib
+        return page, None
+    return page, png
+
+
+def measure(
+    seen: Monitored, budget: Budget, source: Path, store: Path, page: Path, png: Path | None
+) -> Results:
+    """Look at the truth, and say how far the answers are from it: dropped customers and all."""
+    import numpy as np
+
+    from sparseq.cli.monitor import root_mean_square, true_buyers
+
+    ours = root_mean_square(np.array(seen.values) - true_buyers(str(source), seen.days))
+    worst = budget.worst_case_sigma(len(seen.days))
+    return Results(
+        queries=len(seen.days),
+        kappa=budget.kappa,
+        norm_budget=budget.norm_budget,
+        epsilon=budget.epsilon(DELTA),
+        delta=DELTA,
+        rmse_individual=ours,
+        rmse_worst_case=worst,
+        ratio=worst / ours,
+        alarms=len(seen.alarms),
+        seconds=seen.seconds,
+        store=str(store),
+        page=str(page),
+        png=str(png) if png else None,
+    )
+
+
+def show(figure: Figure, results: Results, seed: int | None, keep: bool) -> None:
+    """Print the chart, and three lines for a newcomer."""
+    import os
+
+    from sparseq.cli.chart import terminal_chart
+
+    size = shutil.get_terminal_size((100, 30))
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    width, height = max(min(size.columns, 110), 40), max(min(size.lines - 8, 26), 16)
+    click.echo(terminal_chart(figure, width, height, color=color))
+    click.echo()
+    if seed is not None:
+        click.echo(banner(NOT_PRIVATE))
+    click.echo(labelled(closing_lines(results, keep), wrap=width))
+
+
+def closing_lines(results: Results, keep: bool) -> list[tuple[str, str]]:
+    """Return the guarantee, the error and where things are."""
+    r = results
+    files = ", ".join(filter(None, [r.page, r.png]))
+    return [
+        (
+            "Guarantee",
+            f"whether any one customer is in the data hardly changes these {r.queries} answers, or "
+            f"any later ones: {number(r.kappa)}-zCDP, epsilon {upper(r.epsilon)} at delta "
+            f"{DELTA_TEXT}, however many queries follow.",
+        ),
+        (
+            "Error",
+            f"{r.rmse_individual:.1f} customers a day (root mean square; those left out count as "
+            f"error); worst-case composition can expect {r.rmse_worst_case:.1f}, "
+            f"{r.ratio:.1f} times as much. The demo looked at the truth to say so.",
+        ),
+        (
+            "Store",
+            f"{r.store}, and charts of it: {files}\nask it more: sparseq shell {r.store}"
+            if keep
+            else "deleted again, as you asked",
+        ),
+    ]

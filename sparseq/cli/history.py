@@ -1,0 +1,125 @@
+"""`sparseq history`: what was answered, and any old answer again. Public, and free."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.options import format_option, open_store, output_option, store_argument
+from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.show import both_bounds, encode, warn_if_seeded
+from sparseq.cli.tables import format_bound, format_table
+from sparseq.cli.text import number, one_line, terminal_width
+
+if TYPE_CHECKING:
+    from sparseq.ledger.journal import Release
+    from sparseq.store import Store
+
+LAST = 20
+
+
+@click.command(short_help="List what was answered; show an old answer again, free.")
+@store_argument
+@click.option(
+    "--last", type=click.IntRange(min=1), metavar="N", help=f"How many. [default: {LAST}]"
+)
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--show", type=click.IntRange(min=1), metavar="N", help="The answer of release N.")
+@format_option
+@output_option
+def history(
+    store: Path,
+    last: int | None,
+    everything: bool,
+    show: int | None,
+    format: str | None,
+    output: Path | None,
+) -> None:
+    """List the releases of STORE, or show one again: no new noise, no charge.
+
+    \b
+    Examples:
+      sparseq history shop.sparseq --last 5
+      sparseq history shop.sparseq --show 3 --format csv
+      sparseq history shop.sparseq --all --format json
+    """
+    if sum([last is not None, everything, show is not None]) > 1:
+        raise click.UsageError("--last, --all and --show exclude each other")
+    chosen = chosen_format(format, output)
+    if show is None and chosen in BINARY:
+        raise click.UsageError("the list of releases is written as table, csv or json")
+    width = terminal_width() if output is None else None
+    with open_store(store) as opened, Output(output, chosen) as out:
+        if show is not None:
+            answer = opened.release(show)
+            warn_if_seeded(answer, chosen)
+            out.write(encode(answer, chosen, width, recorded=True))
+        else:
+            out.write(history_text(opened, None if everything else last or LAST, chosen, width))
+
+
+def history_text(store: Store, last: int | None, format: str, width: int | None) -> str:
+    """Return the `last` releases (None: all), oldest first, as table, csv or json."""
+    releases = [release_facts(r) for r in store.history(last)]
+    if format == "json":
+        return json.dumps(releases, indent=2, allow_nan=False)
+    if format == "csv":
+        return _csv(releases)
+    if not releases:
+        return "nothing has been asked yet"
+    earlier = releases[0]["release"] - 1
+    more = [f"… {earlier:,} before these: --last N or --all shows them"] if earlier else []
+    return "\n".join([_table(releases, width), *more])
+
+
+def release_facts(release: Release) -> dict[str, Any]:
+    """Return a release, without its answer, as plain data."""
+    from sparseq.answer import Answer
+
+    bounds, corollary = both_bounds(Answer.from_bytes(release.answer))
+    return {
+        "release": release.id,
+        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
+        "request_id": release.request_id,
+        "query": release.query,
+        "coordinates": release.coordinates,
+        "sigma": list(release.sigma),
+        "bound": list(bounds),
+        "corollary_bound": list(corollary),
+        "confidence": release.confidence,
+    }
+
+
+def _table(releases: list[dict[str, Any]], width: int | None) -> str:
+    with_ids = any(r["request_id"] for r in releases)
+    rows = [
+        [
+            str(r["release"]),
+            r["released_at"].replace("T", " "),
+            *([r["request_id"] or ""] if with_ids else []),
+            ", ".join(dict.fromkeys(map(number, r["sigma"]))),
+            ", ".join(dict.fromkeys(map(format_bound, r["bound"]))),
+            one_line(r["query"]),
+        ]
+        for r in releases
+    ]
+    ids, align = (["request"], ["l"]) if with_ids else ([], [])
+    columns = ["release", "time (UTC)", *ids, "sigma", "±", "query"]
+    return format_table(columns, rows, ["r", "l", *align, "r", "r", "l"], width)
+
+
+def _csv(releases: list[dict[str, Any]]) -> str:
+    sink = io.StringIO()
+    names = ["release", "released_at", "request_id", "query", "coordinates", "sigma", "bound",
+             "corollary_bound", "confidence"]  # fmt: skip
+    writer = csv.DictWriter(sink, names, lineterminator="\n")
+    writer.writeheader()
+    for r in releases:
+        lists = {k: ";".join(map(repr, r[k])) for k in ("sigma", "bound", "corollary_bound")}
+        writer.writerow(r | lists)
+    return sink.getvalue().removesuffix("\n")

@@ -1,0 +1,43 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sparseq.cli.output import FORMATS
+
+if TYPE_CHECKING:
+    from sparseq.store import Store
+
+store_argument = click.argument("store", type=click.Path(path_type=Path))
+format_option = click.option(
+    "--format",
+    "format",
+    type=click.Choice(FORMATS),
+    help="How the answer is written. Default: what FILE's name says, else table.",
+)
+output_option = click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to FILE, which appears whole or not at all.",
+)
+facts_format_option = click.option(
+    "--format",
+    "format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How it is written.",
+)
+
+
+def open_store(path: Path) -> Store:
+    """Open a store; what takes time to import is imported here."""
+    import sparseq
+
+    return sparseq.connect(path)

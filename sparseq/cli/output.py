@@ -1,0 +1,104 @@
+"""Where an answer goes: standard output, or a file that appears whole or not at all.
+
+A place that can't be written to is found out before anything is asked, and so before anything is
+charged.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import click
+
+from sparseq.errors import ParameterError
+
+FORMATS = ("table", "csv", "json", "parquet", "arrow")
+BINARY = frozenset(["parquet", "arrow"])
+_SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet",
+             ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}  # fmt: skip
+
+
+def chosen_format(format: str | None, path: Path | None) -> str:
+    """Return the format asked for, else the one that the file's name says, else a table.
+
+    >>> chosen_format(None, Path("a.csv")), chosen_format(None, None)
+    ('csv', 'table')
+    """
+    if format is not None:
+        return format
+    return _SUFFIXES.get(path.suffix.lower(), "table") if path is not None else "table"
+
+
+class Output:
+    """A context in which `write` puts content where it goes; a file gets its name at the end.
+
+    Args:
+        path: Of the file, or None for standard output.
+        format: What will be written; binary formats don't go to a terminal.
+
+    Raises:
+        ParameterError: The place can't be written to.
+    """
+
+    def __init__(self, path: Path | None, format: str) -> None:
+        self._path = path.resolve() if path is not None else None
+        self._working: Path | None = None
+        self._file: BinaryIO | None = None
+        if path is None and format in BINARY and sys.stdout.isatty():
+            raise click.UsageError(
+                f"{format} is not for a terminal; add --output FILE, or send it into a pipe"
+            )
+
+    def __enter__(self) -> Output:
+        if self._path is None:
+            return self
+        try:
+            if self._path.exists() and not self._path.is_file():  # a pipe, or /dev/null
+                self._file = open(self._path, "wb")
+            else:
+                self._working = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+                self._file = open(self._working, "xb")
+        except OSError as error:
+            raise _cannot_write(self._path, error) from None
+        return self
+
+    def write(self, content: str | bytes) -> None:
+        """Write text (a line end is added), or bytes."""
+        if self._file is None:
+            click.echo(content, nl=isinstance(content, str))
+        elif isinstance(content, str):
+            self._file.write((click.unstyle(content) + "\n").encode())
+        else:
+            self._file.write(content)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is None or self._path is None:
+            return
+        try:
+            if self._working is not None and kind is None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            self._file.close()
+            if self._working is not None and kind is None:
+                os.replace(self._working, self._path)
+        except OSError as failure:
+            raise _cannot_write(self._path, failure) from None
+        finally:
+            if self._working is not None:
+                self._working.unlink(missing_ok=True)
+
+
+def _cannot_write(path: Path, error: OSError) -> ParameterError:
+    return ParameterError(
+        f"can't write {str(path)!r}: {error.strerror or type(error).__name__}",
+        "--output takes a file in a folder that exists",
+    )

@@ -1,0 +1,103 @@
+"""`sparseq shell`: ask one query after another, at a prompt or from a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sparseq.cli.options import store_argument
+from sparseq.cli.text import NOT_PRIVATE, banner, guarantee_line
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
+
+    from sparseq.cli.session import Session
+
+
+@click.command(short_help="Ask one query after another, at a prompt or from a pipe.")
+@store_argument
+@click.pass_context
+def shell(ctx: click.Context, store: Path) -> None:
+    """Open STORE, and answer queries as they are typed; each ends with a semicolon.
+
+    \\? lists the commands. From a pipe or a file, answers are printed in order, an error does not
+    stop the rest, and the exit code is that of the first error.
+
+    \b
+    Examples:
+      sparseq shell shop.sparseq
+      sparseq shell shop.sparseq < queries.sql
+    """
+    from sparseq.cli.session import Session
+
+    session = Session(store)
+    try:
+        if sys.stdin.isatty():
+            _talk(session)
+        else:
+            session.run_all(sys.stdin)
+            ctx.exit(session.failed)
+    finally:
+        session.close()
+
+
+def _talk(session: Session) -> None:
+    """Prompt until \\q or Ctrl-D; Ctrl-C drops the line."""
+    store = session.store
+    tables = ", ".join(t.name for t in store.catalog.tables)
+    click.echo(f"{store.path}: {tables}; {guarantee_line(store.budget)}")
+    if store.seed is not None:
+        click.echo(banner(NOT_PRIVATE))
+    click.echo("A query ends with ; and Tab completes. \\? shows more, \\q leaves.\n")
+    prompt = _prompt(session)
+    while not session.done:
+        try:
+            session.run_all(prompt.prompt().splitlines())
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+
+
+def _prompt(session: Session) -> PromptSession[str]:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import get_app
+    from prompt_toolkit.filters import Condition
+
+    from sparseq.cli.completion import Words
+    from sparseq.cli.statements import is_complete
+
+    return PromptSession(
+        "sparseq> ",
+        multiline=Condition(lambda: not is_complete(get_app().current_buffer.text)),
+        prompt_continuation="    ...> ",
+        completer=Words(session.store.catalog),
+        complete_while_typing=False,
+        history=_history(),
+        enable_history_search=True,
+    )
+
+
+def _history() -> History:
+    """Return what was typed in earlier sessions, from a file that is the user's own."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    try:
+        folder = state_folder()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = folder / "history"
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(file))
+
+
+def state_folder() -> Path:
+    """Return where the user's state is kept."""
+    home = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "sparseq"

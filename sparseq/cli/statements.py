@@ -1,0 +1,67 @@
+"""What is typed, cut into queries and commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*(?:'|\Z)      # a string, perhaps not ended yet
+    | "(?:[^"]|"")*(?:"|\Z)        # a quoted name
+    | --[^\n]*                     # comments
+    | /\*.*?(?:\*/|\Z)
+    | ;""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+
+
+def split(text: str) -> tuple[list[str], str]:
+    """Return the queries that end with `;`, and the rest, which doesn't yet.
+
+    >>> split("SELECT 1; SELECT ';' ; SELECT")
+    (['SELECT 1', "SELECT ';'"], ' SELECT')
+    """
+    queries, start = [], 0
+    for token in _TOKEN.finditer(text):
+        if token[0] == ";":
+            queries.append(text[start : token.start()].strip())
+            start = token.end()
+    return [q for q in queries if not _is_blank(q)], text[start:]
+
+
+def is_command(text: str) -> bool:
+    """Tell whether a line is a \\-command.
+
+    >>> is_command(" \\\\d purchases"), is_command("SELECT 1")
+    (True, False)
+    """
+    return text.lstrip().startswith("\\")
+
+
+def is_complete(text: str) -> bool:
+    """Tell whether there is nothing left to type: a command, or queries up to their `;`."""
+    return is_command(text) or _is_blank(split(text)[1])
+
+
+def items(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each query (without its `;`) and each command as soon as it is complete.
+
+    A query that the last line leaves unended is yielded too.
+
+    >>> list(items(["\\\\d", "SELECT", " 1; SELECT 2"]))
+    ['\\\\d', 'SELECT\\n 1', 'SELECT 2']
+    """
+    pending = ""
+    for line in lines:
+        if is_command(line) and _is_blank(pending):
+            yield line.strip()
+            continue
+        queries, pending = split(f"{pending}\n{line.rstrip()}" if pending else line.rstrip())
+        yield from queries
+    if not _is_blank(pending):
+        yield pending.strip()
+
+
+def _is_blank(text: str) -> bool:
+    return not _COMMENTS.sub("", text).strip()

@@ -1,0 +1,193 @@
+"""Tables of text for a terminal, and numbers written as precisely as their error bound allows.
+
+day         buyers
+─────────────────────
+1997-01-01   209 ± 13
+1997-01-02    71 ± 13
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from sparseq.errors import ParameterError
+
+GAP = "  "
+MISSING = "–"
+_PLUS_MINUS = " ± "
+_MIN_TRUNCATED = 4
+_MOST_DECIMALS, _LARGEST = 12, 1e15
+
+
+class Table(NamedTuple):
+    """What `format_table` takes: `format_table(*table)`."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    align: Sequence[str]
+
+
+def format_number(value: float, digits: int) -> str:
+    """`value` with thousands separators and `digits` decimals; below 0, rounded to tens and up.
+
+    Numbers beyond 10^15, or with more than 12 decimals, are written like 1.2e-15.
+
+    >>> format_number(1234567.891, 1), format_number(1234567.891, -3), format_number(-0.04, 1)
+    ('1,234,567.9', '1,235,000', '0.0')
+    """
+    if math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if digits > _MOST_DECIMALS or abs(value) >= _LARGEST:
+        return f"{float(value):.3g}"
+    rounded = round(float(value), digits)
+    return f"{rounded + 0.0:,.{max(digits, 0)}f}"  # + 0.0 turns -0.0 into 0.0
+
+
+def digits_for(bound: float) -> int:
+    """How many decimals to show beside an error bound: it is left with two significant digits.
+
+    >>> digits_for(0.0123), digits_for(6.3), digits_for(46), digits_for(4612)
+    (3, 1, 0, -2)
+    """
+    if not math.isfinite(bound) or bound <= 0:
+        return 0
+    digits = min(1 - math.floor(math.log10(bound)), 300)
+    # 9.96 becomes 10, not 10.0: one digit less where rounding up carries over.
+    return digits - 1 if _up(bound, digits) >= 10.0 ** (2 - digits) else digits
+
+
+def format_with_bound(value: float, bound: float) -> str:
+    """`value ± bound`, both cut to the bound's two significant digits.
+
+    The bound is rounded up: what is shown stays a bound.
+
+    >>> format_with_bound(1234.567, 12.3), format_with_bound(0.5, 0.01234)
+    ('1,235 ± 13', '0.500 ± 0.013')
+    """
+    digits = digits_for(bound)
+    return f"{format_number(value, digits)}{_PLUS_MINUS}{format_bound(bound)}"
+
+
+def format_bound(bound: float) -> str:
+    """An error bound with two significant digits, rounded up.
+
+    >>> format_bound(45.86), format_bound(0.30000000000000004)
+    ('46', '0.30')
+    """
+    digits = digits_for(bound)
+    return format_number(_up(bound, digits), digits)
+
+
+def format_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    align: Sequence[str],
+    max_width: int | None = None,
+) -> str:
+    """Columns of text under a heading and a rule, two spaces apart; no line ends in spaces.
+
+    `align` has one letter a column: `l` left, `r` right, `.` numbers at their decimal point (and
+    at their ±). With `max_width`, the widest left-aligned columns are cut with an ellipsis until
+    the table fits, if it can. Control characters are shown escaped, so that a value can't
+    move the cursor. Raises `ParameterError` where the lengths do not agree.
+
+    >>> print(format_table(["city", "n"], [["Rome", "1,200.5"], ["Oslo", "3"]], ["l", "."]))
+    city        n
+    ─────────────
+    Rome  1,200.5
+    Oslo      3
+    """
+    _check_shape(columns, rows, align)
+    cells = [[printable(row[k]) for row in rows] for k in range(len(columns))]
+    cells = [_at_point(c) if a == "." else c for c, a in zip(cells, align, strict=True)]
+    titled = [[printable(t), *c] for t, c in zip(columns, cells, strict=True)]
+    widths = _fit([max(map(cell_len, c)) for c in titled], align, max_width)
+    padded = [
+        [_pad(cell, width, a) for cell in column]
+        for column, width, a in zip(titled, widths, align, strict=True)
+    ]
+    heading, *body = [GAP.join(line).rstrip() for line in zip(*padded, strict=True)]
+    rule = "─" * (sum(widths) + len(GAP) * (len(widths) - 1))
+    return "\n".join([heading, rule, *body])
+
+
+def _up(bound: float, digits: int) -> float:
+    """`bound` rounded up to `digits` decimals, forgiving the last bits of a float."""
+    unit = 10.0**-digits
+    return math.ceil(bound / unit * (1 - 1e-12)) * unit if math.isfinite(bound) else bound
+
+
+def _check_shape(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]
+) -> None:
+    if not columns or len(align) != len(columns):
+        raise ParameterError(f"{len(columns)} columns with {len(align)} alignments")
+    if bad := set(align) - {"l", "r", "."}:
+        raise ParameterError(f"unknown alignment {min(bad)!r}", "use 'l', 'r' or '.'")
+    for k, row in enumerate(rows):
+        if len(row) != len(columns):
+            raise ParameterError(f"row {k} has {len(row)} cells for {len(columns)} columns")
+
+
+def printable(text: str) -> str:
+    """`text` with its control characters escaped.
+
+    >>> printable("one\\ntwo")
+    'one\\\\ntwo'
+    """
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) in _CONTROL else c
+        for c in text
+    )
+
+
+_CONTROL = {"Cc", "Zl", "Zp"}
+
+
+def _at_point(cells: list[str]) -> list[str]:
+    """Pad numbers, and the numbers on both sides of a ±, so that their points are in line."""
+    halves = [cell.partition(_PLUS_MINUS) for cell in cells]
+    left = _points([value for value, _, _ in halves])
+    if not any(sign for _, sign, _ in halves):
+        return left
+    right = _points([bound for _, _, bound in halves])
+    return [
+        f"{a}{sign or ' ' * len(_PLUS_MINUS)}{b}"
+        for a, (_, sign, _), b in zip(left, halves, right, strict=True)
+    ]
+
+
+def _points(numbers: list[str]) -> list[str]:
+    parts = [number.partition(".") for number in numbers]
+    whole = max((cell_len(w) for w, _, _ in parts), default=0)
+    tail = max((cell_len(point + rest) for _, point, rest in parts), default=0)
+    return [
+        " " * (whole - cell_len(w)) + w + point + rest + " " * (tail - cell_len(point + rest))
+        for w, point, rest in parts
+    ]
+
+
+def _fit(widths: list[int], align: Sequence[str], max_width: int | None) -> list[int]:
+    widths = list(widths)
+    room = None if max_width is None else max_width - len(GAP) * (len(widths) - 1)
+    text = [k for k, a in enumerate(align) if a == "l"]
+    while room is not None and sum(widths) > room and text:
+        widest = max(text, key=lambda k: widths[k])
+        if widths[widest] <= _MIN_TRUNCATED:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _pad(cell: str, width: int, align: str) -> str:
+    if cell_len(cell) > width:
+        return set_cell_size(cell, width - 1) + "…"
+    space = " " * (width - cell_len(cell))
+    return cell + space if align == "l" else space + cell

@@ -1,0 +1,139 @@
+"""Words that several commands share: numbers, the guarantee, errors."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.tables import format_bound, printable
+
+if TYPE_CHECKING:
+    from sparseq.accounting import Budget
+    from sparseq.errors import SparseqError
+
+DELTA, DELTA_TEXT = 1e-6, "1e-6"
+"""The delta at which one epsilon is quoted."""
+NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
+
+
+def number(value: float) -> str:
+    """Return a public number with up to five digits.
+
+    >>> number(6.3245553), number(20.0), number(1234567.0)
+    ('6.3246', '20', '1,234,567')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
+
+
+def upper(value: float, digits: int = 3) -> str:
+    """Return a number that must not look smaller than it is, rounded up to `digits` digits.
+
+    >>> upper(4.886554), upper(1.0), upper(0.25, 2)
+    ('4.89', '1', '0.25')
+    """
+    if not math.isfinite(value) or value <= 0:
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{digits}g}"
+
+
+def plus_minus(bound: float | None) -> str:
+    """Return `± 13`, or `± ?` where nothing is known."""
+    return f"± {format_bound(bound) if bound is not None else '?'}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage.
+
+    >>> percent(0.95), percent(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{100 * share:.6g} %"
+
+
+def one_line(text: str, width: int | None = None) -> str:
+    """Return text on one line, cut to `width`.
+
+    >>> one_line("SELECT\\n  1", 6)
+    'SELEC…'
+    """
+    line = printable(" ".join(text.split()))
+    return line if width is None or len(line) <= width else line[: max(width - 1, 1)] + "…"
+
+
+def error_text(error: SparseqError) -> str:
+    """Return an error as the command line shows it."""
+    text = click.style("sparseq: ", fg="red", bold=True) + one_line(error.message)
+    return text + (f"\n  hint: {one_line(error.hint)}" if error.hint else "")
+
+
+def unexpected(error: Exception) -> SparseqError:
+    """Return an error that says no more than the type of one that we did not foresee.
+
+    Its text might hold a row's value. With SPARSEQ_DEBUG set, the error itself is raised.
+    """
+    from sparseq.errors import SparseqError
+
+    if os.environ.get("SPARSEQ_DEBUG"):
+        raise error
+    return SparseqError(
+        f"something went wrong inside sparseq ({type(error).__name__})",
+        "please report it; SPARSEQ_DEBUG=1 shows where, and may show the data",
+    )
+
+
+def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
+    """Return (label, text) lines, the labels dim, in a column of their own; a text may have lines.
+
+    With `wrap`, texts are broken at words to be that many columns wide at most, labels and all.
+
+    >>> print(labelled([("a", "one"), ("bcd", "two")]))
+    \x1b[2ma    \x1b[0mone
+    \x1b[2mbcd  \x1b[0mtwo
+    """
+    width = max(len(label) for label, _ in lines) + 2
+    margin = "\n" + " " * width
+
+    def broken(text: str) -> list[str]:
+        return textwrap.wrap(text, max(wrap - width, 20)) if wrap else [text]
+
+    return "\n".join(
+        click.style(label.ljust(width), dim=True)
+        + margin.join(part for line in text.splitlines() for part in broken(line))
+        for label, text in lines
+    )
+
+
+def banner(text: str) -> str:
+    """Return a line that nobody overlooks."""
+    return click.style(f"!! {text}", fg="red", bold=True)
+
+
+def guarantee_facts(budget: Budget) -> dict[str, Any]:
+    """Return the guarantee as plain data."""
+    return {
+        "kappa": budget.kappa,
+        "mu": budget.mu,
+        "epsilon": budget.epsilon(DELTA),
+        "delta": DELTA,
+        "norm_budget": budget.norm_budget,
+    }
+
+
+def guarantee_line(budget: Budget) -> str:
+    """Return the guarantee in one line."""
+    return (
+        f"{number(budget.kappa)}-zCDP for all answers ever, together "
+        f"(epsilon {upper(budget.epsilon(DELTA))} at delta {DELTA_TEXT})"
+    )
+
+
+def terminal_width() -> int | None:
+    """Return how many columns standard output shows; None if it is no terminal."""
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None

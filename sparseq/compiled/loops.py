@@ -1,0 +1,159 @@
+"""The loops of `engine.reduce`, `pricing` and `ledger.codec`, compiled and cached on disk.
+
+Each is the plainest way to write what its NumPy twin means; the tests hold the two together.
+Missing coordinates or values (None) are compiled away.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_CELL_LIMIT = np.int64(2**31 - 1)
+_NORM_LIMIT = np.int64(2**62)
+_SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
+
+
+@numba.njit(nogil=True, cache=True)
+def quantise(values, inverse, out):  # type: ignore[no-untyped-def]
+    """Put float64 values on the lattice; `inverse` is 1 / granularity, a power of two."""
+    for i in range(len(values)):
+        x = min(max(values[i] * inverse, -2147483647.0), 2147483647.0)
+        out[i] = np.int32(np.rint(x)) if abs(values[i]) < np.inf else np.int32(0)
+
+
+@numba.njit(nogil=True, inline="always")
+def _rounded_up(charge, significant_bits):  # type: ignore[no-untyped-def]
+    if charge > np.int64(2**52):
+        return charge
+    spare = np.int64(0)  # the bit length of what is above the significant bits
+    above = charge >> significant_bits
+    for half in (32, 16, 8, 4, 2, 1):
+        if above >> half != 0:
+            spare += half
+            above >>= half
+    spare += above
+    return -((-charge) >> spare) << spare
+
+
+@numba.njit(nogil=True, cache=True)
+def charge(norms, upper, lower, shift, most, significant_bits, out):  # type: ignore[no-untyped-def]
+    """Fill out with min(ceil(norm · P / 2**shift), most), P = upper · 2**32 + lower < 2**62.
+
+    It is rounded up to some significant bits; 63 of them are all.
+
+    The product of 63 and 62 bits is made of 32-bit limbs, as in `accounting.charge`; shift is at
+    most 127. A norm that has saturated is charged the most.
+    """
+    mask = np.uint64(0xFFFFFFFF)
+    half = np.uint64(32)
+    for i in range(len(norms)):
+        s = np.uint64(norms[i])
+        bottom = (s & mask) * lower
+        middle = (s >> half) * lower + (bottom >> half)
+        carry = (s & mask) * upper + (middle & mask)
+        high = (s >> half) * upper + (middle >> half) + (carry >> half)
+        low = (carry << half) | (bottom & mask)
+        if shift >= 64:
+            whole = high >> np.uint64(shift - 64)
+            rest = low | (high & ((np.uint64(1) << np.uint64(shift - 64)) - np.uint64(1)))
+        elif high >> np.uint64(shift) != 0:
+            whole, rest = np.uint64(most), np.uint64(0)
+        else:
+            whole = (high << np.uint64(64 - shift)) | (low >> np.uint64(shift))
+            rest = low & ((np.uint64(1) << np.uint64(shift)) - np.uint64(1))
+        if rest != 0 and whole < np.uint64(most):
+            whole += np.uint64(1)
+        saturated = norms[i] >= _NORM_LIMIT or whole > np.uint64(most)
+        out[i] = np.int64(most) if saturated else _rounded_up(np.int64(whole), significant_bits)
+
+
+@numba.njit(nogil=True, cache=True)
+def shorten(numbers, out):  # type: ignore[no-untyped-def]
+    """Fill out with numbers of at most 11 significant bits as 16 bits; tell whether all are."""
+    for i in range(len(numbers)):
+        number = numbers[i]
+        if number == 0:
+            out[i] = 0
+            continue
+        length = np.int64(0)  # bits after the first
+        above = number >> 1
+        for half in (32, 16, 8, 4, 2, 1):
+            if above >> half != 0:
+                length += half
+                above >>= half
+        length += above
+        top = number >> (length - 10) if length >= 10 else number << (10 - length)
+        if length > 10 and top << (length - 10) != number:
+            return False
+        out[i] = ((length + 1) << 10) | (top & 1023)
+    return True
+
+
+@numba.njit(nogil=True, cache=True)
+def round_up(charges, significant_bits, out):  # type: ignore[no-untyped-def]
+    """Fill out with charges rounded up to some significant bits, as `accounting.round_up` does."""
+    for i in range(len(charges)):
+        out[i] = _rounded_up(charges[i], significant_bits)
+
+
+@numba.njit(nogil=True, cache=True)
+def reduce_sums(first, stop, coordinates, values, size, norms, totals):  # type: ignore[no-untyped-def]
+    """Fill norms (one a run) and add to totals; a user's value is the sum of its rows."""
+    cells = np.zeros(size + 1, np.int64)  # cell 0 takes the rows that count for nothing
+    sums = np.zeros(size + 1, np.int64)
+    for r in range(len(first)):
+        magnitude = np.int64(0)
+        for i in range(first[r], stop[r]):  # unsigned places need no check for negative ones
+            k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
+            v = np.int64(1) if values is None else np.int64(values[i])
+            cells[k] += v
+            magnitude += abs(v)
+        cells[0] = 0
+        norm = np.int64(0)
+        for i in range(first[r], stop[r]):
+            k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
+            x = cells[k]
+            cells[k] = 0
+            sums[k] += x
+            norm += x * x
+        if magnitude > _SAFE:  # the squares may have wrapped around: once more, saturating
+            norm = _large_norm(first[r], stop[r], coordinates, values, cells)
+        norms[r] = norm
+    totals += sums[1:]
+
+
+@numba.njit(nogil=True, cache=True)
+def _large_norm(start, stop, coordinates, values, cells):  # type: ignore[no-untyped-def]
+    """Return one user's squared norm, saturated; leaves cells as they were, all 0."""
+    for i in range(start, stop):
+        k = 1 if coordinates is None else np.int64(coordinates[i]) + 1
+        cells[k] += 1 if values is None else values[i]
+    cells[0] = 0
+    norm = np.int64(0)
+    for i in range(start, stop):
+        k = 1 if coordinates is None else np.int64(coordinates[i]) + 1
+        x = abs(cells[k])
+        cells[k] = 0
+        norm = _NORM_LIMIT if x > _CELL_LIMIT else min(norm + x * x, _NORM_LIMIT)
+    return norm
+
+
+@numba.njit(nogil=True, cache=True)
+def reduce_distinct(first, stop, coordinates, values, size, norms, totals):  # type: ignore[no-untyped-def]
+    """Fill norms (one a run) and add to totals; a user's value is 1 where any row has a value."""
+    seen = np.zeros(size + 1, np.bool_)
+    for r in range(len(first)):
+        seen[0] = True
+        norm = np.int64(0)
+        for i in range(first[r], stop[r]):
+            if values is not None and values[i] == 0:
+                continue
+            k = 1 if coordinates is None else np.int64(coordinates[i]) + 1
+            if not seen[k]:
+                seen[k] = True
+                totals[k - 1] += 1
+                norm += 1
+        for i in range(first[r], stop[r]):
+            seen[1 if coordinates is None else np.int64(coordinates[i]) + 1] = False
+        norms[r] = norm

@@ -1,0 +1,235 @@
+"""Exact facts about the people in a store: for its curator alone, never for an analyst.
+
+Nothing here is noised, charged or written to the journal. Whoever holds the store's file could read
+the same from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq.accounting import UNITS_PER_NORM, Price
+from sparseq.engine.load import first_line, quote
+from sparseq.engine.storage import USER, dictionary_table
+from sparseq.errors import ParameterError, QueryRefused
+from sparseq.ledger.codec import unpack, unpack_set
+from sparseq.query.catalog import Table
+from sparseq.store import Store
+
+NEAR_THE_END = 0.9
+"""Whoever has spent this share of the budget is near its end."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many people and rows there are; rows by private table."""
+
+    users: int
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Spend:
+    """How far people have spent their budgets.
+
+    Attributes:
+        users: How many people.
+        releases: How many answers have been paid for.
+        untouched: People who have paid for nothing so far.
+        near: People who have spent `NEAR_THE_END` of their budget.
+        would_drop: People who could not pay for one more count, were they in it.
+        spent, budget: Totals, in squared norm.
+        tenths: People by share spent: up to a tenth (and more than nothing), two tenths, …
+        highest: The largest share that anybody has spent.
+    """
+
+    users: int
+    releases: int
+    untouched: int
+    near: int
+    would_drop: int
+    spent: float
+    budget: float
+    tenths: tuple[int, ...]
+    highest: float
+
+
+@dataclass(frozen=True)
+class Account:
+    """One person's account: squared norms, rows by table, and the releases that were paid for."""
+
+    id: Any
+    budget: float
+    spent: float
+    rows: dict[str, int]
+    releases: tuple[tuple[int, float], ...]
+
+
+def counts(store: Store) -> Counts:
+    """Return how many people and rows the store has."""
+    with store._lock:
+        store._check_open()
+        rows = {
+            t.name: _number(store._con, f"SELECT count(*) FROM by_user.{quote(t.name)}")
+            for t in store.catalog.private
+        }
+        return Counts(len(store._accounts), rows)
+
+
+def spend(store: Store) -> Spend:
+    """Return how far people have spent their budgets."""
+    with store._lock:
+        store._check_open()
+        accounts = store._accounts
+        share = _share(accounts.spent, accounts.budgets)
+        positive = accounts.spent > 0
+        tenth = np.clip(np.ceil(share[positive] * 10).astype(int), 1, 10)
+        return Spend(
+            users=len(accounts),
+            releases=len(store._journal),
+            untouched=int(np.count_nonzero(~positive)),
+            near=int(np.count_nonzero(share >= NEAR_THE_END)),
+            would_drop=int(
+                np.count_nonzero(accounts.budgets - accounts.spent < _price_of_count(store))
+            ),
+            spent=float(accounts.spent.sum(dtype=np.float64)) / UNITS_PER_NORM,
+            budget=float(accounts.budgets.sum(dtype=np.float64)) / UNITS_PER_NORM,
+            tenths=tuple(np.bincount(tenth, minlength=11)[1:].tolist()),
+            highest=float(share.max(initial=0.0)),
+        )
+
+
+def top_spenders(store: Store, most: int = 10) -> list[tuple[Any, float, float]]:
+    """Return (identifier, spent, budget) of the people who have spent the largest shares."""
+    with store._lock:
+        store._check_open()
+        accounts = store._accounts
+        order = np.argsort(-_share(accounts.spent, accounts.budgets), kind="stable")[:most]
+        names = dict(
+            store._con.execute(
+                f"SELECT {USER}, id FROM ledger.users WHERE {USER} IN (SELECT unnest(?))",
+                [order.tolist()],
+            ).fetchall()
+        )
+        return [
+            (names[u], _norm(accounts.spent[u]), _norm(accounts.budgets[u])) for u in order.tolist()
+        ]
+
+
+def account(store: Store, identifier: str) -> Account:
+    """Return one person's account.
+
+    Raises:
+        ParameterError: Nobody has that identifier.
+    """
+    with store._lock:
+        store._check_open()
+        found = store._con.execute(
+            f"SELECT {USER}, id FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [identifier]
+        ).fetchone()
+        if found is None:
+            raise ParameterError(f"nobody has the identifier {identifier!r}")
+        user, id = found
+        rows = {
+            t.name: _number(
+                store._con, f"SELECT count(*) FROM by_user.{quote(t.name)} WHERE {USER} = {user}"
+            )
+            for t in store.catalog.private
+        }
+        return Account(
+            id,
+            _norm(store._accounts.budgets[user]),
+            _norm(store._accounts.spent[user]),
+            rows,
+            tuple(_payments(store._con, user)),
+        )
+
+
+def exact_sql(store: Store, text: str) -> pa.Table:
+    """Answer SQL exactly, on the tables as they were loaded: one SELECT, which changes nothing.
+
+    Raises:
+        QueryRefused: DuckDB can't answer it, or it is no SELECT.
+    """
+    with store._lock:
+        store._check_open()
+        with _views(store) as connection:
+            try:
+                statements = connection.extract_statements(text)
+                if [s.type for s in statements] != [duckdb.StatementType.SELECT]:
+                    raise QueryRefused("give one SELECT", "a store's rows are never changed by SQL")
+                return connection.sql(text).to_arrow_table()
+            except duckdb.Error as error:
+                raise QueryRefused(f"DuckDB says: {first_line(error)}") from None
+
+
+@contextmanager
+def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection on which every table looks as it was loaded, and nothing can be written."""
+    connection = store._con.cursor()
+    try:
+        for table in store.catalog.tables:
+            connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_as_loaded(table)}")
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _as_loaded(table: Table) -> str:
+    """Return SQL that gives a table's rows with identifiers and strings for codes."""
+    if not table.private:
+        return f"SELECT * FROM public.{quote(table.name)}"
+    columns, joins = [], [f"JOIN ledger.users AS u ON u.{USER} = r.{USER}"]
+    for i, column in enumerate(table.columns):
+        name = quote(column.name)
+        if column.name == table.user:
+            columns.append(f"u.id AS {name}")
+        elif column.coded:
+            columns.append(f"d{i}.value AS {name}")
+            joins.append(
+                f"LEFT JOIN {dictionary_table(table.name, column.name)} AS d{i} "
+                f"ON d{i}.code = r.{name}"
+            )
+        else:
+            columns.append(f"r.{name}")
+    rows = f"FROM by_user.{quote(table.name)} AS r"
+    return f"SELECT {', '.join(columns)} {rows} {' '.join(joins)}"
+
+
+def _payments(connection: duckdb.DuckDBPyConnection, user: int) -> Iterator[tuple[int, float]]:
+    entries = connection.execute(
+        "SELECT id, users, charges FROM ledger.release ORDER BY id"
+    ).fetchall()
+    for release, users_blob, charges_blob in entries:
+        users = unpack_set(users_blob)
+        at = int(np.searchsorted(users, user))
+        if at < len(users) and users[at] == user:
+            yield release, _norm(unpack(charges_blob)[at])
+
+
+def _price_of_count(store: Store) -> int:
+    """Return what one count at full weight costs, in ledger units."""
+    return Price.of(store.budget.sigma_0, 1.0, store.budget).charge_one(1)
+
+
+def _share(spent: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the share of the budget that is spent; an empty budget is spent."""
+    return np.where(budgets > 0, spent / np.maximum(budgets, 1), 1.0)
+
+
+def _norm(units: Any) -> float:
+    return float(units) / UNITS_PER_NORM
+
+
+def _number(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
+    row = connection.execute(sql).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,74 @@
+"""Decoded columns kept in memory between full scans, oldest out first.
+
+A scan of all rows spends most of its time decoding; what it decoded is worth keeping for the next
+one. Only whole-table columns come here, in the order by user, and they go when rows arrive.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ColumnCache:
+    """At most `capacity` bytes of arrays, the least recently used dropped first."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._arrays: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return the array kept under `key`; make it, and keep it if it fits."""
+        if key in self._arrays:
+            self._arrays.move_to_end(key)
+            return self._arrays[key]
+        array = make()
+        array.flags.writeable = False
+        if array.nbytes <= self._capacity:
+            self._arrays[key] = array
+            self._size += array.nbytes
+            while self._size > self._capacity:
+                _, oldest = self._arrays.popitem(last=False)
+                self._size -= oldest.nbytes
+        return array
+
+    def clear(self) -> None:
+        """Forget everything: rows have arrived."""
+        self._arrays.clear()
+        self._size = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now."""
+        return self._size
+
+
+def combine_positions(
+    positions: list[NDArray[np.int32]], sizes: list[int]
+) -> NDArray[np.int32] | None:
+    """Return one index for several keys, last key fastest; -1 where a row is in no group.
+
+    Args:
+        positions: Place in each key's domain, by row; out of range: in none.
+        sizes: Number of values of each key.
+
+    Example:
+        >>> combine_positions([np.array([0, 1], np.int32), np.array([2, 9], np.int32)], [2, 3])
+        array([ 2, -1], dtype=int32)
+    """
+    if not positions:
+        return None
+    index = np.zeros(len(positions[0]), np.int32)
+    inside = np.ones(len(positions[0]), bool)
+    for position, size in zip(positions, sizes, strict=True):
+        inside &= (position >= 0) & (position < size)
+        index *= size
+        index += position
+    if not inside.all():
+        index[~inside] = -1
+    return index

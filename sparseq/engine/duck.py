@@ -1,0 +1,318 @@
+"""Contributions by DuckDB: a plan's SQL over the stored rows, as squared norms and sums.
+
+The engine's one answer to a plan is a list of `Reduced`, one a measure: exact integer norms by
+user and sums by coordinate. It knows nothing of budgets or noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq.engine.columns import ColumnCache, combine_positions
+from sparseq.engine.reduce import (
+    CELL_LIMIT,
+    NORM_LIMIT,
+    Index,
+    Reduced,
+    Runs,
+    join_parts,
+    quantise,
+    reduce,
+)
+from sparseq.engine.storage import USER, dictionary_table
+from sparseq.errors import QueryRefused
+from sparseq.query.plan import Domain, Kind, Measure, Plan
+
+SLICE_ROWS = 1 << 25
+"""Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """All rows of some users, in order of user.
+
+    Attributes:
+        runs: Where each user's rows lie.
+        groups: Place in the groups, by row; None if there is one group.
+        measures: (bin index or None, lattice values or None) by row, one pair a measure.
+    """
+
+    runs: Runs
+    groups: NDArray[Any] | None
+    measures: list[tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What a query asks of everybody: squared norms, and the sums as a function of who is in.
+
+    Attributes:
+        measures: Norms by user and sums over all users, one a measure.
+        pull: Sums over some users (ascending), one array a measure.
+    """
+
+    measures: list[Reduced]
+    pull: Callable[[Index], list[NDArray[np.int64]]]
+
+    def without(self, dropped: Index) -> list[NDArray[np.int64]]:
+        """Return the sums over everybody but `dropped`: exact, as all numbers are integers."""
+        totals = [m.totals for m in self.measures]
+        if len(dropped) == 0:
+            return totals
+        return [all_ - some for all_, some in zip(totals, self.pull(dropped), strict=True)]
+
+
+class Engine:
+    """Runs plans against the stored tables, on a locked-down connection."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, cache_bytes: int) -> None:
+        self._con = connection
+        self.cache = ColumnCache(cache_bytes)
+        self._layouts: dict[str, tuple[Runs, NDArray[np.int64] | None]] = {}
+
+    def contributions(self, plan: Plan, users: int) -> Contributions:
+        """Compute a plan over everybody.
+
+        Args:
+            plan: What to compute.
+            users: How many users the store has.
+        """
+        parts: list[list[Reduced]] = [[] for _ in plan.query.measures]
+        last: list[Batch] = []
+        for batch in self._batches(plan, users):
+            last.append(batch)
+            for i, part in enumerate(parts):
+                part.append(reduce_measure(plan, batch, i))
+            if len(last) > 1:  # too much to keep: `without` will read the rows again
+                last = [batch]
+        kept = last if len(parts[0]) == 1 else None
+
+        def pull(only: Index) -> list[NDArray[np.int64]]:
+            totals = [np.zeros(plan.query.groups * m.bins, np.int64) for m in plan.query.measures]
+            for batch in kept if kept is not None else self._batches(plan, users):
+                part = replace(batch, runs=batch.runs.only(only))
+                for i, total in enumerate(totals):
+                    total += reduce_measure(plan, part, i).totals
+            return totals
+
+        return Contributions([join_parts(p) for p in parts], pull)
+
+    def _batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+        relation = plan.query.relation
+        rows = self._rows(relation.table) if relation.table else 0
+        if relation.table and rows <= SLICE_ROWS:
+            yield self._whole_table(plan)
+        elif rows > SLICE_ROWS:
+            width = max(users * SLICE_ROWS // rows, 1)
+            for start in range(0, users, width):
+                yield self._query(plan, f"{relation.user} BETWEEN {start} AND {start + width - 1}")
+        else:
+            yield self._query(plan, "")
+
+    def _rows(self, table: str) -> int:
+        ((rows,),) = self._con.execute(
+            "SELECT estimated_size FROM duckdb_tables() "
+            "WHERE schema_name = 'by_user' AND table_name = ?",
+            [table],
+        ).fetchall()
+        return int(rows)
+
+    def _whole_table(self, plan: Plan) -> Batch:
+        """All rows of one table, every vector from the cache or for it."""
+        table = plan.query.relation.table
+
+        def fetch(sql: str) -> NDArray[Any]:
+            return self._fetch(f"SELECT {sql} AS x {plan.query.relation.sql}")[0]
+
+        runs, order = self._runs(table, lambda: fetch(USER))
+
+        def vector(key: Hashable, sql: str, prepare: Any) -> NDArray[Any]:
+            def make() -> NDArray[Any]:
+                array: NDArray[Any] = prepare(fetch(sql))
+                return array if order is None else array[order]
+
+            return self.cache.get((table, key, sql), make)
+
+        positions = [
+            vector((d.values, d.dictionary), _position_sql(d), lambda a, d=d: self._place(a, d))
+            for d in plan.query.domains
+        ]
+        sizes = [len(d.values) for d in plan.query.domains]
+        groups = (
+            self.cache.get(
+                (table, "groups", tuple((d.values, d.position.sql) for d in plan.query.domains)),
+                lambda: _narrow(combine_positions(positions, sizes), plan.query.groups),
+            )
+            if positions
+            else None
+        )
+        measures = [
+            (
+                vector("bin", _bin_sql(m), _as_index) if m.bin is not None else None,
+                vector(n.granularity, _value_sql(m), lambda a, g=g: quantise(a, g))
+                if m.value is not None or g != 1.0
+                else None,
+            )
+            for m, n in zip(plan.query.measures, plan.noise, strict=True)
+            for g in (_lattice(m, n.granularity),)
+        ]
+        return Batch(runs, groups, measures)
+
+    def _runs(
+        self, table: str, fetch: Callable[[], Index]
+    ) -> tuple[Runs, NDArray[np.int64] | None]:
+        """Return where each user's rows lie, and how to sort rows by user (None: they are)."""
+        if table not in self._layouts:
+            users = fetch()
+            order = _order(users)
+            self._layouts[table] = Runs.of(users if order is None else users[order]), order
+        return self._layouts[table]
+
+    def rows_arrived(self) -> None:
+        """Forget what was kept of the rows."""
+        self.cache.clear()
+        self._layouts.clear()
+
+    def _query(self, plan: Plan, also: str) -> Batch:
+        """The rows that one SQL statement gives, in one go."""
+        query = plan.query
+        where = " AND ".join(f"({w})" for w in (query.relation.where, also) if w)
+        columns = [query.relation.user, *(_position_sql(d) for d in query.domains)]
+        for m, n in zip(query.measures, plan.noise, strict=True):
+            if m.bin is not None:
+                columns.append(_bin_sql(m))
+            if m.value is not None or n.granularity != 1.0:
+                columns.append(_value_sql(m))
+        select = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(columns))
+        arrays = iter(
+            self._fetch(
+                f"SELECT {select} {query.relation.sql}" + (f" WHERE {where}" if where else "")
+            )
+        )
+        users = next(arrays)
+        positions = [self._place(next(arrays), d) for d in query.domains]
+        groups = combine_positions(positions, [len(d.values) for d in query.domains])
+        measures = []
+        for m, n in zip(query.measures, plan.noise, strict=True):
+            bins = _as_index(next(arrays)) if m.bin is not None else None
+            values = (
+                quantise(next(arrays), _lattice(m, n.granularity))
+                if m.value is not None or n.granularity != 1.0
+                else None
+            )
+            measures.append((bins, values))
+        order = _order(users)
+        if order is None:
+            return Batch(Runs.of(users), groups, measures)
+        return Batch(
+            Runs.of(users[order]),
+            _take(groups, order),
+            [(_take(b, order), _take(v, order)) for b, v in measures],
+        )
+
+    def _fetch(self, sql: str) -> list[NDArray[Any]]:
+        """Run SQL; return its columns as arrays.
+
+        Raises:
+            QueryRefused: DuckDB failed. What it says may come from a row, so it isn't passed on.
+        """
+        try:
+            table: pa.Table = self._con.sql(sql).to_arrow_table()
+        except duckdb.Error:
+            raise QueryRefused(
+                "the query could not be evaluated; nothing was charged",
+                "simplify its expressions, or ask the curator",
+            ) from None
+        return [_to_numpy(column) for column in table.columns]
+
+    def _place(self, position: NDArray[Any], domain: Domain) -> Index:
+        """Return each row's place in the domain; -1 for none."""
+        if domain.dictionary is None:
+            return _as_index(position)
+        values = self._con.execute(
+            f"SELECT value FROM {dictionary_table(*domain.dictionary)} ORDER BY code"
+        ).fetchall()
+        place = {value: i for i, value in enumerate(domain.values)}
+        lookup = np.array([*(place.get(v, -1) for (v,) in values), -1], np.int32)
+        return lookup[_as_index(position)]
+
+
+def reduce_measure(plan: Plan, batch: Batch, i: int) -> Reduced:
+    """Reduce one measure of a batch."""
+    measure, (bins, values) = plan.query.measures[i], batch.measures[i]
+    size = plan.query.groups * measure.bins
+    coordinates = batch.groups
+    if bins is not None:
+        groups = np.zeros(len(bins), np.int32) if coordinates is None else coordinates
+        coordinates = combine_positions([groups, bins], [plan.query.groups, measure.bins])
+    reduced = reduce(batch.runs, coordinates, values, size, measure.kind is Kind.USERS)
+    steps = round(1 / plan.noise[i].granularity) if plan.noise[i].granularity < 1 else 1
+    if measure.kind is Kind.USERS and steps > 1:  # 1 user is that many lattice steps
+        steps = min(steps, CELL_LIMIT + 1)  # beyond, nobody can pay, and the sums are of nobody
+        most = NORM_LIMIT // steps**2
+        norms = np.where(
+            reduced.norms > most, NORM_LIMIT, np.minimum(reduced.norms, most) * steps**2
+        )
+        return Reduced(reduced.users, norms, reduced.totals * steps)
+    return reduced
+
+
+def _lattice(measure: Measure, granularity: float) -> float:
+    """USERS is counted in ones first; everything else goes on its lattice at once."""
+    return 1.0 if measure.kind is Kind.USERS else granularity
+
+
+def _position_sql(domain: Domain) -> str:
+    return f"coalesce({domain.position.sql}, -1)"
+
+
+def _bin_sql(measure: Measure) -> str:
+    assert measure.bin is not None
+    return f"coalesce({measure.bin.sql}, -1)"
+
+
+def _value_sql(measure: Measure) -> str:
+    if measure.value is None:
+        return "1::DOUBLE"
+    if measure.kind is Kind.SUM:
+        return f"coalesce(TRY_CAST({measure.value.sql} AS DOUBLE), 0)"
+    return f"coalesce({measure.value.sql}, false)::UTINYINT"
+
+
+def _to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+    chunks = column.chunks
+    if len(chunks) == 1:
+        return np.asarray(chunks[0].to_numpy(zero_copy_only=False))
+    return np.asarray(column.to_numpy())
+
+
+def _as_index(array: NDArray[Any]) -> Index:
+    if array.dtype == np.int32:
+        return array
+    if array.dtype.itemsize > 2:
+        array = np.clip(array, -1, 2**31 - 1)
+    return array.astype(np.int32)
+
+
+def _order(users: Index) -> NDArray[np.int64] | None:
+    """Return how to sort by user; None if sorted already."""
+    if len(users) < 2 or bool(np.all(users[1:] >= users[:-1])):
+        return None
+    return np.argsort(users, kind="stable")
+
+
+def _take(array: Any, rows: NDArray[np.int64]) -> Any:
+    return None if array is None else array[rows]
+
+
+def _narrow(places: Index | None, size: int) -> NDArray[Any]:
+    """Return places in the smallest type that holds them: less to read in every scan."""
+    assert places is not None
+    return places.astype(np.int8 if size <= 127 else np.int16 if size <= 32767 else np.int32)

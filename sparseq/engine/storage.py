@@ -1,0 +1,281 @@
+"""How a store's rows lie in its DuckDB file.
+
+    by_user.T       the rows of private table T, ordered by user: a full scan meets each user once
+    by_time.T       the same rows, ordered by time and user: a query about one day reads one day
+    dictionary."T.c"    the strings of a coded column c, private: (code, value)
+    public.T        a public table
+    ledger.users    (user index, identifier, budget)
+    main.meta       what the curator declared
+
+Two orders of the same rows are what makes both kinds of query fast; compressed, they take about as
+much room as the rows once. Rows that arrive later are appended as another ordered run, and when
+there are too many runs both orders are written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from sparseq.accounting import budget_units
+from sparseq.engine.load import Rows, first_line, quote
+from sparseq.errors import DataError, SparseqError
+from sparseq.query.catalog import INTEGER_TYPES, TIME_TYPES, Catalog, Column, Table
+
+USER = "_user"
+"""The column that holds the dense user index in every stored private table."""
+DICTIONARY_LIMIT = 10_000
+"""A string column with more distinct values than this is stored as it is."""
+MAX_RUNS = 8
+
+SCHEMAS = """
+CREATE SCHEMA by_user; CREATE SCHEMA by_time; CREATE SCHEMA dictionary; CREATE SCHEMA public;
+CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
+"""
+_USER_ID_TYPES = INTEGER_TYPES | {"VARCHAR", "UUID"}
+
+
+def dictionary_table(table: str, column: str) -> str:
+    """Return the SQL name of a coded column's dictionary."""
+    return f"dictionary.{quote(f'{table}.{column}')}"
+
+
+class Storage:
+    """Reads and writes the stored tables; every write is the caller's transaction."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._con = connection
+
+    def get(self, key: str) -> Any:
+        """Return what was put under `key`, or None."""
+        rows = self._con.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchall()
+        return json.loads(rows[0][0]) if rows else None
+
+    def put(self, key: str, value: Any) -> None:
+        """Remember plain data under `key`."""
+        self._con.execute(
+            "INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, json.dumps(value, default=str)]
+        )
+
+    def identify_users(self, name: str, type: str) -> None:
+        """Make the table of users, for identifiers of the kind that private table `name` has.
+
+        Integers of any width are one kind: the same number is the same person.
+
+        Raises:
+            DataError: The type is none that identifies people, or other than another table's.
+        """
+        kind = "BIGINT" if type in INTEGER_TYPES - {"UBIGINT", "HUGEINT"} else type
+        if kind not in _USER_ID_TYPES:
+            raise DataError(
+                f"the user column is {type}", "user identifiers are integers, strings or UUIDs"
+            )
+        known = self.get("users")
+        if known not in (None, kind):
+            raise DataError(
+                f"the user column of {name} is {type}, that of another table {known}",
+                "the same person needs the same identifier everywhere",
+            )
+        if known is None:
+            self.put("users", kind)
+            self._con.execute(
+                f"CREATE TABLE ledger.users ({USER} INTEGER NOT NULL, id {kind} NOT NULL, "
+                "budget BIGINT NOT NULL)"
+            )
+
+    def create_private(self, name: str, types: dict[str, str], user: str, time: str) -> Table:
+        """Make the empty tables of a private table, strings not yet coded."""
+        for column in types:
+            if column.lower().startswith("_user") or not re.fullmatch(r"[^\W\d][\w .-]*", column):
+                raise DataError(f"a column can't be called {column!r}", "rename it in the file")
+        columns = tuple(Column(n, t) for n, t in types.items())
+        if not time:
+            time = next((c.name for c in columns if c.type in TIME_TYPES), "")
+        return Table(name, columns, user=user, time=time)
+
+    def create_public(self, name: str, rows: Rows) -> Table:
+        """Store a public table, all of it."""
+        types = rows.usable()
+        self._con.register("incoming", rows.reader(types))
+        try:
+            self._con.execute(f"CREATE TABLE public.{quote(name)} AS SELECT * FROM incoming")
+        finally:
+            self._con.unregister("incoming")
+        return Table(name, tuple(Column(n, t) for n, t in types.items()))
+
+    def load(
+        self, table: Table, rows: Rows, default_budget: int, budget_column: str, new: bool
+    ) -> tuple[Table, int]:
+        """Add rows to a private table; return the table (its coding decided if new) and how many.
+
+        Raises:
+            DataError: The rows don't fit the table.
+        """
+        types = {c.name: c.type for c in table.columns}
+        if budget_column:
+            types[budget_column] = "DOUBLE"
+        self._stage(rows, types)
+        try:
+            if new:
+                table = self._code_strings(table)
+            self._add_users(table, default_budget, budget_column)
+            for column in table.columns:
+                if column.coded:
+                    self._extend_dictionary(table, column)
+            count = self._append(table, new)
+        finally:
+            self._con.execute("DROP TABLE IF EXISTS staged")
+        return table, count
+
+    def _stage(self, rows: Rows, types: dict[str, str]) -> None:
+        self._con.register("incoming", rows.reader(types))
+        try:
+            self._con.execute("CREATE OR REPLACE TEMP TABLE staged AS SELECT * FROM incoming")
+        except duckdb.Error as error:
+            raise DataError(
+                f"the rows don't fit the table: {first_line(error)}", "nothing was loaded"
+            ) from None
+        finally:
+            self._con.unregister("incoming")
+
+    def _code_strings(self, table: Table) -> Table:
+        """Decide which string columns get a dictionary, and make the tables."""
+        for column in table.columns:
+            if column.type != "VARCHAR" or column.name == table.user:
+                continue
+            sql = f"SELECT count(DISTINCT {quote(column.name)}) FROM staged"
+            if self._number(sql) <= DICTIONARY_LIMIT:
+                table = table.with_column(replace(column, coded=True))
+                self._con.execute(
+                    f"CREATE TABLE {dictionary_table(table.name, column.name)} "
+                    "(code UINTEGER NOT NULL, value VARCHAR NOT NULL)"
+                )
+        columns = ", ".join(
+            f"{quote(c.name)} {'UINTEGER' if c.coded else c.type}"
+            for c in table.columns
+            if c.name != table.user
+        )
+        for schema in ("by_user", "by_time") if table.time else ("by_user",):
+            self._con.execute(
+                f"CREATE TABLE {schema}.{quote(table.name)} ({USER} INTEGER NOT NULL, {columns})"
+            )
+        return table
+
+    def _add_users(self, table: Table, default_budget: int, budget_column: str) -> None:
+        """Open accounts for identifiers not seen before, in their own order."""
+        budget = f"min({quote(budget_column)}) + 0.0" if budget_column else "NULL"
+        many = f"count(DISTINCT {quote(budget_column)})" if budget_column else "1"
+        new = self._con.sql(
+            f"SELECT {quote(table.user)} AS id, {budget} AS budget, {many} AS many FROM staged "
+            f"WHERE {quote(table.user)} IS NOT NULL "
+            f"AND {quote(table.user)} NOT IN (SELECT id FROM ledger.users) GROUP BY 1 ORDER BY 1"
+        ).to_arrow_table()
+        budgets = [
+            default_budget if b is None else _own_budget(b, default_budget)
+            for b in new["budget"].unique().to_pylist()
+        ]
+        if any(m > 1 for m in new["many"].unique().to_pylist()):
+            raise DataError(
+                f"a user has several values in {budget_column!r}", "a budget is one a user"
+            )
+        start = self._number("SELECT count(*) FROM ledger.users")
+        self._con.register("new_users", new)
+        self._con.execute(
+            f"INSERT INTO ledger.users SELECT ({start} + row_number() OVER (ORDER BY id) - 1), id, "
+            "coalesce(units, ?) FROM new_users LEFT JOIN (SELECT unnest(?::DOUBLE[]) AS budget, "
+            "unnest(?::BIGINT[]) AS units) USING (budget) ORDER BY id",
+            [default_budget, new["budget"].unique().to_pylist(), budgets],
+        )
+        self._con.unregister("new_users")
+
+    def _extend_dictionary(self, table: Table, column: Column) -> None:
+        target = dictionary_table(table.name, column.name)
+        self._con.execute(
+            f"INSERT INTO {target} SELECT (SELECT count(*) FROM {target}) "
+            "+ row_number() OVER (ORDER BY value) - 1, value FROM "
+            f"(SELECT DISTINCT {quote(column.name)} AS value FROM staged) "
+            f"WHERE value IS NOT NULL AND value NOT IN (SELECT value FROM {target}) ORDER BY value"
+        )
+
+    def _append(self, table: Table, new: bool) -> int:
+        """Append the staged rows to both orders, or write both anew when runs have piled up."""
+        columns, joins = [], []
+        for i, c in enumerate(table.columns):
+            if c.name == table.user:
+                continue
+            if c.coded:
+                joins.append(
+                    f"LEFT JOIN {dictionary_table(table.name, c.name)} AS d{i} "
+                    f"ON d{i}.value = s.{quote(c.name)}"
+                )
+            columns.append(f"d{i}.code" if c.coded else f"s.{quote(c.name)}")
+        self._con.execute(
+            f"CREATE OR REPLACE TEMP TABLE encoded AS SELECT u.{USER}, {', '.join(columns)} "
+            f"FROM staged AS s JOIN ledger.users AS u ON u.id = s.{quote(table.user)} "
+            + " ".join(joins)
+        )
+        runs = 1 if new else self.get(f"runs.{table.name}") + 1
+        names = ", ".join([USER, *(quote(c.name) for c in table.columns if c.name != table.user)])
+        for schema, order in self._orders(table):
+            target = f"{schema}.{quote(table.name)}"
+            self._con.execute(
+                f"INSERT INTO {target} SELECT * FROM encoded AS e({names}) ORDER BY {order}"
+            )
+            if runs >= MAX_RUNS:
+                self._rewrite(schema, table.name, order)
+        self.put(f"runs.{table.name}", 1 if runs >= MAX_RUNS else runs)
+        count = self._number("SELECT count(*) FROM encoded")
+        self._con.execute("DROP TABLE encoded")
+        return count
+
+    def _rewrite(self, schema: str, name: str, order: str) -> None:
+        """Write one order of a table anew, as a single run."""
+        old, new = quote(name), quote(f"{name} rewritten")
+        self._con.execute(
+            f"CREATE TABLE {schema}.{new} AS SELECT * FROM {schema}.{old} ORDER BY {order}"
+        )
+        self._con.execute(f"DROP TABLE {schema}.{old}")
+        self._con.execute(f"ALTER TABLE {schema}.{new} RENAME TO {old}")
+
+    @staticmethod
+    def _orders(table: Table) -> list[tuple[str, str]]:
+        by_time = [("by_time", f"{quote(table.time)}, {USER}")] if table.time else []
+        return [("by_user", USER + (f", {quote(table.time)}" if table.time else "")), *by_time]
+
+    def _number(self, sql: str) -> int:
+        ((number,),) = self._con.execute(sql).fetchall()
+        return int(number)
+
+    def catalog(self) -> Catalog:
+        """Return the public facts about the tables."""
+        return Catalog.from_dict(self.get("catalog"))
+
+    def in_transaction(self, work: Callable[[], Any]) -> Any:
+        """Run `work` in a transaction: all of it is written, or none."""
+        self._con.execute("BEGIN")
+        try:
+            done = work()
+            self._con.execute("COMMIT")
+        except BaseException as error:
+            self._con.rollback()
+            if isinstance(error, duckdb.Error) and not isinstance(error, SparseqError):
+                raise DataError(
+                    f"the rows could not be stored: {first_line(error)}", "nothing was loaded"
+                ) from None
+            raise
+        return done
+
+
+def _own_budget(value: float, default: int) -> int:
+    units = budget_units(value)
+    if units > default:
+        raise DataError(
+            f"a user's budget is {value:g}, above the store's norm_budget",
+            "the store's guarantee is stated for norm_budget; users may have less, not more",
+        )
+    return units

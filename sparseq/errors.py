@@ -1,0 +1,58 @@
+"""Every error a user can meet.
+
+    SparseqError                    exit code 1
+    ├── ParameterError              2   a number or option out of its range
+    ├── QueryRefused                3   the query can't be answered privately, or isn't understood
+    ├── StoreError                  4   the store is missing, exists already, or is damaged
+    │   └── StoreInUse              5   another process has the store open (try again later)
+    └── DataError                   6   a file to load does not fit; nothing was loaded
+
+Each says what was wrong in the caller's own words, and carries a `hint` that says how to mend it.
+An error that an analyst can meet never depends on the value of a row.
+"""
+
+from __future__ import annotations
+
+
+class SparseqError(Exception):
+    """Base of all errors; `hint` says how to mend it, `exit_code` is the command line's."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class ParameterError(SparseqError, ValueError):
+    """A number or option is out of its range; the message has the value and the range."""
+
+    exit_code = 2
+
+
+class QueryRefused(SparseqError):
+    """The query is not understood, or can't be answered privately; nothing was charged."""
+
+    exit_code = 3
+
+
+class StoreError(SparseqError):
+    """The store is missing, exists already, or is damaged."""
+
+    exit_code = 4
+
+
+class StoreInUse(StoreError):
+    """Another process has the store open."""
+
+    exit_code = 5
+
+
+class DataError(SparseqError):
+    """A file to load does not fit; nothing was loaded."""
+
+    exit_code = 6

@@ -1,0 +1,298 @@
+"""Making a store, and opening one: files appear whole or not at all, and have one owner."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from sparseq.accounting import Budget, budget_units
+from sparseq.engine.load import Rows, first_line
+from sparseq.engine.storage import SCHEMAS, Storage
+from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
+from sparseq.ledger.journal import TABLES
+from sparseq.query.catalog import Catalog, Table, declared
+from sparseq.store import FORMAT, Store
+
+_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "wal_autocheckpoint": "256MB",
+    "lock_configuration": "true",
+}
+_open_files: set[tuple[int, int]] = set()
+_open_files_lock = threading.Lock()
+
+
+def create(
+    path: str | Path | None,
+    source: Any = None,
+    *,
+    user: str,
+    table: str | None = None,
+    tables: Mapping[str, Any] | None = None,
+    public: Mapping[str, Any] | None = None,
+    kappa: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    norm_budget: float = 20.0,
+    time: str = "",
+    keys: Mapping[str, Sequence[Any]] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    budget_column: str = "",
+    halt: bool = False,
+    seed: int | None = None,
+) -> Store:
+    """Create a store from events, and return it open. The file appears whole, or not at all.
+
+    Args:
+        path: Of the store's file; None keeps it in memory.
+        source: Files (Parquet, CSV, Arrow) or an Arrow table, for one private table.
+        user: The column that says whom a row is about, the same in every private table.
+        table: Name of that table; by default the first file's.
+        tables: More private tables, name to files or Arrow table.
+        public: Tables that are not about people.
+        kappa: zCDP level of everything ever released (0.5 if nothing is said), or
+        epsilon, delta: the same, converted by way of mu-GDP.
+        norm_budget: B_norm, squared norm that each user can contribute; sigma_0² = B / (2 kappa).
+        time: The column that most queries select by; by default the first date or timestamp.
+        keys: Column to its public values, a domain to group by.
+        bounds: Column to its public (low, high), for the scale of sums.
+        budget_column: Column with a user's own norm_budget, at most the store's; it must not
+            depend on the user's data.
+        halt: Once a user would have overdrawn, the user stays out (Corollary 4.7's S_t).
+        seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
+
+    Raises:
+        ParameterError: A number is out of range, or a declaration is about no column.
+        DataError: A file can't be read or does not fit.
+        StoreError: The path exists already.
+    """
+    budget = _budget(kappa, epsilon, delta, norm_budget)
+    sources = _sources(source, table, tables)
+    if path is None:
+        connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
+        _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
+              budget_column, halt, seed)  # fmt: skip
+        return Store(connection, None, _cache_bytes())
+    path = Path(path)
+    if path.exists():
+        raise StoreError(f"{path} exists already", "choose another path, or delete the file")
+    if not path.parent.is_dir():
+        raise StoreError(f"there is no folder {path.parent}")
+    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    working.unlink(missing_ok=True)  # of a process of the same number that was killed
+    try:
+        connection = duckdb.connect(str(working), config=_LOCKED_DOWN)
+        try:
+            _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
+                  budget_column, halt, seed)  # fmt: skip
+            connection.execute("CHECKPOINT")
+        finally:
+            connection.close()
+        _publish(working, path)
+    finally:
+        for leftover in (working, Path(f"{working}.wal")):
+            leftover.unlink(missing_ok=True)
+    return connect(path)
+
+
+def _publish(working: Path, path: Path) -> None:
+    """Give the finished file its name; an existing file is never replaced."""
+    with open(working, "rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(working, path)
+    except FileExistsError:
+        raise StoreError(f"{path} exists already", "choose another path") from None
+    except OSError:  # a file system without hard links
+        os.rename(working, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _budget(
+    kappa: float | None, epsilon: float | None, delta: float | None, norm_budget: float
+) -> Budget:
+    if epsilon is None and delta is None:
+        return Budget(0.5 if kappa is None else kappa, norm_budget)
+    if kappa is not None:
+        raise ParameterError("kappa and epsilon, delta say the same thing; give one of them")
+    if epsilon is None or delta is None:
+        raise ParameterError(
+            "epsilon and delta go together", "for example --epsilon 1 --delta 1e-6"
+        )
+    return Budget.from_epsilon_delta(epsilon, delta, norm_budget)
+
+
+def _sources(source: Any, table: str | None, tables: Mapping[str, Any] | None) -> dict[str, Any]:
+    sources = dict(tables or {})
+    if source is not None:
+        paths = [source] if isinstance(source, (str, Path)) else source
+        if table is None and isinstance(paths, (list, tuple)) and paths:
+            table = re.sub(r"\W", "_", Path(paths[0]).name.split(".")[0])
+        sources[table or "events"] = source
+    if not sources:
+        raise DataError("a store needs rows about people", "give a file")
+    return sources
+
+
+def _fill(
+    connection: duckdb.DuckDBPyConnection,
+    budget: Budget,
+    sources: Mapping[str, Any],
+    public: Mapping[str, Any],
+    user: str,
+    time: str,
+    keys: Mapping[str, Sequence[Any]],
+    bounds: Mapping[str, tuple[float, float]],
+    budget_column: str,
+    halt: bool,
+    seed: int | None,
+) -> None:
+    """Write a new store's tables."""
+    connection.execute(SCHEMAS + TABLES)
+    storage = Storage(connection)
+    settings = {
+        "format": FORMAT,
+        "kappa": budget.kappa,
+        "norm_budget": budget.norm_budget,
+        "halt": halt,
+        "seed": seed,
+        "budget_column": budget_column,
+    }
+    storage.put("settings", settings)
+    catalog = Catalog(())
+    for name, source in sources.items():
+        catalog = catalog.with_table(
+            _load_private(storage, name, source, user, time, budget, budget_column)
+        )
+    for name, source in public.items():
+        rows = Rows(source)
+        catalog = catalog.with_table(storage.create_public(name, rows))
+        rows.close()
+    catalog = Catalog(
+        tuple(
+            declared(t, {k: tuple(v) for k, v in keys.items()}, dict(bounds))
+            for t in catalog.tables
+        )
+    )
+    known = {c.name.lower() for t in catalog.tables for c in t.columns}
+    for name in (*keys, *bounds):
+        if name.lower() not in known:
+            raise ParameterError(f"no table has a column {name!r}", "check --keys and --bounds")
+    storage.put("catalog", catalog.to_dict())
+
+
+def _load_private(
+    storage: Storage,
+    name: str,
+    source: Any,
+    user: str,
+    time: str,
+    budget: Budget,
+    budget_column: str,
+) -> Table:
+    rows = Rows(source)
+    try:
+        types = rows.usable()
+        actual = {n.lower(): n for n in types}
+        if user.lower() not in actual:
+            raise DataError(
+                f"{name} has no column {user!r}; it has {', '.join(types)}",
+                "--user names the column that says whom a row is about",
+            )
+        user = actual[user.lower()]
+        column = actual.get(budget_column.lower(), "") if budget_column else ""
+        if column:
+            types.pop(column)
+        if time and time.lower() not in actual:
+            raise DataError(f"{name} has no column {time!r}; it has {', '.join(types)}")
+        table = storage.create_private(name, types, user, actual[time.lower()] if time else "")
+        storage.identify_users(name, types[user])
+        units = budget_units(budget.norm_budget)
+        table, _ = storage.load(table, rows, units, column, new=True)
+        return table
+    finally:
+        rows.close()
+
+
+def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
+    """Open a store.
+
+    Args:
+        path: Of the store's file.
+        cache_bytes: Memory for decoded columns; by default a quarter of the machine's.
+
+    Raises:
+        StoreError: There is no store at the path, or it is damaged.
+        StoreInUse: Another process, or this one, has it open.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise StoreError(f"there is no store at {path}", "`sparseq create` makes one")
+    stat = path.stat()
+    key = (stat.st_dev, stat.st_ino)
+    with _open_files_lock:
+        if key in _open_files:
+            raise StoreInUse(
+                f"{path} is in use by this process", "share the open store between threads"
+            )
+        _open_files.add(key)
+    try:
+        connection = _open(path)
+        try:
+            return Store(
+                connection,
+                path,
+                _cache_bytes() if cache_bytes is None else cache_bytes,
+                lambda: _release(key),
+            )
+        except BaseException:
+            connection.close()
+            raise
+    except BaseException:
+        _release(key)
+        raise
+
+
+def _release(key: tuple[int, int]) -> None:
+    with _open_files_lock:
+        _open_files.discard(key)
+
+
+def _open(path: Path) -> duckdb.DuckDBPyConnection:
+    try:
+        connection = duckdb.connect(str(path), config=_LOCKED_DOWN)
+    except duckdb.IOException as error:
+        holder = re.search(r"PID (\d+)", str(error))
+        if holder:
+            raise StoreInUse(
+                f"{path} is in use by process {holder[1]}",
+                "wait until it is done, or stop it; one process at a time can have a store open",
+            ) from None
+        raise StoreError(f"{path} can't be opened: {first_line(error)}") from None
+    except duckdb.Error as error:
+        raise StoreError(f"{path} is not a store: {first_line(error)}") from None
+    ((tables,),) = connection.execute(
+        "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta' OR schema_name = 'ledger'"
+    ).fetchall()
+    if tables < 4:
+        connection.close()
+        raise StoreError(f"{path} is a DuckDB file, but no store", "`sparseq create` makes one")
+    return connection
+
+
+def _cache_bytes() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    except (AttributeError, OSError, ValueError):
+        return 1 << 30

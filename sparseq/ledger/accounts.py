@@ -1,0 +1,97 @@
+"""Who has spent what: Algorithm 2's filter for all users at once, in integers.
+
+Source: Feldman & Zrnic (2021), Algorithm 2 with the filter of Theorem 4.3, for zCDP (all orders at
+once: every charge is a multiple of alpha, so one budget of squared norm stands for every order).
+
+User i is active at t iff spent_i + charge_i <= norm_budget_i. Whether i is active depends on i's
+own rows and on what was asked, so the rest of Theorem 4.5 applies: the released stream is
+kappa-zCDP. Charges are rounded up, budgets down, and spent never exceeds a budget, by induction:
+only `charge` adds to spent, and only what `admits` let through.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Index = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+
+class Accounts:
+    """Spent and budget of every user, in ledger units (int64).
+
+    Args:
+        budgets: One a user, in ledger units.
+        halt: Corollary 4.7's variant: a user who would once have overdrawn stays out. What was
+            left in the account is then charged, so that the account itself remembers.
+
+    Example:
+        >>> accounts = Accounts(np.array([10, 10]))
+        >>> users, charges = np.array([0, 1], np.int32), np.array([4, 11])
+        >>> active = accounts.admits(users, charges)
+        >>> active.tolist()
+        [True, False]
+        >>> accounts.charge(users[active], charges[active]); accounts.spent.tolist()
+        [4, 0]
+    """
+
+    def __init__(self, budgets: Ints, halt: bool = False) -> None:
+        self.budgets = np.zeros(0, np.int64)
+        self.spent = np.zeros(0, np.int64)
+        self.halt = halt
+        self._same: int | None = None  # the budget, if everybody has the same
+        self.add_users(budgets)
+
+    def __len__(self) -> int:
+        return len(self.budgets)
+
+    def left(self, users: Index) -> Ints:
+        """Return what each of `users` can still spend."""
+        at = _as_slice(users)
+        budgets = self.budgets[at] if self._same is None else self._same
+        left: Ints = budgets - self.spent[at]
+        return left
+
+    def admits(self, users: Index, charges: Ints) -> Mask:
+        """Tell who can pay; changes nothing."""
+        admitted: Mask = charges <= self.left(users)
+        return admitted
+
+    def due(self, users: Index, charges: Ints, active: Mask) -> tuple[Index, Ints]:
+        """Return who pays and how much: the active their charge, the others nothing.
+
+        With `halt` the others forfeit what they have left. Where few pay nothing they stay in the
+        list, with 0, since a range of users without gaps is the quickest to write.
+        """
+        if active.all():
+            amounts = charges
+        else:
+            amounts = charges * active
+            if self.halt:
+                amounts[~active] = self.left(users[~active])
+        if isinstance(_as_slice(users), slice):
+            return users, amounts
+        owing = amounts > 0
+        if 8 * np.count_nonzero(owing) >= 7 * len(owing):
+            return users, amounts
+        return users[owing], amounts[owing]
+
+    def charge(self, users: Index, charges: Ints) -> None:
+        """Add charges that `admits` has let through; users are distinct and ascend."""
+        self.spent[_as_slice(users)] += charges
+
+    def add_users(self, budgets: Ints) -> None:
+        """Open accounts for new users, with nothing spent."""
+        self.budgets = np.concatenate([self.budgets, budgets])
+        self.spent = np.concatenate([self.spent, np.zeros(len(budgets), np.int64)])
+        same = len(self.budgets) > 0 and bool(np.all(self.budgets == self.budgets[0]))
+        self._same = int(self.budgets[0]) if same else None
+
+
+def _as_slice(users: Index) -> Index | slice:
+    """Return ascending users as a slice where they have no gaps: much the faster index."""
+    if len(users) and int(users[-1]) - int(users[0]) + 1 == len(users):
+        return slice(int(users[0]), int(users[-1]) + 1)
+    return users

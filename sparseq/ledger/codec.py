@@ -1,0 +1,155 @@
+"""Arrays of non-negative integers as few bytes: how one release's charges are written down.
+
+A constant array is one number. Otherwise each number takes two bytes if all have at most 11
+significant bits, as charges have (the upper half of a float32, with its exponent counted from 1,
+which is exact), or else the 1, 2, 4 or 8 bytes that the largest needs. A sorted set of users is
+written as the gaps between them, or as a bitmap where that is shorter. Little-endian throughout.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.compiled import compiled, worthwhile
+from sparseq.errors import StoreError
+
+_HEAD = struct.Struct("<cqq")  # width, length, constant (or first user)
+_DROPPED = np.uint32(13)  # bits of a float32 that 11 significant bits leave unused
+_BLOCK = 1 << 14  # numbers at a time: what is made of them on the way stays in cache
+_BIAS = np.uint32(126 << 10)  # so that 1 has the code 1 << 10, and 0 is free for 0
+_WIDTHS = {b"1": "<u1", b"2": "<u2", b"4": "<u4", b"8": "<u8"}
+_USERS = 2**31  # what an index can tell apart
+
+
+def pack(numbers: NDArray[np.int64]) -> bytes:
+    """Return `numbers`, all >= 0, as bytes.
+
+    Example:
+        >>> len(pack(np.full(1000, 7))), unpack(pack(np.array([1, 300]))).tolist()
+        (17, [1, 300])
+
+    Raises:
+        ValueError: A number is negative; written down, it would read as another.
+    """
+    if len(numbers) == 0:
+        return _HEAD.pack(b"=", 0, 0)
+    low, high = int(numbers.min()), int(numbers.max())
+    if low < 0:
+        raise ValueError("only numbers of at least 0 can be packed")
+    if low == high:
+        return _HEAD.pack(b"=", len(numbers), low)
+    width = next(w for w in _WIDTHS if high < 256 ** int(w))
+    if high >= 2**16:
+        short = _shorten(numbers)
+        if short is not None:
+            return b"".join((_HEAD.pack(b"h", len(numbers), 0), short.data))
+    body = numbers.astype(_WIDTHS[width]).data
+    return b"".join((_HEAD.pack(width, len(numbers), 0), body))
+
+
+def unpack(data: bytes) -> NDArray[np.int64]:
+    """Return the numbers that `pack` was given.
+
+    Raises:
+        StoreError: The bytes are not what `pack` writes.
+    """
+    width, length, constant = _head(data, b"=1248h")
+    if width == b"=":
+        return np.full(length, constant, np.int64)
+    if width == b"h":
+        return _lengthen(np.frombuffer(_body(data, length * 2), "<u2"))
+    numbers = np.frombuffer(_body(data, length * int(width)), _WIDTHS[width]).astype(np.int64)
+    if int(numbers.min(initial=0)) < 0:
+        raise _damaged()
+    return numbers
+
+
+def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint16] | None:
+    """Return each number as 16 bits, None if one has too many significant bits."""
+    short = np.empty(len(numbers), "<u2")
+    if worthwhile(len(numbers)):
+        return short if compiled().shorten(numbers, short) else None
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        lowest = np.maximum(block & -block, 1)
+        if np.any((block >> 11) >= lowest):  # highest and lowest set bit are too far apart
+            return None
+        bits = block.astype(np.float32).view(np.uint32)
+        # 0 alone is below the bias
+        short[start : start + _BLOCK] = np.maximum(bits >> _DROPPED, _BIAS) - _BIAS
+    return short
+
+
+def _lengthen(codes: NDArray[np.uint16]) -> NDArray[np.int64]:
+    bits = (codes.astype(np.uint32) + _BIAS) << _DROPPED
+    numbers = bits.view(np.float32).astype(np.int64)
+    numbers[codes == 0] = 0
+    return numbers
+
+
+def pack_set(users: NDArray[np.int32]) -> bytes:
+    """Return a strictly ascending array of users as bytes.
+
+    Example:
+        >>> unpack_set(pack_set(np.array([2, 3, 900], np.int32))).tolist()
+        [2, 3, 900]
+    """
+    if len(users) == 0:
+        return _HEAD.pack(b"=", 0, 0)
+    first, span = int(users[0]), int(users[-1]) - int(users[0]) + 1
+    if span == len(users):
+        return _HEAD.pack(b"=", len(users), first)
+    gaps = np.diff(users)
+    gap = int(gaps.max())
+    width = next(w for w in _WIDTHS if gap < 256 ** int(w))
+    if span // 8 < len(users) * int(width):
+        bits = np.zeros(span, bool)
+        bits[users - first] = True
+        return _HEAD.pack(b"b", span, first) + np.packbits(bits).tobytes()
+    return _HEAD.pack(width, len(users), first) + gaps.astype(_WIDTHS[width]).tobytes()
+
+
+def unpack_set(data: bytes) -> NDArray[np.int32]:
+    """Return the users that `pack_set` was given.
+
+    Raises:
+        StoreError: The bytes are not what `pack_set` writes.
+    """
+    width, length, first = _head(data, b"=b1248")
+    if first + length > _USERS:
+        raise _damaged()
+    if width == b"=":
+        return np.arange(first, first + length, dtype=np.int32)
+    if width == b"b":
+        bits = np.unpackbits(np.frombuffer(_body(data, -(-length // 8)), np.uint8), count=length)
+        return (np.flatnonzero(bits) + first).astype(np.int32)
+    gaps = np.frombuffer(_body(data, (length - 1) * int(width)), _WIDTHS[width])
+    users = np.concatenate(([first], first + np.cumsum(gaps, dtype=np.int64)))
+    if np.any(np.diff(users) <= 0) or users[-1] >= _USERS:
+        raise _damaged()
+    return users.astype(np.int32)
+
+
+def _head(data: bytes, kinds: bytes) -> tuple[bytes, int, int]:
+    if len(data) < _HEAD.size or data[:1] not in kinds:
+        raise _damaged()
+    width, length, constant = _HEAD.unpack_from(data)
+    least = 1 if width != b"=" else 0
+    if not (least <= length <= _USERS and constant >= 0):
+        raise _damaged()
+    if width == b"=":
+        _body(data, 0)
+    return width, length, constant
+
+
+def _body(data: bytes, size: int) -> memoryview:
+    if len(data) != _HEAD.size + size:
+        raise StoreError("the ledger holds an entry that was cut short", "restore a copy")
+    return memoryview(data)[_HEAD.size :]
+
+
+def _damaged() -> StoreError:
+    return StoreError("the ledger holds an entry that it did not write", "restore a copy")

@@ -1,0 +1,201 @@
+"""The durable side of the ledger: every release with its charges, in one transaction.
+
+Tables, all in schema `ledger` of the store's DuckDB file:
+
+    release    what was asked, with which noise, the answer as it went out, and (private) who paid
+               how much for it: one row, so that neither can be there without the other
+    snapshot   private: what everybody had spent after a release, so that opening is quick
+    users      private: user index, identifier, budget
+
+`commit` returns only when the row is on disk; a crash before leaves nothing of it.
+What a user has spent is the last snapshot plus the charges after it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from sparseq.errors import QueryRefused, StoreError
+from sparseq.ledger.accounts import Accounts, Index, Ints
+from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
+
+TABLES = """
+CREATE SCHEMA ledger;
+CREATE TABLE ledger.release (
+    id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
+    query VARCHAR NOT NULL, coordinates BIGINT NOT NULL, sigma DOUBLE[] NOT NULL,
+    bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
+    users BLOB NOT NULL, charges BLOB NOT NULL);
+CREATE TABLE ledger.snapshot (release_id BIGINT NOT NULL, spent BLOB NOT NULL);
+"""
+_PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One answered query: all of it public.
+
+    `answer` is the answer as an Arrow IPC stream; sigma and bound have one entry a measure.
+    """
+
+    id: int
+    request_id: str | None
+    released_at: dt.datetime
+    query: str
+    coordinates: int
+    sigma: tuple[float, ...]
+    bound: tuple[float, ...]
+    confidence: float
+    answer: bytes
+
+
+class Journal:
+    """The releases and charges of one store, on a connection that only the store uses."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._con = connection
+        self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
+        self._requests: dict[str, int] = dict(
+            connection.execute(
+                "SELECT request_id, id FROM ledger.release WHERE request_id IS NOT NULL"
+            ).fetchall()
+        )
+        self._unfolded = 0
+
+    @property
+    def next_id(self) -> int:
+        """The id of the release to come."""
+        return self._last + 1
+
+    def recorded(self, request_id: str | None, query: str) -> Release | None:
+        """Return the release that `request_id` stands for, if there is one.
+
+        Raises:
+            QueryRefused: The id was given to another query.
+        """
+        if request_id is None or request_id not in self._requests:
+            return None
+        release = self.read(self._requests[request_id])
+        if release.query != query:
+            raise QueryRefused(
+                f"request id {request_id!r} belongs to another query: {release.query}",
+                "use a new request id for a new query",
+            )
+        return release
+
+    def commit(self, release: Release, users: Index, charges: Ints) -> None:
+        """Write a release and its charges durably, both or neither: one row, one transaction.
+
+        The transaction is begun here, not left to the connection: had an interrupt left one open,
+        the row would wait for its end, and BEGIN fails instead. After any failure it is unknown
+        what was written, and the connection must not be used again.
+        """
+        if release.id != self.next_id:
+            raise StoreError(f"release {release.id} does not follow {self._last}")
+        self._con.execute("BEGIN")
+        self._con.execute(
+            "INSERT INTO ledger.release VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                release.id,
+                release.request_id,
+                release.released_at,
+                release.query,
+                release.coordinates,
+                list(release.sigma),
+                list(release.bound),
+                release.confidence,
+                release.answer,
+                pack_set(users),
+                pack(charges),
+            ],
+        )
+        self._con.execute("COMMIT")
+        self._last = release.id
+        self._unfolded += len(users)
+        if release.request_id is not None:
+            self._requests[release.request_id] = release.id
+
+    def restore(self, accounts: Accounts) -> None:
+        """Set what everybody has spent to what the charges say.
+
+        Raises:
+            StoreError: The ledger contradicts itself.
+        """
+        if self._number("SELECT count(*) FROM ledger.release") != self._last:
+            raise StoreError("the ledger lacks a release", "restore a copy")
+        since = self._restore_snapshot(accounts)
+        reader = self._con.sql(
+            f"SELECT users, charges FROM ledger.release WHERE id > {int(since)}"
+        ).to_arrow_reader(256)
+        for batch in reader:
+            for entry in batch.to_pylist():
+                users, charges = unpack_set(entry["users"]), unpack(entry["charges"])
+                if len(users) != len(charges) or (len(users) and users[-1] >= len(accounts)):
+                    raise StoreError("the ledger charges somebody unknown", "restore a copy")
+                accounts.charge(users, charges)
+                self._unfolded += len(users)
+        if np.any((accounts.spent < 0) | (accounts.spent > accounts.budgets)):
+            raise StoreError("the ledger has an account that is overdrawn", "restore a copy")
+
+    def _restore_snapshot(self, accounts: Accounts) -> int:
+        """Start from the last snapshot; return the release that it was taken after."""
+        latest = self._con.execute(
+            "SELECT release_id, spent FROM ledger.snapshot ORDER BY release_id DESC LIMIT 1"
+        ).fetchall()
+        if not latest:
+            return 0
+        since, spent = latest[0][0], unpack(latest[0][1])
+        if since > self._last or len(spent) > len(accounts):
+            raise StoreError("the ledger has a snapshot of what never was", "restore a copy")
+        accounts.spent[: len(spent)] = spent
+        return int(since)
+
+    def fold(self, accounts: Accounts, at_least: int) -> None:
+        """Take a snapshot if `at_least` charges have piled up since the last one.
+
+        Each statement leaves the ledger whole: the latest snapshot counts, however many there are.
+        """
+        if self._unfolded < max(at_least, 1):
+            return
+        self._con.execute(
+            "INSERT INTO ledger.snapshot VALUES (?, ?)", [self._last, pack(accounts.spent)]
+        )
+        self._con.execute("DELETE FROM ledger.snapshot WHERE release_id < ?", [self._last])
+        self._unfolded = 0
+
+    def read(self, release_id: int) -> Release:
+        """Return one release.
+
+        Raises:
+            StoreError: There is none of that number.
+        """
+        rows = self._con.execute(
+            f"SELECT {_PUBLIC} FROM ledger.release WHERE id = ?", [release_id]
+        ).fetchall()
+        if not rows:
+            raise StoreError(f"there is no release {release_id}", "`sparseq history` lists them")
+        return _release(rows[0])
+
+    def releases(self, last: int | None = None) -> list[Release]:
+        """Return the releases, oldest first; the `last` ones if given."""
+        sql = f"SELECT {_PUBLIC} FROM ledger.release"
+        if last is not None:
+            sql += f" WHERE id > {self._last - int(last)}"
+        return [_release(row) for row in self._con.execute(sql + " ORDER BY id").fetchall()]
+
+    def __len__(self) -> int:
+        return self._last
+
+    def _number(self, sql: str) -> int:
+        ((number,),) = self._con.execute(sql).fetchall()
+        return int(number)
+
+
+def _release(row: tuple[object, ...]) -> Release:
+    values = list(row)
+    values[5], values[6] = tuple(values[5]), tuple(values[6])  # type: ignore[arg-type]
+    return Release(*values)  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""What one query of the stream costs each user."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparseq.accounting import Price, add_charges, round_up
+from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS
+from sparseq.compiled import compiled, halves, worthwhile
+from sparseq.engine.duck import Contributions
+from sparseq.engine.reduce import NORM_LIMIT, Index
+from sparseq.ledger.accounts import Ints
+from sparseq.query.plan import Plan
+
+
+def price(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
+    """Return who contributes, and what it costs each, in ledger units.
+
+    The charge is the sum over the measures of the squared norm at its price, each rounded up to a
+    unit, and then the whole to `SIGNIFICANT_BITS`.
+    """
+    measures = list(zip(plan.noise, contributions.measures, strict=True))
+    if len(measures) == 1:
+        noise, measure = measures[0]
+        if _fit_for_compiled(noise.price, measure.norms):
+            return measure.users, _charges_compiled(noise.price, measure.norms, SIGNIFICANT_BITS)
+        return measure.users, round_up(charges_of(noise.price, measure.norms))
+    users = np.unique(np.concatenate([m.users for _, m in measures]))
+    total = np.zeros(len(users), np.int64)
+    for noise, measure in measures:
+        at = np.searchsorted(users, measure.users)
+        total[at] = add_charges(total[at], charges_of(noise.price, measure.norms))
+    return users, rounded_up(total)
+
+
+def charges_of(price: Price, norms: Ints) -> Ints:
+    """Return the price of each squared norm; one that has saturated is beyond every budget."""
+    if _fit_for_compiled(price, norms):
+        return _charges_compiled(price, norms)
+    charges = price.charge(norms)
+    charges[norms >= NORM_LIMIT] = MAX_CHARGE
+    return charges
+
+
+def _fit_for_compiled(price: Price, norms: Ints) -> bool:
+    return 1 <= price.shift <= 127 and worthwhile(len(norms))
+
+
+def rounded_up(charges: Ints) -> Ints:
+    """Return `round_up` of the charges."""
+    return _rounded_compiled(charges) if worthwhile(len(charges)) else round_up(charges)
+
+
+def _charges_compiled(price: Price, norms: Ints, significant_bits: int = 63) -> Ints:
+    """`Price.charge`, and `round_up` if asked for, by the compiled loop: the same integers."""
+    charges = np.empty_like(norms)
+    upper, lower = (np.uint64(x) for x in divmod(price.multiplier, 2**32))
+    loop = compiled().charge
+    price_of = (upper, lower, price.shift, MAX_CHARGE, significant_bits)
+    halves(len(norms), lambda p: loop(norms[p], *price_of, charges[p]))
+    return charges
+
+
+def _rounded_compiled(charges: Ints) -> Ints:
+    """`round_up` by the compiled loop: the same integers."""
+    rounded = np.empty(len(charges), np.int64)
+    loop = compiled().round_up
+    halves(len(charges), lambda p: loop(charges[p], SIGNIFICANT_BITS, rounded[p]))
+    return rounded

@@ -1,0 +1,304 @@
+"""Aggregates of the outer SELECT, as measures: linear queries with noise of their own.
+
+COUNT(*), COUNT(x), COUNTIF(c)     one measure, the number of rows          scale 1
+COUNT(DISTINCT user)               one measure, 1 for a user with a row     scale 1
+SUM(x)                             one measure                              scale from bounds
+AVG, VAR, STDDEV                   N, sum of x - c, sum of (x - c)², with c the middle of the
+                                   public bounds, which halves the scale; then arithmetic
+HISTOGRAM, MEDIAN, QUANTILE        rows by declared bin
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from sqlglot import exp
+
+from sparseq.query import outputs as out
+from sparseq.query.allowed import BINNED
+from sparseq.query.parse import said
+from sparseq.query.plan import Cell, Kind, Measure
+from sparseq.query.scope import Scope, integral, refuse
+
+DEFAULT_BINS = 64
+MAX_BINS = 1000
+_VARIANCES = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
+_MINIMA: dict[type, str] = {
+    exp.Min: "MIN",
+    exp.Max: "MAX",
+    exp.LogicalAnd: "BOOL_AND",
+    exp.LogicalOr: "BOOL_OR",
+}
+
+
+class Aggregates:
+    """Collects the measures of one query; the same aggregate asked twice is one measure."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._measures: list[Measure] = []
+
+    def is_aggregate(self, e: exp.Expr) -> bool:
+        """Tell whether an expression is an aggregate, with or without FILTER."""
+        e = e.this if isinstance(e, exp.Filter) else e
+        return isinstance(e, exp.AggFunc) or _binned(e)
+
+    def is_histogram(self, e: exp.Expr) -> bool:
+        """Tell whether an expression is HISTOGRAM."""
+        e = e.this if isinstance(e, exp.Filter) else e
+        return isinstance(e, exp.Anonymous) and e.name.lower() == "histogram"
+
+    def has_histogram(self, select: exp.Select) -> bool:
+        """Tell whether a HISTOGRAM is selected."""
+        return any(self.is_histogram(e.unalias()) for e in select.expressions)
+
+    def values(self) -> list[str]:
+        """Return the SQL of every measure's value, for their types."""
+        return [m.value.sql for m in self._measures if m.value is not None]
+
+    def measures(self, types: Sequence[str]) -> tuple[Measure, ...]:
+        """Return the measures, now that the types of `values` are known."""
+        found = iter(types)
+        return tuple(m if m.value is None else self._typed(m, next(found)) for m in self._measures)
+
+    def _typed(self, m: Measure, type: str) -> Measure:
+        if m.kind is not Kind.SUM:
+            return m
+        numeric = integral(type) or type in ("DOUBLE", "FLOAT") or type.startswith("DECIMAL")
+        if not numeric:
+            refuse(f"{m.label}: the values are {type}, not numbers", "CAST them, or count instead")
+        return replace(m, integral=integral(type))
+
+    def _add(self, measure: Measure) -> int:
+        if measure in self._measures:
+            return self._measures.index(measure)
+        self._measures.append(measure)
+        return len(self._measures) - 1
+
+    # -- one aggregate ---------------------------------------------------------------------------
+
+    def node(self, e: exp.Expr) -> out.Node:
+        """Return the post-processing that gives an aggregate; adds the measures it needs."""
+        condition = None
+        label = said(e)
+        if isinstance(e, exp.Filter):
+            condition, e = e.expression.this, e.this
+        if type(e) in _MINIMA:
+            refuse(
+                f"{_MINIMA[type(e)]} is one person's value, and has no useful noise",
+                "use QUANTILE(x, 0.01, [edges]), or COUNTIF(…)",
+            )
+        if isinstance(e, exp.Count):
+            return self._count(e, condition, label)
+        if isinstance(e, exp.CountIf):
+            return out.measure(self._rows(_and(e.this, condition), label))
+        if isinstance(e, exp.Sum):
+            return out.measure(self._sum(_argument(e), condition, label))
+        if isinstance(e, exp.Avg):
+            return self._average(_argument(e), condition, label)
+        if isinstance(e, _VARIANCES):
+            return self._variance(e, condition, label)
+        if _binned(e) and not self.is_histogram(e):
+            return self._quantile(e, condition, label)
+        if self.is_histogram(e):
+            refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
+        refuse(f"{label} is not answered", "use COUNT, SUM, AVG, STDDEV, HISTOGRAM or QUANTILE")
+
+    def _count(self, e: exp.Count, condition: exp.Expr | None, label: str) -> out.Node:
+        inside = e.this
+        if isinstance(inside, exp.Distinct):
+            return self._distinct(inside, condition, label)
+        if len(e.expressions) > 0:
+            refuse(f"{label} counts more than one column", "count one, or COUNT(*)")
+        if isinstance(inside, exp.Star) or self._scope.is_user(inside):
+            return out.measure(self._rows(condition, label))
+        return out.measure(self._rows(_and(_present(inside), condition), label))
+
+    def _distinct(self, e: exp.Distinct, condition: exp.Expr | None, label: str) -> out.Node:
+        """COUNT(DISTINCT user), or of CASE WHEN … THEN user END."""
+        inside = e.expressions[0] if len(e.expressions) == 1 else None
+        branch = _only_branch(inside)
+        if branch is not None:
+            condition, inside = _and(branch.this, condition), branch.args["true"]
+        if inside is not None and self._scope.may_lack_user(inside):
+            condition = _and(_present(inside), condition)
+        elif inside is None or not self._scope.is_user(inside):
+            refuse(
+                f"{label}: only users can be counted distinct, as which other values occur is "
+                "a fact about people",
+                f"count(DISTINCT {self._scope.user_name}); or GROUP BY the column with a public "
+                "domain",
+            )
+        return out.measure(self._add(Measure(Kind.USERS, self._truth(condition), label)))
+
+    def _truth(self, condition: exp.Expr | None) -> Cell | None:
+        return None if condition is None else Cell(self._scope.truth_sql(condition))
+
+    def _rows(self, condition: exp.Expr | None, label: str) -> int:
+        return self._add(Measure(Kind.ROWS, self._truth(condition), label))
+
+    def _sum(self, value: exp.Expr, condition: exp.Expr | None, label: str) -> int:
+        if self._scope.is_user(value) or self._scope.may_lack_user(value):
+            refuse(f"{label} adds up identifiers", "COUNT(DISTINCT user) counts users")
+        bounds = self._scope.bounds(value)
+        scale = max(map(abs, bounds)) if bounds is not None else None
+        if condition is not None:
+            value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+        cell = Cell(self._scope.value_sql(value))
+        return self._add(Measure(Kind.SUM, cell, label, integral=False, scale=scale or None))
+
+    def _average(self, value: exp.Expr, condition: exp.Expr | None, label: str) -> out.Node:
+        middle, centred = self._centred(value)
+        number = out.measure(self._finite_rows(value, condition, f"{label}: number"))
+        total = out.measure(self._sum(centred, condition, f"{label}: sum"))
+        mean = out.arithmetic("/", total, number)
+        return out.arithmetic("+", out.constant(middle), mean) if middle else mean
+
+    def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None, label: str) -> int:
+        """Count the rows that a sum of the value takes in: not NULL, NaN or infinite."""
+        sql = f"isfinite(TRY_CAST({self._scope.value_sql(value)} AS DOUBLE))"
+        if condition is not None:
+            sql = f"({sql} AND {self._scope.truth_sql(condition)})"
+        return self._add(Measure(Kind.ROWS, Cell(sql), label))
+
+    def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:
+        """Return the middle of the public bounds, and the value minus it."""
+        bounds = self._scope.bounds(value)
+        middle = (bounds[0] + bounds[1]) / 2 if bounds is not None else 0.0
+        if middle == 0:
+            return 0.0, value
+        literal = exp.cast(exp.Literal.number(repr(middle)), "DOUBLE")
+        return middle, exp.Sub(this=exp.paren(value.copy()), expression=literal)
+
+    def _variance(self, e: exp.Expr, condition: exp.Expr | None, label: str) -> out.Node:
+        value = _argument(e)
+        _, centred = self._centred(value)
+        n = out.measure(self._finite_rows(value, condition, f"{label}: number"))
+        s = out.measure(self._sum(centred, condition, f"{label}: sum"))
+        square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
+        q = out.measure(self._sum(square, condition, f"{label}: sum of squares"))
+        around = out.arithmetic("-", q, out.arithmetic("/", out.arithmetic("*", s, s), n))
+        population = isinstance(e, exp.VariancePop | exp.StddevPop)
+        divisor = n if population else out.arithmetic("-", n, out.constant(1))
+        variance = out.monotone(lambda x: np.maximum(x, 0), out.arithmetic("/", around, divisor))
+        root = isinstance(e, exp.Stddev | exp.StddevPop | exp.StddevSamp)
+        return out.monotone(np.sqrt, variance) if root else variance
+
+    # -- bins ------------------------------------------------------------------------------------
+
+    def histogram(self, e: exp.Expr) -> int:
+        """Return the measure of HISTOGRAM(x, [edges]): rows in [edge, next edge), last closed."""
+        condition, label = None, said(e)
+        if isinstance(e, exp.Filter):
+            condition, e = e.expression.this, e.this
+        value, _, edges = self._binned_arguments(e, label)
+        return self._binned_rows(value, condition, edges, label, clamp=False)
+
+    def _quantile(self, e: exp.Expr, condition: exp.Expr | None, label: str) -> out.Node:
+        value, q, edges = self._binned_arguments(e, label)
+        i = self._binned_rows(value, condition, edges, label, clamp=True)
+        return out.quantile(i, q, edges)
+
+    def _binned_arguments(
+        self, e: exp.Expr, label: str
+    ) -> tuple[exp.Expr, float, tuple[float, ...]]:
+        args = list(e.expressions)
+        name = e.name.lower()
+        q = 0.5
+        if name in ("quantile", "quantile_cont") and len(args) > 1:
+            q = _number(args.pop(1), label)
+            if not 0 <= q <= 1:
+                refuse(f"{label}: {q} is no share", "a quantile lies between 0 and 1")
+        if not 1 <= len(args) <= 2:
+            refuse(f"{label} has the wrong number of arguments", f"{name}(x, …, [0, 10, 20])")
+        return args[0], q, self._edges(args[0], args[1] if len(args) == 2 else None, label)
+
+    def _edges(self, value: exp.Expr, given: exp.Expr | None, label: str) -> tuple[float, ...]:
+        if given is None:
+            bounds = self._scope.bounds(value)
+            if bounds is None or bounds[0] >= bounds[1]:
+                refuse(
+                    f"{label} needs public bins",
+                    f"list the edges: {label[:-1]}, [0, 10, 20, 50]); or have the curator declare "
+                    "bounds (create --bounds x=0..100)",
+                )
+            return tuple(np.linspace(*bounds, DEFAULT_BINS + 1).tolist())
+        if not isinstance(given, exp.Array):
+            refuse(f"{label}: the bins are a list of edges", "[0, 10, 20, 50]")
+        edges = tuple(_number(x, label) for x in given.expressions)
+        if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):
+            refuse(f"{label}: the edges must ascend", "[0, 10, 20, 50]")
+        if len(edges) > MAX_BINS + 1:
+            refuse(f"{label} has {len(edges) - 1:,} bins; the limit is {MAX_BINS:,}")
+        return edges
+
+    def _binned_rows(
+        self,
+        value: exp.Expr,
+        condition: exp.Expr | None,
+        edges: tuple[float, ...],
+        label: str,
+        clamp: bool,
+    ) -> int:
+        x = f"TRY_CAST({self._scope.value_sql(value)} AS DOUBLE)"
+        known = f"isfinite({x})" if clamp else f"{x} BETWEEN {edges[0]!r} AND {edges[-1]!r}"
+        place = f"CASE WHEN {known} THEN {_bin_sql(x, edges, 0, len(edges) - 1)} ELSE -1 END"
+        return self._add(
+            Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=Cell(place))
+        )
+
+
+def _bin_sql(x: str, edges: tuple[float, ...], first: int, last: int) -> str:
+    """Return SQL of the bin that x lies in, among those from edge `first` to edge `last`."""
+    if last - first == 1:
+        return str(first)
+    middle = (first + last) // 2
+    below, above = _bin_sql(x, edges, first, middle), _bin_sql(x, edges, middle, last)
+    return f"CASE WHEN {x} < {edges[middle]!r} THEN {below} ELSE {above} END"
+
+
+def _present(e: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=e.copy(), expression=exp.Null()))
+
+
+def _only_branch(e: exp.Expr | None) -> exp.If | None:
+    """Return the branch of CASE WHEN … THEN … END that has no other."""
+    if isinstance(e, exp.Case) and e.this is None and len(e.args["ifs"]) == 1:
+        branch, otherwise = e.args["ifs"][0], e.args.get("default")
+    elif isinstance(e, exp.If):
+        branch, otherwise = e, e.args.get("false")
+    else:
+        return None
+    assert isinstance(branch, exp.If)
+    return branch if otherwise is None or isinstance(otherwise, exp.Null) else None
+
+
+def _binned(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
+
+
+def _argument(e: exp.Expr) -> exp.Expr:
+    if isinstance(e.this, exp.Distinct):
+        refuse(f"{said(e)}: distinct values can't be told apart privately", "leave DISTINCT out")
+    argument = e.this
+    assert isinstance(argument, exp.Expr)
+    return argument
+
+
+def _number(e: exp.Expr, label: str) -> float:
+    negative = isinstance(e, exp.Neg)
+    literal = e.this if negative else e
+    if not isinstance(literal, exp.Literal) or literal.is_string:
+        refuse(f"{label}: {said(e)} must be a number", "write the number itself")
+    number = -float(literal.this) if negative else float(literal.this)
+    if not math.isfinite(number):
+        refuse(f"{label}: {said(e)[:30]} is too large", "write a smaller number")
+    return number
+
+
+def _and(a: exp.Expr, b: exp.Expr | None) -> exp.Expr:
+    return a if b is None else exp.and_(a.copy(), b.copy())

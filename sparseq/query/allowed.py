@@ -1,0 +1,233 @@
+"""The words a query may use. What is not listed is refused, with what to write instead.
+
+A function is listed if it looks at one row only, has no side effect, reads nothing but its
+arguments, can't use up memory, and either can't fail or fails row by row inside TRY.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sparseq.errors import QueryRefused
+from sparseq.query.catalog import did_you_mean
+
+_STRUCTURE = {
+    exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered,
+    exp.Limit, exp.Offset, exp.With, exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Alias,
+    exp.Identifier, exp.Column, exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Var, exp.Paren,
+    exp.Tuple, exp.Distinct, exp.Filter, exp.DataType, exp.DataTypeParam, exp.Interval,
+    exp.Array, exp.Window, exp.WindowSpec,
+}  # fmt: skip
+_OPERATORS = {
+    exp.And, exp.Or, exp.Not, exp.Xor, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
+    exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe,
+    exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Cast, exp.TryCast,
+    exp.Exists,
+}  # fmt: skip
+_SCALARS = {
+    exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Sqrt, exp.Ln, exp.Log, exp.Exp,
+    exp.Pow, exp.Sign, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring, exp.Left,
+    exp.Right, exp.Concat, exp.StartsWith, exp.EndsWith, exp.Contains, exp.StrPosition,
+    exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek,
+    exp.DayOfWeekIso, exp.DayOfMonth, exp.DayOfYear, exp.WeekOfYear, exp.Hour, exp.Minute,
+    exp.Second, exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff, exp.DateAdd,
+    exp.DateSub, exp.TsOrDsAdd, exp.TsOrDsDiff, exp.Date, exp.TsOrDsToDate, exp.MakeInterval,
+    exp.DateFromParts, exp.CurrentDate, exp.LastDay, exp.Dayname, exp.Monthname, exp.IsNan,
+    exp.IsInf,
+}  # fmt: skip
+_AGGREGATES = {
+    exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Variance, exp.VariancePop,
+    exp.Stddev, exp.StddevPop, exp.StddevSamp,
+    exp.LogicalAnd, exp.LogicalOr,
+}  # fmt: skip
+_WINDOWS = {exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead}
+BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
+"""Aggregates over declared bins; `sparseq.query.parse.Dialect` reads them with all arguments."""
+_NAMED = BINNED | {"isodow", "isfinite", "weekday", "date_part"}
+_UNITS = frozenset(
+    [
+        "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW",
+        "DOY", "DAYOFWEEK", "DAYOFYEAR", "YEARS", "QUARTERS", "MONTHS", "WEEKS", "DAYS", "HOURS",
+        "MINUTES", "SECONDS", "WEEKOFYEAR", "ISOYEAR",
+    ]
+)  # fmt: skip
+_TYPES = frozenset(
+    [
+        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT",
+        "UINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT", "VARCHAR", "DATE", "TIME",
+        "TIMESTAMP", "TIMESTAMPNTZ", "UUID",
+    ]
+)  # fmt: skip
+"""Types to cast to, by sqlglot's names; none loads an extension or depends on a time zone."""
+_PARTS: dict[type, frozenset[str]] = {
+    exp.Table: frozenset(["alias", "db", "catalog"]),
+    exp.Subquery: frozenset(["alias"]),
+    exp.Join: frozenset(["side", "kind", "method", "on", "using"]),
+    exp.CTE: frozenset(["alias"]),
+    exp.With: frozenset(["expressions"]),
+    exp.TableAlias: frozenset(["columns"]),
+    exp.Limit: frozenset(["expression"]),
+    exp.Offset: frozenset(["expression"]),
+    exp.Order: frozenset(["expressions"]),
+    exp.Ordered: frozenset(["desc", "nulls_first"]),
+    exp.Window: frozenset(["partition_by", "order", "spec", "over"]),
+    exp.Column: frozenset(["table"]),
+    exp.In: frozenset(["expressions", "query"]),
+    exp.Cast: frozenset(["to", "safe"]),
+    exp.TryCast: frozenset(["to", "safe"]),
+    exp.Interval: frozenset(["unit"]),
+    exp.Star: frozenset(["except_", "except"]),
+    exp.Group: frozenset(["expressions"]),
+}
+"""What these may have beside `this`; lowering reads all of it, and nothing else."""
+MAX_SELECTS = 64
+MAX_CONCAT = 20
+MAX_DEPTH = 500
+_OUTSIDE = ("read_", "glob", "duckdb_", "pragma_", "query")
+_BECAUSE = {
+    "joins": ("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …"),
+    "sample": ("sampling rows ties users to each other", "leave the sampling out"),
+    "recursive": ("WITH RECURSIVE is not answered", "write a subquery for each step"),
+    "all": ("GROUP BY ALL is not answered", "name the keys"),
+    "over": ("named windows are not answered", "write OVER (…)"),
+    "alias": ("named windows are not answered", "write OVER (…)"),
+    "db": ("a column has at most a table's name before it", "write table.column"),
+}
+
+ALLOWED: frozenset[type] = frozenset(_STRUCTURE | _OPERATORS | _SCALARS | _AGGREGATES | _WINDOWS)
+
+_WHY: dict[type, tuple[str, str]] = {
+    exp.TableSample: ("sampling rows ties users to each other", "leave TABLESAMPLE out"),
+    exp.Union: ("UNION puts users together", "ask one SELECT at a time, or use GROUP BY"),
+    exp.Except: ("EXCEPT compares users", "join the tables on the user column instead"),
+    exp.Intersect: ("INTERSECT compares users", "join the tables on the user column instead"),
+    exp.Rand: ("random() would make the answer's error unknown", "the noise is added for you"),
+    exp.Placeholder: ("the query has a parameter without a value", "write the value"),
+    exp.Parameter: ("the query has a parameter without a value", "write the value"),
+    exp.SessionParameter: ("settings can't be read", "leave it out"),
+    exp.Command: ("this is not a query", "only SELECT is answered"),
+    exp.Lambda: ("functions of rows can't be written in a query", "use CASE"),
+    exp.ApproxDistinct: (
+        "distinct values other than users can't be counted privately",
+        "count(DISTINCT user) is answered; group by the column with a public domain",
+    ),
+    exp.RegexpLike: ("regular expressions are not answered", "use LIKE"),
+    exp.RegexpFullMatch: ("regular expressions are not answered", "use LIKE"),
+    exp.Escape: ("LIKE … ESCAPE is not answered", "use LIKE without ESCAPE"),
+    exp.Cube: ("CUBE is not answered", "ask one GROUP BY at a time"),
+    exp.Rollup: ("ROLLUP is not answered", "ask one GROUP BY at a time"),
+    exp.GroupingSets: ("GROUPING SETS are not answered", "ask one GROUP BY at a time"),
+    exp.ArrayAgg: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
+    exp.GroupConcat: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
+    exp.First: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
+    exp.AnyValue: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
+    exp.Qualify: ("QUALIFY is not answered", "select the window in a subquery, then use WHERE"),
+}  # fmt: skip
+
+
+def check_allowed(tree: exp.Expr, text: str) -> None:
+    """Check every node of the tree against the list.
+
+    Args:
+        tree: A parsed query.
+        text: What it was parsed from.
+
+    Raises:
+        QueryRefused: One is not on it.
+    """
+    _check_depth(tree)
+    for node in tree.walk():
+        kind = type(node)
+        if isinstance(node, exp.Anonymous):
+            if node.name.lower() not in _NAMED:
+                raise _unknown(node.name)
+        elif kind in _WHY:
+            raise QueryRefused(*_WHY[kind])
+        elif kind not in ALLOWED:
+            raise _refused(node, text)
+        _check_parts(node)
+    selects = list(tree.find_all(exp.Select))
+    if len(selects) > MAX_SELECTS:
+        raise QueryRefused(f"the query has {len(selects)} SELECTs; the limit is {MAX_SELECTS}")
+    for select in selects:
+        _check_clauses(select)
+
+
+def _check_depth(tree: exp.Expr) -> None:
+    level, depth = [tree], 0
+    while level:
+        level, depth = [child for node in level for child in node.iter_expressions()], depth + 1
+        if depth > MAX_DEPTH:
+            raise QueryRefused(
+                "the query is nested too deeply", "split it into parts; use IN for a long OR"
+            )
+
+
+def _check_parts(node: exp.Expr) -> None:
+    known = _PARTS.get(type(node))
+    if known is not None:
+        for name, value in node.args.items():
+            if value and name != "this" and name not in known:
+                word = name.strip("_").replace("_", " ").upper()
+                reason = (f"{word} is not answered here", "leave it out")
+                raise QueryRefused(*_BECAUSE.get(name, reason))
+    _check_unit(node.this if isinstance(node, exp.Extract) else node.args.get("unit"))
+    if isinstance(node, exp.DataType) and not _is_plain(node):
+        raise QueryRefused(
+            f"{node.sql('duckdb')[:40]} is no type of a column here",
+            "cast to BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL, VARCHAR, DATE or TIMESTAMP",
+        )
+    if isinstance(node, exp.Ordered) and isinstance(node.this, exp.Var):
+        raise QueryRefused("ORDER BY ALL is not answered", "name the columns")
+    if isinstance(node, exp.Table) and node.alias_column_names:
+        raise QueryRefused("a table's columns can't be renamed in FROM", "use SELECT … AS name")
+    if isinstance(node, exp.Concat) and len(node.expressions) > MAX_CONCAT:
+        raise QueryRefused(f"concat() has more than {MAX_CONCAT} arguments", "use fewer")
+
+
+def _is_plain(type: exp.DataType) -> bool:
+    name = type.this.value if isinstance(type.this, exp.DataType.Type) else str(type.this)
+    parameters = all(isinstance(e, exp.DataTypeParam) for e in type.expressions)
+    return name.upper() in _TYPES and parameters and not type.args.get("nested")
+
+
+def _check_unit(unit: object) -> None:
+    if unit is None:
+        return
+    if not isinstance(unit, exp.Var | exp.Literal) or unit.name.upper() not in _UNITS:
+        shown = unit.sql("duckdb")[:40] if isinstance(unit, exp.Expr) else str(unit)
+        raise QueryRefused(f"{shown} is no unit of time", "year, month, week, day, hour, …")
+
+
+def _check_clauses(select: exp.Select) -> None:
+    known = {
+        "expressions", "from_", "from", "joins", "where", "group", "having", "order", "limit",
+        "offset", "with", "with_", "distinct", "kind", "hint", "laterals", "operation_modifiers",
+    }  # fmt: skip
+    for name, value in select.args.items():
+        if value and name not in known:
+            raise QueryRefused(f"{name.upper().strip('_')} is not answered", "leave it out")
+        if value and name in ("laterals", "hint", "kind"):
+            raise QueryRefused(f"{name.upper()} is not answered", "leave it out")
+
+
+def _unknown(name: str) -> QueryRefused:
+    if name.lower().startswith(_OUTSIDE) or name.lower().endswith("_scan"):
+        return QueryRefused(f"{name}() is no table of the store", "FROM names the store's tables")
+    known = [*_NAMED, *(k.sql_name().lower() for k in ALLOWED if issubclass(k, exp.Func))]
+    close = did_you_mean(name, known)
+    hint = close if close.startswith("did") else "docs/sql.md lists the functions"
+    return QueryRefused(f"function {name}() is not available", hint)
+
+
+def _refused(node: exp.Expr, text: str) -> QueryRefused:
+    inside = next((c for c in node.iter_expressions() if type(c) in _WHY), None)
+    if inside is not None:
+        return QueryRefused(*_WHY[type(inside)])
+    if isinstance(node, exp.Func):
+        written = text[node.meta.get("start", 0) : node.meta.get("end", -1) + 1]
+        return _unknown(written if written.isidentifier() else node.sql_name().lower())
+    shown = node.sql("duckdb") or node.key.upper()
+    shown = shown if len(shown) <= 60 else shown[:59] + "…"
+    return QueryRefused(f"{shown!r} is not answered", "docs/sql.md says what a query may hold")

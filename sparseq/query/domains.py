@@ -1,0 +1,335 @@
+"""Public domains of group keys: which groups an answer has must not depend on the rows.
+
+A key's values are public when the query lists them (IN, =, a range of dates or integers), when the
+curator declared them, when they come from a public table, or when the expression can take only so
+many values (a truth, a month, a CASE with literal results). The strings that happen to be in a
+column are facts about people and never a domain.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from sqlglot import exp
+
+from sparseq.query.guard import constant, is_constant
+from sparseq.query.parse import said
+from sparseq.query.plan import Cell, Domain
+from sparseq.query.public import PublicFacts
+from sparseq.query.scope import Scope, integral, refuse
+from sparseq.query.sources import code_of, quoted
+
+MAX_VALUES = 100_000
+_INLINE = 32
+_PARTS = {
+    "MONTH": range(1, 13), "QUARTER": range(1, 5), "DAY": range(1, 32), "HOUR": range(24),
+    "MINUTE": range(60), "DOW": range(7), "DAYOFWEEK": range(7), "ISODOW": range(1, 8),
+    "WEEK": range(1, 54), "DOY": range(1, 367), "DAYOFYEAR": range(1, 367),
+}  # fmt: skip
+_PART_NODES: dict[type, str] = {
+    exp.Month: "MONTH", exp.Quarter: "QUARTER", exp.Day: "DAY", exp.DayOfMonth: "DAY",
+    exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.DayOfWeek: "DOW", exp.DayOfWeekIso: "ISODOW",
+    exp.Week: "WEEK", exp.WeekOfYear: "WEEK", exp.DayOfYear: "DOY",
+}  # fmt: skip
+_COARSE = {"HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
+
+
+class Domains:
+    """Finds the domain of each key of one query."""
+
+    def __init__(self, scope: Scope, public: PublicFacts) -> None:
+        self._scope = scope
+        self._public = public
+        self.joins = ""
+
+    def of(self, key: exp.Expr, name: str, type: str) -> Domain:
+        """Return a key's domain and how a row finds its place in it.
+
+        Args:
+            key: The expression grouped by.
+            name: Its name in the answer.
+            type: Its DuckDB type.
+
+        Raises:
+            QueryRefused: Nothing public says which values it has.
+        """
+        values = self._values(key, type)
+        if values is None:
+            refuse(f"the values of {said(key)} are not public", self._ways(key, type))
+        if not values:
+            refuse(f"no value of {said(key)} can pass the WHERE")
+        if len(values) > MAX_VALUES:
+            refuse(
+                f"{said(key)} has {len(values):,} public values; the limit is {MAX_VALUES:,}",
+                "narrow it in the WHERE, or group by something coarser",
+            )
+        return self._place(key, name, type, values)
+
+    def _ways(self, key: exp.Expr, type: str) -> str:
+        text = said(key)
+        if type == "DATE" or type.startswith("TIMESTAMP"):
+            return f"give a range: WHERE {text} BETWEEN DATE '…' AND DATE '…'"
+        column = text if isinstance(key, exp.Column) else "column"
+        return (
+            f"list them: WHERE {text} IN (…); or have the curator declare them: "
+            f"create --keys {column}=a,b,c; or group by a column of a public table"
+        )
+
+    # -- which values ----------------------------------------------------------------------------
+
+    def _values(self, key: exp.Expr, type: str) -> list[Any] | None:
+        """Return the key's public values in order, or None."""
+        direct = self._direct(key, type)
+        if direct is not None:
+            return direct
+        if type == "BOOLEAN":
+            return [False, True]
+        literal = _literal_results(key)
+        if literal is not None:
+            return self._constants(literal, type)
+        return self._derived(key) or self._parts(key)
+
+    def _direct(self, key: exp.Expr, type: str) -> list[Any] | None:
+        """Values that the WHERE or the curator gives for the very expression."""
+        for condition in self._scope.where:
+            listed = _listed(condition, key)
+            if listed is not None:
+                return self._constants(listed, type)
+        span = self._range(key, type)
+        if span is not None:
+            return span
+        if isinstance(key, exp.Column):
+            return self._declared(key)
+        return None
+
+    def _declared(self, column: exp.Column) -> list[Any] | None:
+        stored = self._scope.facts(column).stored
+        source = self._scope.sources[column.table]
+        if stored is not None and stored.keys is not None:
+            literals = [exp.Literal.string(str(k)) for k in stored.keys]
+            return self._constants(literals, stored.type)
+        if stored is not None and source.table is not None and not source.private:
+            name, field = quoted(source.table.name), quoted(stored.name)
+            rows = self._public.values(
+                f"SELECT DISTINCT {field} FROM public.{name} WHERE {field} IS NOT NULL ORDER BY 1 "
+                f"LIMIT {MAX_VALUES + 1}"
+            )
+            return [v for (v,) in rows]
+        return None
+
+    def _constants(self, literals: Sequence[exp.Expr], type: str) -> list[Any] | None:
+        """Evaluate constants as values of a type, NULLs and repeats left out."""
+        if not all(map(is_constant, literals)):
+            return None
+        listed = ", ".join(f"TRY_CAST(({e.sql('duckdb')}) AS {type})" for e in literals)
+        rows = self._public.values(f"SELECT unnest([{listed}])") if listed else []
+        return list(dict.fromkeys(v for (v,) in rows if v is not None))
+
+    def _range(self, key: exp.Expr, type: str) -> list[Any] | None:
+        """All days, or all integers, that the WHERE lets pass."""
+        if type != "DATE" and not integral(type):
+            return None
+        low, high = self._ends(key, type)
+        if low is None or high is None:
+            return None
+        if isinstance(low, dt.date) and isinstance(high, dt.date):
+            days = min((high - low).days + 1, MAX_VALUES + 1)
+            return [low + dt.timedelta(days=i) for i in range(days)]
+        return list(range(low, min(high, low + MAX_VALUES) + 1))
+
+    def _ends(self, key: exp.Expr, type: str) -> tuple[Any, Any]:
+        """Return the first and the last value that the WHERE lets pass, None where it is open."""
+        low = high = None
+        step = dt.timedelta(days=1) if type == "DATE" else 1
+        for condition in self._scope.where:
+            for operator, bound in _limits(condition, key):
+                value = self._limit(bound, type)
+                if value is None:
+                    continue
+                if operator in (">=", ">"):
+                    first = value + step if operator == ">" else value
+                    low = first if low is None else max(low, first)
+                else:
+                    last = value - step if operator == "<" else value
+                    high = last if high is None else min(high, last)
+        return low, high
+
+    def _limit(self, e: exp.Expr, type: str) -> Any:
+        """Evaluate a constant limit; None unless it is exactly a value of the type."""
+        if not is_constant(e):
+            return None
+        wide = "TIMESTAMP" if type == "DATE" else "DOUBLE"
+        sql = e.sql("duckdb")
+        ((value, same),) = self._public.values(
+            f"SELECT TRY_CAST(({sql}) AS {type}), "
+            f"TRY_CAST(TRY_CAST(({sql}) AS {type}) AS {wide}) = TRY_CAST(({sql}) AS {wide})"
+        )
+        return value if same else None
+
+    def _derived(self, key: exp.Expr) -> list[Any] | None:
+        """Values of a function of one column whose own values are public."""
+        columns = {c.sql("duckdb"): c for c in key.find_all(exp.Column)}
+        if len(columns) != 1 or isinstance(key, exp.Column):
+            return None
+        (column,) = columns.values()
+        type = self._scope.facts(column).type
+        domain = self._timestamps(key, column) if type.startswith("TIMESTAMP") else None
+        if domain is None:
+            values = self._direct(column, type) if type else None
+            if values is None or len(values) > MAX_VALUES:
+                return None
+            listed = ", ".join(constant(v, type).sql("duckdb") for v in values)
+            domain = f"SELECT unnest([{listed}]::{type}[]) AS c"
+
+        def to_c(node: exp.Expr) -> exp.Expr:
+            return exp.column("c") if isinstance(node, exp.Column) else node
+
+        f = key.copy().transform(to_c).sql("duckdb")
+        rows = self._public.values(
+            f"SELECT DISTINCT TRY({f}) AS v FROM ({domain}) WHERE v IS NOT NULL ORDER BY 1 "
+            f"LIMIT {MAX_VALUES + 1}"
+        )
+        return [v for (v,) in rows]
+
+    def _timestamps(self, key: exp.Expr, column: exp.Column) -> str | None:
+        """Hours that stand for all times of a range, if the key looks at nothing finer."""
+        if not _coarse(key):
+            return None
+        lows, highs = [], []
+        for condition in self._scope.where:
+            for operator, bound in _limits(condition, column):
+                limit = f"CAST(({bound.sql('duckdb')}) AS TIMESTAMP)"
+                if not is_constant(bound):
+                    continue
+                if operator in (">", ">="):
+                    lows.append(limit)
+                else:
+                    highs.append(limit + (" - INTERVAL 1 MICROSECOND" if operator == "<" else ""))
+        if not lows or not highs:
+            return None
+        return (
+            f"SELECT c FROM generate_series(date_trunc('hour', greatest({', '.join(lows)})), "
+            f"least({', '.join(highs)}), INTERVAL 1 HOUR) AS g(c) LIMIT {24 * MAX_VALUES}"
+        )
+
+    def _parts(self, key: exp.Expr) -> list[Any] | None:
+        """Parts of a date that can take only so many values."""
+        part = _PART_NODES.get(type(key), "")
+        if isinstance(key, exp.Extract):
+            part = key.this.name.upper()
+        if isinstance(key, exp.Anonymous) and key.name.lower() in ("isodow", "weekday"):
+            part = "ISODOW" if key.name.lower() == "isodow" else "DOW"
+        return list(_PARTS[part]) if part in _PARTS else None
+
+    # -- where a row finds its place -------------------------------------------------------------
+
+    def _place(self, key: exp.Expr, name: str, type: str, values: list[Any]) -> Domain:
+        domain = tuple(values)
+        if isinstance(key, exp.Column):
+            source, stored = self._scope.sources[key.table], self._scope.facts(key).stored
+            if source.table is not None and stored is not None and stored.coded:
+                column = code_of(key.name) if key.name in source.decoded else key.name
+                code = exp.column(column, key.table, quoted=True).sql("duckdb")
+                return Domain(name, domain, Cell(code), (source.table.name, stored.name))
+        sql = self._scope.value_sql(key)
+        if type == "DATE" and _consecutive(values):
+            days = self._scope.guarded(f"(({sql}) - DATE '{values[0]}')")
+            return Domain(name, domain, Cell(days))
+        if integral(type) and type != "BOOLEAN" and _consecutive(values):
+            steps = self._scope.guarded(f"(TRY_CAST(({sql}) AS BIGINT) - ({values[0]}))")
+            return Domain(name, domain, Cell(steps))
+        listed = [f"{constant(v, type).sql('duckdb')}::{type}" for v in values]
+        if len(values) <= _INLINE:
+            return Domain(name, domain, Cell(f"list_position([{', '.join(listed)}], {sql}) - 1"))
+        alias = f'"#key{self.joins.count("LEFT JOIN")}"'
+        places = ", ".join(f"({v}, {i})" for i, v in enumerate(listed))
+        self.joins += f" LEFT JOIN (VALUES {places}) AS {alias}(v, i) ON {alias}.v = ({sql})"
+        return Domain(name, domain, Cell(f"{alias}.i"))
+
+
+def _consecutive(values: list[Any]) -> bool:
+    step = dt.timedelta(days=1) if isinstance(values[0], dt.date) else 1
+    return all(b == a + step for a, b in pairwise(values))
+
+
+def _same(a: exp.Expr, b: exp.Expr) -> bool:
+    while isinstance(a, exp.Paren):
+        a = a.this
+    return a.sql("duckdb") == b.sql("duckdb")
+
+
+def _listed(condition: exp.Expr, key: exp.Expr) -> list[exp.Expr] | None:
+    """Return the values that a condition lists for the key."""
+    if isinstance(condition, exp.In) and _same(condition.this, key):
+        return list(condition.expressions) if not condition.args.get("query") else None
+    if isinstance(condition, exp.EQ):
+        if _same(condition.left, key):
+            return [condition.right]
+        if _same(condition.right, key):
+            return [condition.left]
+    if isinstance(condition, exp.Or):
+        left, right = (_listed(_bare(p), key) for p in (condition.left, condition.right))
+        return left + right if left is not None and right is not None else None
+    return None
+
+
+def _bare(e: exp.Expr) -> exp.Expr:
+    return _bare(e.this) if isinstance(e, exp.Paren) else e
+
+
+_OPERATORS: dict[type, str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+
+def _limits(condition: exp.Expr, key: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    """Return what a condition says about the key: (operator, limit)."""
+    if isinstance(condition, exp.Between) and _same(condition.this, key):
+        return [(">=", condition.args["low"]), ("<=", condition.args["high"])]
+    if isinstance(condition, exp.EQ) and _same(condition.left, key):
+        return [(">=", condition.right), ("<=", condition.right)]
+    if not isinstance(condition, exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return []
+    operator = _OPERATORS[type(condition)]
+    if _same(condition.left, key):
+        return [(operator, condition.right)]
+    if _same(condition.right, key):
+        return [(_FLIPPED[operator], condition.left)]
+    return []
+
+
+def _literal_results(e: exp.Expr) -> list[exp.Expr] | None:
+    """Return the results of a CASE or IF that has only literal ones."""
+    if isinstance(e, exp.Paren):
+        return _literal_results(e.this)
+    if isinstance(e, exp.Case):
+        parts = [i.args["true"] for i in e.args["ifs"]]
+        parts += [e.args["default"]] if e.args.get("default") else []
+    elif isinstance(e, exp.If):
+        parts = [e.args["true"], *([e.args["false"]] if e.args.get("false") else [])]
+    else:
+        return None
+    results: list[exp.Expr] = []
+    for part in parts:
+        nested = _literal_results(part)
+        if nested is not None:
+            results += nested
+        elif isinstance(part, exp.Literal | exp.Boolean | exp.Null):
+            results.append(part)
+        else:
+            return None
+    return results
+
+
+def _coarse(key: exp.Expr) -> bool:
+    """Tell whether a function of a time looks at nothing finer than the hour."""
+    if isinstance(key, exp.Cast | exp.TryCast | exp.Date | exp.TsOrDsToDate):
+        target = key.args.get("to")
+        return target is None or target.sql("duckdb") == "DATE"
+    if isinstance(key, exp.DateTrunc | exp.TimestampTrunc):
+        return key.args["unit"].name.upper() in _COARSE
+    if isinstance(key, exp.Extract):
+        return key.this.name.upper() in {*_PARTS, "YEAR"} - {"MINUTE"}
+    return type(key) in {*_PART_NODES, exp.Year} - {exp.Minute}

@@ -1,0 +1,380 @@
+"""Subqueries and CTEs, kept per user: user i's rows out are a function of i's rows in.
+
+The user's index is added to the select list, to GROUP BY, and to every window's PARTITION BY;
+DISTINCT then works within a user too. A LIMIT, a sample or an aggregate without GROUP BY would mix
+users, and is refused.
+
+The order in which rows are met is a back door for the crowd, and is shut. Sums are taken in
+DECIMAL, whose result does not depend on it; a window that looks at its rows one by one breaks ties
+by every column that the subquery looks at; and values that are equal without being the same, like
+zero and minus zero, are made the same before they are grouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sparseq.query.allowed import BINNED
+from sparseq.query.catalog import Column
+from sparseq.query.guard import check_constants, guarded, tamed
+from sparseq.query.parse import said
+from sparseq.query.public import PublicFacts
+from sparseq.query.scope import Scope, refuse
+from sparseq.query.sources import USER, ColumnFacts, Source, quoted
+
+MAX_SQL = 200_000
+MAX_OFFSET = 1_000_000
+_AGGREGATES = (
+    exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,
+)  # fmt: skip
+_TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
+_TO_DECIMAL = (exp.Sum, exp.Avg)
+_NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
+_RANKS = (exp.Rank, exp.DenseRank)
+_ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead)
+
+
+def lower_inner(
+    select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, Source]
+) -> Source:
+    """Return the subquery as a source, in physical form."""
+    scope = Scope(select, public, ctes)
+    private = bool(scope.private)
+    _check(select, private)
+    return _Inner(scope, alias, private).source()
+
+
+def _check(select: exp.Select, private: bool) -> None:
+    grouped = bool(select.args.get("group"))
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        refuse("DISTINCT ON is not answered", "use row_number() OVER (…) = 1")
+    if select.args.get("having") is not None and not grouped:
+        refuse("HAVING without GROUP BY is not answered in a subquery", "use WHERE")
+    if not private:
+        return
+    if select.args.get("limit") or select.args.get("offset"):
+        refuse(
+            "a LIMIT inside would choose between people",
+            "leave it out, or number each user's rows: row_number() OVER (ORDER BY …) <= n",
+        )
+    found = next((a for e in select.expressions for a in aggregates(e)), None)
+    if found is not None and not grouped:
+        refuse(
+            f"{said(found)} inside, without GROUP BY, would put all people together",
+            "add GROUP BY with the user column",
+        )
+
+
+def aggregates(e: exp.Expr) -> list[exp.Expr]:
+    """Return the aggregates in an expression that are not window functions or in a subquery."""
+    if isinstance(e, exp.Window | exp.Subquery | exp.Select):
+        return []
+    binned = isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
+    if binned or isinstance(e, exp.Filter | exp.AggFunc):
+        return [e]
+    return [a for child in e.iter_expressions() for a in aggregates(child)]
+
+
+class _Inner:
+    """Builds the physical form of one inner SELECT."""
+
+    def __init__(self, scope: Scope, alias: str, private: bool) -> None:
+        self.scope = scope
+        self.select = scope.select
+        self.alias = alias
+        self.private = private
+        group = self.select.args.get("group")
+        expressions = group.expressions if group is not None else []
+        self.keys = [k for k in expressions if not isinstance(k, exp.Literal)]
+        found = any(aggregates(e) for e in self.select.expressions)
+        self.grouped = group is not None or found
+        self.steps: list[str] = []  # SQL computed before the projection, as _step0, _step1 …
+        self.users: set[str] = set()
+        self.columns: dict[str, ColumnFacts] = {}
+
+    def source(self) -> Source:
+        projections = [self._projection(p) for p in self.select.expressions]
+        projections = [p for p in projections if p]
+        having = self.select.args.get("having")
+        condition = self._after_grouping(having.this, truth=True) if having is not None else ""
+        keys = [self._key_sql(k) for k in self.keys if not self._is_user(k)]
+        tail = "" if self.private else self._tail()
+        self.scope.prepare()
+        if self.grouped:
+            user = [USER] if self.private else []
+            origin = f"FROM ({self._first_step(keys)})"
+            origin += f" WHERE {condition}" if condition else ""
+        else:
+            user = [f"{self.scope.user} AS {USER}"] if self.private else []
+            origin = self._origin()
+        distinct = bool(self.select.args.get("distinct"))
+        inside = "" if distinct else tail
+        derived = f"(SELECT {', '.join([*user, *projections])} {origin}{inside})"
+        if len(derived) > MAX_SQL:
+            refuse("the query is too long once its subqueries are written out", "split it")
+        types = self.scope.public.columns(f"SELECT * FROM {derived} LIMIT 0")
+        for name in self.columns.keys() & types.keys():
+            self.columns[name] = replace(self.columns[name], type=types[name])
+        if distinct:
+            shown = ", ".join(
+                quoted(n) if n == USER else f"{_plain(quoted(n), t)} AS {quoted(n)}"
+                for n, t in types.items()
+            )
+            derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
+        return Source(self.alias, self.private, self.users, self.columns, derived=derived)
+
+    def _origin(self) -> str:
+        where = self.scope.where_sql()
+        return self.scope.from_sql() + (f" WHERE {where}" if where else "")
+
+    def _first_step(self, keys: list[str]) -> str:
+        """The aggregates; what is made of them comes after, and may fail row by row."""
+        user = [f"{self.scope.user} AS {USER}"] if self.private else []
+        computed = [f"{sql} AS _step{i}" for i, sql in enumerate(self.steps)]
+        by = ([self.scope.user] if self.private else []) + keys
+        first = f"SELECT {', '.join([*user, *computed]) or '1'} {self._origin()}"
+        return first + (f" GROUP BY {', '.join(by)}" if by else "")
+
+    def _tail(self) -> str:
+        """ORDER BY and LIMIT, which only subqueries over public tables may have."""
+        order = self.select.args.get("order")
+        parts = [self._ordered(o, self._public_order) for o in order.expressions] if order else []
+        tail = f" ORDER BY {', '.join(parts)}" if parts else ""
+        for name in ("limit", "offset"):
+            clause = self.select.args.get(name)
+            if clause is not None:
+                tail += f" {name.upper()} {_whole(clause.expression, 10**18)}"
+        return tail
+
+    def _public_order(self, e: exp.Expr) -> str:
+        if isinstance(e, exp.Literal):
+            return str(_whole(e, len(self.select.expressions)))
+        if isinstance(e, exp.Column) and not e.table:
+            return quoted(e.name)
+        return self._after_grouping(e) if self.grouped else self.scope.value_sql(e)
+
+    # -- what is selected -------------------------------------------------------------------------
+
+    def _is_user(self, e: exp.Expr) -> bool:
+        return self.private and self.scope.is_user(e)
+
+    def _projection(self, e: exp.Expr) -> str:
+        """Return `SQL AS name`; "" for the user column, which is always there."""
+        name, value = e.alias_or_name, e.unalias()
+        if not name or name.lower().startswith(USER):
+            refuse(f"a column can't be called {name!r}", "give it another name")
+        if name in self.columns:
+            refuse(f"two columns are called {name!r}", "rename one: … AS other")
+        self.columns[name] = self._facts(value)
+        if self._is_user(value):
+            self.users.add(name)
+            column = value.find(exp.Column)
+            assert column is not None
+            self.columns[name] = ColumnFacts(self.scope.type_of(column))
+            return ""
+        return f"{self._selected(value)} AS {quoted(name)}"
+
+    def _selected(self, value: exp.Expr) -> str:
+        if self.grouped:
+            return self._after_grouping(value)
+        if isinstance(value, exp.Window):
+            return self._window(value)
+        if value.find(exp.Window) is not None:
+            refuse(
+                f"{said(value)} has a window inside an expression",
+                "give the window a column of its own in a subquery",
+            )
+        return self.scope.value_sql(value)
+
+    def _facts(self, value: exp.Expr) -> ColumnFacts:
+        if isinstance(value, exp.Column):
+            facts = self.scope.facts(value)
+            # strings have been decoded by now, and codes are gone
+            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts))
+        return ColumnFacts("", self.scope.ends(value))
+
+    # -- aggregates -------------------------------------------------------------------------------
+
+    def _after_grouping(self, e: exp.Expr, truth: bool = False) -> str:
+        """Return an expression over the columns of the first step, adding those it needs."""
+        check_constants(e, self.scope.type_of, self.scope.public.constant)
+        done = self._over_steps(e)
+        if isinstance(done, exp.Column | exp.Literal) and not truth:
+            return done.sql("duckdb")
+        if truth:
+            done = exp.cast(exp.paren(done), "BOOLEAN")
+        sql = tamed(done).sql("duckdb")
+        column = USER if self.private else "_step0"
+        return guarded(sql, f"hash({column}) IS NOT NULL" if self.private or self.steps else "true")
+
+    def _over_steps(self, node: exp.Expr) -> exp.Expr:
+        if self._is_key(node):
+            return self._step(self._key_sql(node))
+        if isinstance(node, exp.Filter | exp.AggFunc):
+            return self._step(_as_double(node, self._aggregate(node)))
+        if isinstance(node, exp.Window):
+            refuse(
+                f"{said(node)} is a window over groups",
+                "group in one subquery, and use the window in the next",
+            )
+        if isinstance(node, exp.Column):
+            refuse(f"{said(node)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
+        copy = node.copy()
+        for name, child in list(copy.args.items()):
+            if isinstance(child, exp.Expr):
+                copy.set(name, self._over_steps(child))
+            elif isinstance(child, list):
+                parts = [self._over_steps(c) if isinstance(c, exp.Expr) else c for c in child]
+                copy.set(name, parts)
+        return copy
+
+    def _is_key(self, node: exp.Expr) -> bool:
+        text = node.sql("duckdb")
+        return any(text == k.sql("duckdb") for k in self.keys)
+
+    def _key_sql(self, key: exp.Expr) -> str:
+        sql = self.scope.value_sql(key)
+        return _plain(sql, self._type_of(key, sql))
+
+    def _type_of(self, e: exp.Expr, sql: str) -> str:
+        if isinstance(e, exp.Column):
+            return self.scope.type_of(e)
+        (type,) = self.scope.public.types(f"SELECT {sql} {self.scope.from_sql()} LIMIT 0")
+        return type
+
+    def _step(self, sql: str) -> exp.Column:
+        if sql not in self.steps:
+            self.steps.append(sql)
+        return exp.column(f"_step{self.steps.index(sql)}")
+
+    def _aggregate(self, e: exp.Expr) -> str:
+        """Return one aggregate over a user's rows."""
+        if isinstance(e, exp.Filter):
+            condition = self.scope.truth_sql(e.expression.this)
+            return f"{self._aggregate(e.this)} FILTER (WHERE {condition})"
+        if not isinstance(e, _AGGREGATES):
+            refuse(f"{said(e)} is not answered in a subquery", "use COUNT, SUM, AVG, MIN or MAX")
+        if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
+            return "count(*)"
+        distinct = isinstance(e.this, exp.Distinct)
+        inside = e.this.expressions[0] if distinct else e.this
+        others = [v for k, v in e.args.items() if v and k not in ("this", "big_int")]
+        if (distinct and len(e.this.expressions) != 1) or others:
+            refuse(f"{said(e)} has more than one argument", "give it one")
+        argument = self._argument(e, inside)
+        name = _NAMES.get(type(e)) or e.sql_name().lower()
+        return f"{name}({'DISTINCT ' if distinct else ''}{argument})"
+
+    def _argument(self, e: exp.Expr, inside: exp.Expr) -> str:
+        if self._is_user(inside):
+            return self.scope.user
+        if isinstance(e, _TRUTHS):
+            return self.scope.truth_sql(inside)
+        sql = self.scope.value_sql(inside)
+        if isinstance(e, exp.Min | exp.Max):
+            return _plain(sql, self._type_of(inside, sql))
+        # exact, so that the order of the rows is all one; 10**9 of the largest don't overflow
+        return f"TRY_CAST({sql} AS DECIMAL(29, 10))" if isinstance(e, _TO_DECIMAL) else sql
+
+    # -- windows ----------------------------------------------------------------------------------
+
+    def _window(self, window: exp.Window) -> str:
+        """Return a window function with the user added to its PARTITION BY."""
+        function, spec, order = window.this, window.args.get("spec"), window.args.get("order")
+        rows = spec is not None and (spec.args.get("kind") or "").upper() == "ROWS"
+        if isinstance(function, (*_RANKS, *_ONE_BY_ONE)):
+            call = self._window_only(function)
+        elif isinstance(function, _AGGREGATES):
+            call = self._aggregate(function)
+        else:
+            refuse(f"{said(window)} is not answered", "use row_number, rank, lag, lead or sum")
+        parts = [self.scope.value_sql(p) for p in window.args.get("partition_by") or []]
+        if self.private:
+            parts.insert(0, self.scope.user)
+        by = [self._ordered(o, self.scope.value_sql) for o in (order.expressions if order else [])]
+        if rows or isinstance(function, _ONE_BY_ONE):
+            by += self._tie_breakers()
+        over = f"PARTITION BY {', '.join(parts)}" if parts else ""
+        over += f" ORDER BY {', '.join(by)}" if by else ""
+        return _as_double(function, f"{call} OVER ({over.strip()}{_frame(spec)})")
+
+    def _window_only(self, function: exp.Func) -> str:
+        if not isinstance(function, exp.Lag | exp.Lead):
+            if next(function.iter_expressions(), None) is not None:
+                refuse(f"{said(function)} takes no argument")
+            return f"{function.sql_name().lower()}()"
+        if function.args.get("default") is not None:
+            refuse(f"{said(function)} has a default", "use coalesce(), one SELECT further out")
+        offset = function.args.get("offset")
+        steps = _whole(offset, MAX_OFFSET) if offset is not None else 1
+        return f"{function.sql_name().lower()}({self.scope.value_sql(function.this)}, {steps})"
+
+    def _tie_breakers(self) -> list[str]:
+        """Every column that is selected: rows alike in all of them may change places."""
+        found = {c.sql(): c for e in self.select.expressions for c in e.find_all(exp.Column)}
+        columns = [c for c in found.values() if not self._is_user(c)]
+        breakers = [self.scope.value_sql(c) for c in columns]
+        floats = [
+            b for b, c in zip(breakers, columns, strict=True) if _signed(self.scope.type_of(c))
+        ]
+        return breakers + [f"CAST({sql} AS VARCHAR)" for sql in floats]
+
+    def _ordered(self, e: exp.Expr, to_sql: Callable[[exp.Expr], str]) -> str:
+        if not isinstance(e, exp.Ordered):
+            return to_sql(e)
+        direction = " DESC" if e.args.get("desc") else ""
+        nulls = "FIRST" if e.args.get("nulls_first") else "LAST"
+        return f"{to_sql(e.this)}{direction} NULLS {nulls}"
+
+
+def _signed(type: str) -> bool:
+    """Tell whether a type has a zero and a minus zero, which are equal and not the same."""
+    return type in ("FLOAT", "DOUBLE")
+
+
+def _plain(sql: str, type: str) -> str:
+    """Return SQL whose values are the same where they are equal: which of them a group shows, or
+    a minimum, depends on the order of the rows."""
+    if type == "INTERVAL":
+        refuse("an interval can't be grouped, ordered or distinct in a subquery", "use date_diff()")
+    return f"({sql} + 0)" if _signed(type) else sql
+
+
+def _as_double(function: exp.Expr, sql: str) -> str:
+    inside = function.this if isinstance(function, exp.Filter) else function
+    return f"CAST({sql} AS DOUBLE)" if isinstance(inside, exp.Sum) else sql
+
+
+def _frame(spec: exp.Expr | None) -> str:
+    """Return a window's frame: ROWS by numbers, RANGE by the current row or all."""
+    if spec is None:
+        return ""
+    kind = (spec.args.get("kind") or "").upper()
+    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
+        refuse(f"{said(spec)}: this frame is not answered", "use ROWS n PRECEDING")
+    ends = []
+    for name in ("start", "end"):
+        value, side = spec.args.get(name), spec.args.get(f"{name}_side") or ""
+        if isinstance(value, exp.Expr):
+            if kind == "RANGE":
+                refuse(f"{said(spec)}: RANGE by a distance is not answered", "use ROWS n PRECEDING")
+            value = str(_whole(value, MAX_OFFSET))
+        ends.append(f"{value} {side}".strip() if value else "CURRENT ROW")
+    return f" {kind} BETWEEN {ends[0]} AND {ends[1]}"
+
+
+def _whole(e: exp.Expr, most: int) -> int:
+    """Return a literal as an integer in 0..most."""
+    if not isinstance(e, exp.Literal) or e.is_string or not e.this.isdecimal():
+        refuse(f"{said(e)} must be a whole number", "write the number itself")
+    if len(e.this) > 18 or int(e.this) > most:
+        refuse(f"{said(e)[:30]} is too large here", f"at most {most:,}")
+    return int(e.this)
+
+
+def _uncoded(facts: ColumnFacts) -> Column | None:
+    return replace(facts.stored, coded=False) if facts.stored is not None else None

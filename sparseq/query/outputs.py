@@ -1,0 +1,330 @@
+"""From noised measures to the answer: arithmetic with error bars, HAVING, ORDER BY, LIMIT.
+
+Everything here is post-processing of noised values and public keys: free, and without any look at
+the data. Every number carries an interval. Those of the measures hold all at once with probability
+1 - beta (accuracy.simultaneous_bound); arithmetic on intervals then keeps every derived one true
+on the same event. Where no interval can be given (a choice that depends on noised values), it is
+unknown, and said to be.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Values with intervals, one a group. Bounds are NaN where nothing is known."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def error(self) -> Floats:
+        """Half-width: the interval lies within value ± error."""
+        return np.maximum(self.high - self.value, self.value - self.low)
+
+
+@dataclass(frozen=True)
+class Noised:
+    """What post-processing may see: noised measures with their bounds, and keys by group.
+
+    Attributes:
+        measures: One (groups, bins) array a measure, in the query's unit.
+        bounds: ± of each measure.
+        keys: Each key's value by group.
+    """
+
+    measures: Sequence[Floats]
+    bounds: Sequence[float]
+    keys: Sequence[NDArray[Any]]
+    groups: int
+
+
+Node = Callable[[Noised], "Estimate | NDArray[Any]"]
+"""An expression over the noised answer; keys and truths are plain arrays, numbers are estimates."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the answer. `integral`: shown as integers."""
+
+    name: str
+    node: Node
+    integral: bool = False
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """SELECT list, HAVING, ORDER BY and LIMIT.
+
+    `order` has (node, descending). `histogram` is the measure whose bins become rows.
+    """
+
+    columns: tuple[Output, ...]
+    having: Node | None = None
+    order: tuple[tuple[Node, bool], ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    histogram: int | None = None
+
+    def rows(self, noised: Noised) -> NDArray[np.int64]:
+        """Return the groups that HAVING keeps, in the order asked for, as far as LIMIT goes."""
+        chosen = np.arange(noised.groups)
+        if self.having is not None:
+            chosen = chosen[np.broadcast_to(truth(self.having(noised)), noised.groups)]
+        for node, descending in reversed(self.order):
+            chosen = _stable_sort(chosen, _plain(node(noised), noised.groups), descending)
+        stop = None if self.limit is None else self.offset + self.limit
+        return chosen[self.offset : stop]
+
+
+def _stable_sort(
+    chosen: NDArray[np.int64], keys: NDArray[Any], descending: bool
+) -> NDArray[np.int64]:
+    values = keys[chosen]
+    _, rank = np.unique(values, return_inverse=True)
+    order = np.argsort(-rank if descending else rank, kind="stable")
+    return chosen[order]
+
+
+def _plain(result: Estimate | NDArray[Any], groups: int) -> NDArray[Any]:
+    array = result.value if isinstance(result, Estimate) else np.asarray(result)
+    return np.broadcast_to(array, groups)
+
+
+def truth(result: Estimate | NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which groups a condition holds for; NaN is no."""
+    array = result.value if isinstance(result, Estimate) else np.asarray(result)
+    if array.dtype == np.bool_:
+        return np.asarray(array, np.bool_)
+    numbers = array.astype(np.float64)
+    return np.asarray((numbers != 0) & ~np.isnan(numbers), np.bool_)
+
+
+def measure(i: int, scale: float = 1.0, bin: int = 0) -> Node:
+    """Return the node of measure i, times a public factor."""
+
+    def node(noised: Noised) -> Estimate:
+        value = noised.measures[i][:, bin] * scale
+        error = noised.bounds[i] * abs(scale)
+        return Estimate(value, value - error, value + error)
+
+    return node
+
+
+def key(i: int) -> Node:
+    """Return the node of key i."""
+    return lambda noised: noised.keys[i]
+
+
+def constant(value: Any) -> Node:
+    """Return the node of a literal."""
+
+    if isinstance(value, decimal.Decimal | int) and not isinstance(value, bool):
+        value = float(value)
+
+    def node(noised: Noised) -> Estimate | NDArray[Any]:
+        if value is None or isinstance(value, float):
+            array = np.full(noised.groups, np.nan if value is None else value)
+            return Estimate(array, array, array)
+        column = np.empty(noised.groups, bool if isinstance(value, bool) else object)
+        column[:] = value
+        return column
+
+    return node
+
+
+def quantile(i: int, q: float, edges: tuple[float, ...]) -> Node:
+    """Return the q-quantile read off a noised histogram, linear within a bin.
+
+    The interval: all cumulative counts are within b = bins · bound of the truth at once, so the
+    true quantile lies where the noised cumulative share could cross q.
+    """
+    grid = np.asarray(edges, np.float64)
+
+    def node(noised: Noised) -> Estimate:
+        counts = noised.measures[i]
+        bound = noised.bounds[i]
+        cumulative = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
+        slack = bound * np.arange(len(grid))
+        total = cumulative[:, -1:]
+        # the share below edge j is at least (c_j - slack) / (total + slack_n), and so on
+        with np.errstate(divide="ignore", invalid="ignore"):
+            upper = (cumulative + slack) / np.maximum(total - slack[-1], 1e-300)
+            lower = (cumulative - slack) / np.maximum(total + slack[-1], 1e-300)
+        value = np.array([_crossing(grid, np.maximum(np.diff(c), 0), q) for c in cumulative])
+        known = total[:, 0] > slack[-1]
+        low = np.array([_first_edge(grid, u >= q) for u in upper])
+        high = np.array([_last_edge(grid, lo <= q) for lo in lower])
+        low = np.where(known, np.minimum(low, value), np.nan)
+        high = np.where(known, np.maximum(high, value), np.nan)
+        return Estimate(value, low, high)
+
+    return node
+
+
+def _crossing(grid: Floats, counts: Floats, q: float) -> float:
+    total = counts.sum()
+    if total <= 0:
+        return float((grid[0] + grid[-1]) / 2)
+    cumulative = np.concatenate([[0.0], np.cumsum(counts)]) / total
+    return float(np.interp(q, cumulative, grid))
+
+
+def _first_edge(grid: Floats, reached: NDArray[np.bool_]) -> float:
+    j = int(np.argmax(reached)) if reached.any() else len(grid) - 1
+    return float(grid[max(j - 1, 0)])
+
+
+def _last_edge(grid: Floats, not_passed: NDArray[np.bool_]) -> float:
+    j = int(np.flatnonzero(not_passed)[-1]) if not_passed.any() else 0
+    return float(grid[min(j + 1, len(grid) - 1)])
+
+
+def _estimates(args: Sequence[Estimate | NDArray[Any]]) -> list[Estimate]:
+    return [
+        a if isinstance(a, Estimate) else Estimate(*(np.asarray(a, np.float64),) * 3) for a in args
+    ]
+
+
+def arithmetic(operator: str, left: Node, right: Node) -> Node:
+    """Return +, -, * or / of two numbers, on intervals."""
+
+    def node(noised: Noised) -> Estimate:
+        a, b = _estimates([left(noised), right(noised)])
+        with np.errstate(all="ignore"):
+            if operator == "+":
+                return Estimate(a.value + b.value, a.low + b.low, a.high + b.high)
+            if operator == "-":
+                return Estimate(a.value - b.value, a.low - b.high, a.high - b.low)
+            if operator == "*":
+                return _hull(a.value * b.value, a, b, np.multiply)
+            value = np.where(b.value == 0, np.nan, a.value / b.value)
+            quotient = _hull(value, a, b, np.divide)
+            through_zero = (b.low <= 0) & (b.high >= 0)
+            return Estimate(
+                value,
+                np.where(through_zero, -np.inf, quotient.low),
+                np.where(through_zero, np.inf, quotient.high),
+            )
+
+    return node
+
+
+def _hull(
+    value: Floats, a: Estimate, b: Estimate, f: Callable[[Floats, Floats], Floats]
+) -> Estimate:
+    corners = np.stack([f(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
+    return Estimate(value, corners.min(axis=0), corners.max(axis=0))
+
+
+def monotone(f: Callable[[Floats], Floats], inner: Node) -> Node:
+    """Return a non-decreasing function of a number."""
+
+    def node(noised: Noised) -> Estimate:
+        (a,) = _estimates([inner(noised)])
+        with np.errstate(all="ignore"):
+            return Estimate(f(a.value), f(a.low), f(a.high))
+
+    return node
+
+
+def negate(inner: Node) -> Node:
+    """Return minus a number."""
+    return arithmetic("-", constant(0), inner)
+
+
+def absolute(inner: Node) -> Node:
+    """Return |x|."""
+
+    def node(noised: Noised) -> Estimate:
+        (a,) = _estimates([inner(noised)])
+        straddles = (a.low <= 0) & (a.high >= 0)
+        ends = np.stack([np.abs(a.low), np.abs(a.high)])
+        return Estimate(np.abs(a.value), np.where(straddles, 0, ends.min(axis=0)), ends.max(axis=0))
+
+    return node
+
+
+def extreme(f: Callable[[Floats, Floats], Floats], parts: Sequence[Node]) -> Node:
+    """Return GREATEST (np.fmax) or LEAST (np.fmin) of numbers; it is monotone in each."""
+
+    def node(noised: Noised) -> Estimate:
+        first, *rest = _estimates([p(noised) for p in parts])
+        for e in rest:
+            first = Estimate(f(first.value, e.value), f(first.low, e.low), f(first.high, e.high))
+        return first
+
+    return node
+
+
+def choose(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:
+    """Return CASE WHEN … THEN … ELSE … END; its interval is unknown, as the choice is noised."""
+
+    def node(noised: Noised) -> Estimate | NDArray[Any]:
+        parts = [otherwise(noised), *(branch(noised) for _, branch in branches)]
+        text = any(_is_text(p) for p in parts)
+        result, *chosen = [_nullable(p, noised.groups) if text else _numeric(p) for p in parts]
+        for (condition, _), branch in reversed(list(zip(branches, chosen, strict=True))):
+            result = np.where(truth(condition(noised)), branch, result)
+        result = np.broadcast_to(result, noised.groups)
+        unknown = np.full(noised.groups, np.nan)
+        return result if text else Estimate(result, unknown, unknown)
+
+    return node
+
+
+def _is_text(part: Estimate | NDArray[Any]) -> bool:
+    return not isinstance(part, Estimate) and part.dtype.kind not in "biuf"
+
+
+def _numeric(part: Estimate | NDArray[Any]) -> Floats:
+    (estimate,) = _estimates([part])
+    return estimate.value
+
+
+def _nullable(part: Estimate | NDArray[Any], groups: int) -> NDArray[Any]:
+    """Return values as objects, NaN as None."""
+    column = np.array(_plain(part, groups), object)
+    if isinstance(part, Estimate):
+        column[np.isnan(part.value)] = None
+    return column
+
+
+def compare(f: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
+    """Return a comparison of two columns, as truths.
+
+    Raises (the node, on any data alike):
+        TypeError, ValueError: The columns are of kinds that don't compare.
+    """
+
+    def node(noised: Noised) -> NDArray[Any]:
+        a, b = _plain(left(noised), noised.groups), _plain(right(noised), noised.groups)
+        if _holds(a, dt.date) or _holds(b, dt.date):
+            a, b = a.astype("datetime64[us]"), b.astype("datetime64[us]")
+        elif _holds(a, str) != _holds(b, str):
+            raise TypeError("text and numbers don't compare")
+        with np.errstate(invalid="ignore"):
+            return np.asarray(f(a, b), bool)
+
+    return node
+
+
+def _holds(column: NDArray[Any], kind: type) -> bool:
+    return column.dtype == object and len(column) > 0 and isinstance(column[0], kind)
+
+
+def logical(f: Callable[..., Any], *parts: Node) -> Node:
+    """Return a combination of truths."""
+    return lambda noised: np.asarray(f(*(truth(p(noised)) for p in parts)))

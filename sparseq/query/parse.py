@@ -1,0 +1,256 @@
+"""SQL text becomes a checked syntax tree: one SELECT, known words only.
+
+Nothing is run that is not on the lists in `sparseq.query.allowed`. What DuckDB itself would let a
+query do (files, network, settings, other tables) is switched off as well, see `sparseq.store`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from functools import partial
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import OptimizeError, SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.tokenizer_core import Token
+
+from sparseq.errors import ParameterError, QueryRefused
+from sparseq.query.allowed import BINNED, check_allowed
+from sparseq.query.catalog import Catalog, did_you_mean
+from sparseq.query.plan import Options
+
+MAX_LENGTH = 100_000
+MAX_SAID = 80
+MAX_NODES = 50_000
+_MARK = ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]
+_BIGQUERY_OPTIONS = {
+    "epsilon": "the store's guarantee covers the whole stream",
+    "delta": "the store's guarantee covers the whole stream",
+    "max_groups_contributed": "users are charged for what they contribute, and never cut down",
+    "max_rows_contributed": "users are charged for what they contribute, and never cut down",
+    "privacy_unit_column": "the privacy unit is the store's user column",
+    "group_selection_strategy": "groups come from a public domain",
+}
+
+
+def _call(name: str, args: list[exp.Expr]) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=args)
+
+
+class Dialect(DuckDB):
+    """DuckDB's SQL, but the aggregates over bins keep all their arguments."""
+
+    class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
+        """See the dialect."""
+
+        FUNCTIONS = DuckDB.Parser.FUNCTIONS | {
+            name.upper(): partial(_call, name) for name in BINNED
+        }
+        FUNCTION_PARSERS = {  # noqa: RUF012 - sqlglot's own form
+            name: parser
+            for name, parser in DuckDB.Parser.FUNCTION_PARSERS.items()
+            if name.lower() not in BINNED
+        }
+
+
+def parse(text: str, catalog: Catalog) -> tuple[exp.Select, Options]:
+    """Return the qualified tree of one SELECT, and the options written in it.
+
+    Every column in it names its table, stars are spelled out, and all names are known.
+
+    Raises:
+        QueryRefused: Not one SELECT, or something in it is unknown or not allowed.
+    """
+    if len(text) > MAX_LENGTH:
+        raise QueryRefused(f"the query has {len(text):,} characters; the limit is {MAX_LENGTH:,}")
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise QueryRefused("the query is not Unicode text", "send it as UTF-8")
+    try:
+        stripped, options = _split_options(text)
+        tree = _one_select(stripped)
+        check_allowed(tree, stripped)
+        _check_tables(tree, catalog)
+        _check_growth(tree)
+        tree.transform(_date_today, copy=False)
+        return _qualify(tree, catalog), options
+    except RecursionError:
+        raise QueryRefused("the query is nested too deeply", "split it into parts") from None
+
+
+def _one_select(text: str) -> exp.Select:
+    try:
+        statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
+    except SqlglotError as error:
+        raise QueryRefused(f"this is not SQL that sparseq reads: {_message(error)}") from None
+    if not statements:
+        raise QueryRefused("the query is empty", "SELECT count(*) FROM a table")
+    if len(statements) != 1:
+        raise QueryRefused(
+            f"one query at a time: there are {len(statements)} statements",
+            "send each SELECT by itself",
+        )
+    tree = statements[0]
+    if isinstance(tree, exp.SetOperation):
+        raise QueryRefused(
+            f"{tree.key.upper()} puts users together", "ask one SELECT at a time, or use GROUP BY"
+        )
+    if not isinstance(tree, exp.Select):
+        raise QueryRefused(
+            f"{text.split()[0].upper()[:20]} is not a query",
+            "only SELECT is answered; stores are read-only",
+        )
+    return tree
+
+
+def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
+    schema: dict[str, object] = {}
+    for t in catalog.tables:
+        schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
+    try:
+        qualified = qualify(tree, schema=schema, dialect=Dialect, validate_qualify_columns=True)
+    except OptimizeError as error:
+        raise _unresolved(str(error), catalog) from None
+    except SqlglotError as error:
+        raise QueryRefused(f"this query can't be read: {_message(error)}") from None
+    assert isinstance(qualified, exp.Select)
+    return qualified
+
+
+def _unresolved(message: str, catalog: Catalog) -> QueryRefused:
+    found = re.search(r"[Cc]olumn(?: '\"?([^'\"]+)|: (\S+))", message)
+    if found:
+        name = (found[1] or found[2]).split(".")[-1].strip('"')
+        if name.isdecimal():
+            return QueryRefused(f"there is no column number {name[:20]} to group or order by")
+        columns = sorted({c.name for t in catalog.tables for c in t.columns})
+        if name.lower() in (c.lower() for c in columns):
+            return QueryRefused(
+                f"column {name!r} is not known here, or belongs to several tables",
+                "write table.column",
+            )
+        return QueryRefused(f"there is no column {name!r}", did_you_mean(name, columns))
+    return QueryRefused(f"this query can't be read: {message.splitlines()[0]}")
+
+
+def _check_tables(tree: exp.Select, catalog: Catalog) -> None:
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier):
+            raise QueryRefused(
+                f"{table.sql('duckdb')} reads something that is no table of the store",
+                "name a table of the store",
+            )
+        if table.args.get("db") or table.args.get("catalog"):
+            catalog.table(table.name)
+            raise QueryRefused(
+                f"{table.sql('duckdb')}: tables have no schema here", f"write {table.name}"
+            )
+        if table.name.lower() not in ctes:
+            catalog.table(table.name)
+
+
+def _date_today(node: exp.Expr) -> exp.Expr:
+    """Write out CURRENT_DATE: one query has one day, whenever DuckDB gets to see it."""
+    if not isinstance(node, exp.CurrentDate):
+        return node
+    return exp.cast(exp.Literal.string(dt.date.today().isoformat()), "DATE")
+
+
+def _check_growth(tree: exp.Select) -> None:
+    """Refuse names for expressions that grow beyond all bounds once they are written out."""
+    for select in tree.find_all(exp.Select):
+        sizes: dict[str, int] = {}
+        for e in select.expressions:
+            size = 0
+            for node in e.walk():
+                named = isinstance(node, exp.Column) and not node.table
+                size += sizes.get(node.name.lower(), 1) if named else 1
+            if size > MAX_NODES:
+                raise QueryRefused(
+                    f"{e.alias_or_name!r} is too long once the names in it are written out",
+                    "compute it step by step in subqueries",
+                )
+            sizes[e.alias_or_name.lower()] = size
+
+
+def _split_options(text: str) -> tuple[str, Options]:
+    """Cut `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` out of the text, and read it."""
+    if "DIFFERENTIAL_PRIVACY" not in text.upper():
+        return text, Options()
+    try:
+        tokens = list(sqlglot.tokenize(text, dialect=Dialect))
+    except SqlglotError as error:
+        raise QueryRefused(f"this is not SQL that sparseq reads: {_message(error)}") from None
+    words = [t.text.upper() for t in tokens]
+    found = [i for i in range(len(words)) if words[i : i + 3] == _MARK]
+    if not found:
+        return text, Options()
+    i = found[0] + 1
+    if len(found) > 1 or words[:i].count("(") != words[:i].count(")"):
+        raise QueryRefused("OPTIONS are the whole query's", "write them once, in the outer SELECT")
+    token, end, options = tokens[i], tokens[i + 1].end, Options()
+    if words[i + 2 : i + 3] == ["OPTIONS"]:
+        closing = next((t for t in tokens[i + 3 :] if t.text == ")"), None)
+        if words[i + 3 : i + 4] != ["("] or closing is None:
+            raise QueryRefused("OPTIONS needs its parentheses", "OPTIONS(sigma => 10)")
+        inside = [t for t in tokens[i + 4 :] if t.start < closing.start]
+        options, end = _read_options(inside, text), closing.end
+    return text[: token.start] + " " * (end - token.start + 1) + text[end + 1 :], options
+
+
+def _read_options(tokens: list[Token], text: str) -> Options:
+    said = text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
+    values: dict[str, Any] = {}
+    for part in filter(str.strip, said.split(",")):
+        match = re.fullmatch(r"\s*(\w+)\s*(?:=>|=)\s*([-+.\w]+)\s*", part)
+        if not match:
+            raise QueryRefused(f"OPTIONS({said}) can't be read", "OPTIONS(sigma => 10)")
+        name = match[1].lower()
+        if name in values:
+            raise QueryRefused(f"{name} is given twice", "give it once")
+        if name in _BIGQUERY_OPTIONS:
+            raise QueryRefused(
+                f"{name} is not set query by query: {_BIGQUERY_OPTIONS[name]}",
+                "OPTIONS takes sigma, accuracy or scale, and confidence",
+            )
+        if name not in ("sigma", "accuracy", "scale", "confidence"):
+            raise QueryRefused(
+                f"there is no option {name!r}",
+                did_you_mean(name, ["sigma", "accuracy", "scale", "confidence"]),
+            )
+        try:
+            values[name] = float(match[2])
+        except ValueError:
+            raise QueryRefused(f"{name} is {match[2]!r}; it must be a number") from None
+    try:
+        return Options(**values)
+    except ParameterError as error:
+        raise QueryRefused(error.message, error.hint) from None
+
+
+def _message(error: Exception) -> str:
+    """Return the first line of a parser's message, without its terminal colours."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    return plain.strip().splitlines()[0] if plain.strip() else "it can't be read"
+
+
+def said(e: exp.Expr) -> str:
+    """Return an expression as a person would have written it, cut short where it is long."""
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Identifier):
+            return exp.to_identifier(node.name)
+        if isinstance(node, exp.Column):
+            return exp.column(exp.to_identifier(node.name))
+        if isinstance(node, exp.Alias) and node.this.name == node.alias:
+            return plain(node.this)
+        if isinstance(node, exp.Table) and node.alias == node.name:
+            return exp.to_table(node.name)
+        return node
+
+    text = " ".join(e.copy().transform(plain).sql("duckdb").split())
+    return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"

@@ -1,0 +1,305 @@
+"""What lowering leaves of a query: public facts, and the SQL that computes its contributions.
+
+A `Query` says what is asked; `calibrate` fixes its noise and lattice and makes it a `Plan`. Both
+are public: they are made from the text, the schema and the curator's declarations, never from a
+row. One `Measure` is one family of coordinates (a count, a sum, a histogram) over all groups.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparseq.accounting import (
+    UNITS_PER_NORM,
+    Budget,
+    Price,
+    corollary_bound,
+    sigma_for_accuracy,
+    sigma_for_scale,
+    simultaneous_bound,
+)
+from sparseq.errors import ParameterError, QueryRefused
+
+MAX_COORDINATES = 1_000_000
+_MAX_COUNT_SIGMA = 2.0**43
+LATTICE_BITS = 20
+"""A sum of scale C is put on a lattice of at least 2**20 steps to C."""
+
+
+class Kind(enum.StrEnum):
+    """How rows of one user in one group become the user's value."""
+
+    ROWS = "rows"
+    """The number of rows."""
+    USERS = "users"
+    """1 if there is a row, else 0."""
+    SUM = "sum"
+    """The sum of the rows' values."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An SQL expression over one row; `column` names the stored column if it is just that."""
+
+    sql: str
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The public values of one group key, and where a row finds its own.
+
+    Attributes:
+        name: The key's name in the answer.
+        values: Public values, in the order of the answer.
+        position: SQL giving a row's place in `values`; NULL or out of range: in none of them. With
+            `dictionary`, the row's private code, still to be looked up.
+        dictionary: (table, column) of the private dictionary that `position` is a code of.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    position: Cell
+    dictionary: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number per group (or per group and bin) that will be noised.
+
+    Attributes:
+        kind: How a user's rows add up.
+        value: Number (SUM) or truth (others) of a row; None: every row counts.
+        label: What it is, in the words of the query.
+        integral: Every value is an integer.
+        scale: C, the public norm that sigma is measured against; None if nothing public bounds it.
+        edges, bin: Bin edges, and SQL giving a row's bin; empty: no bins.
+    """
+
+    kind: Kind
+    value: Cell | None
+    label: str
+    integral: bool = True
+    scale: float | None = 1.0
+    edges: tuple[float, ...] = ()
+    bin: Cell | None = None
+
+    @property
+    def bins(self) -> int:
+        """Coordinates per group."""
+        return max(len(self.edges) - 1, 1)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """FROM and WHERE, on stored tables.
+
+    Attributes:
+        sql: FROM …
+        where: Condition, "" for none.
+        user: SQL of a row's user index.
+        table: Set where the rows are all those of one table, as they lie.
+    """
+
+    sql: str
+    where: str = ""
+    user: str = "_user"
+    table: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may ask of one query's noise; None: the store's default.
+
+    Attributes:
+        sigma: Standard deviation of the noise, in the query's unit.
+        accuracy: Wanted ±, at `confidence`, for every value at once.
+        scale: C, the norm of a full contribution: sigma is C · sigma_0.
+        confidence: Of every ± in the answer, 1 - beta.
+    """
+
+    sigma: float | None = None
+    accuracy: float | None = None
+    scale: float | None = None
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "accuracy", "scale"):
+            value = getattr(self, name)
+            if value is not None and not (0 < value < math.inf):
+                raise ParameterError(f"{name} is {value!r}; it must be a positive, finite number")
+        if self.confidence is not None and not (0 < self.confidence < 1):
+            raise ParameterError(
+                f"confidence is {self.confidence!r}; it must lie between 0 and 1",
+                "for example 0.95",
+            )
+        if sum(v is not None for v in (self.sigma, self.accuracy, self.scale)) > 1:
+            raise ParameterError(
+                "sigma, accuracy and scale are the same knob; give one of them at most"
+            )
+
+    def over(self, other: Options) -> Options:
+        """Return these options, with `other`'s where these say nothing."""
+        knobs = ("sigma", "accuracy", "scale")
+        mine = any(getattr(self, name) is not None for name in knobs)
+        chosen = self if mine else other
+        confidence = self.confidence if self.confidence is not None else other.confidence
+        return replace(chosen, confidence=confidence)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A lowered query, before its noise is fixed.
+
+    Attributes:
+        text: As the caller wrote it.
+        relation, domains, measures: What is computed.
+        outputs: How the noised measures become the answer (`sparseq.query.outputs`).
+        notes: What lowering did that the caller should know.
+        options: Options written in the query text.
+    """
+
+    text: str
+    relation: Relation
+    domains: tuple[Domain, ...]
+    measures: tuple[Measure, ...]
+    outputs: Any
+    notes: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+    @property
+    def groups(self) -> int:
+        """Number of groups: the product of the keys' domains."""
+        return math.prod(len(d.values) for d in self.domains)
+
+    @property
+    def coordinates(self) -> int:
+        """d, the dimension of q(X_i)."""
+        return self.groups * sum(m.bins for m in self.measures)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise and lattice of one measure: sigma and granularity in its own unit, and the price."""
+
+    sigma: float
+    granularity: float
+    scale: float
+    price: Price
+
+    @property
+    def lattice_sigma(self) -> float:
+        """Sigma in lattice steps; exact, as granularity is a power of two."""
+        return self.sigma / self.granularity
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query with its noise: all that is public about the answer to come."""
+
+    query: Query
+    noise: tuple[Noise, ...]
+    beta: float
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """± of each measure, all coordinates at once, at confidence 1 - beta."""
+        d = self.query.coordinates
+        return tuple(
+            float(simultaneous_bound(n.sigma, d, self.beta, lattice_step=n.granularity))
+            for n in self.noise
+        )
+
+    @property
+    def corollary_bounds(self) -> tuple[float, ...]:
+        """Corollary 4.7's bound of each measure."""
+        d = self.query.coordinates
+        return tuple(
+            float(corollary_bound(n.sigma, d, self.beta, lattice_step=n.granularity))
+            for n in self.noise
+        )
+
+    @property
+    def worst_case_charge(self) -> float:
+        """What a user with a full contribution to every measure pays, in squared norm."""
+        return sum(
+            (n.scale / n.granularity) ** 2 * float(n.price.exact) / UNITS_PER_NORM
+            for n in self.noise
+        )
+
+
+def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
+    """Fix the noise of every measure: sigma_t = C · sigma_0 (Corollary 4.7), or as asked.
+
+    A caller's sigma or accuracy holds for every measure; a caller's scale for the sums, or where
+    there are none for the counts of rows, or where there are none of these either for all.
+
+    Raises:
+        QueryRefused: A sum has no public scale, or there are too many coordinates.
+    """
+    options = options.over(query.options)
+    beta = 1 - (options.confidence if options.confidence is not None else 0.95)
+    d = query.coordinates
+    if d > MAX_COORDINATES:
+        raise QueryRefused(
+            f"the answer would have {d:,} values; the limit is {MAX_COORDINATES:,}",
+            "group by fewer keys, or by coarser ones",
+        )
+    kinds = {m.kind for m in query.measures}
+    scaled = next(k for k in (Kind.SUM, Kind.ROWS, Kind.USERS) if k in kinds)
+    noise = tuple(
+        _noise(m, budget, options, d, beta, scaled=m.kind is scaled) for m in query.measures
+    )
+    return Plan(query, noise, beta)
+
+
+def _noise(
+    m: Measure, budget: Budget, options: Options, d: int, beta: float, scaled: bool
+) -> Noise:
+    full = options.scale if options.scale is not None and scaled else m.scale
+    if options.sigma is not None:
+        sigma = options.sigma
+    elif options.accuracy is not None:
+        sigma = _sigma_within(options.accuracy, m, budget, d, beta)
+    else:
+        if full is None:
+            raise QueryRefused(
+                f"{m.label} has no public scale to measure the noise against",
+                "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or have the curator declare "
+                "bounds (create --bounds x=0..100); or say OPTIONS(scale => 100)",
+            )
+        sigma = sigma_for_scale(full, budget)
+    granularity = _granularity(m, sigma, budget)
+    scale = full if full is not None else sigma / budget.sigma_0
+    return Noise(sigma, granularity, scale, Price.of(sigma, granularity, budget))
+
+
+def _sigma_within(accuracy: float, m: Measure, budget: Budget, d: int, beta: float) -> float:
+    """Return the sigma whose ± is `accuracy`, half a lattice step included."""
+    sigma = float(sigma_for_accuracy(accuracy, d, beta))
+    step = min(_granularity(m, sigma, budget), accuracy)
+    return float(sigma_for_accuracy(accuracy, d, beta, lattice_step=step))
+
+
+def _granularity(m: Measure, sigma: float, budget: Budget) -> float:
+    """Return the lattice step: a power of two, from public facts only.
+
+    At most sigma/2, so that rounding the noise adds less than 1.1 % to it; 1 for integers where
+    that allows it. A sum gets 2**20 steps to its effective scale sigma/sigma_0, so that rounding
+    its values is far below the noise, and 2**31 steps, the most that one value may have, cost
+    more than any budget.
+    """
+    effective = math.frexp(sigma / budget.sigma_0)[1] - 1 - LATTICE_BITS
+    finest = math.frexp(sigma)[1] - 2
+    if m.kind is not Kind.SUM:  # ones stay ones, or finer
+        if sigma > _MAX_COUNT_SIGMA:
+            raise ParameterError(
+                f"sigma is {sigma:.4g}; for a count it must be at most {_MAX_COUNT_SIGMA:.4g}"
+            )
+        return math.ldexp(1.0, min(finest, 0))
+    coarsest = math.frexp(sigma)[1] - 40  # the sampler's sigma is at most 2**44 steps
+    exponent = max(min(max(effective, 0) if m.integral else effective, finest), coarsest)
+    return math.ldexp(1.0, exponent)

@@ -1,0 +1,108 @@
+"""What may be asked while a query is lowered: types, and values that are public.
+
+A DuckDB in memory with the store's empty private tables and its whole public ones. Whatever it
+says, it says without a look at a row about a person, so its errors may be shown.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import duckdb
+
+from sparseq.errors import QueryRefused
+from sparseq.query.catalog import Catalog
+
+_REMEMBERED = 4096
+_SCHEMAS = ("by_user", "by_time", "dictionary", "public", "ledger")
+
+
+class PublicFacts:
+    """A twin of the store without its private rows."""
+
+    def __init__(self, catalog: Catalog, store: duckdb.DuckDBPyConnection) -> None:
+        self.catalog = catalog
+        self._con = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+        self._lock = threading.Lock()
+        self._constants: dict[str, Any] = {}
+        for schema in _SCHEMAS:
+            self._con.execute(f"CREATE SCHEMA {schema}")
+        tables = store.execute(
+            "SELECT schema_name, table_name, sql FROM duckdb_tables() "
+            f"WHERE schema_name IN {_SCHEMAS}"
+        ).fetchall()
+        for _, _, sql in tables:
+            self._con.execute(sql)
+        for table in catalog.tables:
+            if not table.private:
+                name = '"' + table.name.replace('"', '""') + '"'
+                rows = store.sql(f"SELECT * FROM public.{name}").to_arrow_table()
+                self._con.register("incoming", rows)
+                self._con.execute(f"INSERT INTO public.{name} SELECT * FROM incoming")
+                self._con.unregister("incoming")
+        self._con.execute("SET python_enable_replacements = false")
+        self._con.execute("SET lock_configuration = true")
+
+    def types(self, sql: str) -> list[str]:
+        """Return the types of a SELECT's columns, having run it on no private rows.
+
+        Raises:
+            QueryRefused: DuckDB finds a mistake in it.
+        """
+        return [type for _, type in self._run(sql)[0]]
+
+    def columns(self, sql: str) -> dict[str, str]:
+        """Return the names and types of a SELECT's columns."""
+        return dict(self._run(sql)[0])
+
+    def values(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a SELECT over public tables and constants.
+
+        Raises:
+            QueryRefused: DuckDB finds a mistake in it.
+        """
+        return self._run(sql)[1]
+
+    def constant(self, sql: str) -> Any:
+        """Return the value of an expression without columns.
+
+        Raises:
+            QueryRefused: It has none: a date that doesn't exist, a number out of range.
+        """
+        if sql not in self._constants:
+            if len(self._constants) >= _REMEMBERED:
+                self._constants.clear()
+            ((self._constants[sql],),) = self.values(f"SELECT {sql}")
+        return self._constants[sql]
+
+    def _run(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        with self._lock:
+            try:
+                result = self._con.execute(sql)
+                described = [(str(c[0]), str(c[1])) for c in result.description or []]
+                return described, result.fetchall()
+            except duckdb.Error as error:
+                raise QueryRefused(*_in_callers_words(error)) from None
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._con.close()
+
+
+def _in_callers_words(error: duckdb.Error) -> tuple[str, str]:
+    """Return DuckDB's message without the names of the store's insides, and a hint."""
+    text = str(error).split("\n")[0].strip()
+    text = re.sub(r"^[A-Z][\w ]* Error: ", "", text)
+    if "max_expression_depth" in text:
+        return "the query is nested too deeply", "split it into parts; use IN for a long OR"
+    text = re.sub(r'"?(by_user|by_time|public)"?\.', "", text)
+    cast = " - an explicit cast is required"
+    kinds = cast in text or "No function matches" in text
+    text = text.replace(cast, "").split(" You might need")[0].split(" Use TRY(")[0]
+    if kinds:
+        return text, "write CAST(x AS type) where the types differ"
+    if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
+        return text, "a constant in the query doesn't fit its type"
+    return text, ""

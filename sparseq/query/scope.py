@@ -1,0 +1,403 @@
+"""Where a query's rows come from, one user at a time.
+
+The FROM of a query becomes SQL over the stored tables in which every private row carries its
+user's index, and in which nothing puts two users' rows together: private tables are joined on the
+user, and a subquery keeps its users apart, the user being added to its GROUP BY, its windows and
+its DISTINCT. What can't be kept apart is refused. By induction over the tree, the rows that leave
+a scope with user i's index depend on i's rows and public tables alone: that is what makes q(X_i) a
+function of X_i (DESIGN: "a query maps each user's rows, and nothing of any other user's").
+
+Expressions that could fail on a row are guarded (`sparseq.query.guard`): an error would tell of the
+row. Subqueries in expressions may look at public tables only; they are answered while the query is
+lowered, and stand in it as constants.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from sqlglot import exp
+
+from sparseq.errors import QueryRefused
+from sparseq.query.bounds import Interval, ends, interval
+from sparseq.query.catalog import INTEGER_TYPES
+from sparseq.query.guard import (
+    can_fail,
+    check_constants,
+    condition_can_fail,
+    constant,
+    exact_times,
+    guarded,
+    is_constant,
+    tamed,
+)
+from sparseq.query.parse import said
+from sparseq.query.public import PublicFacts
+from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, quoted, source_sql
+
+MAX_SUBQUERY_VALUES = 10_000
+Conjuncts = list[exp.Expr]
+
+
+class Scope:
+    """The FROM and WHERE of one SELECT, in physical form."""
+
+    def __init__(self, select: exp.Select, public: PublicFacts, outer: dict[str, Source]) -> None:
+        self.select = select
+        self.public = public
+        self.ctes = dict(outer)
+        self.sources: dict[str, Source] = {}
+        self._conditions: dict[int, str] = {}
+        for cte in select.ctes:
+            self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
+        self._joins: list[tuple[Source, Conjuncts]] = []
+        self._read_from()
+        self._answer_subqueries()
+        where = select.args.get("where")
+        self.where: Conjuncts = conjuncts(where.this if where else None)
+        self._check_users_are_joined()
+        self._choose_order()
+
+    # -- FROM ------------------------------------------------------------------------------------
+
+    def _read_from(self) -> None:
+        origin = self.select.args.get("from_") or self.select.args.get("from")
+        if origin is None:
+            refuse("the query has no FROM", "name a table of the store")
+        self._add(origin.this)
+        for join in self.select.args.get("joins") or []:
+            self._read_join(join)
+
+    def _read_join(self, join: exp.Join) -> None:
+        side, kind = (join.side or "").upper(), (join.kind or "").upper()
+        method = (join.method or "").upper()
+        if side in ("RIGHT", "FULL") or kind not in ("", "INNER", "CROSS", "OUTER") or method:
+            refuse(
+                f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered",
+                "use JOIN or LEFT JOIN",
+            )
+        source = self._add(join.this)
+        if join.args.get("using"):
+            refuse("USING could not be resolved", "write JOIN … ON a.x = b.x")
+        source.optional = side == "LEFT"
+        if source.optional and self.private == [source]:
+            refuse(
+                "a LEFT JOIN from public rows to people's rows would count rows that nobody has",
+                "put the private table first",
+            )
+        self._joins.append((source, conjuncts(join.args.get("on"))))
+
+    def _add(self, item: exp.Expr) -> Source:
+        alias = item.alias_or_name
+        if isinstance(item, exp.Table):
+            source = self._table(item.name, alias)
+        elif isinstance(item, exp.Subquery):
+            source = self._derived(item.this, alias)
+        else:
+            refuse(f"{said(item)} is no table", "name a table of the store")
+        if alias in self.sources:
+            refuse(f"{alias} is named twice in FROM", "give each its own alias")
+        self.sources[alias] = source
+        return source
+
+    def _table(self, name: str, alias: str) -> Source:
+        if name in self.ctes:
+            cte = self.ctes[name]
+            return Source(alias, cte.private, cte.users, cte.columns, derived=cte.derived)
+        table = self.public.catalog.table(name)
+        users = {table.user.lower()} if table.private else set()
+        columns = {
+            c.name.lower(): ColumnFacts(c.type)
+            if c.name.lower() in users
+            else ColumnFacts(c.type, c.bounds, c)
+            for c in table.columns
+        }
+        return Source(alias, table.private, users, columns, table=table)
+
+    def _derived(self, tree: exp.Expr, alias: str) -> Source:
+        while isinstance(tree, exp.Subquery):
+            tree = tree.this
+        if isinstance(tree, exp.SetOperation):
+            refuse(
+                f"{tree.key.upper()} puts users together",
+                "ask one SELECT at a time, or use GROUP BY",
+            )
+        if not isinstance(tree, exp.Select):
+            refuse("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …")
+        return inner(tree, alias, self.public, self.ctes)
+
+    # -- users stay apart ------------------------------------------------------------------------
+
+    @property
+    def private(self) -> list[Source]:
+        """The sources about people, in order."""
+        return [s for s in self.sources.values() if s.private]
+
+    @property
+    def user(self) -> str:
+        """SQL of a row's user index."""
+        return exp.column(USER, self.private[0].alias, quoted=True).sql("duckdb")
+
+    @property
+    def user_name(self) -> str:
+        """What the query may call the user."""
+        return min(self.private[0].users or {"user"})
+
+    def is_user(self, e: exp.Expr | None) -> bool:
+        """Tell whether an expression is the row's user on every row."""
+        return self._names_user(e) and not self.may_lack_user(e)
+
+    def _names_user(self, e: exp.Expr | None) -> bool:
+        if isinstance(e, exp.Paren):
+            return self._names_user(e.this)
+        if isinstance(e, exp.Coalesce):
+            return all(self._names_user(p) for p in [e.this, *e.expressions])
+        return isinstance(e, exp.Column) and e.name in self._users_of(e.table)
+
+    def may_lack_user(self, e: exp.Expr | None) -> bool:
+        """Tell whether an expression is the user, or NULL as a LEFT JOIN found no row."""
+        if not self._names_user(e):
+            return False
+        assert e is not None
+        return all(self.sources[c.table].optional for c in e.find_all(exp.Column))
+
+    def _users_of(self, alias: str) -> set[str]:
+        return self.sources[alias].users if alias in self.sources else set()
+
+    def _check_users_are_joined(self) -> None:
+        """Every private source must be equal in the user to the first one."""
+        if not self.private:
+            return
+        joined = {self.private[0].alias}
+        everywhere = list(self.where)
+        for source, on in self._joins:
+            everywhere += [] if source.optional else on
+        conditions = [(c, "") for c in everywhere]
+        conditions += [(c, s.alias) for s, on in self._joins if s.optional for c in on]
+        for _ in self.private:
+            for condition, optional in conditions:
+                pair = self._user_pair(condition)
+                if pair & joined and (not optional or optional in pair):
+                    joined |= pair
+        for source in self.private:
+            if source.alias not in joined:
+                first = self.private[0]
+                refuse(
+                    f"{first.alias} and {source.alias} are joined across users",
+                    f"add ON {first.alias}.{self.user_name} = "
+                    f"{source.alias}.{min(source.users or {'user'})}",
+                )
+
+    def _user_pair(self, condition: exp.Expr) -> set[str]:
+        """Return the two sources whose users a condition says are equal, or nothing."""
+        if isinstance(condition, exp.EQ):
+            sides = (condition.left, condition.right)
+            if all(isinstance(s, exp.Column) and self._names_user(s) for s in sides):
+                return {s.args["table"].name for s in sides}
+        return set()
+
+    def _choose_order(self) -> None:
+        """Read a table by time where WHERE holds the time column against something."""
+        for condition in self.where:
+            for column in condition.find_all(exp.Column):
+                source = self.sources.get(column.table)
+                if source and source.table and source.table.time.lower() == column.name:
+                    source.by_time = bool(source.table.time)
+
+    # -- subqueries in expressions ---------------------------------------------------------------
+
+    def _answer_subqueries(self) -> None:
+        """Put constants for the subqueries of expressions, which see public tables only."""
+        parts = list(self.select.expressions)
+        parts += [self.select.args.get(k) for k in ("where", "group", "having", "order")]
+        parts += [j.args.get("on") for j in self.select.args.get("joins") or []]
+        for part in parts:
+            while part is not None and (found := part.find(exp.Select)) is not None:
+                holder = found.parent if isinstance(found.parent, exp.Subquery) else found
+                outer = holder.parent
+                if isinstance(outer, exp.In) and outer.args.get("query") is holder:
+                    outer.set("expressions", self._answer(found, MAX_SUBQUERY_VALUES))
+                    outer.set("query", None)
+                elif isinstance(outer, exp.Exists):
+                    rows = f"SELECT 1 FROM {self._public(found).derived} LIMIT 1"
+                    outer.replace(exp.true() if self.public.values(rows) else exp.false())
+                else:
+                    (value,) = self._answer(found, 1) or [exp.Null()]
+                    holder.replace(value)
+
+    def _public(self, select: exp.Select) -> Source:
+        source = inner(select, "", self.public, self.ctes)
+        if source.private:
+            refuse(
+                f"the subquery {said(select)[:60]} looks at other people's rows",
+                "join it on the user column instead",
+            )
+        return source
+
+    def _answer(self, select: exp.Select, most: int) -> list[exp.Expr]:
+        """Return the values of a subquery over public tables, as constants."""
+        source = self._public(select)
+        if len(source.columns) != 1:
+            refuse(f"the subquery {said(select)[:60]} has several columns", "select one")
+        rows = self.public.values(f"SELECT * FROM {source.derived} LIMIT {most + 1}")
+        if len(rows) > most:
+            refuse(
+                f"the subquery {said(select)[:60]} has more than {most:,} rows",
+                "join the public table instead",
+            )
+        (facts,) = source.columns.values()
+        return [constant(value, facts.type) for (value,) in rows]
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def facts(self, column: exp.Column) -> ColumnFacts:
+        """Return what is public about a column."""
+        source = self.sources.get(column.table)
+        if source is None:
+            refuse(
+                f"{said(column)} belongs to an outer query",
+                "a subquery sees its own tables only; join them instead",
+            )
+        return source.columns.get(column.name, ColumnFacts())
+
+    def type_of(self, column: exp.Column) -> str:
+        """Return a column's DuckDB type, "" if it is not known."""
+        return self.facts(column).type
+
+    def bounds(self, e: exp.Expr) -> Interval | None:
+        """Return a public interval that holds an expression's values, if there is one."""
+        return interval(e, self._public_ends)
+
+    def _public_ends(self, column: exp.Column) -> Interval | None:
+        facts = self.facts(column)
+        return (0.0, 1.0) if facts.type == "BOOLEAN" else facts.bounds
+
+    def ends(self, e: exp.Expr) -> Interval:
+        """Return the same, infinite where nothing is known."""
+        return ends(e, self._public_ends)
+
+    def value_sql(self, e: exp.Expr) -> str:
+        """Return SQL of an expression over the stored columns; nothing in it can raise."""
+        e = exact_times(e, self.type_of, self.public.constant)
+        return self._physical(e, can_fail(e, self.type_of))
+
+    def truth_sql(self, e: exp.Expr) -> str:
+        """Return SQL of a condition over the stored columns; nothing in it can raise."""
+        e = exact_times(e, self.type_of, self.public.constant)
+        if condition_can_fail(e, self.type_of):
+            return self._physical(exp.cast(exp.paren(e.copy()), "BOOLEAN"), True)
+        return self._physical(e, False)
+
+    def _physical(self, e: exp.Expr, risky: bool) -> str:
+        self._check_one_row(e)
+        check_constants(e, self.type_of, self.public.constant)
+        done = self._columns(tamed(e.copy()) if risky else e.copy())
+        if is_constant(done) and not isinstance(done, exp.Literal):
+            self.public.constant(done.sql("duckdb"))
+        sql = done.sql("duckdb")
+        return self.guarded(sql) if risky else sql
+
+    def guarded(self, sql: str) -> str:
+        """Return SQL that is NULL on the rows where `sql` fails."""
+        first = (self.private or list(self.sources.values()))[0]
+        column = quoted(USER if first.private else next(iter(first.columns)))
+        return guarded(sql, f"hash({quoted(first.alias)}.{column}) IS NOT NULL")
+
+    def _check_one_row(self, e: exp.Expr) -> None:
+        found = e.find(exp.Window, exp.AggFunc)
+        if found is not None:
+            refuse(
+                f"{said(found)[:60]} looks at more than one row here",
+                "compute it in a subquery, and use its column",
+            )
+
+    def _columns(self, e: exp.Expr) -> exp.Expr:
+        """Replace columns by their physical forms."""
+        if isinstance(e, exp.EQ | exp.NEQ):
+            sides = (e.left, e.right)
+            if all(isinstance(s, exp.Column) and self._names_user(s) for s in sides):
+                return type(e)(this=_index(sides[0]), expression=_index(sides[1]))
+        if isinstance(e, exp.Column):
+            return self._column(e)
+        for name, child in list(e.args.items()):
+            if isinstance(child, exp.Expr):
+                e.set(name, self._columns(child))
+            elif isinstance(child, list):
+                e.set(name, [self._columns(c) if isinstance(c, exp.Expr) else c for c in child])
+        return e
+
+    def _column(self, column: exp.Column) -> exp.Expr:
+        facts = self.facts(column)
+        source = self.sources[column.table]
+        if column.name in source.users:
+            source.needs_ids = True
+            return exp.column(USER_ID, column.table, quoted=True)
+        if source.table is not None and facts.stored is not None and facts.stored.coded:
+            source.decoded.add(column.name)
+        return exp.column(column.name, column.table, quoted=True)
+
+    # -- SQL -------------------------------------------------------------------------------------
+
+    def from_sql(self) -> str:
+        """Return the FROM clause; call it when every expression has been made physical."""
+        first, *_ = self.sources.values()
+        sql = "FROM " + source_sql(first)
+        for source, on in self._joins:
+            condition = " AND ".join(map(self._condition, on)) or "true"
+            kind = "LEFT" if source.optional else "INNER"
+            sql += f" {kind} JOIN {source_sql(source)} ON {condition}"
+        return sql
+
+    def where_sql(self) -> str:
+        """Return the WHERE condition, "" if there is none."""
+        return " AND ".join(map(self._condition, self.where))
+
+    def _condition(self, e: exp.Expr) -> str:
+        if id(e) not in self._conditions:  # of this tree, which lives as long as the scope
+            self._conditions[id(e)] = f"({self.truth_sql(e)})"
+        return self._conditions[id(e)]
+
+    def prepare(self) -> None:
+        """Make every condition physical once, so that the sources know what they must decode."""
+        for condition in [*self.where, *(c for _, on in self._joins for c in on)]:
+            self._condition(condition)
+
+    def plain_table(self) -> str:
+        """Return the table's name if the rows are all those of one stored table, as they lie."""
+        source, *others = self.sources.values()
+        if others or self.where or source.table is None or source.decoded or source.needs_ids:
+            return ""
+        return source.table.name
+
+
+def inner(select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, Source]) -> Source:
+    """Lower a subquery or CTE: the same rows, with the user's index if they are about people."""
+    from sparseq.query.inner import lower_inner
+
+    return lower_inner(select, alias, public, ctes)
+
+
+def _index(e: exp.Expr) -> exp.Column:
+    assert isinstance(e, exp.Column)
+    return exp.column(USER, e.table, quoted=True)
+
+
+def conjuncts(condition: exp.Expr | None) -> Conjuncts:
+    """Return the parts of a condition that must all hold."""
+    if condition is None:
+        return []
+    if isinstance(condition, exp.Paren):
+        return conjuncts(condition.this)
+    if isinstance(condition, exp.And):
+        return conjuncts(condition.left) + conjuncts(condition.right)
+    return [condition]
+
+
+def integral(type: str) -> bool:
+    """Tell whether values of a DuckDB type are integers."""
+    return type in INTEGER_TYPES or type == "BOOLEAN"
+
+
+def refuse(message: str, hint: str = "") -> NoReturn:
+    """Raise QueryRefused."""
+    raise QueryRefused(message, hint)

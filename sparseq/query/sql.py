@@ -1,0 +1,346 @@
+"""SQL lowered to contributions: the outer SELECT, its groups and its aggregates.
+
+    parse → scope (rows by user) → measures and domains (what is noised) → outputs (what is shown)
+
+Every aggregate of the outer SELECT becomes measures, linear queries q(X_i) over one user's rows;
+averages, variances and quantiles are computed from noised measures, which is free.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from sparseq.errors import QueryRefused
+from sparseq.query import outputs as out
+from sparseq.query.aggregates import Aggregates
+from sparseq.query.catalog import Catalog
+from sparseq.query.domains import Domains
+from sparseq.query.guard import is_constant
+from sparseq.query.inner import aggregates
+from sparseq.query.parse import parse, said
+from sparseq.query.plan import Domain, Measure, Query, Relation
+from sparseq.query.public import PublicFacts
+from sparseq.query.scope import Scope, refuse
+
+MAX_MESSAGE = 240
+
+
+def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+    """Lower one SELECT.
+
+    Args:
+        text: The query; `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` may follow SELECT.
+        catalog: What is public about the tables.
+        public: Types and public values.
+
+    Raises:
+        QueryRefused: It is not understood, or can't be answered privately.
+    """
+    try:
+        select, options = parse(text, catalog)
+        return replace(_Outer(select, public).lower(), text=text.strip(), options=options)
+    except RecursionError:
+        raise QueryRefused("the query is nested too deeply", "split it into parts") from None
+    except QueryRefused as refused:
+        raise QueryRefused(_short(refused.message), _short(refused.hint)) from None
+
+
+def _short(text: str) -> str:
+    """Return a message on one line, cut short where the query itself is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
+
+
+class _Outer:
+    """Lowers one outer SELECT."""
+
+    def __init__(self, select: exp.Select, public: PublicFacts) -> None:
+        self.select = select
+        self.public = public
+        self.scope = Scope(select, public, {})
+        if not self.scope.private:
+            refuse("this query is about public tables only", "ask it without sparseq")
+        if select.args.get("distinct"):
+            refuse("DISTINCT rows would be released as they are", "use GROUP BY and COUNT")
+        group = select.args.get("group")
+        self.keys: list[exp.Expr] = [_bare(e) for e in group.expressions] if group else []
+        self.aggregates = Aggregates(self.scope)
+        self._check_aggregated()
+
+    def _check_aggregated(self) -> None:
+        parts = [*self.select.expressions, self.select.args.get("having")]
+        if not any(p is not None and aggregates(p) for p in parts):
+            refuse(
+                "rows about people are never released, only aggregates of them",
+                "use COUNT, SUM, AVG, HISTOGRAM or MEDIAN",
+            )
+
+    def lower(self) -> Query:
+        shown = self._outputs()
+        self.scope.prepare()
+        domains, joins = self._domains()
+        measures = self.aggregates.measures(self._types(self.aggregates.values(), joins))
+        origin = self.scope.from_sql() + joins
+        plain = self.scope.plain_table() if not joins else ""
+        relation = Relation(origin, self.scope.where_sql(), self.scope.user, plain)
+        self._check_sql(relation, domains, measures)
+        _check_outputs(shown, domains, measures)
+        return Query("", relation, domains, measures, shown, tuple(self._notes()))
+
+    def _types(self, values: Sequence[str], joins: str) -> list[str]:
+        """Return the types of expressions over the relation, found on no rows."""
+        if not values:
+            return []
+        where = self.scope.where_sql()
+        return self.public.types(
+            f"SELECT {', '.join(values)} {self.scope.from_sql()}{joins}"
+            + (f" WHERE {where}" if where else "")
+        )
+
+    def _domains(self) -> tuple[tuple[Domain, ...], str]:
+        finder = Domains(self.scope, self.public)
+        names = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
+        # all types first: from then on it is known which strings are needed
+        types = [self._key_type(key) for key in self.keys]
+        found = [
+            finder.of(key, names.get(key.sql("duckdb"), said(key)), type)
+            for key, type in zip(self.keys, types, strict=True)
+        ]
+        return tuple(found), finder.joins
+
+    def _key_type(self, key: exp.Expr) -> str:
+        if isinstance(key, exp.Column):
+            stored = self.scope.facts(key).stored
+            if stored is not None and stored.coded:
+                return stored.type
+        (type,) = self._types([self.scope.value_sql(key)], "")
+        return type
+
+    def _check_sql(
+        self, relation: Relation, domains: Sequence[Domain], measures: Sequence[Measure]
+    ) -> None:
+        """Run the whole of it on no rows: a mistake shows here, where it tells of nobody."""
+        cells = [d.position for d in domains]
+        cells += [c for m in measures for c in (m.value, m.bin) if c is not None]
+        columns = ", ".join([relation.user, *(c.sql for c in cells)])
+        where = f" WHERE {relation.where}" if relation.where else ""
+        self.public.types(f"SELECT {columns} {relation.sql}{where}")
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.keys:
+            notes.append("rows whose key is in no group are not counted, and cost nothing")
+        if any(s.derived is not None and s.private for s in self.scope.sources.values()):
+            notes.append("subqueries are computed for each user apart")
+        return notes
+
+    # -- what is shown ---------------------------------------------------------------------------
+
+    def _outputs(self) -> out.Outputs:
+        if self.aggregates.has_histogram(self.select):
+            return self._histogram()
+        columns = tuple(
+            out.Output(e.alias_or_name, self._node(e.unalias()), _counts(e.unalias()))
+            for e in self._shown()
+        )
+        return out.Outputs(columns, *self._rest())
+
+    def _histogram(self) -> out.Outputs:
+        """HISTOGRAM alone: its bins become rows."""
+        columns, measure = [], None
+        for e in self._shown():
+            value = e.unalias()
+            if self.aggregates.is_histogram(value):
+                if measure is not None:
+                    refuse("one HISTOGRAM at a time", "ask for the other in a query of its own")
+                measure = self.aggregates.histogram(value)
+                columns.append(out.Output(e.alias_or_name, out.measure(measure), True))
+            elif self._key_index(value) is not None:
+                columns.append(out.Output(e.alias_or_name, self._node(value)))
+            else:
+                refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
+        return out.Outputs(tuple(columns), *self._rest(), histogram=measure)
+
+    def _shown(self) -> list[exp.Expr]:
+        names = [e.alias_or_name for e in self.select.expressions]
+        for name in names:
+            if names.count(name) > 1:
+                refuse(f"two columns are called {name!r}", "rename one: … AS other")
+        renamed = []
+        for e in self.select.expressions:
+            if e.alias_or_name.startswith("_col_"):
+                e = exp.alias_(e.unalias(), _name(e.unalias()), quoted=True)
+            renamed.append(e)
+        return renamed
+
+    def _rest(self) -> tuple[out.Node | None, tuple[tuple[out.Node, bool], ...], int | None, int]:
+        having = self.select.args.get("having")
+        order = self.select.args.get("order")
+        ordered = tuple(
+            (self._order_node(o.this), bool(o.args.get("desc")))
+            for o in (order.expressions if order else [])
+        )
+        limit, offset = (self._count(self.select.args.get(k)) for k in ("limit", "offset"))
+        return (self._node(having.this) if having else None, ordered, limit, offset or 0)
+
+    def _count(self, clause: exp.Expr | None) -> int | None:
+        if clause is None:
+            return None
+        value = clause.expression
+        if not isinstance(value, exp.Literal) or value.is_string or not _is_whole(value):
+            refuse(f"{said(clause)[:40]} needs a whole number", "LIMIT 10")
+        return int(value.this)
+
+    def _order_node(self, e: exp.Expr) -> out.Node:
+        if isinstance(e, exp.Literal) and not e.is_string and _is_whole(e):
+            place = int(e.this) - 1
+            if not 0 <= place < len(self.select.expressions):
+                refuse(f"ORDER BY {e.this}: there are {len(self.select.expressions)} columns")
+            return self._node(self.select.expressions[place].unalias())
+        if isinstance(e, exp.Column) and not e.table:
+            for shown in self.select.expressions:
+                if shown.alias_or_name == e.name:
+                    return self._node(shown.unalias())
+        return self._node(e)
+
+    def _key_index(self, e: exp.Expr) -> int | None:
+        text = _bare(e).sql("duckdb")
+        return next((i for i, k in enumerate(self.keys) if k.sql("duckdb") == text), None)
+
+    def _node(self, e: exp.Expr) -> out.Node:
+        """Return the post-processing that computes an outer expression."""
+        place = self._key_index(e)
+        if place is not None:
+            return out.key(place)
+        if isinstance(e, exp.Paren | exp.Alias):
+            return self._node(e.this)
+        if self.aggregates.is_aggregate(e):
+            return self.aggregates.node(e)
+        if isinstance(e, exp.Column):
+            refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
+        if isinstance(e, exp.Window):
+            refuse(f"{said(e)} is a window over the answer", "compute it from the answer")
+        if is_constant(e) and not isinstance(e, exp.Null):
+            return out.constant(self.public.constant(e.sql("duckdb")))
+        return self._scalar(e)
+
+    def _scalar(self, e: exp.Expr) -> out.Node:
+        if isinstance(e, exp.Null):
+            return out.constant(None)
+        if isinstance(e, exp.Binary) and type(e) in _ARITHMETIC:
+            return out.arithmetic(_ARITHMETIC[type(e)], self._node(e.left), self._node(e.right))
+        if isinstance(e, exp.Binary) and type(e) in _COMPARISONS:
+            return out.compare(_COMPARISONS[type(e)], self._node(e.left), self._node(e.right))
+        if isinstance(e, exp.And | exp.Or):
+            f = np.logical_and if isinstance(e, exp.And) else np.logical_or
+            return out.logical(f, self._node(e.left), self._node(e.right))
+        if isinstance(e, exp.Not):
+            return out.logical(np.logical_not, self._node(e.this))
+        if isinstance(e, exp.Between):
+            value = self._node(e.this)
+            low = out.compare(operator.ge, value, self._node(e.args["low"]))
+            high = out.compare(operator.le, value, self._node(e.args["high"]))
+            return out.logical(np.logical_and, low, high)
+        if isinstance(e, exp.In) and not e.args.get("query"):
+            value = self._node(e.this)
+            same = [out.compare(operator.eq, value, self._node(x)) for x in e.expressions]
+            return out.logical(lambda *t: np.logical_or.reduce(t), *same)
+        return self._function(e)
+
+    def _function(self, e: exp.Expr) -> out.Node:
+        if isinstance(e, exp.Neg):
+            return out.negate(self._node(e.this))
+        if isinstance(e, exp.Abs):
+            return out.absolute(self._node(e.this))
+        if isinstance(e, exp.Round):
+            places = e.args.get("decimals")
+            digits = self.public.constant(places.sql("duckdb")) if places is not None else 0
+            if not isinstance(digits, int) or abs(digits) > 300:
+                refuse(f"{said(e)}: the number of decimals is an integer", "ROUND(x, 2)")
+            return out.monotone(lambda x: np.round(x, digits), self._node(e.this))
+        if isinstance(e, exp.Cast | exp.TryCast):
+            whole = e.to.is_type(*exp.DataType.INTEGER_TYPES)
+            f: Callable[[Any], Any] = np.rint if whole else lambda x: x
+            return out.monotone(f, self._node(e.this))
+        if type(e) in _MONOTONE:
+            return out.monotone(_MONOTONE[type(e)], self._node(e.this))
+        if isinstance(e, exp.Greatest | exp.Least):
+            f2 = np.fmax if isinstance(e, exp.Greatest) else np.fmin
+            return out.extreme(f2, [self._node(x) for x in [e.this, *e.expressions]])
+        if isinstance(e, exp.Case) and e.this is None:
+            branches = [(self._node(i.this), self._node(i.args["true"])) for i in e.args["ifs"]]
+            default = e.args.get("default")
+            return out.choose(branches, self._node(default) if default else out.constant(None))
+        if isinstance(e, exp.Nullif):
+            value, other = self._node(e.this), self._node(e.expression)
+            same = out.compare(operator.eq, value, other)
+            return out.choose([(same, out.constant(None))], value)
+        refuse(
+            f"{said(e)} is not computed from noised values",
+            "arithmetic, ROUND, ABS, SQRT, LN, EXP, GREATEST, LEAST, CASE and comparisons are; "
+            "compute the rest from the answer",
+        )
+
+
+_ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+}
+_MONOTONE: dict[type, Callable[[Any], Any]] = {
+    exp.Floor: np.floor,
+    exp.Ceil: np.ceil,
+    exp.Sqrt: lambda x: np.sqrt(np.maximum(x, 0)),
+    exp.Ln: lambda x: np.log(np.maximum(x, 0)),
+    exp.Exp: np.exp,
+}
+
+
+def _check_outputs(
+    outputs: out.Outputs, domains: Sequence[Domain], measures: Sequence[Measure]
+) -> None:
+    """Compute what is shown from zeros: values of kinds that don't go together show here."""
+    keys = [np.array([d.values[0]], object) for d in domains]
+    zeros = out.Noised([np.zeros((1, m.bins)) for m in measures], [1.0] * len(measures), keys, 1)
+    try:
+        outputs.rows(zeros)
+        for column in outputs.columns:
+            column.node(zeros)
+    except (TypeError, ValueError):
+        refuse(
+            "SELECT, HAVING or ORDER BY compares or computes with values of different kinds",
+            "numbers go with numbers, dates with DATE '…', text with text",
+        )
+
+
+def _is_whole(e: exp.Literal) -> bool:
+    return e.this.isdecimal() and len(e.this) <= 18
+
+
+def _bare(e: exp.Expr) -> exp.Expr:
+    return _bare(e.this) if isinstance(e, exp.Paren) else e
+
+
+def _counts(e: exp.Expr) -> bool:
+    """Tell whether an output is a count, to be shown as an integer."""
+    e = e.this if isinstance(e, exp.Filter) else _bare(e)
+    return isinstance(e, exp.Count | exp.CountIf)
+
+
+def _name(e: exp.Expr) -> str:
+    """Return a name for a column that the query gave none."""
+    inside = e.this if isinstance(e, exp.Filter) else e
+    if isinstance(inside, exp.Count) and isinstance(inside.this, exp.Star):
+        return "count"
+    text = said(e).lower()
+    return "".join(c if c.isalnum() else "_" for c in text).strip("_")[:40]

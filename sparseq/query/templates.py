@@ -1,0 +1,81 @@
+"""Queries that differ in their dates only are lowered once: a daily query is the same every day.
+
+When two queries of one shape have lowered to the same thing but for the dates in their WHERE, a
+third is made by putting its dates in the same places. That they are the same is seen, not assumed:
+the second must come out of the first by the substitution, letter for letter, with equal groups and
+measures. Every date of the text must be one of the WHERE, so that nothing else can depend on it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from sparseq.query.plan import Query
+
+_DATE = re.compile(r"'(\d{4}-\d{2}-\d{2})'")
+_REMEMBERED = 256
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A lowered query whose dates can be changed, once it is confirmed by a second one."""
+
+    query: Query
+    dates: tuple[str, ...]
+    confirmed: bool
+
+
+class Templates:
+    """The shapes seen lately."""
+
+    def __init__(self) -> None:
+        self._shapes: OrderedDict[str, _Shape] = OrderedDict()
+
+    def lowered(self, text: str) -> Query | None:
+        """Return the query lowered from `text`, if its shape is known."""
+        dates = _DATE.findall(text)
+        shape = self._shapes.get(_DATE.sub("'?'", text)) if dates else None
+        if shape is None or not shape.confirmed or not all(map(_is_date, dates)):
+            return None
+        return _with_dates(shape, text, dates)
+
+    def learn(self, text: str, query: Query) -> None:
+        """Remember a query that was lowered from `text`."""
+        dates = _DATE.findall(text)
+        if not dates or "current" in text.lower() or not all(map(_is_date, dates)):
+            return
+        if len(set(dates)) != len(dates) or sorted(dates) != _dates_of(query):
+            return
+        key = _DATE.sub("'?'", text)
+        known = self._shapes.get(key)
+        if known is not None and not known.confirmed and not set(dates) & set(known.dates):
+            same = _with_dates(known, text, dates)
+            same = replace(same, outputs=query.outputs)  # holds no date: all are in the WHERE
+            self._shapes[key] = replace(known, confirmed=same == query)
+        elif known is None:
+            self._shapes[key] = _Shape(query, tuple(dates), confirmed=False)
+            if len(self._shapes) > _REMEMBERED:
+                self._shapes.popitem(last=False)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        dt.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return text >= "0001"
+
+
+def _dates_of(query: Query) -> list[str]:
+    return sorted(_DATE.findall(query.relation.where))
+
+
+def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:
+    """Return the shape's query with other dates, at once and each in its place."""
+    others = dict(zip(shape.dates, dates, strict=True))
+    where = _DATE.sub(lambda m: f"'{others[m[1]]}'", shape.query.relation.where)
+    relation = replace(shape.query.relation, where=where)
+    return replace(shape.query, text=text.strip(), relation=relation)

@@ -1,0 +1,403 @@
+"""A store: one data set about people with its ledger, in one file, and the stream of queries.
+
+`Store.ask` is Algorithm 2 of Feldman & Zrnic (2021) with the Gaussian mechanism of Corollary 4.7:
+contributions, gate, exact sums of the active, exact noise, a durable commit, and only then the
+answer. Everything else here is opening, loading and reading back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.accounting import Budget, budget_units
+from sparseq.answer import Answer, Facts
+from sparseq.engine.duck import Contributions, Engine
+from sparseq.engine.handed import contributions_of, handed_query
+from sparseq.engine.load import Rows, as_arrow
+from sparseq.engine.reduce import Index
+from sparseq.engine.storage import Storage
+from sparseq.errors import ParameterError, StoreError
+from sparseq.frame import Aggregation, Events
+from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.ledger.journal import Journal, Release
+from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, SeededEntropy, rounded_gaussian
+from sparseq.pricing import price
+from sparseq.query.catalog import Catalog
+from sparseq.query.outputs import Noised
+from sparseq.query.plan import Options, Plan, Query, calibrate
+from sparseq.query.public import PublicFacts
+from sparseq.query.render import key_columns, render
+from sparseq.query.sql import lower_sql
+from sparseq.query.templates import Templates
+
+if TYPE_CHECKING:
+    import polars
+
+FORMAT = 1
+_REMEMBERED = 1024  # lowered queries
+
+
+class Store:
+    """An open store. Use `sparseq.create` or `sparseq.connect`; a context manager.
+
+    Threads may share it; queries are answered one after the other. One process at a time can have
+    it open.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        path: Path | None,
+        cache_bytes: int,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._con = connection
+        self.path = path
+        self._on_close = on_close
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._storage = Storage(connection)
+        settings = self._storage.get("settings")
+        if settings is None or settings["format"] != FORMAT:
+            raise StoreError(f"{path} is not a store that this version of sparseq reads")
+        self.budget = Budget(settings["kappa"], settings["norm_budget"])
+        self.halt: bool = settings["halt"]
+        self.seed: int | None = settings["seed"]
+        self._budget_column: str = settings["budget_column"]
+        self.catalog: Catalog = self._storage.catalog()
+        self._engine = Engine(connection, cache_bytes)
+        self._journal = Journal(connection)
+        self._accounts = Accounts(self._budgets(), self.halt)
+        self._journal.restore(self._accounts)
+        self._public = PublicFacts(self.catalog, connection)
+        self._templates = Templates()
+        self._lowered: dict[str, Query] = {}  # by text; what lowering reads never changes
+
+    # -- the stream ------------------------------------------------------------------------------
+
+    def ask(
+        self, query: Query, options: Options | None = None, request_id: str | None = None
+    ) -> Answer:
+        """Answer one lowered query (Algorithm 2, one step).
+
+        Args:
+            query: From `lower`, or a front end's.
+            options: Noise and confidence.
+            request_id: Asking again with the same id returns the recorded answer: no new noise,
+                no charge.
+
+        Raises:
+            QueryRefused: The query has no public scale, or the id belongs to another query.
+        """
+        with self._lock:
+            self._check_open()
+            recorded = self._journal.recorded(request_id, query.text)
+            if recorded is not None:
+                return Answer.from_bytes(recorded.answer)
+            plan = calibrate(query, self.budget, options or Options())
+            contributions = self._engine.contributions(plan, len(self._accounts))
+            return self._answer(plan, contributions, request_id)
+
+    def _answer(self, plan: Plan, contributions: Contributions, request_id: str | None) -> Answer:
+        """Gate, sum the active, add noise, commit, and only then return."""
+        users, charges = price(plan, contributions)
+        active = self._accounts.admits(users, charges)
+        sums = contributions.without(users[~active])
+        noised = self._add_noise(plan, sums)
+        return self._release(plan, noised, request_id, users, charges, active)
+
+    def _add_noise(self, plan: Plan, sums: Sequence[Ints]) -> Noised:
+        """Add floor(Z + 1/2), Z ~ N(0, (sigma/g)²), to the integer sums; in the query's unit."""
+        entropy = self._entropy()
+        measures = []
+        for m, n, total in zip(plan.query.measures, plan.noise, sums, strict=True):
+            noise = rounded_gaussian(n.lattice_sigma, len(total), entropy)
+            measures.append(np.reshape((total + noise) * float(n.granularity), (-1, m.bins)))
+        return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
+
+    def _release(
+        self,
+        plan: Plan,
+        noised: Noised,
+        request_id: str | None,
+        users: Index,
+        charges: Ints,
+        active: NDArray[np.bool_],
+    ) -> Answer:
+        """Make the charges and the answer durable together; only then let the answer go."""
+        answer = Answer(render(plan, noised), self._facts(plan, request_id))
+        paying, due = self._accounts.due(users, charges, active)
+        release = Release(
+            answer.facts.release,
+            request_id,
+            dt.datetime.now(dt.UTC).replace(tzinfo=None),
+            plan.query.text,
+            plan.query.coordinates,
+            answer.facts.sigma,
+            plan.corollary_bounds,
+            1 - plan.beta,
+            answer.to_bytes(),
+        )
+        try:
+            self._accounts.charge(paying, due)
+            self._journal.commit(release, paying, due)
+        except BaseException:
+            self._abandon()  # was it written? only the file knows: it must be opened anew
+            raise
+        self._journal.fold(self._accounts, 16 * len(self._accounts))
+        return answer
+
+    def _facts(self, plan: Plan, request_id: str | None) -> Facts:
+        return Facts(
+            release=self._journal.next_id,
+            request_id=request_id,
+            query=plan.query.text,
+            labels=tuple(m.label for m in plan.query.measures),
+            sigma=tuple(n.sigma for n in plan.noise),
+            granularity=tuple(n.granularity for n in plan.noise),
+            scale=tuple(n.scale for n in plan.noise),
+            coordinates=plan.query.coordinates,
+            confidence=1 - plan.beta,
+            kappa=self.budget.kappa,
+            norm_budget=self.budget.norm_budget,
+            seeded=self.seed is not None,
+        )
+
+    def _entropy(self) -> Entropy:
+        """The operating system's, or a stream of this seed and release."""
+        if self.seed is None:
+            return SYSTEM_ENTROPY
+        digest = hashlib.sha256(f"{self.seed}/{self._journal.next_id}".encode()).digest()
+        return SeededEntropy(int.from_bytes(digest[:16], "big"))
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def lower(self, sql: str) -> Query:
+        """Lower SQL to a query: public facts only, no data touched, nothing charged.
+
+        Raises:
+            QueryRefused: The SQL is not understood, or can't be answered privately.
+        """
+        with self._lock:
+            self._check_open()
+            known = self._lowered.get(sql) or self._templates.lowered(sql)
+            if known is not None:
+                return known
+            query = lower_sql(sql, self.catalog, self._public)
+            self._templates.learn(sql, query)
+            if "current" not in sql.lower():  # CURRENT_DATE means another day tomorrow
+                if len(self._lowered) >= _REMEMBERED:
+                    self._lowered.pop(next(iter(self._lowered)))
+                self._lowered[sql] = query
+            return query
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        sigma: float | None = None,
+        accuracy: float | None = None,
+        scale: float | None = None,
+        confidence: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Answer an SQL query.
+
+        Args:
+            sql: One SELECT that aggregates; docs/sql.md says what it may hold.
+            sigma, accuracy, scale: Standard deviation of the noise, or the ± wanted, or C; one at
+                most. By default the scale that is public.
+            confidence: Of every ±, for all values at once; 0.95.
+            request_id: See `ask`.
+
+        Raises:
+            QueryRefused: It can't be answered privately; the message says what to write instead.
+
+        Example:
+            >>> import sparseq, pyarrow as pa
+            >>> events = pa.table({"who": ["a", "b"], "amount": [3.0, 4.0]})
+            >>> con = sparseq.create(None, events, table="t", user="who", seed=1)
+            >>> con.sql("SELECT count(DISTINCT who) AS people FROM t").arrow().num_rows
+            1
+        """
+        return self.ask(self.lower(sql), Options(sigma, accuracy, scale, confidence), request_id)
+
+    def table(self, name: str) -> Events:
+        """Return a private table to ask about in Python (see `sparseq.frame`)."""
+        return Events(self, name)
+
+    def count(self, condition: polars.Expr | None = None) -> Aggregation:
+        """Count rows of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().count(condition)
+
+    def users(self, condition: polars.Expr | None = None) -> Aggregation:
+        """Count users of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().users(condition)
+
+    def sum(self, value: polars.Expr | str) -> Aggregation:
+        """Add up a number of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().sum(value)
+
+    def mean(self, value: polars.Expr | str) -> Aggregation:
+        """Average a number of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().mean(value)
+
+    def _only_table(self) -> Events:
+        return Events(self, self.catalog.only_private().name)
+
+    def contribute(
+        self,
+        contributions: Any,
+        *,
+        coordinates: int,
+        label: str,
+        scale: float = 1.0,
+        sigma: float | None = None,
+        accuracy: float | None = None,
+        confidence: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Answer a query whose contributions were computed elsewhere.
+
+        Args:
+            contributions: Arrow table (or what makes one) of user, coordinate, value. Each row
+                must be computed from its own user's data and public facts alone.
+            coordinates: d, public: coordinates are 0..d-1, and each is answered.
+            label: What is asked, public; it stands for the query in the history.
+            scale, sigma, accuracy: The noise; scale is the norm of a full contribution.
+            confidence, request_id: See `sql`.
+
+        Raises:
+            DataError: The table does not fit, or a user has no account.
+
+        Example:
+            >>> import sparseq, pyarrow as pa
+            >>> con = sparseq.create(None, pa.table({"who": [7, 8]}), table="t", user="who", seed=1)
+            >>> rows = pa.table({"user": [7, 8, 8], "coordinate": [0, 0, 1], "value": [1., .5, 2.]})
+            >>> con.contribute(rows, coordinates=2, label="demo").arrow().column_names
+            ['coordinate', 'value', 'value_error']
+        """
+        query = handed_query(coordinates, label, scale)
+        with self._lock:
+            self._check_open()
+            recorded = self._journal.recorded(request_id, label)
+            if recorded is not None:
+                return Answer.from_bytes(recorded.answer)
+            plan = calibrate(query, self.budget, Options(sigma, accuracy, None, confidence))
+            handed = contributions_of(self._con, as_arrow(contributions), plan)
+            return self._answer(plan, handed, request_id)
+
+    def explain(self, query: Query, options: Options | None = None) -> Plan:
+        """Return the plan of a query: its noise, bounds and worst case. Nothing is charged."""
+        return calibrate(query, self.budget, options or Options())
+
+    # -- reading back ----------------------------------------------------------------------------
+
+    def history(self, last: int | None = None) -> list[Release]:
+        """Return the releases, oldest first. Public."""
+        with self._lock:
+            self._check_open()
+            return self._journal.releases(last)
+
+    def release(self, number: int) -> Answer:
+        """Return a recorded answer; free.
+
+        Raises:
+            StoreError: There is no such release.
+        """
+        with self._lock:
+            self._check_open()
+            return Answer.from_bytes(self._journal.read(number).answer)
+
+    # -- data ------------------------------------------------------------------------------------
+
+    def ingest(self, source: Any, table: str | None = None) -> int:
+        """Add rows, and the users that are new; all of them or none. Return how many rows.
+
+        Rows without a user are left out. Accounts of known users stay as they are.
+
+        Args:
+            source: Paths, or an Arrow table.
+            table: Which private table; needed if there are several.
+
+        Raises:
+            DataError: The rows don't fit the table; nothing was loaded.
+        """
+        with self._lock:
+            self._check_open()
+            target = self.catalog.table(table) if table else self.catalog.only_private()
+            if not target.private:
+                raise ParameterError(f"{target.name} is a public table; it is set at creation")
+            rows = Rows(source)
+            units = budget_units(self.budget.norm_budget)
+            column = self._budget_column
+            has_column = column and column in rows.types()
+            try:
+                _, count = self._storage.in_transaction(
+                    lambda: self._storage.load(
+                        target, rows, units, column if has_column else "", new=False
+                    )
+                )
+            finally:
+                rows.close()
+            self._accounts.add_users(self._budgets()[len(self._accounts) :])
+            self._engine.rows_arrived()
+            return int(count)
+
+    def _budgets(self) -> Ints:
+        table = self._con.sql("SELECT budget FROM ledger.users ORDER BY _user").to_arrow_table()
+        return np.asarray(table["budget"].to_numpy(), np.int64)
+
+    # -- opening and closing -----------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._pid != os.getpid():
+            raise StoreError("the store was opened before a fork", "open it in the child process")
+        if self._con is None:
+            raise StoreError("the store is closed", "open it with sparseq.connect(path)")
+
+    def _abandon(self) -> None:
+        """Close without another write."""
+        self._accounts.spent[:] = self._accounts.budgets
+        connection, self._con = self._con, None  # type: ignore[assignment]
+        connection.close()
+        self._on_close()
+
+    def close(self) -> None:
+        """Write what is pending and let go of the file."""
+        with self._lock:
+            if self._con is None:
+                return
+            try:
+                if self._pid == os.getpid():
+                    self._journal.fold(self._accounts, len(self._accounts))
+                    self._con.close()
+            finally:
+                self._con = None  # type: ignore[assignment]
+                self._public.close()
+                self._on_close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"

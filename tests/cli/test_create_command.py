@@ -1,0 +1,138 @@
+"""`create` and `ingest` make stores from files, say what they made, and leave nothing half done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import output, run
+
+
+def test_says_what_was_made(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    golden: Callable[[str, str], None],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = output(
+        "create", "web.sparseq", folder / "visits.csv", f"orders={folder / 'orders.csv'}",
+        "--user", "who", "--public", f"pages={folder / 'pages.csv'}",
+        "--keys", "page=home,cart,pay", "--bounds", "seconds=0..90",
+        "--epsilon", "2", "--delta", "1e-6", "--norm-budget", "60",
+    )  # fmt: skip
+    golden("create", text)
+
+
+def test_columns_of_no_usable_type_are_named(tmp_path: Path) -> None:
+    table = pa.table({"who": [1, 2], "tags": [["a"], ["b"]], "n": [3, 4]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    text = output("create", tmp_path / "s.sparseq", tmp_path / "t.parquet", "--user", "who")
+    assert "left out" in text
+    assert "tags (VARCHAR[])" in text
+
+
+def test_the_next_command_it_names_works(folder: Path, tmp_path: Path) -> None:
+    import shlex
+
+    text = output("create", tmp_path / "s.sparseq", folder / "visits.csv", "--user", "who")
+    line = next(line for line in text.splitlines() if line.startswith("try"))
+    _, name, *args = shlex.split(line)
+    assert name == "sparseq"
+    assert "people" in output(*args)
+
+
+def test_several_files_are_one_table(folder: Path, tmp_path: Path) -> None:
+    visits = folder / "visits.csv"
+    text = output(
+        "create", tmp_path / "s.sparseq", visits, visits, "--user", "who", "--table", "merged"
+    )
+    assert "800 rows in merged; 40 people" in text
+
+
+def test_keys_take_the_type_of_their_column(folder: Path, tmp_path: Path) -> None:
+    orders, store = folder / "orders.csv", tmp_path / "s.sparseq"
+    (tmp_path / "days.txt").write_text("2024-01-01\n2024-01-02\n\n")
+    output(
+        "create", store, folder / "visits.csv", f"orders={orders}", "--user", "who", "--keys",
+        "total=1,2", "--keys", f"day=@{tmp_path / 'days.txt'}", "--keys", "late=true,false",
+    )  # fmt: skip
+    for query, types in [
+        ("SELECT total, count(*) AS n FROM orders GROUP BY total", int),
+        ("SELECT day, count(*) AS n FROM visits GROUP BY day", str),
+        ("SELECT late, count(*) AS n FROM visits GROUP BY late", bool),
+    ]:
+        rows = json.loads(output("sql", store, query, "--format", "json"))["rows"]
+        assert [type(next(iter(row.values()))) for row in rows] == [types, types]
+
+
+def test_seeded_store_is_loud(folder: Path, tmp_path: Path) -> None:
+    args = ("create", tmp_path / "s.sparseq", folder / "visits.csv", "--user", "who", "--seed", "1")
+    assert "NOT PRIVATE" in output(*args)
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "says"),
+    [
+        (["--keys", "day=2024-01-01,soon"], 2, "'soon' is no DATE"),
+        (["--keys", "page"], 2, "--keys page can't be read"),
+        (["--keys", "page=@missing.txt"], 2, "'missing.txt' can't be read"),
+        (["--keys", "color=red"], 2, "color"),
+        (["--bounds", "seconds=0-9"], 2, "--bounds seconds=0-9 can't be read"),
+        (["--bounds", "seconds=9..0"], 2, "seconds"),
+        (["--kappa", "1", "--epsilon", "1", "--delta", "1e-6"], 2, "kappa"),
+        (["--epsilon", "1"], 2, "delta"),
+        (["--norm-budget", "0"], 2, "norm_budget"),
+        (["--public", "pages.csv"], 2, "--public pages=pages.csv"),
+        (["--user", "whom"], 6, "no column 'whom'"),
+        (["--time", "when"], 6, "when"),
+        (["missing.csv"], 6, "missing.csv"),
+    ],
+)
+def test_mistakes_leave_nothing(
+    folder: Path, tmp_path: Path, extra: list[str], code: int, says: str
+) -> None:
+    store = tmp_path / "s.sparseq"
+    result = run("create", store, folder / "visits.csv", "--user", "who", *extra)
+    assert result.exit_code == code
+    assert result.stderr.startswith("sparseq: ")
+    assert says in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_never_overwrites(store: Path, folder: Path) -> None:
+    before = store.read_bytes()
+    result = run("create", store, folder / "visits.csv", "--user", "who")
+    assert (result.exit_code, store.read_bytes()) == (4, before)
+    assert "exists already" in result.stderr
+
+
+def test_ingest_adds_rows_and_people(store: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.csv"
+    more.write_text(
+        "who,day,page,seconds,late\nu1,2024-02-01,home,3,true\nnew,2024-02-01,pay,4,false\n"
+    )
+    text = output("ingest", store, more, "--table", "visits")
+    assert text.startswith("added 2 rows and 1 new people")
+    assert "curator" in text
+
+
+def test_ingest_is_all_or_nothing(store: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("who,day\nu1,2024-02-01\n")
+    result = run("ingest", store, wrong, "--table", "visits")
+    assert result.exit_code == 6
+    assert "has no column" in result.stderr
+    assert (
+        json.loads(output("curator", store, "summary", "--format", "json"))["rows"]["visits"] == 400
+    )
+
+
+def test_ingest_asks_which_table(store: Path, folder: Path) -> None:
+    result = run("ingest", store, folder / "visits.csv")
+    assert (result.exit_code, "visits, orders" in result.stderr) == (3, True)

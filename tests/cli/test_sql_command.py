@@ -1,0 +1,176 @@
+"""`sql` answers in every format, at every confidence, and charges nobody for a mistake."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import output, run
+
+PER_PAGE = (
+    "SELECT page, count(DISTINCT who) AS people, avg(seconds) AS mean FROM visits GROUP BY page"
+)
+COUNT = "SELECT count(DISTINCT who) AS people FROM visits"
+
+
+def releases(store: Path) -> int:
+    return int(json.loads(output("budget", store, "--format", "json"))["releases"])
+
+
+def test_table_of_one_value(store: Path, golden: Callable[[str, str], None]) -> None:
+    golden("sql_one", output("sql", store, COUNT))
+
+
+def test_table_of_groups(store: Path, golden: Callable[[str, str], None]) -> None:
+    golden("sql_groups", output("sql", store, PER_PAGE))
+
+
+def test_every_format_has_the_same_numbers(store: Path, tmp_path: Path) -> None:
+    def ask(format: str) -> str:
+        return output("sql", store, PER_PAGE, "--request-id", "one", "--format", format)
+
+    rows = json.loads(ask("json"))["rows"]
+    from_csv = list(csv.DictReader(io.StringIO(ask("csv"))))
+    texts = [{k: "" if v is None else str(v) for k, v in row.items()} for row in rows]
+    assert texts == from_csv
+    for format in ("parquet", "arrow"):
+        file = tmp_path / f"answer.{format}"
+        output("sql", store, PER_PAGE, "--request-id", "one", "--output", file)
+        frame = pl.read_parquet(file) if format == "parquet" else pl.read_ipc(file)
+        assert frame.to_dicts() == rows
+    assert releases(store) == 1
+
+
+def test_json_has_what_is_public(store: Path) -> None:
+    answer = json.loads(output("sql", store, COUNT, "--format", "json", "--request-id", "r"))
+    assert answer["columns"] == ["people", "people_error"]
+    assert answer["rows"][0]["people_error"] == pytest.approx(answer["bound"])
+    assert answer["bound"] < answer["corollary_bound"]
+    assert (answer["sigma"], answer["confidence"], answer["coordinates"]) == (
+        20.0, 0.95, 1,
+    )  # fmt: skip
+    assert (answer["release"], answer["request_id"], answer["seeded"]) == (1, "r", True)
+    guarantee = answer["guarantee"]
+    assert (guarantee["kappa"], guarantee["mu"], guarantee["delta"]) == (0.5, 1.0, 1e-6)
+    assert guarantee["epsilon"] == pytest.approx(4.886554)
+
+
+def test_binary_formats_carry_their_facts(store: Path, tmp_path: Path) -> None:
+    output("sql", store, COUNT, "-o", tmp_path / "a.parquet")
+    facts = json.loads(pq.read_schema(tmp_path / "a.parquet").metadata[b"sparseq"])
+    assert facts["release"] == 1
+
+
+def test_binary_goes_into_a_pipe(store: Path) -> None:
+    result = run("sql", store, COUNT, "--format", "arrow")
+    assert pa.ipc.open_file(result.stdout_bytes).read_all().column_names == [
+        "people",
+        "people_error",
+    ]
+
+
+def test_unknown_error_is_a_question_mark(store: Path) -> None:
+    query = "SELECT CASE WHEN count(*) > 5 THEN 1 ELSE 0 END AS many FROM visits"
+    assert "1 ± ?" in output("sql", store, query)
+    assert output("sql", store, query, "--format", "csv").splitlines()[1].endswith(",")
+
+
+def test_knobs(store: Path) -> None:
+    def facts(*args: str) -> dict[str, object]:
+        answer: dict[str, object] = json.loads(
+            output("sql", store, COUNT, "--format", "json", *args)
+        )
+        return answer
+
+    assert facts("--sigma", "12.5")["sigma"] == 12.5
+    assert facts("--scale", "1")["sigma"] == 20.0
+    assert facts("--accuracy", "200")["bound"] == pytest.approx(200, rel=0.01)
+    assert facts("--confidence", "0.5")["confidence"] == 0.5
+    loose, tight = facts("--confidence", "0.9"), facts("--confidence", "0.99")
+    assert loose["bound"] < tight["bound"]  # type: ignore[operator]
+
+
+def test_asked_again_the_answer_is_the_recorded_one(store: Path) -> None:
+    first = output("sql", store, COUNT, "--request-id", "today")
+    again = output("sql", store, COUNT, "--request-id", "today")
+    assert again.splitlines()[2] == first.splitlines()[2]
+    assert "recorded: no new noise, no charge" in again
+    assert "recorded" not in first
+    other = run("sql", store, PER_PAGE, "--request-id", "today")
+    assert (other.exit_code, releases(store)) == (3, 1)
+
+
+@pytest.mark.parametrize("how", ["argument", "file", "stdin", "stdin as file"])
+def test_ways_to_give_a_query(store: Path, tmp_path: Path, how: str) -> None:
+    (tmp_path / "q.sql").write_text(f"-- people\n{COUNT};\n")
+    args, input = {
+        "argument": ([COUNT], None),
+        "file": (["--file", str(tmp_path / "q.sql")], None),
+        "stdin": (["-"], COUNT),
+        "stdin as file": (["--file", "-"], COUNT + ";"),
+    }[how]
+    assert output("sql", store, *args, "--format", "csv", input=input).startswith("people,")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        ([], 2, "give one query"),
+        ([COUNT, "--file", "q.sql"], 2, "give one query"),
+        (["--file", "missing.sql"], 2, "can't read 'missing.sql'"),
+        ([COUNT, "--format", "xml"], 2, "xml"),
+        ([COUNT, "--sigma", "-1"], 2, "sigma is -1.0"),
+        ([COUNT, "--sigma", "1", "--scale", "1"], 2, "same knob"),
+        ([COUNT, "--confidence", "95"], 2, "between 0 and 1"),
+        ([COUNT, "--output", "no/such/folder.csv"], 2, "can't write"),
+        ([COUNT, "--explain", "--format", "csv"], 2, "table or json"),
+        (["SELECT * FROM visits"], 3, "rows about people"),
+        (["SELECT count(*) FROM visit"], 3, "visits"),
+        (["SELECT count(*) FROM read_csv('x')"], 3, "read_csv"),
+    ],
+)
+def test_mistakes_charge_nobody(store: Path, args: list[str], code: int, says: str) -> None:
+    result = run("sql", store, *args)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert releases(store) == 0
+
+
+def test_a_file_appears_whole_or_not_at_all(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answer.csv"
+    file.write_text("as it was")
+    assert run("sql", store, "SELECT nonsense FROM visits", "-o", file).exit_code == 3
+    assert file.read_text() == "as it was"
+    output("sql", store, COUNT, "-o", file)
+    assert file.read_text().startswith("people,people_error\n")
+    assert {p.name for p in tmp_path.iterdir()} == {"answer.csv", "web.sparseq"}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="no /dev/null")
+def test_a_device_is_written_to_and_not_replaced(store: Path) -> None:
+    output("sql", store, COUNT, "-o", "/dev/null")
+    assert not Path("/dev/null").is_file()
+
+
+def test_explain_charges_nothing(store: Path, golden: Callable[[str, str], None]) -> None:
+    golden("explain", output("sql", store, PER_PAGE, "--explain"))
+    facts = json.loads(output("sql", store, PER_PAGE, "--explain", "--format", "json"))
+    assert (facts["coordinates"], facts["charged"]) == (9, False)
+    assert [(k["name"], k["size"]) for k in facts["keys"]] == [("page", 3)]
+    assert facts["worst_case_charge"] == pytest.approx(len(facts["measures"]))
+    assert releases(store) == 0
+
+
+def test_seeded_answers_are_loud_in_every_format(store: Path) -> None:
+    assert "NOT PRIVATE" in run("sql", store, COUNT).stdout
+    assert "NOT PRIVATE" in run("sql", store, COUNT, "--format", "csv").stderr

@@ -1,0 +1,240 @@
+"""The journal: a release and its charges are one, and what everybody spent can be read off it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparseq.errors import QueryRefused, StoreError
+from sparseq.ledger.accounts import Accounts
+from sparseq.ledger.codec import pack, pack_set
+from sparseq.ledger.journal import TABLES, Journal, Release
+
+PEOPLE = 8
+Charges = dict[int, int]
+
+
+def release(id: int, request_id: str | None = None, query: str = "SELECT 1") -> Release:
+    when = dt.datetime(2024, 5, 1, 12, 30, 15, 123456)
+    answer = bytes(range(256)) * id
+    return Release(id, request_id, when, query, 3, (1.5, 2.0**40), (0.1, 1e300), 0.95, answer)
+
+
+def fresh() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute(TABLES)
+    return connection
+
+
+def commit(journal: Journal, one: Release, charges: Charges) -> None:
+    users = np.array(sorted(charges), np.int32)
+    journal.commit(one, users, np.array([charges[u] for u in sorted(charges)], np.int64))
+
+
+def accounts(budget: int = 10**6, people: int = PEOPLE) -> Accounts:
+    return Accounts(np.full(people, budget, np.int64))
+
+
+def restored(connection: duckdb.DuckDBPyConnection, budget: int = 10**6) -> list[int]:
+    """What everybody has spent, read anew."""
+    who = accounts(budget)
+    Journal(connection).restore(who)
+    spent: list[int] = who.spent.tolist()
+    return spent
+
+
+def test_a_release_is_read_back_as_it_was_written() -> None:
+    connection = fresh()
+    journal = Journal(connection)
+    written = [release(1), release(2, "r", "SELECT 'ü' -- 漢\n"), replace(release(3), sigma=(0.1,))]
+    for one in written:
+        commit(journal, one, {0: 1})
+    for again in (journal, Journal(connection)):
+        assert again.releases() == written
+        assert [again.read(i) for i in (1, 2, 3)] == written
+        assert again.releases(last=2) == written[1:]
+        assert again.releases(last=0) == []
+        assert again.releases(last=99) == written
+        assert len(again) == 3
+        assert again.next_id == 4
+
+
+def test_a_release_that_is_not_there_is_told() -> None:
+    with pytest.raises(StoreError, match="no release 7"):
+        Journal(fresh()).read(7)
+
+
+def test_releases_follow_each_other_without_a_gap() -> None:
+    journal = Journal(fresh())
+    for wrong in (0, 2):
+        with pytest.raises(StoreError, match="does not follow"):
+            commit(journal, release(wrong), {0: 1})
+    assert journal.releases() == []
+
+
+def test_a_request_id_stands_for_its_release_also_after_opening_again() -> None:
+    connection = fresh()
+    journal = Journal(connection)
+    commit(journal, release(1, "mine"), {0: 1})
+    for again in (journal, Journal(connection)):
+        assert again.recorded("mine", "SELECT 1") == release(1, "mine")
+        assert again.recorded("yours", "SELECT 1") is None
+        assert again.recorded(None, "SELECT 1") is None
+
+
+def test_a_request_id_of_another_query_is_refused_with_that_query() -> None:
+    journal = Journal(fresh())
+    commit(journal, release(1, "mine"), {0: 1})
+    with pytest.raises(QueryRefused, match="'mine' belongs to another query: SELECT 1"):
+        journal.recorded("mine", "SELECT 2")
+
+
+streams = st.lists(
+    st.tuples(st.dictionaries(st.integers(0, PEOPLE - 1), st.integers(0, 400)), st.booleans()),
+    max_size=25,
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(stream=streams)
+def test_with_or_without_snapshots_what_was_spent_is_the_sum_of_the_charges(
+    stream: list[tuple[Charges, bool]],
+) -> None:
+    """A snapshot is taken after some releases; it changes nothing but the time to open."""
+    plain, folded = fresh(), fresh()
+    without, taking, who = Journal(plain), Journal(folded), accounts()
+    total = [0] * PEOPLE
+    for i, (charges, snapshot) in enumerate(stream, 1):
+        users = np.array(sorted(charges), np.int32)
+        who.charge(users, np.array([charges[u] for u in sorted(charges)], np.int64))
+        for journal in (without, taking):
+            commit(journal, release(i), charges)
+        if snapshot:
+            taking.fold(who, 0)
+        total = [t + charges.get(u, 0) for u, t in enumerate(total)]
+        assert who.spent.tolist() == total
+    assert restored(plain) == restored(folded) == total
+    for connection in (plain, folded):
+        connection.close()
+
+
+def test_a_snapshot_is_taken_once_enough_charges_have_piled_up() -> None:
+    connection = fresh()
+    journal, who = Journal(connection), accounts()
+
+    def snapshots() -> list[tuple[int]]:
+        return connection.execute("SELECT release_id FROM ledger.snapshot").fetchall()
+
+    journal.fold(who, 0)
+    assert snapshots() == []  # nothing to take one of
+    for i in range(1, 4):
+        commit(journal, release(i), {0: 1, 1: 1})
+        journal.fold(who, 5)
+        assert snapshots() == ([(3,)] if i == 3 else [])
+    commit(journal, release(4), {0: 1})
+    journal.fold(who, 1)
+    assert snapshots() == [(4,)]  # the older one is gone
+
+
+def test_opening_counts_the_charges_since_the_snapshot() -> None:
+    connection = fresh()
+    journal, who = Journal(connection), accounts()
+    commit(journal, release(1), {0: 5})
+    who.charge(np.array([0], np.int32), np.array([5]))
+    journal.fold(who, 0)
+    commit(journal, release(2), {0: 7, 3: 1})
+    again, reopened = Journal(connection), accounts()
+    again.restore(reopened)
+    assert reopened.spent.tolist() == [12, 0, 0, 1, 0, 0, 0, 0]
+    again.fold(reopened, 3)
+    assert connection.execute("SELECT release_id FROM ledger.snapshot").fetchall() == [(1,)]
+    again.fold(reopened, 2)
+    assert connection.execute("SELECT release_id FROM ledger.snapshot").fetchall() == [(2,)]
+
+
+def test_users_who_came_after_the_snapshot_have_spent_what_came_after_it() -> None:
+    connection = fresh()
+    journal, few = Journal(connection), accounts(people=2)
+    commit(journal, release(1), {0: 5, 1: 6})
+    few.charge(np.array([0, 1], np.int32), np.array([5, 6]))
+    journal.fold(few, 0)
+    commit(journal, release(2), {1: 1, 7: 2})
+    assert restored(connection) == [5, 7, 0, 0, 0, 0, 0, 2]
+
+
+# Damage -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("DELETE FROM ledger.release WHERE id = 1", "lacks a release"),
+        ("UPDATE ledger.release SET charges = charges || '\\x00'::BLOB WHERE id = 2", "cut short"),
+        ("UPDATE ledger.release SET users = '\\x00'::BLOB WHERE id = 2", "did not write"),
+        ("INSERT INTO ledger.snapshot SELECT 9, charges FROM ledger.release LIMIT 1", "never was"),
+    ],
+)
+def test_a_ledger_that_contradicts_itself_is_not_opened(damage: str, message: str) -> None:
+    connection = fresh()
+    journal = Journal(connection)
+    for i in (1, 2):
+        commit(journal, release(i), {0: 1, 1: 300})
+    assert restored(connection)[:2] == [2, 600]
+    connection.execute(damage)
+    with pytest.raises(StoreError, match=message):
+        restored(connection)
+
+
+@pytest.mark.parametrize(
+    ("users", "charges"),
+    [([0, 1], [1]), ([0], [1, 1]), ([PEOPLE], [1]), ([2**31 - 1], [1])],
+)
+def test_charges_to_nobody_known_are_told(users: list[int], charges: list[int]) -> None:
+    connection = fresh()
+    commit(Journal(connection), release(1), {0: 1})
+    packed = [pack_set(np.array(users, np.int32)), pack(np.array(charges))]
+    connection.execute("UPDATE ledger.release SET users = ?, charges = ?", packed)
+    with pytest.raises(StoreError, match="somebody unknown"):
+        restored(connection)
+
+
+def test_a_snapshot_of_more_people_than_there_are_is_told() -> None:
+    connection = fresh()
+    journal = Journal(connection)
+    commit(journal, release(1), {0: 1})
+    journal.fold(accounts(people=PEOPLE + 1), 0)
+    with pytest.raises(StoreError, match="never was"):
+        restored(connection)
+
+
+def test_an_overdrawn_account_is_told() -> None:
+    connection = fresh()
+    journal = Journal(connection)
+    commit(journal, release(1), {2: 60})
+    commit(journal, release(2), {2: 40})
+    assert restored(connection, budget=100)[2] == 100
+    with pytest.raises(StoreError, match="overdrawn"):
+        restored(connection, budget=99)
+
+
+def test_a_release_is_on_disk_when_commit_returns(tmp_path: Path) -> None:
+    """Read from a copy of the files as they lie, as after a loss of power."""
+    path = tmp_path / "j.db"
+    connection = duckdb.connect(str(path))
+    connection.execute(TABLES + "CHECKPOINT;")
+    journal = Journal(connection)
+    for i in range(1, 6):
+        commit(journal, release(i), {0: i})
+        copy = tmp_path / f"copy{i}.db"
+        copy.write_bytes(path.read_bytes())
+        Path(f"{copy}.wal").write_bytes(Path(f"{path}.wal").read_bytes())
+        with duckdb.connect(str(copy)) as other:
+            assert Journal(other).releases() == [release(k) for k in range(1, i + 1)]
+            assert restored(other)[0] == sum(range(i + 1))

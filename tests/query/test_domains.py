@@ -1,0 +1,125 @@
+"""Domains of keys: values from the query, the curator or public tables, in a fixed order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from shop import store
+
+import sparseq
+from sparseq.errors import QueryRefused
+
+
+@pytest.fixture(scope="module")
+def con() -> sparseq.Store:
+    return store()
+
+
+def days(first: int, last: int) -> list[dt.date]:
+    return [dt.date(1997, 3, d) for d in range(first, last + 1)]
+
+
+DOMAINS: list[tuple[str, str, list[Any]]] = [
+    ("kind", "", ["book", "o'brien", 'née "x"', "", "日本", "no rows"]),
+    ("kind", "kind IN ('z', 'a', 'z', NULL)", ["z", "a"]),
+    ("code", "code = 'x' OR (code = 'y' OR 'z' = code)", ["x", "y", "z"]),
+    ("code", "code IN ('a', 'b') AND qty > 3", ["a", "b"]),
+    ("code", "'a' = code", ["a"]),
+    ("day", "day BETWEEN '1997-03-01' AND '1997-03-04'", days(1, 4)),
+    ("day", "day > '1997-03-01' AND day < '1997-03-04'", days(2, 3)),
+    ("day", "DATE '1997-03-01' <= day AND DATE '1997-03-02' >= day", days(1, 2)),
+    ("day", "day >= '1997-03-01' AND day < DATE '1997-03-01' + INTERVAL 2 DAY", days(1, 2)),
+    ("day", "day = DATE '1997-03-05'", days(5, 5)),
+    ("day", "day >= '1997-03-01' AND day >= '1997-03-02' AND day <= '1997-03-03'", days(2, 3)),
+    ("day", "day IN ('1997-03-09', '1997-03-01')", [dt.date(1997, 3, 9), dt.date(1997, 3, 1)]),
+    ("shop_id", "shop_id BETWEEN -1 AND 2", [-1, 0, 1, 2]),
+    ("shop_id", "shop_id > 1 AND shop_id < 4", [2, 3]),
+    ("shop_id", "shop_id IN (3, 3, 1)", [3, 1]),
+    ("shop_id", "shop_id IN (SELECT shop_id FROM shops WHERE rent > 8)", [1, 2]),
+    ("gift", "", [False, True]),
+    ("amount > 3", "", [False, True]),
+    ("month(day)", "", list(range(1, 13))),
+    ("hour(seen)", "", list(range(24))),
+    ("isodow(day)", "", list(range(1, 8))),
+    ("extract(quarter FROM day)", "", [1, 2, 3, 4]),
+    ("month(day)", "day BETWEEN '1997-02-01' AND '1997-04-30'", [2, 3, 4]),
+    (
+        "date_trunc('month', day)",
+        "day BETWEEN '1997-02-05' AND '1997-03-05'",
+        [dt.date(1997, 2, 1), dt.date(1997, 3, 1)],
+    ),
+    ("year(seen)", "seen BETWEEN '1996-06-01' AND '1998-01-01'", [1996, 1997, 1998]),
+    ("CAST(seen AS DATE)", "seen >= '1997-03-01' AND seen < '1997-03-03'", days(1, 2)),
+    ("upper(kind)", "kind IN ('b', 'a', 'A')", ["A", "B"]),
+    ("length(code)", "code IN ('aa', 'b', 'cc')", [1, 2]),
+    ("CASE WHEN qty > 3 THEN 'many' WHEN gift THEN 'gift' END", "", ["many", "gift"]),
+    ("if(gift, 1, 0)", "", [1, 0]),
+    ("CASE WHEN gift THEN CASE WHEN qty > 1 THEN 2 ELSE 1 END ELSE 0 END", "", [2, 1, 0]),
+]
+
+
+@pytest.mark.parametrize(("key", "where", "expected"), DOMAINS)
+def test_domain(con: sparseq.Store, key: str, where: str, expected: list[Any]) -> None:
+    condition = f" WHERE {where}" if where else ""
+    query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM events{condition} GROUP BY k")
+    (domain,) = query.domains
+    assert [v.date() if isinstance(v, dt.datetime) else v for v in domain.values] == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "where"),
+    [
+        ("code", ""),
+        ("code", "code > 'a'"),
+        ("code", "code LIKE 'a%'"),
+        ("code", "code NOT IN ('a', 'b')"),
+        ("code", "code IN ('a', 'b') OR gift"),
+        ("code", "NOT (code = 'a')"),
+        ("code", "code IN ('a', kind)"),
+        ("code", "code = kind"),
+        ("code", "kind = 'a' OR code = 'a'"),
+        ("day", "day > '1997-03-01'"),
+        ("day", "day > '1997-03-01' OR day < '1997-03-05'"),
+        ("shop_id", "shop_id > 1.5 AND shop_id < 4"),
+        ("amount", "amount BETWEEN 1 AND 3"),
+        ("seen", "seen BETWEEN '1997-03-01' AND '1997-03-02'"),
+        ("minute(seen) + 60 * hour(seen)", ""),
+        ("year(day)", ""),
+        ("CASE WHEN gift THEN code ELSE 'x' END", ""),
+        ("qty + shop_id", ""),
+        ("who", ""),
+    ],
+)
+def test_no_domain(con: sparseq.Store, key: str, where: str) -> None:
+    condition = f" WHERE {where}" if where else ""
+    with pytest.raises(QueryRefused, match="not public"):
+        con.lower(f"SELECT {key} AS k, count(*) AS n FROM events{condition} GROUP BY k")
+
+
+def test_too_many_values(con: sparseq.Store) -> None:
+    with pytest.raises(QueryRefused, match="limit is 100,000"):
+        con.lower(
+            "SELECT qty, count(*) FROM events WHERE qty BETWEEN 0 AND 9000000000 GROUP BY qty"
+        )
+    with pytest.raises(QueryRefused, match="limit is 100,000"):
+        con.lower(
+            "SELECT day, count(*) FROM events WHERE day BETWEEN '0001-01-01' AND '9999-01-01' "
+            "GROUP BY day"
+        )
+
+
+def test_no_value_can_pass(con: sparseq.Store) -> None:
+    with pytest.raises(QueryRefused, match="no value of"):
+        con.lower("SELECT qty, count(*) FROM events WHERE qty > 5 AND qty < 5 GROUP BY qty")
+
+
+def test_several_keys_make_every_combination(con: sparseq.Store) -> None:
+    query = con.lower(
+        "SELECT gift, month(day) m, count(*) n, sum(qty) FROM events WHERE qty IN (1, 2) "
+        "GROUP BY gift, m, qty"
+    )
+    assert [len(d.values) for d in query.domains] == [2, 12, 2]
+    assert query.groups == 48
+    assert query.coordinates == 96

@@ -1,0 +1,74 @@
+"""Lowering a daily query by its shape gives what lowering it in full gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq.query import sql as lowering
+from sparseq.query.plan import Query
+
+DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=i) for i in range(40)]
+EVENTS = pa.table({"who": [i % 7 for i in range(40)], "day": DAYS, "kind": ["a", "b"] * 20})
+ONE_DAY = "SELECT count(DISTINCT who) AS n FROM events WHERE day = DATE '{0}'"
+SHAPES = {
+    "one day": ONE_DAY,
+    "a string for a date": "SELECT count(*) AS n FROM events WHERE day = '{0}'",
+    "two dates": "SELECT count(*) AS n FROM events WHERE day >= DATE '{0}' AND day < DATE '{1}'",
+    "dates the other way": "SELECT count(*) AS n FROM events WHERE day < '{1}' AND day > '{0}'",
+    "between, by kind": "SELECT kind, count(*) AS n FROM events "
+    "WHERE day BETWEEN '{0}' AND '{1}' AND kind IN ('a', 'b') GROUP BY kind",
+    "by day": "SELECT day, count(*) AS n FROM events "
+    "WHERE day BETWEEN '{0}' AND '{1}' GROUP BY day",
+    "a date in the aggregate": "SELECT countif(day > DATE '{0}') AS n FROM events",
+    "a date in both": "SELECT countif(day > DATE '{0}') AS n FROM events WHERE day < '{1}'",
+    "a date in the output": "SELECT CASE WHEN count(*) > 5 THEN '{0}' ELSE 'no' END AS n "
+    "FROM events WHERE day < '{1}'",
+    "a date as text": "SELECT count(*) AS n FROM events WHERE kind = '{0}'",
+    "arithmetic": "SELECT count(*) AS n FROM events WHERE day < DATE '{0}' + INTERVAL 3 DAY",
+}
+
+
+@pytest.fixture
+def con() -> sparseq.Store:
+    return sparseq.create(None, EVENTS, table="events", user="who", seed=1)
+
+
+def public(query: Query) -> Query:
+    return replace(query, outputs=None)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_lowers_as_the_text_does(con: sparseq.Store, name: str) -> None:
+    for i in range(12):
+        text = SHAPES[name].format(DAYS[2 * i], DAYS[2 * i + 5])
+        assert public(con.lower(text)) == public(lowering.lower_sql(text, con.catalog, con._public))
+
+
+def test_a_daily_query_is_lowered_in_full_twice_only(
+    con: sparseq.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    full = lowering.lower_sql
+    monkeypatch.setattr("sparseq.store.lower_sql", lambda *a: calls.append(a[0]) or full(*a))
+    for day in DAYS:
+        assert con.lower(ONE_DAY.format(day)).text == ONE_DAY.format(day)
+    assert len(calls) == 2
+
+
+def test_what_is_no_date_is_lowered_in_full_and_refused(con: sparseq.Store) -> None:
+    for day in DAYS[:3]:
+        con.lower(ONE_DAY.format(day))
+    with pytest.raises(sparseq.QueryRefused):
+        con.lower(ONE_DAY.format("2024-02-31"))
+
+
+def test_another_shape_is_another_query(con: sparseq.Store) -> None:
+    for day in DAYS[:3]:
+        con.lower(ONE_DAY.format(day))
+    other = con.lower(ONE_DAY.format(DAYS[3]).replace("=", "<>"))
+    assert "<>" in other.relation.where
