@@ -7,10 +7,12 @@ answer. Everything else here is opening, loading and reading back.
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import hashlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +48,21 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _REMEMBERED = 1024  # lowered queries
+_open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """Keep a forked child's copies of the databases from ever being destroyed.
+
+    DuckDB's destructor checkpoints: it would write the copy's state over the parent's file, and
+    clear the parent's log with the releases in it. A reference that nobody gives back prevents it.
+    """
+    for store in _open_stores:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._con))
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_forked)
 
 
 class Store:
@@ -63,6 +80,7 @@ class Store:
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._con = connection
+        _open_stores.add(self)
         self.path = path
         self._on_close = on_close
         self._pid = os.getpid()

@@ -306,7 +306,6 @@ def test_a_step_that_fails_before_its_commit_costs_nothing_and_the_stream_goes_o
             auditor.audit(con)
 
 
-@pytest.mark.xfail(reason="open: a forked child's exit clears the parent's log")
 def test_a_child_that_was_forked_and_ends_does_not_touch_the_store(stored: Path) -> None:
     """Its copy of the database must not write: the log it would clear is still the parent's."""
     script = f"""
