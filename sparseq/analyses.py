@@ -40,7 +40,7 @@ from sparseq.engine.load import as_arrow
 from sparseq.engine.reduce import Ints
 from sparseq.errors import QueryRefused
 from sparseq.lipschitz import Analysis, lipschitz_contributions
-from sparseq.query.plan import Options, calibrate
+from sparseq.query.plan import Options
 from sparseq.store import Store
 
 Floats = NDArray[np.float64]
@@ -252,12 +252,9 @@ def ask_lipschitz(
     constant, reach = analysis.lipschitz(heaviest), analysis.reach(heaviest)
     full = constant * Fraction(scale) if reach is None else min(constant * Fraction(scale), reach)
     query = handed_query(analysis.outputs, label, float(full))
-    options = Options(sigma, accuracy, None, confidence)
-    with store._lock:
-        store._check_open()
-        recorded = store._journal.recorded(request_id, label)
-        if recorded is not None:
-            return Answer.from_bytes(recorded.answer)
-        plan = calibrate(query, store.budget, options)
-        moved = lipschitz_contributions(store._con, as_arrow(contributions), analysis, plan)
-        return store._answer(plan, moved, request_id)
+    return store.step(
+        query,
+        lambda plan: lipschitz_contributions(store._con, as_arrow(contributions), analysis, plan),
+        Options(sigma, accuracy, None, confidence),
+        request_id,
+    )

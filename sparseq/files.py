@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from sparseq.accounting import Budget, budget_units
 from sparseq.engine.load import Rows, first_line
 from sparseq.engine.storage import SCHEMAS, Storage
 from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
 from sparseq.ledger.journal import TABLES
+from sparseq.ledger.pots import Pot, Pots
 from sparseq.query.catalog import Catalog, Table, declared
 from sparseq.store import FORMAT, Store
 
@@ -46,6 +48,7 @@ def create(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     budget_column: str = "",
     halt: bool = False,
+    reserves: Mapping[str, float] | None = None,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -66,6 +69,8 @@ def create(
         budget_column: Column with a user's own norm_budget, at most the store's; it must not
             depend on the user's data.
         halt: Once a user would have overdrawn, the user stays out (Corollary 4.7's S_t).
+        reserves: Shares of every budget that are set aside: "watch" for estimates of how many
+            users have been dropped, "forecast" for what they would still have contributed.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -78,7 +83,7 @@ def create(
     if path is None:
         connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              budget_column, halt, seed)  # fmt: skip
+              budget_column, halt, reserves or {}, seed)  # fmt: skip
         return Store(connection, None, _cache_bytes())
     path = Path(path)
     if path.exists():
@@ -91,7 +96,7 @@ def create(
         connection = duckdb.connect(str(working), config=_LOCKED_DOWN)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  budget_column, halt, seed)  # fmt: skip
+                  budget_column, halt, reserves or {}, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
@@ -145,6 +150,16 @@ def _sources(source: Any, table: str | None, tables: Mapping[str, Any] | None) -
     return sources
 
 
+def _reserves(shares: Mapping[str, float]) -> dict[str, float]:
+    """Return the shares set aside, by name, those of nothing left out."""
+    known = [pot.name.lower() for pot in Pot if pot is not Pot.QUERIES]
+    for name in shares:
+        if name not in known:
+            raise ParameterError(f"nothing is set aside for {name!r}", f"one of {', '.join(known)}")
+    Pots(np.zeros(0, np.int64), {Pot[name.upper()]: share for name, share in shares.items()})
+    return {name: float(share) for name, share in shares.items() if share > 0}
+
+
 def _fill(
     connection: duckdb.DuckDBPyConnection,
     budget: Budget,
@@ -156,6 +171,7 @@ def _fill(
     bounds: Mapping[str, tuple[float, float]],
     budget_column: str,
     halt: bool,
+    reserves: Mapping[str, float],
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
@@ -166,6 +182,7 @@ def _fill(
         "kappa": budget.kappa,
         "norm_budget": budget.norm_budget,
         "halt": halt,
+        "reserves": _reserves(reserves),
         "seed": seed,
         "budget_column": budget_column,
     }

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.engine.duck import Contributions
-from sparseq.engine.handed import _columns
+from sparseq.engine.handed import columns_of
 from sparseq.engine.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced, Runs, quantise, reduce
 from sparseq.engine.storage import USER
@@ -79,7 +79,7 @@ def lipschitz_contributions(
     granularity = Fraction(plan.noise[0].granularity)
     heaviest = max([1, *analysis.weights.values()])
     step = _power_of_two_below(granularity / analysis.lipschitz(heaviest))
-    users, coordinates, values = _columns(connection, table, analysis.inputs)
+    users, coordinates, values = columns_of(connection, table, analysis.inputs)
     order = np.argsort(users, kind="stable")
     users, coordinates = users[order], coordinates[order]
     cells = quantise(values[order], step)

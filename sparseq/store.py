@@ -14,6 +14,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,8 @@ from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.ledger.accounts import Accounts, Ints
-from sparseq.ledger.journal import Journal, Release
+from sparseq.ledger.journal import Entry, Journal, Release, Statement
+from sparseq.ledger.pots import Pot, Pots
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, SeededEntropy, rounded_gaussian
 from sparseq.pricing import price
 from sparseq.query.catalog import Catalog
@@ -63,6 +65,15 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_forked)
+
+
+@dataclass(frozen=True)
+class Gated:
+    """Who was asked and who was active in a release: private."""
+
+    release: int
+    users: Index
+    active: NDArray[np.bool_]
 
 
 class Store:
@@ -96,8 +107,9 @@ class Store:
         self.catalog: Catalog = self._storage.catalog()
         self._engine = Engine(connection, cache_bytes)
         self._journal = Journal(connection)
-        self._accounts = Accounts(self._budgets(), self.halt)
-        self._journal.restore(self._accounts)
+        self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
+        self._pots = Pots(self._budgets(), self.reserves, self.halt)
+        self._journal.restore(self._pots)
         self._public = PublicFacts(self.catalog, connection)
         self._templates = Templates()
         self._lowered: dict[str, Query] = {}  # by text; what lowering reads never changes
@@ -118,22 +130,61 @@ class Store:
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
+        return self.step(query, self._contributions, options, request_id)
+
+    def _contributions(self, plan: Plan) -> Contributions:
+        return self._engine.contributions(plan, len(self._pots))
+
+    def step(
+        self,
+        query: Query,
+        contributions: Callable[[Plan], Contributions],
+        options: Options | None = None,
+        request_id: str | None = None,
+        *,
+        pot: Pot = Pot.QUERIES,
+        gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
+    ) -> Answer:
+        """Answer one query whose contributions the caller computes: the stream's only step.
+
+        Args:
+            query: What is asked; its text stands for it in the history.
+            contributions: Makes them, once the lattice is fixed. Each user's must come from that
+                user's data and from public facts alone.
+            options, request_id: See `ask`.
+            pot: What it is paid from.
+            gated: Told who was active, before anything is written; what it returns is written
+                with the release or not at all. Private.
+
+        Raises:
+            QueryRefused: See `ask`.
+            ParameterError: The store has set nothing aside for the pot.
+        """
         with self._lock:
             self._check_open()
             recorded = self._journal.recorded(request_id, query.text)
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.budget, options or Options())
-            contributions = self._engine.contributions(plan, len(self._accounts))
-            return self._answer(plan, contributions, request_id)
+            return self._answer(plan, contributions(plan), request_id, pot, gated)
 
-    def _answer(self, plan: Plan, contributions: Contributions, request_id: str | None) -> Answer:
+    def _answer(
+        self,
+        plan: Plan,
+        contributions: Contributions,
+        request_id: str | None,
+        pot: Pot,
+        gated: Callable[[Gated], Sequence[Statement]],
+    ) -> Answer:
         """Gate, sum the active, add noise, commit, and only then return."""
         users, charges = price(plan, contributions)
-        active = self._accounts.admits(users, charges)
+        active = self._pots[pot].admits(users, charges)
         sums = contributions.without(users[~active])
-        noised = self._add_noise(plan, sums)
-        return self._release(plan, noised, request_id, users, charges, active)
+        answer = Answer(render(plan, self._add_noise(plan, sums)), self._facts(plan, request_id))
+        also = gated(Gated(answer.facts.release, users, active))
+        paying, due = self._pots[pot].due(users, charges, active)
+        self._commit(Entry(_release(plan, answer), paying, due, pot, tuple(also)))
+        return answer
 
     def _add_noise(self, plan: Plan, sums: Sequence[Ints]) -> Noised:
         """Add floor(Z + 1/2), Z ~ N(0, (sigma/g)²), to the integer sums; in the query's unit."""
@@ -144,37 +195,15 @@ class Store:
             measures.append(np.reshape((total + noise) * float(n.granularity), (-1, m.bins)))
         return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
-    def _release(
-        self,
-        plan: Plan,
-        noised: Noised,
-        request_id: str | None,
-        users: Index,
-        charges: Ints,
-        active: NDArray[np.bool_],
-    ) -> Answer:
+    def _commit(self, entry: Entry) -> None:
         """Make the charges and the answer durable together; only then let the answer go."""
-        answer = Answer(render(plan, noised), self._facts(plan, request_id))
-        paying, due = self._accounts.due(users, charges, active)
-        release = Release(
-            answer.facts.release,
-            request_id,
-            dt.datetime.now(dt.UTC).replace(tzinfo=None),
-            plan.query.text,
-            plan.query.coordinates,
-            answer.facts.sigma,
-            plan.corollary_bounds,
-            1 - plan.beta,
-            answer.to_bytes(),
-        )
         try:
-            self._accounts.charge(paying, due)
-            self._journal.commit(release, paying, due)
+            self._pots[entry.pot].charge(entry.users, entry.charges)
+            self._journal.commit([entry])
         except BaseException:
             self._abandon()  # was it written? only the file knows: it must be opened anew
             raise
-        self._journal.fold(self._accounts, 16 * len(self._accounts))
-        return answer
+        self._journal.fold(self._pots, 16 * len(self._pots))
 
     def _facts(self, plan: Plan, request_id: str | None) -> Facts:
         return Facts(
@@ -306,15 +335,12 @@ class Store:
             >>> con.contribute(rows, coordinates=2, label="demo").arrow().column_names
             ['coordinate', 'value', 'value_error']
         """
-        query = handed_query(coordinates, label, scale)
-        with self._lock:
-            self._check_open()
-            recorded = self._journal.recorded(request_id, label)
-            if recorded is not None:
-                return Answer.from_bytes(recorded.answer)
-            plan = calibrate(query, self.budget, Options(sigma, accuracy, None, confidence))
-            handed = contributions_of(self._con, as_arrow(contributions), plan)
-            return self._answer(plan, handed, request_id)
+        return self.step(
+            handed_query(coordinates, label, scale),
+            lambda plan: contributions_of(self._con, as_arrow(contributions), plan),
+            Options(sigma, accuracy, None, confidence),
+            request_id,
+        )
 
     def explain(self, query: Query, options: Options | None = None) -> Plan:
         """Return the plan of a query: its noise, bounds and worst case. Nothing is charged."""
@@ -369,9 +395,14 @@ class Store:
                 )
             finally:
                 rows.close()
-            self._accounts.add_users(self._budgets()[len(self._accounts) :])
+            self._pots.add_users(self._budgets()[len(self._pots) :])
             self._engine.rows_arrived()
             return int(count)
+
+    @property
+    def _accounts(self) -> Accounts:
+        """What queries are paid from."""
+        return self._pots[Pot.QUERIES]
 
     def _budgets(self) -> Ints:
         table = self._con.sql("SELECT budget FROM ledger.users ORDER BY _user").to_arrow_table()
@@ -387,7 +418,8 @@ class Store:
 
     def _abandon(self) -> None:
         """Close without another write."""
-        self._accounts.spent[:] = self._accounts.budgets
+        for _, accounts in self._pots.items():
+            accounts.spent[:] = accounts.budgets
         connection, self._con = self._con, None  # type: ignore[assignment]
         connection.close()
         self._on_close()
@@ -399,7 +431,7 @@ class Store:
                 return
             try:
                 if self._pid == os.getpid():
-                    self._journal.fold(self._accounts, len(self._accounts))
+                    self._journal.fold(self._pots, len(self._pots))
                     self._con.close()
             finally:
                 self._con = None  # type: ignore[assignment]
@@ -419,3 +451,18 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"
+
+
+def _release(plan: Plan, answer: Answer) -> Release:
+    """Return what the journal has of an answer: public."""
+    return Release(
+        answer.facts.release,
+        answer.facts.request_id,
+        dt.datetime.now(dt.UTC).replace(tzinfo=None),
+        plan.query.text,
+        plan.query.coordinates,
+        answer.facts.sigma,
+        plan.corollary_bounds,
+        1 - plan.beta,
+        answer.to_bytes(),
+    )

@@ -107,7 +107,7 @@ def run(path: str, first: int, how: str) -> None:
         answer = ask(con, i)
         digest = hashlib.sha256(answer.to_bytes()).hexdigest()
         if how == "snapshot" and i == first + 3:
-            journal.fold(con._accounts, 0)
+            journal.fold(con._pots, 0)
         say("answer " + json.dumps({"i": i, "release": answer.facts.release, "sha256": digest}))
 
 

@@ -264,7 +264,7 @@ def test_a_snapshot_that_fails_changes_nothing_about_who_has_spent_what(
     working = con._journal._con
     con._journal._con = Failing(con._con, start, after, OSError("disk full"))  # type: ignore[assignment]
     with pytest.raises(OSError, match="disk full"):
-        con._journal.fold(con._accounts, 0)
+        con._journal.fold(con._pots, 0)
     con._journal._con = working
     endless_stream.ask(con, 3)
     assert len(auditor.audit(con)) == 4

@@ -33,7 +33,7 @@ def contributions_of(
         DataError: A column is missing or does not fit, a user has no account, or a coordinate is
             out of range.
     """
-    users, coordinates, values = _columns(connection, table, plan.query.groups)
+    users, coordinates, values = columns_of(connection, table, plan.query.groups)
     order = np.argsort(users, kind="stable")
     runs = Runs.of(users[order])
     steps = quantise(values[order], plan.noise[0].granularity)
@@ -46,7 +46,7 @@ def contributions_of(
     return Contributions([reduce(runs, places, steps, size, distinct=False)], pull)
 
 
-def _columns(
+def columns_of(
     connection: duckdb.DuckDBPyConnection, table: pa.Table, size: int
 ) -> tuple[Index, Index, NDArray[Any]]:
     missing = [name for name in COLUMNS if name not in table.column_names]

@@ -3,25 +3,31 @@
 Tables, all in schema `ledger` of the store's DuckDB file:
 
     release    what was asked, with which noise, the answer as it went out, and (private) who paid
-               how much for it: one row, so that neither can be there without the other
-    snapshot   private: what everybody had spent after a release, so that opening is quick
+               how much for it, from which pot: one row, so that there is neither without the other
+    snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
     users      private: user index, identifier, budget
 
-`commit` returns only when the row is on disk; a crash before leaves nothing of it.
+`commit` returns only when the rows are on disk; a crash before leaves nothing of them.
 What a user has spent is the last snapshot plus the charges after it, and nothing else.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import numpy as np
 
 from sparseq.errors import QueryRefused, StoreError
-from sparseq.ledger.accounts import Accounts, Index, Ints
+from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.pots import Pot, Pots
+
+Statement = tuple[str, list[Any]]
+"""SQL, and its parameters."""
 
 TABLES = """
 CREATE SCHEMA ledger;
@@ -29,8 +35,9 @@ CREATE TABLE ledger.release (
     id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
     query VARCHAR NOT NULL, coordinates BIGINT NOT NULL, sigma DOUBLE[] NOT NULL,
     bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
-    users BLOB NOT NULL, charges BLOB NOT NULL);
-CREATE TABLE ledger.snapshot (release_id BIGINT NOT NULL, spent BLOB NOT NULL);
+    users BLOB NOT NULL, charges BLOB NOT NULL, pot UTINYINT NOT NULL);
+CREATE TABLE ledger.snapshot (
+    release_id BIGINT NOT NULL, pot UTINYINT NOT NULL, spent BLOB NOT NULL);
 """
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer"
 
@@ -51,6 +58,24 @@ class Release:
     bound: tuple[float, ...]
     confidence: float
     answer: bytes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release, and what is written with it or not at all.
+
+    Attributes:
+        release: The public part.
+        users, charges: Who pays how much, ascending users.
+        pot: What it is paid from.
+        also: More to write in the same transaction.
+    """
+
+    release: Release
+    users: Index
+    charges: Ints
+    pot: Pot = Pot.QUERIES
+    also: tuple[Statement, ...] = ()
 
 
 class Journal:
@@ -87,18 +112,30 @@ class Journal:
             )
         return release
 
-    def commit(self, release: Release, users: Index, charges: Ints) -> None:
-        """Write a release and its charges durably, both or neither: one row, one transaction.
+    def commit(self, entries: Sequence[Entry]) -> None:
+        """Write releases and their charges durably, all or none: one transaction.
 
         The transaction is begun here, not left to the connection: had an interrupt left one open,
-        the row would wait for its end, and BEGIN fails instead. After any failure it is unknown
+        the rows would wait for its end, and BEGIN fails instead. After any failure it is unknown
         what was written, and the connection must not be used again.
         """
-        if release.id != self.next_id:
-            raise StoreError(f"release {release.id} does not follow {self._last}")
+        for id, entry in enumerate(entries, self.next_id):
+            if entry.release.id != id:
+                raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
         self._con.execute("BEGIN")
+        for entry in entries:
+            self._write(entry)
+        self._con.execute("COMMIT")
+        for entry in entries:
+            self._last = entry.release.id
+            self._unfolded += len(entry.users)
+            if entry.release.request_id is not None:
+                self._requests[entry.release.request_id] = entry.release.id
+
+    def _write(self, entry: Entry) -> None:
+        release = entry.release
         self._con.execute(
-            "INSERT INTO ledger.release VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO ledger.release VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 release.id,
                 release.request_id,
@@ -109,17 +146,15 @@ class Journal:
                 list(release.bound),
                 release.confidence,
                 release.answer,
-                pack_set(users),
-                pack(charges),
+                pack_set(entry.users),
+                pack(entry.charges),
+                int(entry.pot),
             ],
         )
-        self._con.execute("COMMIT")
-        self._last = release.id
-        self._unfolded += len(users)
-        if release.request_id is not None:
-            self._requests[release.request_id] = release.id
+        for sql, parameters in entry.also:
+            self._con.execute(sql, parameters)
 
-    def restore(self, accounts: Accounts) -> None:
+    def restore(self, pots: Pots) -> None:
         """Set what everybody has spent to what the charges say.
 
         Raises:
@@ -127,42 +162,45 @@ class Journal:
         """
         if self._number("SELECT count(*) FROM ledger.release") != self._last:
             raise StoreError("the ledger lacks a release", "restore a copy")
-        since = self._restore_snapshot(accounts)
+        since = self._restore_snapshot(pots)
         reader = self._con.sql(
-            f"SELECT users, charges FROM ledger.release WHERE id > {int(since)}"
+            f"SELECT users, charges, pot FROM ledger.release WHERE id > {int(since)}"
         ).to_arrow_reader(256)
         for batch in reader:
             for entry in batch.to_pylist():
                 users, charges = unpack_set(entry["users"]), unpack(entry["charges"])
-                if len(users) != len(charges) or (len(users) and users[-1] >= len(accounts)):
+                if len(users) != len(charges) or (len(users) and users[-1] >= len(pots)):
                     raise StoreError("the ledger charges somebody unknown", "restore a copy")
-                accounts.charge(users, charges)
+                pots[Pot(entry["pot"])].charge(users, charges)
                 self._unfolded += len(users)
-        if np.any((accounts.spent < 0) | (accounts.spent > accounts.budgets)):
-            raise StoreError("the ledger has an account that is overdrawn", "restore a copy")
+        for _, accounts in pots.items():
+            if np.any((accounts.spent < 0) | (accounts.spent > accounts.budgets)):
+                raise StoreError("the ledger has an account that is overdrawn", "restore a copy")
 
-    def _restore_snapshot(self, accounts: Accounts) -> int:
+    def _restore_snapshot(self, pots: Pots) -> int:
         """Start from the last snapshot; return the release that it was taken after."""
         latest = self._con.execute(
-            "SELECT release_id, spent FROM ledger.snapshot ORDER BY release_id DESC LIMIT 1"
+            "SELECT release_id, pot, spent FROM ledger.snapshot "
+            "WHERE release_id = (SELECT max(release_id) FROM ledger.snapshot)"
         ).fetchall()
-        if not latest:
-            return 0
-        since, spent = latest[0][0], unpack(latest[0][1])
-        if since > self._last or len(spent) > len(accounts):
-            raise StoreError("the ledger has a snapshot of what never was", "restore a copy")
-        accounts.spent[: len(spent)] = spent
-        return int(since)
+        for since, pot, packed in latest:
+            spent = unpack(packed)
+            if since > self._last or len(spent) > len(pots):
+                raise StoreError("the ledger has a snapshot of what never was", "restore a copy")
+            pots[Pot(pot)].spent[: len(spent)] = spent
+        return int(latest[0][0]) if latest else 0
 
-    def fold(self, accounts: Accounts, at_least: int) -> None:
+    def fold(self, pots: Pots, at_least: int) -> None:
         """Take a snapshot if `at_least` charges have piled up since the last one.
 
         Each statement leaves the ledger whole: the latest snapshot counts, however many there are.
         """
         if self._unfolded < max(at_least, 1):
             return
+        rows = [(self._last, int(pot), pack(accounts.spent)) for pot, accounts in pots.items()]
         self._con.execute(
-            "INSERT INTO ledger.snapshot VALUES (?, ?)", [self._last, pack(accounts.spent)]
+            f"INSERT INTO ledger.snapshot VALUES {', '.join(['(?, ?, ?)'] * len(rows))}",
+            [value for row in rows for value in row],
         )
         self._con.execute("DELETE FROM ledger.snapshot WHERE release_id < ?", [self._last])
         self._unfolded = 0

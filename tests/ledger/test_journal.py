@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparseq.errors import QueryRefused, StoreError
-from sparseq.ledger.accounts import Accounts
+from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.codec import pack, pack_set
-from sparseq.ledger.journal import TABLES, Journal, Release
+from sparseq.ledger.journal import TABLES, Entry, Journal, Release
+from sparseq.ledger.pots import Pot, Pots
 
 PEOPLE = 8
 Charges = dict[int, int]
@@ -35,18 +36,18 @@ def fresh() -> duckdb.DuckDBPyConnection:
 
 def commit(journal: Journal, one: Release, charges: Charges) -> None:
     users = np.array(sorted(charges), np.int32)
-    journal.commit(one, users, np.array([charges[u] for u in sorted(charges)], np.int64))
+    journal.commit([Entry(one, users, np.array([charges[u] for u in sorted(charges)], np.int64))])
 
 
-def accounts(budget: int = 10**6, people: int = PEOPLE) -> Accounts:
-    return Accounts(np.full(people, budget, np.int64))
+def accounts(budget: int = 10**6, people: int = PEOPLE) -> Pots:
+    return Pots(np.full(people, budget, np.int64), {})
 
 
 def restored(connection: duckdb.DuckDBPyConnection, budget: int = 10**6) -> list[int]:
     """What everybody has spent, read anew."""
     who = accounts(budget)
     Journal(connection).restore(who)
-    spent: list[int] = who.spent.tolist()
+    spent: list[int] = who[Pot.QUERIES].spent.tolist()
     return spent
 
 
@@ -113,13 +114,13 @@ def test_with_or_without_snapshots_what_was_spent_is_the_sum_of_the_charges(
     total = [0] * PEOPLE
     for i, (charges, snapshot) in enumerate(stream, 1):
         users = np.array(sorted(charges), np.int32)
-        who.charge(users, np.array([charges[u] for u in sorted(charges)], np.int64))
+        who[Pot.QUERIES].charge(users, np.array([charges[u] for u in sorted(charges)], np.int64))
         for journal in (without, taking):
             commit(journal, release(i), charges)
         if snapshot:
             taking.fold(who, 0)
         total = [t + charges.get(u, 0) for u, t in enumerate(total)]
-        assert who.spent.tolist() == total
+        assert who[Pot.QUERIES].spent.tolist() == total
     assert restored(plain) == restored(folded) == total
     for connection in (plain, folded):
         connection.close()
@@ -147,12 +148,12 @@ def test_opening_counts_the_charges_since_the_snapshot() -> None:
     connection = fresh()
     journal, who = Journal(connection), accounts()
     commit(journal, release(1), {0: 5})
-    who.charge(np.array([0], np.int32), np.array([5]))
+    who[Pot.QUERIES].charge(np.array([0], np.int32), np.array([5]))
     journal.fold(who, 0)
     commit(journal, release(2), {0: 7, 3: 1})
     again, reopened = Journal(connection), accounts()
     again.restore(reopened)
-    assert reopened.spent.tolist() == [12, 0, 0, 1, 0, 0, 0, 0]
+    assert reopened[Pot.QUERIES].spent.tolist() == [12, 0, 0, 1, 0, 0, 0, 0]
     again.fold(reopened, 3)
     assert connection.execute("SELECT release_id FROM ledger.snapshot").fetchall() == [(1,)]
     again.fold(reopened, 2)
@@ -163,7 +164,7 @@ def test_users_who_came_after_the_snapshot_have_spent_what_came_after_it() -> No
     connection = fresh()
     journal, few = Journal(connection), accounts(people=2)
     commit(journal, release(1), {0: 5, 1: 6})
-    few.charge(np.array([0, 1], np.int32), np.array([5, 6]))
+    few[Pot.QUERIES].charge(np.array([0, 1], np.int32), np.array([5, 6]))
     journal.fold(few, 0)
     commit(journal, release(2), {1: 1, 7: 2})
     assert restored(connection) == [5, 7, 0, 0, 0, 0, 0, 2]
@@ -178,7 +179,10 @@ def test_users_who_came_after_the_snapshot_have_spent_what_came_after_it() -> No
         ("DELETE FROM ledger.release WHERE id = 1", "lacks a release"),
         ("UPDATE ledger.release SET charges = charges || '\\x00'::BLOB WHERE id = 2", "cut short"),
         ("UPDATE ledger.release SET users = '\\x00'::BLOB WHERE id = 2", "did not write"),
-        ("INSERT INTO ledger.snapshot SELECT 9, charges FROM ledger.release LIMIT 1", "never was"),
+        (
+            "INSERT INTO ledger.snapshot SELECT 9, 0, charges FROM ledger.release LIMIT 1",
+            "never was",
+        ),
     ],
 )
 def test_a_ledger_that_contradicts_itself_is_not_opened(damage: str, message: str) -> None:
@@ -238,3 +242,59 @@ def test_a_release_is_on_disk_when_commit_returns(tmp_path: Path) -> None:
         with duckdb.connect(str(copy)) as other:
             assert Journal(other).releases() == [release(k) for k in range(1, i + 1)]
             assert restored(other)[0] == sum(range(i + 1))
+
+
+def test_pots_are_charged_apart_with_or_without_a_snapshot() -> None:
+    budgets, shares = np.full(3, 100, np.int64), {Pot.WATCH: 0.25}
+    for at_least in (0, 10**9):
+        connection = fresh()
+        journal, pots = Journal(connection), Pots(budgets, shares)
+        for i, pot in enumerate((Pot.QUERIES, Pot.WATCH), 1):
+            users, charges = np.array([i - 1], np.int32), np.array([10 * i])
+            pots[pot].charge(users, charges)
+            journal.commit([Entry(release(i), users, charges, pot)])
+            journal.fold(pots, at_least)
+        again = Pots(budgets, shares)
+        Journal(connection).restore(again)
+        assert again[Pot.QUERIES].spent.tolist() == [10, 0, 0]
+        assert again[Pot.WATCH].spent.tolist() == [0, 20, 0]
+        assert [a.spent.tolist() for _, a in again.items()] == [
+            a.spent.tolist() for _, a in pots.items()
+        ]
+
+
+def test_what_is_written_with_a_release_is_there_with_it_or_not_at_all() -> None:
+    connection = fresh()
+    connection.execute("CREATE TABLE seen (id BIGINT)")
+    nobody, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    good = Entry(release(1), nobody, nothing, also=(("INSERT INTO seen VALUES (?)", [7]),))
+    bad = Entry(release(2), nobody, nothing, also=(("INSERT INTO unknown VALUES (?)", [7]),))
+    with pytest.raises(duckdb.Error):
+        Journal(connection).commit([good, bad])
+    connection.rollback()
+    assert len(Journal(connection)) == 0
+    Journal(connection).commit([good])
+    assert len(Journal(connection)) == 1
+    assert connection.execute("SELECT id FROM seen").fetchall() == [(7,)]
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(
+    budgets=st.lists(st.integers(0, 2**44), max_size=8),
+    watch=st.floats(0, 0.5),
+    forecast=st.floats(0, 0.499),
+)
+def test_pots_add_up_to_the_budget(budgets: list[int], watch: float, forecast: float) -> None:
+    pots = Pots(np.array(budgets, np.int64), {Pot.WATCH: watch, Pot.FORECAST: forecast})
+    parts = [accounts.budgets for _, accounts in pots.items()]
+    assert np.sum(parts, axis=0, dtype=np.int64).tolist() == budgets or not budgets
+    for pot, share in ((Pot.WATCH, watch), (Pot.FORECAST, forecast)):
+        if pot in pots:
+            assert pots[pot].budgets.tolist() == [int(Fraction(share) * b) for b in budgets]
+
+
+def test_shares_that_leave_nothing_for_queries_are_refused() -> None:
+    with pytest.raises(ParameterError, match="nothing for queries"):
+        Pots(np.zeros(1, np.int64), {Pot.WATCH: 0.5, Pot.FORECAST: 0.5})
+    with pytest.raises(ParameterError, match="nothing aside for watch"):
+        Pots(np.zeros(1, np.int64), {})[Pot.WATCH]
