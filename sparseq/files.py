@@ -55,7 +55,7 @@ def create(
 
     Args:
         path: Of the store's file; None keeps it in memory.
-        source: Files (Parquet, CSV, Arrow) or an Arrow table, for one private table.
+        source: Files (Parquet, CSV, JSON Lines, Arrow) or an Arrow table, for one private table.
         user: The column that says whom a row is about, the same in every private table.
         table: Name of that table; by default the first file's.
         tables: More private tables, name to files or Arrow table.

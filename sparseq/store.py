@@ -366,7 +366,9 @@ class Store:
 
     # -- data ------------------------------------------------------------------------------------
 
-    def ingest(self, source: Any, table: str | None = None) -> int:
+    def ingest(
+        self, source: Any, table: str | None = None, *, once: str | None = None, note: str = ""
+    ) -> int:
         """Add rows, and the users that are new; all of them or none. Return how many rows.
 
         Rows without a user are left out. Accounts of known users stay as they are.
@@ -374,6 +376,9 @@ class Store:
         Args:
             source: Paths, or an Arrow table.
             table: Which private table; needed if there are several.
+            once: A key that stands for these rows, such as the file's name. It is written in the
+                transaction of the rows; under a key that was taken in already nothing is loaded.
+            note: Kept beside the key (see `taken`).
 
         Raises:
             DataError: The rows don't fit the table; nothing was loaded.
@@ -383,21 +388,32 @@ class Store:
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
+            if once is not None and self._storage.has_taken(once):
+                return 0
             rows = Rows(source)
             units = budget_units(self.budget.norm_budget)
             column = self._budget_column
             has_column = column and column in rows.types()
+
+            def load() -> int:
+                if once is not None:
+                    self._storage.take(once, note)
+                own = column if has_column else ""
+                return self._storage.load(target, rows, units, own, new=False)[1]
+
             try:
-                _, count = self._storage.in_transaction(
-                    lambda: self._storage.load(
-                        target, rows, units, column if has_column else "", new=False
-                    )
-                )
+                count = self._storage.in_transaction(load)
             finally:
                 rows.close()
             self._pots.add_users(self._budgets()[len(self._pots) :])
             self._engine.rows_arrived()
             return int(count)
+
+    def taken(self) -> dict[str, str]:
+        """Return the keys under which rows were taken in (see `ingest`), each with its note."""
+        with self._lock:
+            self._check_open()
+            return self._storage.taken()
 
     @property
     def _accounts(self) -> Accounts:

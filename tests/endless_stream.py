@@ -101,7 +101,7 @@ def run(path: str, first: int, how: str) -> None:
     elif how == "ingest":
         con._storage._con = Dying(con._con, "COMMIT")
         rows = {"who": [0, 999], "day": [0, 0], "amount": [1.0, 1.0]}
-        con.ingest(pa.table(rows))
+        con.ingest(pa.table(rows), once="rows")
     journal.commit = announced(journal.commit)  # type: ignore[method-assign]
     for i in range(first, first + 10_000):
         answer = ask(con, i)

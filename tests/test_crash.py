@@ -193,6 +193,7 @@ def test_an_ingest_that_is_killed_leaves_nothing(stored: Path, asker: Asker) -> 
     with sparseq.connect(stored) as con:
         assert number(con, "by_user.t") == 150
         assert number(con, "ledger.users") == 30
+        assert con.taken() == {}
         Auditor(con).audit(con)
 
 
@@ -359,7 +360,10 @@ def test_what_a_killed_creation_left_is_in_nobodys_way(tmp_path: Path) -> None:
     assert [f.name for f in tmp_path.iterdir()] == ["s.sparseq"]
 
 
-@pytest.mark.parametrize("step", ["_stage", "_add_users", "_extend_dictionary", "_append", "put"])
+STEPS = ["take", "_stage", "_add_users", "_extend_dictionary", "_append", "put"]
+
+
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt()], ids=repr)
 def test_an_ingest_that_fails_at_any_step_leaves_nothing(
     stored: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
@@ -367,7 +371,7 @@ def test_an_ingest_that_fails_at_any_step_leaves_nothing(
     path = stored.with_name("kinds.sparseq")
     kinds = pa.table({"who": [1, 2], "kind": ["a", "b"]})
     more = pa.table({"who": [2, 3], "kind": ["b", "c"]})
-    tables = ["by_user.t", "ledger.users", 'dictionary."t.kind"']
+    tables = ["by_user.t", "ledger.users", 'dictionary."t.kind"', "taken"]
     done = getattr(Storage, step)
 
     def broken(*args: Any) -> Any:
@@ -381,10 +385,10 @@ def test_an_ingest_that_fails_at_any_step_leaves_nothing(
         with monkeypatch.context() as patch:
             patch.setattr(Storage, step, broken)
             with pytest.raises(type(error)):
-                con.ingest(more)
+                con.ingest(more, once="more")
         assert [number(con, t) for t in tables] == before
         assert con._accounts.spent.tolist() == spent
-        assert con.ingest(more) == 2
-        assert [number(con, t) for t in tables] == [4, 3, 3]
+        assert con.ingest(more, once="more") == 2
+        assert [number(con, t) for t in tables] == [4, 3, 3, 1]
         con.sql("SELECT count(*) FROM t")
         assert con._accounts.spent.tolist() == [2 * 2**24, 5 * 2**24, 2**24]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import subprocess
 import sys
@@ -71,13 +72,15 @@ def test_epsilon_and_delta_are_converted_by_way_of_mu() -> None:
     assert 0.999 < con.budget.epsilon(1e-6) <= 1.0
 
 
-def test_parquet_csv_and_arrow_files_make_the_same_store(tmp_path: Path) -> None:
+def test_files_of_every_kind_make_the_same_store(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(ROWS, tmp_path / "a.parquet")
     pyarrow.csv.write_csv(ROWS, tmp_path / "a.csv")
     with pa.ipc.new_file(tmp_path / "a.arrow", ROWS.schema) as writer:
         writer.write_table(ROWS)
+    lines = [json.dumps(row, default=str) for row in ROWS.to_pylist()]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     sums = set()
-    for kind in ("parquet", "csv", "arrow"):
+    for kind in ("parquet", "csv", "arrow", "jsonl"):
         con = sparseq.create(None, tmp_path / f"a.{kind}", user="who", seed=1)
         answer = con.sql("SELECT count(*) AS n, sum(amount) AS s FROM a", scale=9)
         sums.add((*answer.rows()[0].values(), *spent(con).values()))
@@ -322,6 +325,25 @@ def test_a_strings_code_is_the_same_before_and_after_more_strings_arrive() -> No
     con.ingest(pa.table(more))
     con.sql(sql)
     assert spent(con) == {"ann": 4 * UNIT, "bob": 2 * UNIT, "cid": 3 * UNIT}
+
+
+def test_rows_are_taken_in_once_under_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "s.sparseq"
+    with store(path) as con:
+        assert con.taken() == {}
+        assert con.ingest(ROWS, once="monday.csv", note="4 rows") == 4
+        assert con.ingest(ROWS, once="monday.csv") == 0
+        assert con.ingest(ROWS) == 4
+        with pytest.raises(sparseq.DataError):
+            con.ingest(pa.table({"who": ["ann"]}), once="tuesday.csv")
+        with pytest.raises(sparseq.DataError):
+            con.ingest(tmp_path / "none.csv", once="wednesday.csv")
+        assert con.taken() == {"monday.csv": "4 rows"}
+    with sparseq.connect(path) as con:
+        assert con.ingest(ROWS, once="monday.csv") == 0
+        assert con.ingest(ROWS, once="tuesday.csv") == 4
+        assert number(con, "SELECT count(*) FROM by_user.t") == 16
+        assert con.taken() == {"monday.csv": "4 rows", "tuesday.csv": ""}
 
 
 def test_many_small_ingests_are_put_in_order_again_now_and_then() -> None:

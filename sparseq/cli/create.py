@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("--halt", is_flag=True, help="Once left out, people stay out.")
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
-    """Make STORE from FILEs of events: Parquet, CSV or Arrow.
+    """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.
 
     All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have
     the --user column.

@@ -1,4 +1,4 @@
-"""Files of events become Arrow: Parquet, CSV and Arrow IPC, by name, with errors a person can mend.
+"""Files of events become Arrow, each kind known by its name, with errors a person can mend.
 
 Reading happens on a DuckDB connection of its own, so that the store's never touches a file.
 """
@@ -22,6 +22,10 @@ _READERS = {
     ".tsv": "read_csv",
     ".csv.gz": "read_csv",
     ".csv.zst": "read_csv",
+    ".jsonl": "read_ndjson",
+    ".jsonl.gz": "read_ndjson",
+    ".jsonl.zst": "read_ndjson",
+    ".ndjson": "read_ndjson",
 }
 _ARROW = (".arrow", ".ipc", ".feather", ".arrows")
 _USABLE = frozenset(
@@ -144,7 +148,7 @@ def _reader(path: Path) -> str:
             return reader
     raise DataError(
         f"{path.name}: what kind of file is this?",
-        "names end in .parquet, .csv, .tsv (also .gz, .zst) or .arrow",
+        "names end in .parquet, .csv, .tsv, .jsonl (also .gz, .zst) or .arrow",
     )
 
 

@@ -6,6 +6,7 @@
     public.T        a public table
     ledger.users    (user index, identifier, budget)
     main.meta       what the curator declared
+    main.taken      keys of what was taken in under a key, and so is not taken in again
 
 Two orders of the same rows are what makes both kinds of query fast; compressed, they take about as
 much room as the rows once. Rows that arrive later are appended as another ordered run, and when
@@ -36,6 +37,7 @@ MAX_RUNS = 8
 SCHEMAS = """
 CREATE SCHEMA by_user; CREATE SCHEMA by_time; CREATE SCHEMA dictionary; CREATE SCHEMA public;
 CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
+CREATE TABLE taken (key VARCHAR PRIMARY KEY, note VARCHAR NOT NULL);
 """
 _USER_ID_TYPES = INTEGER_TYPES | {"VARCHAR", "UUID"}
 
@@ -61,6 +63,18 @@ class Storage:
         self._con.execute(
             "INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, json.dumps(value, default=str)]
         )
+
+    def taken(self) -> dict[str, str]:
+        """Return the keys of what was taken in under a key, each with its note."""
+        return dict(self._con.execute("SELECT key, note FROM taken ORDER BY rowid").fetchall())
+
+    def has_taken(self, key: str) -> bool:
+        """Tell whether something was taken in under `key`."""
+        return bool(self._con.execute("SELECT 1 FROM taken WHERE key = ?", [key]).fetchall())
+
+    def take(self, key: str, note: str) -> None:
+        """Remember that something was taken in, in the transaction of its rows."""
+        self._con.execute("INSERT INTO taken VALUES (?, ?)", [key, note])
 
     def identify_users(self, name: str, type: str) -> None:
         """Make the table of users, for identifiers of the kind that private table `name` has.
