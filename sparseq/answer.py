@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,14 @@ _METADATA = b"sparseq"
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about one answer. sigma, granularity, scale and labels: one a measure.
+    """What is public about one answer; sigma, granularity, scale, labels, kinds: one a measure.
 
     Attributes:
         release: Its number in the store's history.
         request_id: The caller's id, if any.
         query: As asked.
         labels: What each measure is.
+        kinds: What each adds up: "rows", "users" or "sum".
         sigma: Standard deviation of the noise, in the query's unit.
         granularity: Lattice step, in the query's unit.
         scale: C.
@@ -41,6 +43,7 @@ class Facts:
     request_id: str | None
     query: str
     labels: tuple[str, ...]
+    kinds: tuple[str, ...]
     sigma: tuple[float, ...]
     granularity: tuple[float, ...]
     scale: tuple[float, ...]
@@ -49,6 +52,15 @@ class Facts:
     kappa: float
     norm_budget: float
     seeded: bool
+
+    @property
+    def reach(self) -> tuple[float, ...]:
+        """The most that a user can contribute to one value: more costs more than any budget.
+
+        One a measure, in its unit. The price of x is (x sigma_0 / sigma)², and sigma_0² is
+        norm_budget / (2 kappa), so x is at most mu · sigma (Feldman & Zrnic 2021, Corollary 4.7).
+        """
+        return tuple(math.sqrt(2 * self.kappa) * sigma for sigma in self.sigma)
 
 
 class Answer:

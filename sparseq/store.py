@@ -211,6 +211,7 @@ class Store:
             request_id=request_id,
             query=plan.query.text,
             labels=tuple(m.label for m in plan.query.measures),
+            kinds=tuple(m.kind.value for m in plan.query.measures),
             sigma=tuple(n.sigma for n in plan.noise),
             granularity=tuple(n.granularity for n in plan.noise),
             scale=tuple(n.scale for n in plan.noise),

@@ -535,3 +535,43 @@ def test_threads_may_ingest_and_close_while_others_ask(tmp_path: Path) -> None:
         assert rows == 4 + 4 * sum(s == "" for s in said[4::5])
         asked = [s for i, s in enumerate(said) if i % 5 != 4 and i != 35]
         assert len(again.history()) == sum(s == "" for s in asked)
+
+
+@pytest.mark.parametrize(("kappa", "norm_budget"), [(0.5, 20.0), (0.5, 16.0), (0.1, 7.0)])
+def test_reach_is_the_most_that_any_budget_pays_for(kappa: float, norm_budget: float) -> None:
+    """Public, and exact: that many rows are counted, one more is left out."""
+    rows = range(1, 30)
+    whose = [n for n in rows for _ in range(n)]
+    con = sparseq.create(
+        None, pa.table({"who": whose}), table="t", user="who", kappa=kappa,
+        norm_budget=norm_budget, seed=1,
+    )  # fmt: skip
+    (reach,) = con.sql("SELECT count(*) AS n FROM t").facts.reach
+    counted = [n for n, units in spent(con).items() if units > 0]
+    assert counted == [n for n in rows if n <= reach * (1 + 2**-40)]
+
+
+def test_aggregates_share_what_they_have_in_common() -> None:
+    con = store(bounds={"amount": (-3, 10)})
+    sql = "SELECT avg(amount), stddev(amount), variance(amount) FILTER (WHERE true) FROM t"
+    assert con.sql(sql).facts.labels[:3] == (
+        "number of amount",
+        "sum of amount - 3.5",
+        "sum of squares of amount - 3.5",
+    )
+    two = con.sql("SELECT median(amount) AS m, quantile(amount, 0.9) AS q FROM t")
+    assert len(two.facts.labels) == 1
+
+
+def test_columns_without_a_name_get_one_that_can_be_typed() -> None:
+    con = store(bounds={"amount": (-3, 10)})
+    names = con.sql("SELECT median(amount, [0, 5]), quantile(amount, 0.9), count(*) FROM t")
+    assert [n for n in names.arrow().column_names if not n.endswith("_error")] == [
+        "median_amount", "quantile_amount_0_9", "count",
+    ]  # fmt: skip
+    assert (
+        "histogram_amount"
+        in con.sql("SELECT histogram(amount, [0, 5]) FROM t").arrow()[:0].column_names
+    )
+    with pytest.raises(sparseq.QueryRefused, match="two columns are called 'median_amount'"):
+        con.sql("SELECT median(amount, [0, 5]), median(amount, [0, 6]) FROM t")

@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import io
 import json
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,7 @@ def _footer(answer: Answer, recorded: bool) -> list[tuple[str, str]]:
         ("noise", "\n".join(noise_lines(answer))),
         (
             "",
-            f"{_how_sure(answer)};\npeople who have used up their budget are left out, "
-            "which no ± covers",
+            f"{_how_sure(answer)};\n{_left_out(answer)}",
         ),
         ("private", guarantee_line(budget_of(answer))),
         ("release", f"{facts.release}{recall}"),
@@ -109,6 +109,23 @@ def _how_sure(answer: Answer) -> str:
     if d == 1:
         return f"the value is within its ± {sure}"
     return f"the {d:,} noised values are all within their ± {sure}"
+
+
+def _left_out(answer: Answer) -> str:
+    """Say whom no ± covers; how much is too much follows from public facts."""
+    limits: dict[str, float] = {}
+    for kind, reach in zip(answer.facts.kinds, answer.facts.reach, strict=True):
+        limits[kind] = min(reach, limits.get(kind, reach))
+    reasons = []
+    if "rows" in limits:
+        reasons.append(
+            f"who have more than {math.floor(limits['rows'] * (1 + 2**-40)):,} rows in it"
+        )
+    if "sum" in limits:
+        reasons.append(f"who add more than {format_bound(limits['sum'])}")
+    if not reasons:
+        return "people who have used up their budget are left out, which no ± covers"
+    return f"left out, and in no ±: people who have used up their budget,\n{' or '.join(reasons)}"
 
 
 def both_bounds(answer: Answer) -> tuple[tuple[float, ...], tuple[float, ...]]:

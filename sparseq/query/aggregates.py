@@ -74,8 +74,9 @@ class Aggregates:
         return replace(m, integral=integral(type))
 
     def _add(self, measure: Measure) -> int:
-        if measure in self._measures:
-            return self._measures.index(measure)
+        for i, known in enumerate(self._measures):
+            if replace(measure, label=known.label) == known:
+                return i
         self._measures.append(measure)
         return len(self._measures) - 1
 
@@ -99,9 +100,9 @@ class Aggregates:
         if isinstance(e, exp.Sum):
             return out.measure(self._sum(_argument(e), condition, label))
         if isinstance(e, exp.Avg):
-            return self._average(_argument(e), condition, label)
+            return self._average(_argument(e), condition)
         if isinstance(e, _VARIANCES):
-            return self._variance(e, condition, label)
+            return self._variance(e, condition)
         if _binned(e) and not self.is_histogram(e):
             return self._quantile(e, condition, label)
         if self.is_histogram(e):
@@ -151,19 +152,19 @@ class Aggregates:
         cell = Cell(self._scope.value_sql(value))
         return self._add(Measure(Kind.SUM, cell, label, integral=False, scale=scale or None))
 
-    def _average(self, value: exp.Expr, condition: exp.Expr | None, label: str) -> out.Node:
+    def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
         middle, centred = self._centred(value)
-        number = out.measure(self._finite_rows(value, condition, f"{label}: number"))
-        total = out.measure(self._sum(centred, condition, f"{label}: sum"))
+        number = out.measure(self._finite_rows(value, condition))
+        total = out.measure(self._sum(centred, condition, _moment("sum", value, condition, middle)))
         mean = out.arithmetic("/", total, number)
         return out.arithmetic("+", out.constant(middle), mean) if middle else mean
 
-    def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None, label: str) -> int:
+    def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None) -> int:
         """Count the rows that a sum of the value takes in: not NULL, NaN or infinite."""
         sql = f"isfinite(TRY_CAST({self._scope.value_sql(value)} AS DOUBLE))"
         if condition is not None:
             sql = f"({sql} AND {self._scope.truth_sql(condition)})"
-        return self._add(Measure(Kind.ROWS, Cell(sql), label))
+        return self._add(Measure(Kind.ROWS, Cell(sql), _moment("number", value, condition)))
 
     def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:
         """Return the middle of the public bounds, and the value minus it."""
@@ -174,13 +175,14 @@ class Aggregates:
         literal = exp.cast(exp.Literal.number(repr(middle)), "DOUBLE")
         return middle, exp.Sub(this=exp.paren(value.copy()), expression=literal)
 
-    def _variance(self, e: exp.Expr, condition: exp.Expr | None, label: str) -> out.Node:
+    def _variance(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
         value = _argument(e)
-        _, centred = self._centred(value)
-        n = out.measure(self._finite_rows(value, condition, f"{label}: number"))
-        s = out.measure(self._sum(centred, condition, f"{label}: sum"))
+        middle, centred = self._centred(value)
+        n = out.measure(self._finite_rows(value, condition))
+        s = out.measure(self._sum(centred, condition, _moment("sum", value, condition, middle)))
         square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
-        q = out.measure(self._sum(square, condition, f"{label}: sum of squares"))
+        name = _moment("sum of squares", value, condition, middle)
+        q = out.measure(self._sum(square, condition, name))
         around = out.arithmetic("-", q, out.arithmetic("/", out.arithmetic("*", s, s), n))
         population = isinstance(e, exp.VariancePop | exp.StddevPop)
         divisor = n if population else out.arithmetic("-", n, out.constant(1))
@@ -250,6 +252,12 @@ class Aggregates:
         return self._add(
             Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=Cell(place))
         )
+
+
+def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: float = 0.0) -> str:
+    """Name a measure that averages and variances of a value have in common."""
+    centre = f" {'-' if middle > 0 else '+'} {abs(middle):g}" if middle else ""
+    return f"{which} of {said(value)}{centre}" + (f" where {said(condition)}" if condition else "")
 
 
 def _bin_sql(x: str, edges: tuple[float, ...], first: int, last: int) -> str:

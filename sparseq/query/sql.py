@@ -136,7 +136,7 @@ class _Outer:
         notes = []
         if self.keys:
             notes.append("rows whose key is in no group are not counted, and cost nothing")
-        if any(s.derived is not None and s.private for s in self.scope.sources.values()):
+        if any(s.derived and s.private for s in self.scope.sources.values()):
             notes.append("subqueries are computed for each user apart")
         return notes
 
@@ -168,15 +168,15 @@ class _Outer:
         return out.Outputs(tuple(columns), *self._rest(), histogram=measure)
 
     def _shown(self) -> list[exp.Expr]:
-        names = [e.alias_or_name for e in self.select.expressions]
-        for name in names:
-            if names.count(name) > 1:
-                refuse(f"two columns are called {name!r}", "rename one: … AS other")
         renamed = []
         for e in self.select.expressions:
             if e.alias_or_name.startswith("_col_"):
                 e = exp.alias_(e.unalias(), _name(e.unalias()), quoted=True)
             renamed.append(e)
+        names = [e.alias_or_name for e in renamed]
+        for name in names:
+            if names.count(name) > 1:
+                refuse(f"two columns are called {name!r}", "rename one: … AS other")
         return renamed
 
     def _rest(self) -> tuple[out.Node | None, tuple[tuple[out.Node, bool], ...], int | None, int]:
@@ -342,5 +342,9 @@ def _name(e: exp.Expr) -> str:
     inside = e.this if isinstance(e, exp.Filter) else e
     if isinstance(inside, exp.Count) and isinstance(inside.this, exp.Star):
         return "count"
-    text = said(e).lower()
+    if isinstance(inside, exp.Anonymous):  # leave out the bins
+        words = [said(x) for x in inside.expressions if not isinstance(x, exp.Array)]
+        text = "_".join([inside.name, *words]).lower()
+    else:
+        text = said(e).lower()
     return "".join(c if c.isalnum() else "_" for c in text).strip("_")[:40]
