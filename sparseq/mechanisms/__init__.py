@@ -10,6 +10,7 @@ from sparseq.mechanisms.sparse_vector import (
     GaussianSparseVector,
     LaplaceSparseVector,
 )
+from sparseq.mechanisms.toeplitz_counter import ToeplitzCounter
 from sparseq.mechanisms.tree_counter import TreeCounter
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "RandomizedResponse",
     "Ranks",
     "SeededEntropy",
+    "ToeplitzCounter",
     "TreeCounter",
     "discrete_laplace",
     "laplace_rdp",
