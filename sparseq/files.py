@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from sparseq.engine.storage import SCHEMAS, Storage
 from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.query.catalog import Catalog, Table, declared
+from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.store import FORMAT, Store
 
 _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
@@ -46,6 +46,7 @@ def create(
     time: str = "",
     keys: Mapping[str, Sequence[Any]] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
+    row_key: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
     budget_column: str = "",
     halt: bool = False,
     reserves: Mapping[str, float] | None = None,
@@ -66,6 +67,9 @@ def create(
         time: The column that most queries select by; by default the first date or timestamp.
         keys: Column to its public values, a domain to group by.
         bounds: Column to its public (low, high), for the scale of sums.
+        row_key: Column or columns that, with the user, say which row is meant: a row that arrives
+            later replaces the one of the same user and key. Of several private tables: each
+            table's columns by its name.
         budget_column: Column with a user's own norm_budget, at most the store's; it must not
             depend on the user's data.
         halt: Once a user would have overdrawn, the user stays out (Corollary 4.7's S_t).
@@ -83,7 +87,7 @@ def create(
     if path is None:
         connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              budget_column, halt, reserves or {}, seed)  # fmt: skip
+              row_key, budget_column, halt, reserves or {}, seed)  # fmt: skip
         return Store(connection, None, _cache_bytes())
     path = Path(path)
     if path.exists():
@@ -96,7 +100,7 @@ def create(
         connection = duckdb.connect(str(working), config=_LOCKED_DOWN)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  budget_column, halt, reserves or {}, seed)  # fmt: skip
+                  row_key, budget_column, halt, reserves or {}, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
@@ -160,6 +164,24 @@ def _reserves(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: float(share) for name, share in shares.items() if share > 0}
 
 
+def _row_keys(
+    row_key: str | Sequence[str] | Mapping[str, Sequence[str]], tables: Iterable[str]
+) -> dict[str, Sequence[str]]:
+    """Return the row key of each table that has one."""
+    tables = list(tables)
+    if not isinstance(row_key, Mapping):
+        columns = [row_key] if isinstance(row_key, str) else list(row_key)
+        if columns and len(tables) > 1:
+            raise ParameterError(
+                f"which table has the row key {', '.join(columns)}?", f"one of {', '.join(tables)}"
+            )
+        return dict.fromkeys(tables, columns)
+    for name in row_key:
+        if name not in tables:
+            raise ParameterError(f"no private table is called {name!r}", did_you_mean(name, tables))
+    return {t: [c] if isinstance(c, str) else c for t, c in row_key.items()}
+
+
 def _fill(
     connection: duckdb.DuckDBPyConnection,
     budget: Budget,
@@ -169,6 +191,7 @@ def _fill(
     time: str,
     keys: Mapping[str, Sequence[Any]],
     bounds: Mapping[str, tuple[float, float]],
+    row_key: str | Sequence[str] | Mapping[str, Sequence[str]],
     budget_column: str,
     halt: bool,
     reserves: Mapping[str, float],
@@ -188,9 +211,12 @@ def _fill(
     }
     storage.put("settings", settings)
     catalog = Catalog(())
+    row_keys = _row_keys(row_key, sources)
     for name, source in sources.items():
         catalog = catalog.with_table(
-            _load_private(storage, name, source, user, time, budget, budget_column)
+            _load_private(
+                storage, name, source, user, time, row_keys.get(name, ()), budget, budget_column
+            )
         )
     for name, source in public.items():
         rows = Rows(source)
@@ -215,6 +241,7 @@ def _load_private(
     source: Any,
     user: str,
     time: str,
+    row_key: Sequence[str],
     budget: Budget,
     budget_column: str,
 ) -> Table:
@@ -233,7 +260,8 @@ def _load_private(
             types.pop(column)
         if time and time.lower() not in actual:
             raise DataError(f"{name} has no column {time!r}; it has {', '.join(types)}")
-        table = storage.create_private(name, types, user, actual[time.lower()] if time else "")
+        time = actual[time.lower()] if time else ""
+        table = storage.create_private(name, types, user, time, row_key)
         storage.identify_users(name, types[user])
         units = budget_units(budget.norm_budget)
         table, _ = storage.load(table, rows, units, column, new=True)

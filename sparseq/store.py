@@ -370,9 +370,12 @@ class Store:
     def ingest(
         self, source: Any, table: str | None = None, *, once: str | None = None, note: str = ""
     ) -> int:
-        """Add rows, and the users that are new; all of them or none. Return how many rows.
+        """Add rows, and the users that are new; all of them or none. Return how many came in.
 
-        Rows without a user are left out. Accounts of known users stay as they are.
+        Rows without a user are left out. Accounts of known users stay as they are. Where the table
+        has a row key, a row replaces the one of the same user and key; what was charged for the
+        earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
+        `sparseq.engine.storage`).
 
         Args:
             source: Paths, or an Arrow table.

@@ -268,6 +268,8 @@ def arrow(rows: list[Row], budgets: dict[int, float | None] | None) -> pa.Table:
 class Running:
     """A store beside its reference."""
 
+    row_key: tuple[str, ...] = ()
+
     def __init__(self, stream: Stream, path: Path | None) -> None:
         self.stream = stream
         self.rows: list[Row] = []
@@ -284,6 +286,7 @@ class Running:
             budget_column="own" if stream.budgets else "",
             keys={"kind": KEYS},
             bounds={"amount": AMOUNT, "n": NUMBER},
+            row_key=self.row_key,
         )
         self._arrived(stream.rows)
 

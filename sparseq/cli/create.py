@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.declare import bounds_of, keys_of, public_tables, tables_of
+from sparseq.cli.declare import bounds_of, keys_of, public_tables, row_key_of, tables_of
 from sparseq.cli.options import open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.tables import format_bound, format_table
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 @click.option(
     "--public", multiple=True, metavar="NAME=FILE", help="A table that isn't about people."
 )
+@click.option("--row-key", multiple=True, metavar="COL[,COL]",
+              help="What says which row of a person is meant: a later row of that key replaces it. "
+              "TABLE=COL[,COL] if there are several tables.")  # fmt: skip
 @click.option("--budget-column", default="", metavar="COL", help="People's own budgets, at most B.")
 @click.option("--halt", is_flag=True, help="Once left out, people stay out.")
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
@@ -62,6 +65,7 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     inspected = inspect([*tables.values(), *public.values()])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["bounds"] = bounds_of(options["bounds"])
+    options["row_key"] = row_key_of(options["row_key"])
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
         click.echo(made_text(opened, inspected.left_out))
 
@@ -158,6 +162,8 @@ def column_role(table: Table, column: Column) -> str:
         parts.append("whom a row is about")
     if column.name == table.time:
         parts.append("time")
+    if column.name in table.row_key:
+        parts.append("row key")
     if column.bounds is not None:
         parts.append(f"{number(column.bounds[0])} to {number(column.bounds[1])}")
     if column.keys is not None:
@@ -173,7 +179,8 @@ def column_role(table: Table, column: Column) -> str:
 def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
     """Add the rows of FILEs to STORE: all of them, or none.
 
-    People who are new get an account; accounts of the others stay as they are.
+    People who are new get an account; accounts of the others stay as they are. Where the table was
+    made with --row-key, a row replaces the one that the same person has under the same key.
 
     \b
     Examples:
@@ -183,7 +190,11 @@ def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
     from sparseq.curator import counts
 
     with open_store(store) as opened:
-        before = counts(opened).users
+        before = counts(opened)
         rows = opened.ingest(list(files), table)
-        new = counts(opened).users - before
-    click.echo(f"added {rows:,} rows and {new:,} new people (exact, so for the curator only)")
+        after = counts(opened)
+    replaced = rows - (sum(after.rows.values()) - sum(before.rows.values()))
+    click.echo(
+        f"added {rows:,} rows{f' ({replaced:,} of them in place of earlier ones)' * (replaced > 0)}"
+        f" and {after.users - before.users:,} new people (exact, so for the curator only)"
+    )

@@ -78,6 +78,28 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
+def row_key_of(declarations: Sequence[str]) -> dict[str, tuple[str, ...]] | tuple[str, ...]:
+    """Return the row key of the only table, or of each table that has one.
+
+    Raises:
+        ParameterError: Keys are declared twice.
+
+    >>> row_key_of(["order_id,line"]), row_key_of(["orders=order_id", "visits=day,page"])
+    (('order_id', 'line'), {'orders': ('order_id',), 'visits': ('day', 'page')})
+    """
+    keys: dict[str, tuple[str, ...]] = {}
+    for declaration in declarations:
+        table, _, columns = declaration.rpartition("=")
+        found = tuple(c.strip() for c in next(csv.reader([columns]), []))
+        if not all(found) or not found or table in keys or (keys and "" in (table, *keys)):
+            raise ParameterError(
+                f"--row-key {declaration} can't be read",
+                "--row-key order_id,line, or once for each table: --row-key orders=order_id,line",
+            )
+        keys[table] = found
+    return keys.get("", keys)
+
+
 def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tuple[Any, ...]]:
     """Return the public values of columns, in the columns' types.
 

@@ -11,13 +11,23 @@
 Two orders of the same rows are what makes both kinds of query fast; compressed, they take about as
 much room as the rows once. Rows that arrive later are appended as another ordered run, and when
 there are too many runs both orders are written anew.
+
+A table may have a row key. Then the data are what the last version of every row says, and they
+change between queries. Section 4.2 of Feldman & Zrnic (2021) allows that: "our results apply to a
+more general setting in which the users' data can be updated after each query". In short: a key
+stands beside the user, so that a row can replace only rows of its own user, and user i's data at
+query t are a function of the rows ever taken in about i. Take all of them away, at all times, and
+no other user's vector q_t(X_j), charge or activity changes, the released past being equal. So two
+neighbouring streams differ at every t by user i's vector alone, whose charge, made of the data as
+they are at t, is what the filter adds up; Theorem 4.5 holds as it stands. What was charged for
+an earlier version is not given back, as its release is out.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -102,15 +112,21 @@ class Storage:
                 "budget BIGINT NOT NULL)"
             )
 
-    def create_private(self, name: str, types: dict[str, str], user: str, time: str) -> Table:
-        """Make the empty tables of a private table, strings not yet coded."""
+    def create_private(
+        self, name: str, types: dict[str, str], user: str, time: str, row_key: Sequence[str] = ()
+    ) -> Table:
+        """Make the empty tables of a private table, strings not yet coded.
+
+        Raises:
+            DataError: A column has a name that can't be, or there is no such column.
+        """
         for column in types:
             if column.lower().startswith("_user") or not re.fullmatch(r"[^\W\d][\w .-]*", column):
                 raise DataError(f"a column can't be called {column!r}", "rename it in the file")
         columns = tuple(Column(n, t) for n, t in types.items())
         if not time:
             time = next((c.name for c in columns if c.type in TIME_TYPES), "")
-        return Table(name, columns, user=user, time=time)
+        return Table(name, columns, user, time, _row_key(name, types, user, row_key))
 
     def create_public(self, name: str, rows: Rows) -> Table:
         """Store a public table, all of it."""
@@ -127,6 +143,10 @@ class Storage:
     ) -> tuple[Table, int]:
         """Add rows to a private table; return the table (its coding decided if new) and how many.
 
+        Where the table has a row key, a row replaces the one of the same user and key, and the last
+        of several versions among the new rows counts. A missing value in a key is a value like any
+        other.
+
         Raises:
             DataError: The rows don't fit the table.
         """
@@ -135,6 +155,8 @@ class Storage:
             types[budget_column] = "DOUBLE"
         self._stage(rows, types)
         try:
+            if table.row_key:
+                self._keep_last_versions(table)
             if new:
                 table = self._code_strings(table)
             self._add_users(table, default_budget, budget_column)
@@ -156,6 +178,13 @@ class Storage:
             ) from None
         finally:
             self._con.unregister("incoming")
+
+    def _keep_last_versions(self, table: Table) -> None:
+        """Delete staged rows that later ones replace; staged rows are in the order of the files."""
+        key = ", ".join(quote(c) for c in (table.user, *table.row_key))
+        self._con.execute(
+            f"DELETE FROM staged WHERE rowid NOT IN (SELECT max(rowid) FROM staged GROUP BY {key})"
+        )
 
     def _code_strings(self, table: Table) -> Table:
         """Decide which string columns get a dictionary, and make the tables."""
@@ -235,8 +264,14 @@ class Storage:
         )
         runs = 1 if new else self.get(f"runs.{table.name}") + 1
         names = ", ".join([USER, *(quote(c.name) for c in table.columns if c.name != table.user)])
+        same = " AND ".join(f"t.{c} IS NOT DISTINCT FROM e.{c}" for c in map(quote, table.row_key))
         for schema, order in self._orders(table):
             target = f"{schema}.{quote(table.name)}"
+            if same and not new:
+                self._con.execute(
+                    f"DELETE FROM {target} AS t USING encoded AS e({names}) "
+                    f"WHERE t.{USER} = e.{USER} AND {same}"
+                )
             self._con.execute(
                 f"INSERT INTO {target} SELECT * FROM encoded AS e({names}) ORDER BY {order}"
             )
@@ -283,6 +318,20 @@ class Storage:
                 ) from None
             raise
         return done
+
+
+def _row_key(
+    name: str, types: dict[str, str], user: str, columns: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the key's columns as they are spelled in the table, without the user."""
+    actual = {c.lower(): c for c in types}
+    for column in columns:
+        if column.lower() not in actual:
+            raise DataError(
+                f"{name} has no column {column!r}; it has {', '.join(types)}",
+                "the row key names columns that say, with the user, which row is meant",
+            )
+    return tuple(dict.fromkeys(actual[c.lower()] for c in columns if c.lower() != user.lower()))
 
 
 def _own_budget(value: float, default: int) -> int:

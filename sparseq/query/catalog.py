@@ -47,12 +47,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table. Private ones have a user column; rows are laid out by the column `time`."""
+    """One table. Private ones have a user column; rows are laid out by the column `time`.
+
+    Attributes:
+        row_key: Columns that, with the user, say which row is meant: a row that arrives replaces
+            the one of the same user and key. Empty: every row is a row of its own.
+    """
 
     name: str
     columns: tuple[Column, ...]
     user: str = ""
     time: str = ""
+    row_key: tuple[str, ...] = ()
 
     @property
     def private(self) -> bool:
@@ -135,7 +141,13 @@ class Catalog:
 
         return cls(
             tuple(
-                Table(t["name"], tuple(map(column, t["columns"])), t["user"], t["time"])
+                Table(
+                    t["name"],
+                    tuple(map(column, t["columns"])),
+                    t["user"],
+                    t["time"],
+                    tuple(t.get("row_key", ())),
+                )
                 for t in data["tables"]
             )
         )

@@ -85,6 +85,9 @@ def test_seeded_store_is_loud(folder: Path, tmp_path: Path) -> None:
         (["--keys", "color=red"], 2, "color"),
         (["--bounds", "seconds=0-9"], 2, "--bounds seconds=0-9 can't be read"),
         (["--bounds", "seconds=9..0"], 2, "seconds"),
+        (["--row-key", "pages"], 6, "no column 'pages'"),
+        (["--row-key", "visits="], 2, "--row-key visits= can't be read"),
+        (["--row-key", "orders=day"], 2, "'orders'"),
         (["--kappa", "1", "--epsilon", "1", "--delta", "1e-6"], 2, "kappa"),
         (["--epsilon", "1"], 2, "delta"),
         (["--norm-budget", "0"], 2, "norm_budget"),
@@ -120,6 +123,15 @@ def test_ingest_adds_rows_and_people(store: Path, tmp_path: Path) -> None:
     text = output("ingest", store, more, "--table", "visits")
     assert text.startswith("added 2 rows and 1 new people")
     assert "curator" in text
+
+
+def test_rows_of_a_known_key_are_replaced(folder: Path, tmp_path: Path) -> None:
+    store, more = tmp_path / "s.sparseq", tmp_path / "more.csv"
+    more.write_text("who,total\nu1,1\nu1,51\nnew,1\n")
+    text = output("create", store, folder / "orders.csv", "--user", "who", "--row-key", "total")
+    assert "row key" in text
+    text = output("ingest", store, more)
+    assert text.startswith("added 3 rows (1 of them in place of earlier ones) and 1 new people")
 
 
 def test_ingest_is_all_or_nothing(store: Path, tmp_path: Path) -> None:

@@ -1,0 +1,244 @@
+"""Rows that are replaced, held against plain dictionaries and Algorithm 2."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_reference import DAY, Asked, Row, Running, Stream, arrow, questions, silent, some_rows
+
+import sparseq
+import sparseq.store
+from sparseq.engine.storage import MAX_RUNS
+
+UNIT = 2**24
+
+
+# Random streams -----------------------------------------------------------------------------------
+
+
+class Changing(Running):
+    """A store with a row key beside a dictionary from user and key to the row."""
+
+    def __init__(self, stream: Stream, path: Path | None, row_key: tuple[str, ...]) -> None:
+        self.row_key = row_key
+        self.current: dict[tuple[Any, ...], Row] = {}
+        super().__init__(stream, path)
+
+    def _arrived(self, rows: list[Row]) -> None:
+        super()._arrived(rows)
+        for row in rows:
+            if row.who is not None:
+                self.current[row.who, *(getattr(row, c) for c in self.row_key)] = row
+        self.rows = list(self.current.values())
+
+    def ingest(self, rows: list[Row]) -> None:
+        whole = [r for r in rows if r.who is not None]
+        versions = {(r.who, *(getattr(r, c) for c in self.row_key)) for r in whole}
+        assert self.con.ingest(arrow(rows, self.stream.budgets)) == len(versions)
+        self._arrived(rows)
+
+    def check_rows(self) -> None:
+        """Both orders hold the rows as they are now."""
+        expected = sorted((r.who, str(r.day), str(r.kind)) for r in self.rows)
+        for schema in ("by_user", "by_time"):
+            found = self.con._con.execute(
+                f"SELECT id, t.day, d.value FROM {schema}.t AS t JOIN ledger.users USING (_user) "
+                'LEFT JOIN dictionary."t.kind" AS d ON d.code = t.kind'
+            ).fetchall()
+            assert sorted((w, str(d), str(k)) for w, d, k in found) == expected
+
+
+rows_of = st.builds(
+    some_rows, st.integers(0, 2**32 - 1).map(random.Random), st.sampled_from([40, 12, 3, 1])
+)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> Stream:
+    kappa, norm_budget = 0.5, draw(st.sampled_from([20.0, 5.0]))
+    question = questions((2 * kappa) ** -0.5)
+    own = st.sampled_from([None, 1.0, norm_budget])
+    return Stream(
+        kappa,
+        norm_budget,
+        draw(st.booleans()),
+        draw(st.none() | st.fixed_dictionaries(dict.fromkeys((0, 1, 2, 3, 5, 8, 13, 21), own))),
+        draw(rows_of),
+        draw(st.lists(st.one_of(question, question, rows_of, rows_of, st.none()), max_size=10)),
+    )
+
+
+@settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(
+    stream=streams(),
+    on_disk=st.sampled_from([False, False, True]),
+    row_key=st.sampled_from([("day",), ("kind",), ("kind", "day"), ("n", "day")]),
+)
+def test_sums_and_spends_are_those_of_the_rows_as_they_are_at_each_query(
+    tmp_path_factory: pytest.TempPathFactory,
+    stream: Stream,
+    on_disk: bool,
+    row_key: tuple[str, ...],
+) -> None:
+    path = tmp_path_factory.mktemp("stream") / "s.sparseq" if on_disk else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparseq.store, "rounded_gaussian", silent)
+        running = Changing(stream, path, row_key)
+        try:
+            for step in [*stream.steps, None]:
+                if step is None:
+                    running.reopen()
+                elif isinstance(step, Asked):
+                    running.ask(step)
+                else:
+                    running.ingest(step)
+                running.check_rows()
+                running.check_spends()
+        finally:
+            running.con.close()
+
+
+# Replacing ----------------------------------------------------------------------------------------
+
+
+def orders(*rows: tuple[Any, Any, Any, Any]) -> pa.Table:
+    names = ("who", "day", "order", "amount")
+    columns = [list(c) for c in zip(*rows, strict=True)]
+    columns[1] = [None if d is None else DAY.replace(day=d) for d in columns[1]]
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def store(*rows: Any, path: Path | None = None, **more: Any) -> sparseq.Store:
+    more = {"row_key": "order", "norm_budget": 1e6, **more}
+    return sparseq.create(path, orders(*rows), table="t", user="who", **more)
+
+
+def stored(con: sparseq.Store, schema: str = "by_user") -> list[tuple[Any, ...]]:
+    return con._con.execute(
+        f'SELECT id, day(day)::INT, "order", amount FROM {schema}.t JOIN ledger.users '
+        "USING (_user) ORDER BY ALL"
+    ).fetchall()
+
+
+def spent(con: sparseq.Store) -> list[float]:
+    return [units / UNIT for units in con._accounts.spent.tolist()]
+
+
+def test_a_corrected_row_replaces_the_old_one_and_what_was_charged_stands() -> None:
+    con = store(("ann", 1, 7, 10.0), ("ann", 2, 8, 20.0), ("bob", 1, 9, 5.0))
+    con.sql("SELECT count(*) AS n FROM t WHERE day = DATE '2024-03-01'")
+    assert spent(con) == [1, 1]
+    assert con.ingest(orders(("ann", 5, 7, 11.0), ("ann", 5, 6, 1.0))) == 2
+    rows = [("ann", 2, 8, 20.0), ("ann", 5, 6, 1.0), ("ann", 5, 7, 11.0), ("bob", 1, 9, 5.0)]
+    assert stored(con) == stored(con, "by_time") == rows
+    assert spent(con) == [1, 1]
+    con.sql("SELECT count(*) AS n FROM t WHERE day = DATE '2024-03-01'")
+    assert spent(con) == [1, 2]
+
+
+@pytest.mark.parametrize("when", ["at creation", "later"])
+def test_of_several_versions_in_one_file_the_last_one_counts(when: str) -> None:
+    versions = [("ann", 1, 7, 10.0), ("bob", 1, 7, 1.0), ("ann", 3, 7, 30.0), ("ann", 2, 7, 20.0)]
+    con = store(*versions if when == "at creation" else versions[:1])
+    if when == "later":
+        assert con.ingest(orders(*versions)) == 2
+    assert stored(con) == stored(con, "by_time") == [("ann", 2, 7, 20.0), ("bob", 1, 7, 1.0)]
+
+
+def test_files_are_in_the_order_in_which_they_are_given(tmp_path: Path) -> None:
+    paths = [tmp_path / "b.parquet", tmp_path / "a.parquet"]
+    for i, path in enumerate(paths):
+        pyarrow.parquet.write_table(orders(("ann", 1, 7, float(i))), path)
+    con = sparseq.create(None, paths, table="t", user="who", row_key=["order"])
+    assert stored(con) == [("ann", 1, 7, 1.0)]
+    con.ingest(paths[::-1])
+    assert stored(con) == [("ann", 1, 7, 0.0)]
+
+
+def test_the_last_version_is_the_last_in_a_large_file_too(tmp_path: Path) -> None:
+    """Many row groups, read by several threads."""
+    size, versions = 70_000, 10
+    table = pa.table(
+        {
+            "who": [i % 1000 for i in range(size)] * versions,
+            "k": [i // 1000 for i in range(size)] * versions,
+            "v": [v for v in range(versions) for _ in range(size)],
+        }
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=10_000)
+    con = sparseq.create(None, tmp_path / "t.parquet", user="who", row_key="k")
+    for _ in range(2):
+        found = con._con.execute("SELECT count(*), min(v) FROM by_user.t").fetchall()
+        assert found == [(size, versions - 1)]
+        con.ingest(tmp_path / "t.parquet")
+
+
+def test_two_users_with_the_same_key_do_not_touch_each_other() -> None:
+    con = store(("ann", 1, 7, 10.0), ("bob", 1, 7, 20.0))
+    con.ingest(orders(("bob", 2, 7, 21.0), ("cid", 1, 7, 5.0)))
+    assert stored(con) == [("ann", 1, 7, 10.0), ("bob", 2, 7, 21.0), ("cid", 1, 7, 5.0)]
+
+
+def test_a_missing_value_in_a_key_is_a_value_and_rows_of_nobody_replace_nothing() -> None:
+    con = store(("ann", 1, None, 1.0), ("ann", 2, None, 2.0), ("ann", 1, 3, 3.0))
+    assert stored(con) == [("ann", 1, 3, 3.0), ("ann", 2, None, 2.0)]
+    con.ingest(orders(("ann", 5, None, 5.0), (None, 1, 3, 9.0)))
+    assert stored(con) == [("ann", 1, 3, 3.0), ("ann", 5, None, 5.0)]
+
+
+def test_each_of_several_tables_has_its_own_key_or_none() -> None:
+    visits = pa.table({"WHO": ["ann", "ann"], "Page": ["x", "x"]})
+    tables = {"t": orders(("ann", 1, 7, 1.0), ("ann", 1, 7, 2.0)), "visits": visits}
+    for row_key, rows in [({"t": ["ORDER", "who"]}, (1, 2)), ({"visits": "page"}, (2, 1))]:
+        con = sparseq.create(None, user="who", tables=tables, row_key=row_key)
+        con.ingest(visits, "visits")
+        many = [
+            con._con.execute(f"SELECT count(*) FROM by_user.{t}").fetchall()[0][0]
+            for t in ("t", "visits")
+        ]
+        assert many == [rows[0], 1 if rows[1] == 1 else 4]
+    with pytest.raises(sparseq.ParameterError, match="which table"):
+        sparseq.create(None, user="who", tables=tables, row_key=["day"])
+    with pytest.raises(sparseq.ParameterError, match="'visit'") as caught:
+        sparseq.create(None, user="who", tables=tables, row_key={"visit": ["page"]})
+    assert "visits" in caught.value.hint
+
+
+def test_a_key_of_a_column_that_is_not_there_is_refused() -> None:
+    with pytest.raises(sparseq.DataError, match="'oder'"):
+        store(("ann", 1, 7, 1.0), row_key=["oder"])
+
+
+def test_a_correction_that_fails_leaves_the_old_row() -> None:
+    con = store(("ann", 1, 7, 10.0))
+    bad = pa.table({"who": ["ann"], "day": ["2024-03-01"], "order": [7], "amount": ["ten"]})
+    with pytest.raises(sparseq.DataError):
+        con.ingest(bad)
+    assert stored(con) == [("ann", 1, 7, 10.0)]
+
+
+def test_the_same_file_again_changes_nothing_however_often(tmp_path: Path) -> None:
+    rows = [(f"u{i % 7}", i % 9 + 1, i, float(i)) for i in range(50)]
+    con = store(*rows, path=tmp_path / "s")
+    once = stored(con)
+    for _ in range(2 * MAX_RUNS):
+        con.ingest(orders(*rows))
+        assert stored(con) == stored(con, "by_time") == once
+    con.close()
+    con = sparseq.connect(tmp_path / "s")
+    assert con.catalog.table("t").row_key == ("order",)
+    con.ingest(orders(*rows))
+    assert stored(con) == once
+    con.close()
