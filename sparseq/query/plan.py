@@ -27,6 +27,10 @@ MAX_COORDINATES = 1_000_000
 _MAX_COUNT_SIGMA = 2.0**43
 LATTICE_BITS = 20
 """A sum of scale C is put on a lattice of at least 2**20 steps to C."""
+DENSE_BITS = 44
+"""A dense vector is put on the finest lattice that the sampler has noise for."""
+DENSE_NORM_STEPS = 2**16
+"""Lattice steps to the unit that norms of dense vectors are counted in: their squares are int64."""
 
 
 class Kind(enum.StrEnum):
@@ -38,6 +42,8 @@ class Kind(enum.StrEnum):
     """1 if there is a row, else 0."""
     SUM = "sum"
     """The sum of the rows' values."""
+    DENSE = "dense"
+    """A vector computed outside of SQL, a gradient: it comes as norms and a weighted sum."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +189,19 @@ class Query:
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise and lattice of one measure: sigma and granularity in its own unit, and the price."""
+    """Noise and lattice of one measure, in its own unit.
+
+    Attributes:
+        sigma, scale: Standard deviation of the noise; C.
+        granularity: Lattice step.
+        norm_step: Unit of the norms, whose squares are priced: the lattice step, or a coarser one.
+        price: Ledger units per norm_step².
+    """
 
     sigma: float
     granularity: float
     scale: float
+    norm_step: float
     price: Price
 
     @property
@@ -226,7 +240,7 @@ class Plan:
     def worst_case_charge(self) -> float:
         """What a user with a full contribution to every measure pays, in squared norm."""
         return sum(
-            (n.scale / n.granularity) ** 2 * float(n.price.exact) / UNITS_PER_NORM
+            (n.scale / n.norm_step) ** 2 * float(n.price.exact) / UNITS_PER_NORM
             for n in self.noise
         )
 
@@ -249,7 +263,7 @@ def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
             "group by fewer keys, or by coarser ones",
         )
     kinds = {m.kind for m in query.measures}
-    scaled = next(k for k in (Kind.SUM, Kind.ROWS, Kind.USERS) if k in kinds)
+    scaled = next(k for k in (Kind.DENSE, Kind.SUM, Kind.ROWS, Kind.USERS) if k in kinds)
     noise = tuple(
         _noise(m, budget, options, d, beta, scaled=m.kind is scaled) for m in query.measures
     )
@@ -274,7 +288,8 @@ def _noise(
         sigma = sigma_for_scale(full, budget)
     granularity = _granularity(m, sigma, budget)
     scale = full if full is not None else sigma / budget.sigma_0
-    return Noise(sigma, granularity, scale, Price.of(sigma, granularity, budget))
+    norm_step = granularity * (DENSE_NORM_STEPS if m.kind is Kind.DENSE else 1)
+    return Noise(sigma, granularity, scale, norm_step, Price.of(sigma, norm_step, budget))
 
 
 def _sigma_within(accuracy: float, m: Measure, budget: Budget, d: int, beta: float) -> float:
@@ -294,6 +309,8 @@ def _granularity(m: Measure, sigma: float, budget: Budget) -> float:
     """
     effective = math.frexp(sigma / budget.sigma_0)[1] - 1 - LATTICE_BITS
     finest = math.frexp(sigma)[1] - 2
+    if m.kind is Kind.DENSE:
+        return math.ldexp(1.0, math.frexp(sigma)[1] - DENSE_BITS)
     if m.kind is not Kind.SUM:  # ones stay ones, or finer
         if sigma > _MAX_COUNT_SIGMA:
             raise ParameterError(

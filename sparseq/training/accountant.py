@@ -1,0 +1,97 @@
+"""How much of each user's gradient is counted: min(norm, C, sqrt(left)) / norm.
+
+Algorithm 3 of Feldman & Zrnic (2021) scales down, to what is left, the gradient of a user who can
+no longer pay for all of it, where Algorithm 2 would leave the user out. Here that is a matter of
+weights alone. What is paid for is the vector that was really summed, and the store's gate has the
+last word: a weight that is too large, by rounding or by mistake, gets its user left out of the
+step, and nobody overdrawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, Price
+from sparseq.engine.reduce import Index, Ints
+from sparseq.errors import ParameterError
+from sparseq.query.plan import Noise
+from sparseq.training.protocol import Floats
+
+_MARGIN = 1 - 2.0**-40
+"""Below what is left, so that roundings of weights don't get a user left out."""
+
+
+@dataclass(frozen=True)
+class Accountant:
+    """Sees norms and says weights.
+
+    Attributes:
+        clip: C: no gradient counts for more.
+        noise: Of the step: the price of a norm.
+        left: What users can still spend, in ledger units. Private.
+    """
+
+    clip: float
+    noise: Noise
+    left: Callable[[Index], Ints]
+
+    def weights(self, users: Index, norms: Floats) -> Floats:
+        """Return each user's weight, in [0, 1]: 0 for whom nothing is left.
+
+        Example:
+            >>> from sparseq.accounting import Budget, Price
+            >>> price = Price.of(10.0, 2.0**-16, Budget(0.5, 100))
+            >>> noise = Noise(10.0, 2.0**-32, 1.0, 2.0**-16, price)
+            >>> left = lambda users: np.array([2**24, 2**24, 2**22, 0])
+            >>> accountant = Accountant(1.0, noise, left)
+            >>> w = accountant.weights(np.arange(4, dtype=np.int32), np.array([0.5, 2, 2, 2]))
+            >>> w.round(9).tolist()
+            [1.0, 0.5, 0.25, 0.0]
+        """
+        limits = self._limits(self.left(users))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            weights = limits / norms
+        weights[~(norms > 0)] = 0.0
+        np.minimum(weights, 1.0, out=weights)
+        return np.asarray(weights)
+
+    def _limits(self, left: Ints) -> Floats:
+        """Return min(C, sqrt(left)) as norms; sqrt(left) is what `left` pays for."""
+        limits = np.full(len(left), self.clip * _MARGIN)
+        full = (self.clip / self.noise.norm_step) ** 2
+        most = self.noise.price.charge_one(math.ceil(full)) if math.isfinite(full) else MAX_CHARGE
+        most += (most >> (SIGNIFICANT_BITS - 1)) + 1  # the charge is rounded up to as many bits
+        short = np.flatnonzero(left < most)
+        if len(short):
+            units = norm_for(left[short], self.noise.price) * (self.noise.norm_step * _MARGIN)
+            limits[short] = np.minimum(limits[short], units)
+        return limits
+
+
+def norm_for(charges: Ints, price: Price) -> Floats:
+    """Return about the largest norm, in norm steps, that a charge pays for.
+
+    A charge is rounded up to `SIGNIFICANT_BITS`, so what pays is the amount rounded down to them.
+    The square is rounded up to a whole number, so that it is rounded down here.
+    """
+    spare = np.maximum(np.frexp(charges.astype(np.float64))[1] - SIGNIFICANT_BITS, 0)
+    payable = (charges >> spare) << spare
+    squares = np.floor(payable.astype(np.float64) * (2.0**price.shift / price.multiplier) * _MARGIN)
+    return np.asarray(np.sqrt(squares))
+
+
+def checked_clip(clip: float) -> float:
+    """Return C as a float.
+
+    Raises:
+        ParameterError: It is not positive and finite.
+    """
+    if not 0 < clip < math.inf:
+        raise ParameterError(
+            f"clip is {clip!r}; it must be positive", "a gradient that is longer is scaled down"
+        )
+    return float(clip)

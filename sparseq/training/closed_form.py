@@ -1,0 +1,210 @@
+"""Gradients of generalised linear models in closed form, exactly summed.
+
+A record's gradient is r ⊗ (x, 1), r being mean minus target at the record's linear predictors, and
+its norm |r| · |(x, 1)|: no gradient is ever written out. A user with several records has one
+gradient, the sum of theirs (the user's loss is the sum of the records' losses).
+
+**Why the sum is exact**, and what a user adds to it depends on nobody else (points 1 and 2 of
+`sparseq.training.protocol`). Features are integers, in steps. Parameters are rounded to integers
+(a public thing to do with public numbers), few enough bits that |x| · |params| summed over a row
+stays below 2**53: linear predictors are then exact sums of integers, whatever order BLAS adds
+them up in, and so the same wherever the row lies. Residuals are made from them one by one. The
+weighted residual is rounded to an integer k, and the user's vector is *defined* as k ⊗ x, in
+steps of (the lattice's step / feature step) · feature step: products of integers again, which BLAS
+adds up exactly while the sum of |k| · |x| over the rows that it is given stays below 2**53. Rows
+are split until it does, and parts are added up as int64.
+
+Where a user has several records, the residuals are rounded to integers in units of the user's
+own largest, the user's sum is exact for the same reason, and its weighted coordinates are rounded
+towards 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sparseq.engine.reduce import NORM_LIMIT, Ints
+from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.training.families import Family
+from sparseq.training.protocol import Floats, Pull, Pulled, saturated
+from sparseq.training.records import Batch, Matrix, Records, records, row_squares
+
+_EXACT = 2.0**53
+_SQUARED_UNIT = 2.0**-32  # of squared lattice steps: 1 / DENSE_NORM_STEPS²
+_HUGE = 2.0**500  # a gradient beyond this is as good as not finite
+assert _SQUARED_UNIT * DENSE_NORM_STEPS**2 == 1
+
+
+class ClosedForm:
+    """An engine for linear, logistic, softmax and Poisson regression.
+
+    Args:
+        family: The model.
+        users, features, target, bound: See `records`.
+
+    Example:
+        >>> from sparseq.training.families import family
+        >>> x, y = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([0.0, 1.0])
+        >>> engine = ClosedForm(family("logistic"), np.arange(2), x, y, bound=1.0)
+        >>> (batch,) = engine.batches()
+        >>> norms, pull = engine.query(np.zeros(3), batch)
+        >>> norms.round(6).tolist()
+        [0.75, 0.707107]
+        >>> (pull(np.ones(2), 2.0**-30).sums * 2.0**-30).tolist()
+        [0.5, -0.25, 0.0]
+    """
+
+    def __init__(
+        self, family: Family, users: Any, features: Any, target: Any, *, bound: float
+    ) -> None:
+        self.family = family
+        self.records: Records = records(
+            users, features, target, bound=bound, valid=family.valid, expand=family.expand
+        )
+
+    @property
+    def coordinates(self) -> int:
+        """outputs · (features + 1): weights and intercept, one output after the other."""
+        return self.family.outputs * self.records.width
+
+    def batches(self) -> Iterable[Batch]:
+        """Return all records."""
+        return self.records.all
+
+    def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
+        """Return norms and the pull: see the protocol."""
+        residual = self.family.residual(self.predictors(params, batch), batch.y)
+        residual *= batch.counts
+        if batch.runs is not None:
+            return _several_each(residual, batch, self.records)
+        return _one_each(residual, batch, self.records)
+
+    def predictors(self, params: Floats, batch: Batch) -> Floats:
+        """Return linear predictors (outputs, rows): exact, at rounded parameters."""
+        integers, unit = self._rounded(params)
+        exact = batch.x @ integers.T
+        return np.ascontiguousarray(exact.T) * (unit * self.records.step)
+
+    def _rounded(self, params: Floats) -> tuple[Floats, float]:
+        """Return parameters (outputs, width) as integers, and their unit."""
+        matrix = np.asarray(params, np.float64).reshape(self.family.outputs, -1)
+        room = math.ldexp(1.0, 52) / (self.records.limit * self.records.width)
+        bits = math.frexp(room)[1] - 1
+        unit = math.ldexp(1.0, math.frexp(float(np.abs(matrix).max(initial=0.0)))[1] - bits)
+        return np.rint(matrix / unit), unit
+
+
+def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
+    """Users with one record: the norm is |r| |x|, the sum is k @ x."""
+    outputs = len(residual)
+    upwards = 1 + (outputs + 8) * 2.0**-52
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.abs(residual[0]) if outputs == 1 else np.sqrt((residual**2).sum(axis=0))
+        norms = lengths * np.sqrt(batch.squares)
+        norms *= records.step * upwards
+    _leave_out(~(norms < _HUGE), norms, residual)
+
+    def pull(weights: Floats, step: float) -> Pulled:
+        k = residual * (weights * (records.step / step))
+        clipped = weights < 1  # rounded towards 0, so as not to exceed the weighted norm
+        np.trunc(k, out=k, where=clipped)
+        np.rint(k, out=k, where=~clipped)
+        squares = k[0] * k[0] if outputs == 1 else (k * k).sum(axis=0)
+        squares *= batch.squares
+        squares *= _SQUARED_UNIT * upwards
+        over = ~(squares < NORM_LIMIT)
+        if over.any():
+            k[:, over] = 0.0
+        return Pulled(saturated(squares), exact_sums(k, batch.x, records.limit))
+
+    return norms, pull
+
+
+def _several_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
+    """Users with several records: their sums are written out, as integers in units of their own."""
+    assert batch.runs is not None
+    first, lengths = batch.runs.first, batch.runs.stop - batch.runs.first
+    residual[~np.isfinite(residual)] = 0.0
+    largest = np.maximum.reduceat(np.abs(residual).max(axis=0), first)
+    room = 2.0**52 / (records.limit * lengths)
+    shift = np.minimum(np.frexp(room)[1] - 1, 30) - np.frexp(largest)[1]
+    integers = np.rint(np.ldexp(residual, np.repeat(shift, lengths)))
+    whose = np.concatenate([first, batch.runs.stop[-1:]])
+    gradients = [_by_user(k, whose, batch.x) for k in integers]
+    upwards = 1 + (len(residual) * records.width + 8) * 2.0**-52
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(_row_norms(gradients)) * upwards
+        norms = np.ldexp(norms * records.step, -shift)
+    bad = ~(norms < _HUGE)
+    norms[bad] = 0.0
+
+    def pull(weights: Floats, step: float) -> Pulled:
+        factor = np.ldexp(np.where(bad | (norms == 0), 0.0, weights), -shift)
+        factor *= records.step / step
+        weighted = [_scaled(g, factor) for g in gradients]
+        squares = _row_norms(weighted) * (_SQUARED_UNIT * upwards)
+        over = ~(squares < NORM_LIMIT)
+        if over.any():
+            weighted = [_scaled(g, (~over).astype(np.float64)) for g in weighted]
+        ones = np.ones((1, len(norms)))
+        limit = 2.0**48  # of what is below NORM_LIMIT
+        return Pulled(
+            saturated(squares), np.concatenate([exact_sums(ones, g, limit) for g in weighted])
+        )
+
+    return norms, pull
+
+
+def _by_user(k: Floats, whose: Ints, x: Matrix) -> Matrix:
+    """Return the sum of k · x over each user's rows: exact, as all are integers below 2**53."""
+    shape = (len(whose) - 1, len(k))
+    return sparse.csr_array((k, np.arange(len(k)), whose), shape=shape) @ x
+
+
+def _row_norms(parts: list[Matrix]) -> Floats:
+    """Return the sum of squares of each row of all parts together."""
+    return np.asarray(sum(row_squares(part) for part in parts), np.float64)
+
+
+def _scaled(gradients: Matrix, factors: Floats) -> Matrix:
+    """Return each row times its factor, rounded towards 0."""
+    if sparse.issparse(gradients):
+        scaled = sparse.csr_array(gradients, copy=True)
+        scaled.data = np.trunc(scaled.data * np.repeat(factors, np.diff(scaled.indptr)))
+        return scaled
+    return np.trunc(gradients * factors[:, None])
+
+
+def _leave_out(bad: Any, norms: Floats, values: Floats) -> None:
+    """Set the gradients that are not finite to 0, before anything is weighted."""
+    if bad.any():
+        norms[bad] = 0.0
+        values[:, bad] = 0.0
+
+
+def exact_sums(k: Floats, x: Matrix, limit: float) -> Ints:
+    """Return the sum over rows of k ⊗ x, exactly.
+
+    Args:
+        k: (outputs, rows), integers held as float64.
+        x: (rows, width), integers held as float64.
+        limit: Of |x|. Where one row's |k| · limit is beyond 2**53, its products are not.
+
+    Example:
+        >>> exact_sums(np.array([[2.0**51, 1.0]]), np.array([[2.0, 1.0], [1.0, 1.0]]), 2.0)
+        array([4503599627370497, 2251799813685249])
+    """
+    rows = x.shape[0]
+    sums = np.zeros(len(k) * x.shape[1], np.int64)
+    peak = float(np.abs(k).max(initial=0.0)) * limit
+    size = max(int(_EXACT / peak), 1) if peak > 0 else rows
+    for start in range(0, rows, size or 1):
+        part = slice(start, start + size)
+        one = (x[part].T @ k[:, part].T).T if sparse.issparse(x) else k[:, part] @ x[part]
+        sums += np.asarray(one, np.float64).reshape(-1).astype(np.int64)
+    return sums

@@ -1,0 +1,132 @@
+"""Generalised linear models whose gradients have a closed form: (residual) ⊗ (x, 1).
+
+Everything here works element by element on arrays (outputs, records), so that what a record gives
+does not depend on which records are beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.errors import ParameterError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A generalised linear model.
+
+    Attributes:
+        name: As the command line has it.
+        outputs: Linear predictors a record: 1, or one a class.
+        inverse_link: From linear predictors to the mean of the target; may overwrite its argument.
+        valid: Whether a target is one that the model is about.
+        expand: Targets as (outputs, records).
+        loss: Of each record, from predictors and targets.
+    """
+
+    name: str
+    outputs: int
+    inverse_link: Callable[[Floats], Floats]
+    valid: Callable[[Floats], NDArray[np.bool_]]
+    expand: Callable[[Floats], Floats]
+    loss: Callable[[Floats, Floats], Floats]
+
+    def residual(self, predictors: Floats, targets: Floats) -> Floats:
+        """Return the loss's derivative by each linear predictor: mean minus target."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            residual = self.inverse_link(predictors)
+            residual -= targets
+        return residual
+
+    def correct(self, predictors: Floats, targets: Floats) -> NDArray[np.bool_]:
+        """Tell for which records the model's choice is right.
+
+        Raises:
+            ParameterError: The model does not choose.
+        """
+        if self.name == "logistic":
+            return np.asarray((predictors[0] > 0) == (targets[0] > 0.5))
+        if self.name == "softmax":
+            return np.asarray(np.argmax(predictors, axis=0) == np.argmax(targets, axis=0))
+        raise ParameterError(f"a {self.name} model has no accuracy", "it predicts numbers")
+
+
+def family(name: str, classes: int = 2) -> Family:
+    """Return the model of that name; `classes` is for softmax.
+
+    Raises:
+        ParameterError: There is none of that name, or there are too few classes.
+
+    Example:
+        >>> logistic = family("logistic")
+        >>> logistic.residual(np.array([[0.0, 0.0]]), np.array([[0.0, 1.0]])).tolist()
+        [[0.5, -0.5]]
+    """
+    if name == "logistic":
+        return Family(name, 1, _sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
+    if name == "linear":
+        return Family(name, 1, lambda z: z, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2)
+    if name == "poisson":
+        return Family(
+            name,
+            1,
+            lambda z: np.exp(z, out=z),
+            lambda y: (y >= 0) & np.isfinite(y),
+            _row,
+            lambda z, y: np.exp(z[0]) - y[0] * z[0],
+        )
+    if name == "softmax":
+        if classes < 2:
+            raise ParameterError(f"classes is {classes}; softmax chooses among 2 or more")
+        known = np.arange(classes, dtype=np.float64)
+        return Family(
+            name,
+            classes,
+            _softmax,
+            lambda y: np.isin(y, known),
+            lambda y: (y == known[:, None]).astype(np.float64),
+            _softmax_loss,
+        )
+    raise ParameterError(f"there is no model {name!r}", "logistic, linear, softmax or poisson")
+
+
+def _row(y: Floats) -> Floats:
+    return np.asarray(y, np.float64)[None, :]
+
+
+def _sigmoid(z: Floats) -> Floats:
+    np.negative(z, out=z)
+    np.exp(z, out=z)
+    z += 1.0
+    return np.reciprocal(z, out=z)
+
+
+def _logistic_loss(z: Floats, y: Floats) -> Floats:
+    return np.asarray(np.logaddexp(0.0, np.where(y[0] > 0.5, -z[0], z[0])))
+
+
+def _exponentials(z: Floats) -> tuple[Floats, Floats]:
+    """Return exp(z - max) and its sum over the outputs, one output after the other."""
+    largest = z.max(axis=0)
+    powers = np.exp(z - largest)
+    total = powers[0].copy()
+    for one in powers[1:]:
+        total += one
+    return powers, total
+
+
+def _softmax(z: Floats) -> Floats:
+    powers, total = _exponentials(z)
+    powers /= total
+    return powers
+
+
+def _softmax_loss(z: Floats, y: Floats) -> Floats:
+    _, total = _exponentials(z)
+    return np.asarray(np.log(total) + z.max(axis=0) - (z * y).sum(axis=0))

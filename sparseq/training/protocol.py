@@ -1,0 +1,155 @@
+"""The protocol of dense queries: norms first, then the weighted sum.
+
+A gradient has too many coordinates to travel as triplets (user, coordinate, value). An engine
+gives it in two halves,
+
+    norms, pull = engine.query(params, batch)
+
+and who accounts comes in between: it sees the norms and says how much of each user's gradient is
+to be counted, min(norm, C, sqrt(left)) / norm (Feldman & Zrnic 2021, Algorithm 3), a number in
+[0, 1]. `pull(weights, step)` gives the weighted sum and, for every user, the squared norm of what
+the sum has of that user.
+
+**What an engine promises** (the theorem is in docs/theorems/dense-queries.md):
+
+1. *A function of one user's data.* What the sum has of a user, an integer vector v_i in lattice
+   steps, and the user's squared norm depend on that user's records, on `params` and on public
+   facts: not on who else is in the batch, nor on the user's place in it, not by one bit.
+2. *An exact sum.* `sums` is the sum of all v_i in integers.
+3. *Never too low.* `squares` is at least ||v_i||², in units of `DENSE_NORM_STEPS`² steps².
+4. *Nothing from nothing.* A gradient that is not finite is left out before it is weighted (0 times
+   NaN is NaN), and a weight of 0 gives v_i = 0 and a square of 0.
+
+With these, a step is an integer query like any other, and `Store.step` prices, gates, sums, noises
+and commits it. The norms decide weights only: an error in them costs accuracy, never privacy.
+
+An engine whose arithmetic can't keep 1 and 2 must bound what rounding lets one user do to `sums`
+and add that bound to the norm that it squares; `charged_squares` takes it as `slack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
+from sparseq.query.plan import DENSE_NORM_STEPS
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """The weighted sum of one batch.
+
+    Attributes:
+        squares: int64, one a user of the batch: squared norms in units of (DENSE_NORM_STEPS
+            lattice steps)², rounded up; saturated at NORM_LIMIT.
+        sums: int64 (d,), in lattice steps.
+    """
+
+    squares: Ints
+    sums: Ints
+
+
+Pull = Callable[[Floats, float], Pulled]
+"""Weights, one a user of the batch, and the lattice step (a power of two), to the sum."""
+
+
+class Batch(Protocol):
+    """Some of the users, with all their records."""
+
+    @property
+    def users(self) -> Index:
+        """The store's indices, ascending."""
+        ...
+
+
+class Engine(Protocol):
+    """The gradients of a model's loss, one vector a user."""
+
+    @property
+    def coordinates(self) -> int:
+        """d, how many parameters there are."""
+        ...
+
+    def batches(self) -> Iterable[Any]:
+        """Return all users' records in batches; no user is in two of them."""
+        ...
+
+    def query(self, params: Floats, batch: Any) -> tuple[Floats, Pull]:
+        """Return the users' gradient norms (0 for one that is not finite), and the pull.
+
+        Args:
+            params: float64 (d,), public.
+            batch: One of `batches`.
+        """
+        ...
+
+
+def upper_norms(squares: NDArray[Any], terms: int) -> Floats:
+    """Return norms that are not below the truth, from sums of squares in floating point.
+
+    Args:
+        squares: float32 or float64: sums of `terms` squares a user, each square and each addition
+            rounded to nearest in the array's type, in any order.
+        terms: How many squares were added up: at most 2**20 for float32, 2**48 for float64.
+
+    Proof. Let u be the unit roundoff, 2**-24 or 2**-53, and t the smallest subnormal. A square is
+    computed as x² (1 + e) - f with |e| <= u and 0 <= |f| <= t/2 (underflow), and a sum of floats
+    has no underflow error. In any order each square goes through at most `terms` - 1 additions,
+    so that computed >= (1 - u)^terms · sum x² - terms · t, whose factor is at least
+    1 - terms · u =: 1 - a with a <= 2**-4. So sum x² <= (computed + terms · t) (1 + 2a), since
+    1/(1 - a) <= 1 + 2a for a <= 1/2. Doing this in float64 rounds four times (sum, factor,
+    product, root), each within 2**-53, which the factor 1 + 2**-50 outweighs; where the product
+    underflows it is off by t at most, and a second terms · t is there for that. Overflow gives
+    infinity, which is above the truth.
+
+    Example:
+        >>> bool(upper_norms(np.array([25.0]), 2)[0] >= 5.0)
+        True
+    """
+    info = np.finfo(squares.dtype)
+    unit, tiny = float(info.eps) / 2, float(info.smallest_subnormal)
+    if terms * unit > 2.0**-4:
+        raise ValueError(f"{terms} terms are too many for {squares.dtype}")
+    exact = squares.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray(
+            np.sqrt((exact + 2 * terms * tiny) * (1 + 2 * terms * unit)) * (1 + 2.0**-50),
+            np.float64,
+        )
+
+
+def charged_squares(norms: Floats, step: float, slack: float = 0.0) -> Ints:
+    """Return squares as `Pulled` has them, of norms that are not below the truth.
+
+    Args:
+        norms: Of what the sum has of each user, in the gradient's unit.
+        step: The lattice step.
+        slack: What rounding adds to a user's influence at most, in the gradient's unit; also of
+            users whose norm is 0.
+
+    Proof. Division by a power of two is exact (or overflows to infinity, and saturates). The sum
+    and the square are within a relative 4 · 2**-53, which 1 + 2**-50 outweighs; ceil only adds,
+    and where the square underflows it is 1, the least that anything costs.
+
+    Example:
+        >>> charged_squares(np.array([0.0, 3.0]), 2.0**-16).tolist()
+        [0, 10]
+    """
+    with np.errstate(over="ignore"):
+        longest = norms + slack
+        units = longest / (step * DENSE_NORM_STEPS)
+        squares = saturated(units * units * (1 + 2.0**-50))
+    return np.maximum(squares, longest > 0)
+
+
+def saturated(squares: Floats) -> Ints:
+    """Return ceil, as int64; infinity, NaN and whatever is too large become NORM_LIMIT."""
+    fits = squares < NORM_LIMIT
+    return np.where(fits, np.ceil(np.where(fits, squares, 0.0)), float(NORM_LIMIT)).astype(np.int64)

@@ -1,0 +1,133 @@
+"""A gradient as one query of the stream: an engine's norms and pull become contributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sparseq.engine.duck import Contributions
+from sparseq.engine.reduce import Index, Ints, Reduced
+from sparseq.errors import ParameterError
+from sparseq.ledger.pots import Pot
+from sparseq.query.outputs import Output, Outputs, measure
+from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
+from sparseq.store import Store
+from sparseq.training.accountant import Accountant, checked_clip
+from sparseq.training.protocol import Engine, Floats
+
+LEAST_SIGMA = 0.25
+"""Of sigma / C: with less noise a full gradient would cost more than 8 of kappa."""
+
+
+def gradient_query(coordinates: int, label: str, clip: float) -> Query:
+    """Return the query that a step of training asks; `label` stands for it in the history."""
+    if coordinates < 1 or not label.strip():
+        raise ParameterError("a query has a label, and at least one coordinate")
+    domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))
+    one = Measure(Kind.DENSE, None, "gradient", integral=False, scale=checked_clip(clip))
+    return Query(
+        label,
+        Relation("FROM gradients"),
+        (domain,),
+        (one,),
+        Outputs((Output("gradient", measure(0)),)),
+    )
+
+
+@dataclass
+class Gradients:
+    """The clipped gradients of everybody at some parameters, ready for a plan's lattice.
+
+    Attributes:
+        engine: Computes them.
+        params: Public: from earlier releases.
+        clip: C.
+        left: What users can still spend, in ledger units.
+    """
+
+    engine: Engine
+    params: Floats
+    clip: float
+    left: Callable[[Index], Ints]
+    _weights: list[Floats] = field(default_factory=list, init=False)
+
+    def contributions(self, plan: Plan) -> Contributions:
+        """Return what every user contributes to a plan with one dense measure."""
+        (noise,) = plan.noise
+        if noise.sigma < LEAST_SIGMA * self.clip:
+            raise ParameterError(
+                f"sigma is {noise.sigma:.4g} for a clip of {self.clip:g}: that hides nobody",
+                f"sigma is at least {LEAST_SIGMA * self.clip:g} here",
+            )
+        accountant = Accountant(self.clip, noise, self.left)
+        users, squares = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        sums = np.zeros(self.engine.coordinates, np.int64)
+        self._weights.clear()
+        for batch in self.engine.batches():
+            norms, pull = self.engine.query(self.params, batch)
+            weights = accountant.weights(batch.users, norms)
+            pulled = pull(weights, noise.granularity)
+            self._weights.append(weights)
+            users.append(batch.users)
+            squares.append(pulled.squares)
+            sums += pulled.sums
+        who, how_much = np.concatenate(users), np.concatenate(squares)
+        if len(who) > 1 and not bool(np.all(who[1:] > who[:-1])):
+            order = np.argsort(who, kind="stable")
+            who, how_much = who[order], how_much[order]
+        return Contributions(
+            [Reduced(who, how_much, sums)], lambda only: [self._of(only, noise.granularity)]
+        )
+
+    def _of(self, only: Index, step: float) -> Ints:
+        """Return the sum over some users: what is taken out again if they can't pay."""
+        total = np.zeros(self.engine.coordinates, np.int64)
+        for batch, weights in zip(self.engine.batches(), self._weights, strict=True):
+            _, pull = self.engine.query(self.params, batch)
+            total += pull(np.where(np.isin(batch.users, only), weights, 0.0), step).sums
+        return total
+
+
+def noised_gradient(
+    store: Store,
+    engine: Engine,
+    params: Floats,
+    *,
+    label: str,
+    clip: float,
+    sigma: float | None = None,
+    request_id: str | None = None,
+    pot: Pot = Pot.QUERIES,
+    left: Callable[[Index], Ints] | None = None,
+) -> Floats:
+    """Answer one gradient query: the noised sum of everybody's clipped gradients.
+
+    It is one step of the store's stream, paid from the accounts that SQL is paid from.
+
+    Args:
+        store: Whose accounts pay.
+        engine: Computes the gradients; its users are the store's.
+        params: Where, float64 (d,), public.
+        label: What is asked, public.
+        clip: C.
+        sigma: Standard deviation of the noise; C · sigma_0 by default.
+        request_id: Asked again with the same id, the answer is the recorded one: nothing is
+            computed and nothing is charged.
+        pot: What it is paid from.
+        left: What users may spend on this, where that is less than their accounts have.
+
+    Raises:
+        ParameterError: clip or sigma makes no sense.
+        QueryRefused: The id belongs to another query.
+    """
+    gradients = Gradients(engine, params, checked_clip(clip), left or store._pots[pot].left)
+    answer = store.step(
+        gradient_query(engine.coordinates, label, clip),
+        gradients.contributions,
+        Options(sigma=sigma),
+        request_id,
+        pot=pot,
+    )
+    return np.asarray(answer.arrow()["gradient"].to_numpy(), np.float64)

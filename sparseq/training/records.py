@@ -1,0 +1,192 @@
+"""Records on a lattice: features as integers, so that every sum of theirs is exact.
+
+A feature x in [-bound, bound] is stored as the integer rint(x / step), step being a power of two
+with 2**`FEATURE_BITS` steps to the bound (or a little more). The integers are float64, so that
+BLAS works on them: products and sums of integers are exact in float64 while everything that is
+added up stays below 2**53 in absolute value, whatever the order, the blocking or the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparseq.engine.reduce import Index, Runs
+from sparseq.errors import DataError, ParameterError
+from sparseq.training.protocol import Floats
+
+FEATURE_BITS = 18
+MAX_WIDTH = 1 << 16
+"""Features a record has at most: |x|² is then below 2**53."""
+_BATCH_ROWS = 1 << 16
+_BATCH_CELLS = 1 << 22  # of gradients that have to be written out: users with several records
+
+Matrix = Any
+"""NDArray[float64] (rows, features), or a scipy CSR array of that shape."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """All records of some users: either one record each, or several.
+
+    Attributes:
+        users: int32, ascending.
+        x: Integers as float64, in feature steps; a record that counts for nothing is all 0. The
+            last column is the intercept's.
+        y: Targets (outputs, rows).
+        counts: Which records count.
+        squares: float64 (rows,), |x|², exact.
+        runs: The rows of each user; None: row i is user i's only one.
+    """
+
+    users: Index
+    x: Matrix
+    y: Floats
+    counts: NDArray[np.bool_]
+    squares: Floats
+    runs: Runs | None
+
+
+@dataclass(frozen=True)
+class Records:
+    """Everybody's records, in batches.
+
+    Attributes:
+        step: Feature step, a power of two.
+        width: Columns of x, the intercept's included.
+        limit: No |x| in feature steps is larger.
+        all: The batches.
+    """
+
+    step: float
+    width: int
+    limit: float
+    all: tuple[Batch, ...]
+
+
+def records(
+    users: NDArray[Any],
+    features: Any,
+    target: NDArray[Any],
+    *,
+    bound: float,
+    valid: Any = np.isfinite,
+    expand: Any = lambda y: np.asarray(y, np.float64)[None, :],
+) -> Records:
+    """Put records on the lattice.
+
+    Args:
+        users: The store's index of each record's user.
+        features: (records, features): an array, or a scipy sparse matrix.
+        target: (records,).
+        bound: Public: features lie in [-bound, bound]; what does not is moved to the edge. A
+            feature that is NaN makes its record count for nothing.
+        valid, expand: Of the model, see `Family`.
+
+    Raises:
+        DataError: The arrays are not of one length.
+        ParameterError: bound is not positive and finite.
+    """
+    if not 0 < bound < math.inf:
+        raise ParameterError(f"bound is {bound!r}; it must be positive", "features lie within ± it")
+    users, target = np.asarray(users), np.asarray(target, np.float64)
+    if not len(users) == features.shape[0] == len(target):
+        raise DataError(
+            f"{len(users)} users, {features.shape[0]} rows of features, {len(target)} targets",
+            "there is one of each a record",
+        )
+    if features.shape[1] >= MAX_WIDTH:
+        raise ParameterError(
+            f"there are {features.shape[1]:,} features", f"{MAX_WIDTH - 1:,} at most"
+        )
+    step = math.ldexp(1.0, math.ceil(math.log2(bound)) - FEATURE_BITS)
+    order = np.argsort(users, kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        users, features, target = users[order], features[order], target[order]
+    runs = Runs.of(users.astype(np.int32))
+    counts = np.asarray(valid(target), np.bool_)
+    x, finite = _on_lattice(features, bound, step)
+    counts &= finite
+    x = _without(x, ~counts)
+    y = expand(np.where(counts, target, 0.0))
+    parts = tuple(_batches(runs, x, y, counts))
+    limit = max(math.ceil(bound / step), 1 / step)
+    return Records(step, x.shape[1], float(limit), parts)
+
+
+def _on_lattice(features: Any, bound: float, step: float) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return integers with the intercept's column, and which rows are finite."""
+    rows = features.shape[0]
+    if sparse.issparse(features):
+        x = sparse.csr_array(features, dtype=np.float64, copy=True)
+        x.sum_duplicates()
+        bad = np.zeros(rows, np.bool_)
+        bad[np.repeat(np.arange(rows), np.diff(x.indptr))[np.isnan(x.data)]] = True
+        x.data = np.rint(np.clip(np.nan_to_num(x.data, posinf=bound, neginf=-bound), -bound, bound)
+                         / step)  # fmt: skip
+        ones = sparse.csr_array(np.full((rows, 1), 1 / step))
+        return sparse.csr_array(sparse.hstack([x, ones], format="csr")), ~bad
+    dense = np.empty((rows, features.shape[1] + 1))
+    dense[:, :-1] = features
+    dense[:, -1] = 1.0
+    finite: NDArray[np.bool_] = np.logical_not(np.isnan(dense).any(axis=1))
+    dense[~finite] = 0.0
+    np.clip(dense[:, :-1], -bound, bound, out=dense[:, :-1])
+    dense /= step
+    return np.rint(dense, out=dense), finite
+
+
+def _without(x: Matrix, rows: NDArray[np.bool_]) -> Matrix:
+    """Return x with some rows all 0."""
+    if not rows.any():
+        return x
+    if sparse.issparse(x):
+        return sparse.csr_array(sparse.diags_array((~rows).astype(np.float64)) @ x)
+    x[rows] = 0.0
+    return x
+
+
+def row_squares(x: Matrix) -> Floats:
+    """Return |x|² of each row, exact: integers below 2**53."""
+    if sparse.issparse(x):
+        return np.asarray((x * x).sum(axis=1)).reshape(-1)
+    return np.asarray(np.einsum("ij,ij->i", x, x))
+
+
+def _batches(runs: Runs, x: Matrix, y: Floats, counts: NDArray[np.bool_]) -> Iterator[Batch]:
+    """Yield users with one record in large batches, and the others in small ones."""
+    single = runs.stop - runs.first == 1
+    for one_each in (True, False):
+        chosen = np.flatnonzero(single == one_each)
+        for part in _parts(runs, chosen, x.shape[1] * len(y), one_each):
+            some = runs.only(runs.owners[part])
+            rows: Any = some.row_numbers()
+            if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+                rows = slice(int(rows[0]), int(rows[-1]) + 1)  # a view
+            own = x[rows]
+            lengths = some.stop - some.first
+            stops = np.cumsum(lengths)
+            yield Batch(
+                some.owners,
+                own,
+                np.ascontiguousarray(y[:, rows]),
+                counts[rows],
+                row_squares(own),
+                None if one_each else Runs(some.owners, stops - lengths, stops),
+            )
+
+
+def _parts(
+    runs: Runs, chosen: NDArray[np.intp], cells: int, one_each: bool
+) -> Iterable[NDArray[np.intp]]:
+    if len(chosen) == 0:
+        return
+    size = _BATCH_ROWS if one_each else max(_BATCH_CELLS // cells, 1)
+    for start in range(0, len(chosen), size):
+        yield chosen[start : start + size]
