@@ -43,19 +43,43 @@ SELECT countif(gift) FILTER (WHERE qty > 1) a, count(qty) FILTER (WHERE gift) b 
 -- count of an expression that is missing
 SELECT count(nullif(kind, 'book')) n, count(amount + qty) m FROM events;
 
+-- rows, by a number
+SELECT count(1) AS n FROM events;
+
+-- rows with an expression
+SELECT count(qty + 1) AS c FROM events;
+
+-- values, filtered
+SELECT count(kind) FILTER (WHERE NOT gift) AS n FROM events;
+
+-- two countifs
+SELECT countif(qty > 2) AS n, count_if(gift) AS f FROM events;
+
+-- countif, filtered
+SELECT countif(qty > 2) FILTER (WHERE amount > 0) AS n FROM events;
+
+-- users and rows together
+SELECT count(*) AS n, count(DISTINCT who) AS u, count(*) FILTER (WHERE qty > 3) AS m FROM events
+  WHERE amount > 0;
+
+-- nothing
+SELECT count(*) AS n, count(DISTINCT who) AS u FROM events WHERE amount > 1000;
+
 -- # sums and moments
 
 -- sum
 SELECT sum(amount) s FROM events;
 
 -- sum of integers
-SELECT sum(qty) s FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(qty) s FROM events;
 
 -- sum of decimals
 SELECT sum(price) s FROM events;
 
 -- sum of a product
-SELECT sum(qty * amount) s FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(qty * amount) s FROM events;
 
 -- sum of a truth
 SELECT sum(gift::INT) s FROM events;
@@ -75,7 +99,8 @@ SELECT sum(reading) s FROM events;
 SELECT sum(reading) FILTER (WHERE isfinite(reading)) s FROM events;
 
 -- average
-SELECT avg(amount) a, avg(price) p, avg(qty) q FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  avg(amount) a, avg(price) p, avg(qty) q FROM events;
 
 -- average that leaves out nan and infinity
 SELECT avg(reading) s FROM events;
@@ -86,41 +111,134 @@ SELECT avg(reading) FILTER (WHERE isfinite(reading)) s FROM events;
 SELECT avg(amount) FILTER (WHERE qty > 0) a FROM events;
 
 -- variances
-SELECT variance(amount) a, var_samp(qty) b, var_pop(price) c FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  variance(amount) a, var_samp(qty) b FROM events;
+
+-- variances within declared bounds
+SELECT var_samp(price) AS v, var_pop(price) AS w, var_pop(amount) AS x, stddev_pop(price) AS y,
+  stddev(amount) AS z FROM events;
 
 -- standard deviations
-SELECT stddev(amount) a, stddev_samp(qty) b, stddev_pop(amount) FILTER (WHERE gift) c FROM
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  stddev(amount) a, stddev_samp(qty) b, stddev_pop(amount) FILTER (WHERE gift) c FROM
   events;
 
 -- several at once
-SELECT count(*) n, count(DISTINCT who) u, sum(amount) s, avg(qty) a FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  count(*) n, count(DISTINCT who) u, sum(amount) s, avg(qty) a FROM events;
+
+-- sum of truths
+SELECT sum(CASE WHEN gift THEN 1 ELSE 0 END) AS s FROM events;
+
+-- sum of a constant
+SELECT sum(2) AS s FROM events;
+
+-- sum of negatives
+SELECT sum(-amount) AS s FROM events WHERE amount < 0;
+
+-- sum of a CASE
+SELECT sum(CASE WHEN gift THEN amount WHEN qty > 2 THEN -1 ELSE 0 END) AS s FROM events;
+
+-- sum of a simple CASE
+SELECT sum(CASE kind WHEN 'book' THEN 3 WHEN 'o''brien' THEN 2.5 END) AS s FROM events;
+
+-- clamped
+SELECT sum(least(greatest(qty * 4, -8), 12)) AS s FROM events;
+
+-- arithmetic with decimals in between
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum((amount + 2) * 3 - qty / 4 - qty % 3 +
+  qty // 2) AS s FROM events;
+
+-- missing values replaced
+SELECT sum(coalesce(amount, 1.5)) AS s FROM events;
+
+-- missing values made
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum(nullif(qty, 3)) AS s FROM events;
+
+-- rounding
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum(round(amount) + floor(amount) +
+  ceil(amount)) AS s FROM events;
+
+-- functions
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum(abs(amount) + sign(qty) +
+  sqrt(abs(amount))) AS s FROM events;
+
+-- logarithms
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum(ln(price + 1) + exp(qty / 10) + pow(qty,
+  2)) AS s FROM events;
+
+-- product of columns
+SELECT sum(amount * price) AS s FROM events;
+
+-- average of an expression
+SELECT avg(least(abs(qty), 5)) AS a FROM events WHERE qty <> 0;
+
+-- deviation, filtered
+SELECT stddev(amount) FILTER (WHERE qty > 0) AS s FROM events;
+
+-- several
+SELECT count(*) AS n, sum(amount) AS s, avg(price) AS a, stddev(amount) AS d FROM events WHERE
+  kind IN ('book', 'Book');
+
+-- not finite counts for nothing
+SELECT sum(reading) AS s, avg(reading) AS a, stddev(reading) AS d, count(*) AS n FROM events;
+-- is
+SELECT sum(reading) FILTER (WHERE isfinite(reading)) AS s, avg(reading) FILTER (WHERE
+  isfinite(reading)) AS a, stddev(reading) FILTER (WHERE isfinite(reading)) AS d, count(*) AS n
+  FROM events;
+
+-- not finite in conditions
+SELECT count(*) AS n, countif(isnan(reading)) AS m FROM events WHERE reading > 50 OR
+  isinf(reading);
+
+-- a cast that fails counts for nothing
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum(CAST(replaced AS INTEGER)) AS s FROM
+  (SELECT CASE WHEN qty > 2 THEN kind ELSE '7' END AS replaced FROM events);
+-- is
+SELECT 7 * count(*) AS s FROM events WHERE NOT coalesce(qty > 2, false);
+
+-- an overflow counts for nothing
+SELECT count(*) AS n FROM events WHERE (item - 100) * 300000000000000000 % 7 >= 0;
+-- is
+SELECT count(*) AS n FROM events WHERE item - 100 <= 30;
+
+-- division by zero in conditions
+SELECT countif(10 / (qty - 1) > 2) AS n, countif(10 % qty >= 0) AS m FROM events;
+-- is
+SELECT countif(10 / (qty - 1) > 2) AS n, countif(10 % nullif(qty, 0) >= 0) AS m FROM events;
 
 -- # expressions
 
 -- arithmetic
-SELECT sum(amount * 2 - qty / 4 + 1) s FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(amount * 2 - qty / 4 + 1) s FROM events;
 
 -- integer division and remainder
-SELECT sum(qty // 2) a, sum(qty % 3) b FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(qty // 2) a, sum(qty % 3) b FROM events;
 
 -- functions of numbers
-SELECT sum(abs(amount)) a, sum(round(amount)) b, sum(floor(amount)) c, sum(sign(qty)) d,
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(abs(amount)) a, sum(round(amount)) b, sum(floor(amount)) c, sum(sign(qty)) d,
   sum(ceil(amount)) e, countif(sqrt(abs(amount)) > 5) f, countif(exp(qty) > 50) g,
   countif(ln(price + 1) > 6) h, countif(pow(qty, 2) = 4) i FROM events;
 
 -- functions of strings
-SELECT countif(upper(kind) = 'BOOK') a, sum(length(kind)) b, countif(left(kind, 1) = 'b') c,
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  countif(upper(kind) = 'BOOK') a, sum(length(kind)) b, countif(left(kind, 1) = 'b') c,
   countif(substr(kind, 2, 2) = 'oo') d, countif(concat(kind, code) = 'book2') e, countif(kind ||
   code = 'book1') f, countif(starts_with(kind, 'o''')) g, countif(contains(code, '.')) h,
   sum(strpos(kind, 'o')) i, countif(trim(code) = '4') j FROM events;
 
 -- casts that fail on some rows
-SELECT sum(CAST(code AS INT)) s, count(CAST(code AS INT)) n FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(CAST(code AS INT)) s, count(CAST(code AS INT)) n FROM events;
 -- is
 SELECT sum(TRY_CAST(code AS INT)) s, count(TRY_CAST(code AS INT)) n FROM events;
 
 -- division by zero
-SELECT sum(10 // qty) s, countif(10 // qty > 2) n FROM events;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(10 // qty) s, countif(10 // qty > 2) n FROM events;
 -- is
 SELECT sum(TRY(10 // qty)) s, countif(TRY(10 // qty) > 2) n FROM events;
 
@@ -130,7 +248,8 @@ SELECT count(qty + 9223372036854775803) n FROM events;
 SELECT count(TRY(qty + 9223372036854775803)) n FROM events;
 
 -- the same failing part twice
-SELECT sum(CAST(code AS INT) + 1) a, sum(CAST(code AS INT) * 2) b FROM events WHERE CAST(code AS
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(CAST(code AS INT) + 1) a, sum(CAST(code AS INT) * 2) b FROM events WHERE CAST(code AS
   INT) IN (1, 2, 4);
 -- is
 SELECT sum(TRY_CAST(code AS INT) + 1) a, sum(TRY_CAST(code AS INT) * 2) b FROM events WHERE
@@ -179,7 +298,8 @@ SELECT count(*) n FROM events WHERE kind IS DISTINCT FROM 'book';
 SELECT count(*) n FROM events WHERE gift AND (qty > 2) IS NOT TRUE;
 
 -- identifiers
-SELECT count(*) n, sum(qty) s FROM events WHERE who IN (1, 2, 30);
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  count(*) n, sum(qty) s FROM events WHERE who IN (3, 4, 28);
 
 -- arithmetic on identifiers
 SELECT count(*) n FROM events WHERE who % 3 = 1;
@@ -200,10 +320,103 @@ SELECT count(*) n FROM events WHERE amount > (SELECT max(rent) FROM shops);
 -- a public truth
 SELECT count(*) n FROM events WHERE EXISTS (SELECT 1 FROM shops WHERE city = 'Oslo') OR gift;
 
+-- comparisons
+SELECT count(*) AS n FROM events WHERE amount >= 2.5 AND qty <> 3 AND price < 50.25 AND NOT item =
+  120;
+
+-- missing or not
+SELECT count(*) AS n FROM events WHERE amount IS NULL OR day IS NOT NULL AND gift IS TRUE;
+
+-- three-valued logic
+SELECT count(*) AS n FROM events WHERE NOT (gift AND qty > 2);
+
+-- missing in a list
+SELECT count(*) AS n FROM events WHERE qty NOT IN (1, 2) AND NOT kind IN ('book');
+
+-- equal or both missing
+SELECT count(*) AS n FROM events WHERE qty IS NOT DISTINCT FROM NULL OR kind IS DISTINCT FROM
+  'book';
+
+-- LIKE
+SELECT count(*) AS n FROM events WHERE kind LIKE '%b%i%' OR kind LIKE '_ook' OR kind LIKE '100%';
+
+-- ILIKE
+SELECT count(*) AS n FROM events WHERE kind ILIKE 'b%' OR kind NOT LIKE '%o%';
+
+-- IN dates
+SELECT count(*) AS n FROM events WHERE day IN (DATE '1997-01-05', '1997-01-07');
+
+-- IN decimals
+SELECT count(*) AS n FROM events WHERE price IN (91.5, 147.25, 99.7);
+
+-- BETWEEN
+SELECT count(*) AS n FROM events WHERE amount BETWEEN -1.5 AND 3 AND qty NOT BETWEEN 2 AND 3;
+
+-- BETWEEN dates
+SELECT count(*) AS n FROM events WHERE day BETWEEN '1997-01-05' AND DATE '1997-01-05' + INTERVAL 3
+  DAY;
+
+-- times
+SELECT count(*) AS n FROM events WHERE seen >= TIMESTAMP '1997-01-05 12:00:00' AND seen <
+  '1997-01-20 06:30:00';
+
+-- parts of dates
+SELECT count(*) AS n FROM events WHERE month(seen) = 2 OR day(seen) IN (3, 4) OR extract(hour FROM
+  seen) = 7 OR year(day) < 1997 OR quarter(seen) = 2 OR dayofweek(seen) = 0 OR isodow(seen) = 3 OR
+  minute(seen) = 59 OR week(seen) = 4;
+
+-- date arithmetic
+SELECT count(*) AS n FROM events WHERE date_diff('day', DATE '1997-01-05', day) > 3 AND day - DATE
+  '1997-01-01' < 30 AND date_trunc('week', seen) < DATE '1997-02-01' AND seen + INTERVAL 2 HOUR >
+  day;
+
+-- names of days
+SELECT count(*) AS n FROM events WHERE dayname(seen) = 'Monday' OR monthname(seen) = 'February';
+
+-- last of the month
+SELECT count(*) AS n FROM events WHERE last_day(day) = DATE '1997-01-31' AND dayofyear(seen) > 4;
+
+-- casts
+SELECT count(*) AS n FROM events WHERE CAST(amount AS INTEGER) = 3 OR CAST(seen AS DATE) = day OR
+  CAST(qty AS VARCHAR) = '2';
+
+-- strings
+SELECT count(*) AS n FROM events WHERE upper(kind) = 'BOOK' OR lower(kind) = 'book' OR
+  length(kind) = 6 OR substring(kind, 1, 2) = 'o''' OR left(kind, 1) = '日' OR right(kind, 1) = '%';
+
+-- more strings
+SELECT count(*) AS n FROM events WHERE starts_with(kind, 'n') OR ends_with(kind, '本') OR
+  contains(kind, 'oo') OR kind || '!' = '100%!' OR concat(kind, 'x') = 'x' OR trim(' ' || kind) =
+  'Book' OR strpos(kind, 'b') = 3;
+
+-- the user
+SELECT count(*) AS n FROM events WHERE who IN (3, 4, 7, 12) OR who > 1000;
+
+-- comparing a truth
+SELECT count(*) AS n FROM events WHERE gift OR gift = false AND qty = 2;
+
+-- a long list of integers to filter by
+SELECT count(*) AS n FROM events WHERE item IN (101, 102, 103, 104, 105, 106, 107, 108, 109, 110,
+  111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129,
+  130, 131, 132, 133, 134, 135, 136, 137, 138, 139, 140, 141, 142, 143, 144, 145, 146, 147, 148,
+  149);
+
+-- a subquery over a public table
+SELECT count(*) AS n FROM events WHERE kind IN (SELECT kind FROM families WHERE weight > 0);
+
+-- a value from a public table
+SELECT count(*) AS n FROM events WHERE item > (SELECT min(item) + 30 FROM items);
+
+-- a public table has rows
+SELECT count(*) AS n FROM events WHERE EXISTS (SELECT 1 FROM families WHERE weight = 5) AND qty =
+  1;
+
 -- # groups
 
 -- keys by the curator
 SELECT kind, count(*) n FROM events GROUP BY kind;
+-- is
+SELECT kind, count(*) n FROM events WHERE kind NOT IN ('100%', 'Book') GROUP BY kind;
 
 -- integer keys by the curator
 SELECT qty, sum(amount) s FROM events GROUP BY qty;
@@ -293,28 +506,141 @@ SELECT if(qty > 2, 'many', 'few') k, count(*) n FROM events GROUP BY k;
 
 -- functions of keys
 SELECT upper(kind) k, count(*) n FROM events GROUP BY k;
+-- is
+SELECT upper(kind) k, count(*) n FROM events WHERE upper(kind) <> '100%' GROUP BY k;
 
 -- functions of listed keys
 SELECT length(code) k, count(*) n FROM events WHERE code IN ('x7', 'many') GROUP BY k;
 
 -- two keys
 SELECT kind, gift, sum(amount) s FROM events GROUP BY kind, gift;
+-- is
+SELECT kind, gift, sum(amount) s FROM events WHERE kind NOT IN ('100%', 'Book') GROUP BY kind, gift;
 
 -- three keys
 SELECT kind, month(day) m, shop_id, count(*) n FROM events WHERE shop_id IN (1, 2) GROUP BY 1,
   2, 3;
+-- is
+SELECT kind, month(day) m, shop_id, count(*) n FROM events WHERE shop_id IN (1, 2) AND kind NOT
+  IN ('100%', 'Book') GROUP BY 1, 2, 3;
 
 -- a group by what is not shown
-SELECT sum(qty) s FROM events WHERE gift IS NOT NULL GROUP BY gift ORDER BY s;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  sum(qty) s FROM events WHERE gift IS NOT NULL GROUP BY gift ORDER BY s;
 
 -- keys of a public table
-SELECT city, count(*) n, sum(rent) r FROM events JOIN shops USING (shop_id) GROUP BY city;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  city, count(*) n, sum(rent) r FROM events JOIN shops USING (shop_id) GROUP BY city;
 
 -- decimal keys
-SELECT price, count(*) n FROM events WHERE price IN (1.25, 2.5, 100.75) GROUP BY price;
+SELECT price, count(*) n FROM events WHERE price IN (91.5, 147.25, 1234.5) GROUP BY price;
 
 -- float keys
-SELECT amount, count(*) n FROM events WHERE amount IN (1.25, 2.5, 50) GROUP BY amount;
+SELECT amount, count(*) n FROM events WHERE amount IN (1.953125, 95.859375, -2.5, 7) GROUP BY
+  amount;
+
+-- alternatives
+SELECT item, count(*) AS n FROM events WHERE item = 103 OR item IN (105, 9) GROUP BY item;
+
+-- declared strings
+SELECT kind, count(*) AS n, count(DISTINCT who) AS u FROM events GROUP BY kind;
+-- is
+SELECT kind, count(*) AS n, count(DISTINCT who) AS u FROM events
+  WHERE kind NOT IN ('100%', 'Book') GROUP BY kind;
+
+-- declared integers
+SELECT pages, count(*) c FROM visits GROUP BY pages;
+-- is
+SELECT pages, count(*) c FROM visits WHERE pages IN (1, 2, 3, 4, 5) GROUP BY pages;
+
+-- declared dates
+SELECT due, count(*) AS c FROM events GROUP BY due;
+-- is
+SELECT due, count(*) AS c FROM events WHERE due IN ('1997-01-05', '1997-01-06') GROUP BY due;
+
+-- a list beats what is declared
+SELECT kind, count(*) AS n FROM events WHERE kind IN ('100%', 'book') GROUP BY kind;
+
+-- a range of dates
+SELECT day, count(*) AS c, count(DISTINCT who) AS u, avg(amount) AS a FROM events WHERE day
+  BETWEEN '1996-12-30' AND '1997-01-09' GROUP BY day;
+
+-- a half-open range
+SELECT day, count(*) AS c FROM events WHERE day >= DATE '1997-01-03' AND day < DATE '1997-01-03' +
+  INTERVAL 1 WEEK GROUP BY 1;
+
+-- a range of integers
+SELECT item, count(*) AS c FROM events WHERE item > 95 AND item <= 140 GROUP BY item;
+
+-- negative integers
+SELECT qty, count(*) AS c FROM events WHERE qty BETWEEN -5 AND 2 GROUP BY qty;
+
+-- a long list of integers
+SELECT item, count(*) AS c FROM events WHERE item IN (99, 101, 103, 105, 107, 109, 111, 113, 115,
+  117, 119, 121, 123, 125, 127, 129, 131, 133, 135, 137, 139, 141, 143, 145, 147, 149, 151, 153,
+  155, 157, 159, 161, 163, 165, 167, 169, 171, 173, 175, 177, 179) GROUP BY item;
+
+-- a long list of strings
+SELECT kind, count(*) AS c FROM events WHERE kind IN ('book', 'Book', 'k0', 'k1', 'k2', 'k3',
+  'k4', 'k5', 'k6', 'k7', 'k8', 'k9', 'k10', 'k11', 'k12', 'k13', 'k14', 'k15', 'k16', 'k17',
+  'k18', 'k19', 'k20', 'k21', 'k22', 'k23', 'k24', 'k25', 'k26', 'k27', 'k28', 'k29', 'k30',
+  'k31', 'k32', 'k33', 'k34', 'k35', 'k36', 'k37', 'k38', 'k39') GROUP BY kind;
+
+-- a long list of an expression
+SELECT item * 2 AS k, count(*) AS c FROM events WHERE item * 2 IN (200, 203, 206, 209, 212, 215,
+  218, 221, 224, 227, 230, 233, 236, 239, 242, 245, 248, 251, 254, 257, 260, 263, 266, 269, 272,
+  275, 278, 281, 284, 287, 290, 293, 296, 299, 302, 305, 308, 311, 314, 317) GROUP BY item * 2;
+
+-- a CASE of numbers
+SELECT CASE WHEN gift THEN 1 ELSE 0 END AS k, avg(price) AS a FROM events GROUP BY 1;
+
+-- months of times
+SELECT month(seen) AS m, count(*) AS n FROM events GROUP BY m;
+
+-- days of the week of times
+SELECT dayofweek(seen) AS d, count(*) AS n FROM events GROUP BY 1;
+
+-- ISO days of the week
+SELECT extract(isodow FROM seen) AS d, count(*) AS n FROM events GROUP BY 1;
+
+-- the day of a time
+SELECT CAST(seen AS DATE) AS d, count(*) AS n FROM events WHERE seen >= TIMESTAMP '1997-01-02
+  18:00:00' AND seen < TIMESTAMP '1997-01-05' GROUP BY 1;
+
+-- months of a range that begins within one
+SELECT date_trunc('month', day) AS m, count(*) AS n FROM events WHERE day BETWEEN '1997-01-10' AND
+  '1997-03-20' GROUP BY 1;
+
+-- hours of a range that begins within one
+SELECT date_trunc('hour', seen) AS h, count(*) AS n FROM events WHERE seen BETWEEN '1997-01-02
+  18:30:00' AND '1997-01-03 06:00:00' GROUP BY 1;
+
+-- a function of listed values
+SELECT item // 10 AS t, count(*) AS n FROM events WHERE item BETWEEN 105 AND 134 GROUP BY item //
+  10;
+
+-- a list of an expression
+SELECT coalesce(kind, 'none') AS k, count(*) AS c FROM events WHERE coalesce(kind, 'none') IN
+  ('none', 'book') GROUP BY k;
+
+-- a list of years
+SELECT year(day) AS y, count(*) AS c FROM events WHERE year(day) IN (1997, 1998) GROUP BY y;
+
+-- several keys
+SELECT kind, month(seen) AS m, count(*) AS n, sum(amount) AS s FROM events WHERE kind IN ('book',
+  'o''brien') GROUP BY kind, m;
+
+-- three keys of three kinds
+SELECT gift, day, item, count(*) AS n FROM events WHERE day BETWEEN '1997-01-03' AND '1997-01-05'
+  AND item BETWEEN 100 AND 110 AND gift IS NOT NULL GROUP BY 1, 2, 3;
+
+-- keys that are not shown
+SELECT count(*) AS n FROM events WHERE item BETWEEN 100 AND 104 GROUP BY item ORDER BY item;
+
+-- several aggregates
+SELECT kind, count(*) AS n, count(DISTINCT who) AS u, sum(amount) AS s, avg(price) AS a,
+  stddev(amount) AS d, countif(gift) AS f FROM events WHERE kind IN ('book', 'Book', '') GROUP BY
+  kind;
 
 -- # joins
 
@@ -357,6 +683,59 @@ SELECT city, count(*) n FROM events e JOIN visits v ON e.who = v.who AND e.day =
 
 -- a public table on the user
 SELECT count(*) n FROM events e JOIN shops s ON e.who = s.shop_id;
+
+-- public
+SELECT count(*) AS n, sum(least(greatest(weight, 0), 9)) AS w FROM events JOIN families USING
+  (kind);
+-- is
+SELECT count(*) AS n, sum(CASE WHEN weight IS NULL THEN 0 ELSE weight END) AS w FROM events JOIN
+  families USING (kind);
+
+-- public, its column as key
+SELECT family, count(*) AS n FROM events JOIN families USING (kind) GROUP BY family;
+
+-- public, its key of integers
+SELECT half, count(*) AS n, count(DISTINCT who) AS u FROM events e JOIN items c ON e.item = c.item
+  GROUP BY half;
+
+-- public, its long key
+SELECT c.item, count(*) AS n FROM events e JOIN items c ON e.item = c.item GROUP BY c.item;
+
+-- public, outer
+SELECT count(*) AS n, count(weight) AS w FROM events LEFT JOIN families ON events.kind =
+  families.kind WHERE amount > 0;
+
+-- public, anti
+SELECT count(*) AS n FROM events e LEFT JOIN families f ON e.kind = f.kind WHERE f.kind IS NULL;
+
+-- public, by an inequality
+SELECT count(*) AS n FROM events e JOIN families f ON e.qty > f.weight AND e.kind = f.kind;
+
+-- public, a subquery of it
+SELECT half, count(*) AS n FROM events JOIN (SELECT item, half FROM items WHERE item < 120) c
+  USING (item) WHERE half IN (0, 1) GROUP BY half;
+
+-- private on the user and a day
+SELECT count(*) AS n, sum(pages) AS p, count(DISTINCT e.who) AS u FROM events e JOIN visits v ON
+  e.who = v.who AND e.day = v.day;
+
+-- private, condition in WHERE
+SELECT count(*) AS n FROM events e, visits v WHERE e.who = v.who AND v.pages > 5;
+
+-- private, outer
+SELECT count(*) AS n, count(v.pages) AS p, count(DISTINCT v.who) AS u FROM events e LEFT JOIN
+  visits v ON e.who = v.who AND e.day = v.day;
+
+-- private, anti
+SELECT count(*) AS n FROM events e LEFT JOIN visits v ON e.who = v.who WHERE v.who IS NULL;
+
+-- private with itself
+SELECT count(*) AS n FROM events a JOIN events b ON a.who = b.who AND a.seen < b.seen WHERE a.kind
+  = 'book' AND b.kind = 'Book';
+
+-- three tables, two of them private
+SELECT f.family, count(*) AS n FROM events e JOIN visits v USING (who) JOIN families f ON e.kind =
+  f.kind WHERE v.pages > 3 GROUP BY f.family;
 
 -- # subqueries, per user
 
@@ -475,10 +854,113 @@ SELECT count(*) n FROM (SELECT * FROM (SELECT * FROM events) WHERE gift);
 -- the user by another name
 SELECT count(DISTINCT u) n FROM (SELECT who AS u, kind FROM events) WHERE kind = 'book';
 
+-- the user added to several keys
+WITH d AS (SELECT day, kind, sum(amount) AS a FROM events GROUP BY day, kind) SELECT count(*) AS
+  c, sum(least(greatest(a, 0), 50)) AS s FROM d WHERE day IS NOT NULL;
+-- is
+WITH d AS (SELECT who, day, kind, sum(amount) AS a FROM events GROUP BY 1, 2, 3) SELECT count(*)
+  AS c, sum(CASE WHEN a IS NULL THEN 0 ELSE least(greatest(a, 0), 50) END) AS s FROM d WHERE day
+  IS NOT NULL;
+
+-- the user added to DISTINCT
+SELECT kind, count(*) AS n FROM (SELECT DISTINCT kind, day FROM events) WHERE kind IN ('book',
+  'Book') GROUP BY kind;
+-- is
+SELECT kind, count(*) AS n FROM (SELECT DISTINCT who, kind, day FROM events) WHERE kind IN
+  ('book', 'Book') GROUP BY kind;
+
+-- the user added to a partition
+SELECT count(*) AS n FROM (SELECT rank() OVER (PARTITION BY kind ORDER BY day DESC) AS r FROM
+  events) WHERE r = 1;
+-- is
+SELECT count(*) AS n FROM (SELECT rank() OVER (PARTITION BY who, kind ORDER BY day DESC NULLS
+  LAST) AS r FROM events) WHERE r = 1;
+
+-- the row before
+SELECT count(*) AS n FROM (SELECT seen, lag(seen) OVER (ORDER BY seen) AS before FROM events)
+  WHERE date_diff('hour', before, seen) < 24;
+-- is
+SELECT count(*) AS n FROM (SELECT seen, lag(seen) OVER (PARTITION BY who ORDER BY seen) AS before
+  FROM events) WHERE date_diff('hour', before, seen) < 24;
+
+-- the row after next
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum(x) AS s FROM (SELECT lead(amount, 2)
+  OVER (ORDER BY seen) AS x FROM events);
+-- is
+SELECT sum(x) AS s FROM (SELECT lead(amount, 2) OVER (PARTITION BY who ORDER BY seen,
+  amount) AS x FROM
+  events);
+
+-- a running sum
+SELECT countif(s > 100) AS n FROM (SELECT sum(amount) OVER (ORDER BY seen) AS s FROM events);
+-- is
+SELECT countif(s > 100) AS n FROM (SELECT sum(amount) OVER (PARTITION BY who ORDER BY seen) AS s
+  FROM events);
+
+-- a moving average
+SELECT countif(a > 20) AS n FROM (SELECT avg(amount) OVER (ORDER BY seen ROWS BETWEEN 2 PRECEDING
+  AND CURRENT ROW) AS a FROM events);
+-- is
+SELECT countif(a > 20) AS n FROM (SELECT avg(amount) OVER (PARTITION BY who ORDER BY seen,
+  amount ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS a FROM events);
+
+-- all of a user's rows
+SELECT count(*) AS n FROM (SELECT amount, max(amount) OVER () AS m FROM events) WHERE amount = m;
+-- is
+SELECT count(*) AS n FROM (SELECT amount, max(amount) OVER (PARTITION BY who) AS m FROM events)
+  WHERE amount = m;
+
+-- aggregates of a user
+SELECT count(*) AS n, sum(least(d, 4)) AS s FROM (SELECT who, min(seen) AS a, max(amount) AS m,
+  bool_or(gift) AS f, bool_and(gift) AS g, avg(price) AS p, count(DISTINCT kind) AS d FROM events
+  GROUP BY who) WHERE m > 40 AND f AND NOT g AND p < 500 AND a < '1997-01-20';
+
+-- filtered aggregates of a user
+SELECT countif(a > b) AS n FROM (SELECT who, count(*) FILTER (WHERE gift) AS a, countif(qty > 4)
+  AS b FROM events GROUP BY who);
+
+-- arithmetic on a user's aggregates
+SELECT avg(least(greatest(r, 0), 50)) AS a FROM (SELECT who, sum(amount) / count(*) AS r FROM
+  events GROUP BY who);
+
+-- HAVING inside
+SELECT count(*) AS n FROM (SELECT who FROM events GROUP BY who HAVING count(*) > 14 AND
+  sum(amount) > 100);
+
+-- a HAVING that the user is added to
+SELECT count(*) AS n FROM (SELECT kind FROM events GROUP BY kind HAVING count(*) >= 3);
+-- is
+SELECT count(*) AS n FROM (SELECT kind FROM events GROUP BY who, kind HAVING count(*) >= 3);
+
+-- a CTE on a CTE
+WITH big AS (SELECT * FROM events WHERE amount > 10), u AS (SELECT who, count(*) AS k FROM big
+  GROUP BY who) SELECT count(*) AS n FROM u WHERE k > 4;
+
+-- a CTE twice
+WITH g AS (SELECT who, seen FROM events WHERE kind = 'book') SELECT count(*) AS n FROM g AS a JOIN
+  g AS b ON a.who = b.who AND a.seen < b.seen;
+
+-- joined with its aggregate
+SELECT count(*) AS n FROM events e JOIN (SELECT who, avg(amount) AS m FROM events GROUP BY who) u
+  ON e.who = u.who WHERE e.amount > u.m;
+
+-- a user's first day as key
+SELECT first, count(*) AS users FROM (SELECT who, min(day) AS first FROM events GROUP BY who)
+  WHERE first BETWEEN '1997-01-01' AND '1997-01-14' GROUP BY first;
+
+-- renamed columns
+SELECT count(DISTINCT person) AS u FROM (SELECT who AS person, amount AS a FROM events) t WHERE
+  t.a > 30;
+
+-- an aggregated public table by a CTE
+WITH f AS (SELECT family, count(*) AS k, max(kind) AS kind FROM families GROUP BY family) SELECT
+  count(*) AS n FROM events JOIN f ON events.kind = f.kind WHERE f.k = 1;
+
 -- # after the noise
 
 -- outer arithmetic
-SELECT count(*) * 2.0 / count(DISTINCT who) + 1 r, round(avg(amount), 1) m, abs(sum(qty) - 1000)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
+  count(*) * 2.0 / count(DISTINCT who) + 1 r, round(avg(amount), 1) m, abs(sum(qty) - 1000)
   d, -count(*) e, greatest(count(*), 900) g FROM events;
 
 -- outer case
@@ -503,6 +985,83 @@ SELECT shop_id, sum(amount) s FROM events WHERE shop_id BETWEEN 1 AND 5 GROUP BY
 -- order by place
 SELECT shop_id, count(*) FROM events WHERE shop_id BETWEEN 1 AND 5 GROUP BY 1 ORDER BY 2 DESC, 1
   LIMIT 3;
+
+-- a ratio
+SELECT count(*) * 1.0 / count(DISTINCT who) AS r FROM events;
+
+-- a share in percent
+SELECT round(100.0 * countif(gift) / count(*), 1) AS p FROM events WHERE qty > 0;
+
+-- differences
+SELECT count(*) - countif(gift) + 3 AS d, -sum(amount) AS m FROM events;
+
+-- functions of answers
+SELECT sqrt(count(*)) AS r, ln(count(*)) AS l, abs(-sum(price)) AS a, greatest(count(*), 10000) AS
+  g, least(count(*), 5) AS t, floor(avg(amount)) AS f FROM events;
+
+-- a CASE of answers
+SELECT kind, CASE WHEN count(*) > 100 THEN 'many' ELSE 'few' END AS k, count(*) AS n FROM events
+  WHERE kind IN ('book', 'Book') GROUP BY kind;
+
+-- division by nothing
+SELECT sum(amount) / nullif(count(*), 0) AS r FROM events WHERE amount > 1000;
+
+-- HAVING
+SELECT item, count(*) AS n FROM events WHERE item BETWEEN 100 AND 130 GROUP BY item HAVING
+  count(*) > 15 AND count(*) BETWEEN 0 AND 20;
+
+-- HAVING something not shown
+SELECT item, count(*) AS n FROM events WHERE item BETWEEN 100 AND 130 GROUP BY item HAVING
+  sum(amount) > 200;
+
+-- HAVING a key
+SELECT item, count(*) AS n FROM events WHERE item BETWEEN 100 AND 130 GROUP BY item HAVING item <>
+  120;
+
+-- HAVING a range of dates
+SELECT day, count(*) AS n FROM events WHERE day BETWEEN '1997-01-01' AND '1997-01-09' GROUP BY day
+  HAVING day > DATE '1997-01-04' AND day <> '1997-01-06';
+
+-- HAVING some strings
+SELECT kind, count(*) AS n FROM events WHERE kind IN ('Book', 'book', '') GROUP BY kind HAVING
+  kind IN ('Book', '') AND count(*) > 0;
+
+-- HAVING by a name in SELECT
+SELECT gift, sum(amount) AS s FROM events WHERE gift IN (true, false) GROUP BY gift HAVING s > 0
+  AND gift;
+
+-- arithmetic on a key
+SELECT item, item * 2 + count(*) AS n FROM events WHERE item BETWEEN 100 AND 105 GROUP BY item;
+
+-- ORDER BY an answer
+SELECT item, sum(amount) AS s FROM events WHERE item BETWEEN 100 AND 130 GROUP BY item ORDER BY s
+  DESC;
+
+-- ORDER BY several
+SELECT gift, item, count(*) AS n FROM events WHERE item BETWEEN 100 AND 105 AND gift IN (true,
+  false) GROUP BY gift, item ORDER BY gift DESC, 3, item;
+
+-- ORDER BY an expression
+SELECT kind, count(*) AS n FROM events WHERE kind IN ('book', 'Book', 'o''brien') GROUP BY kind
+  ORDER BY sum(amount) / count(*) DESC;
+
+-- ORDER BY strings
+SELECT kind, count(*) AS n FROM events WHERE kind IN ('o''brien', 'book', 'Book', '日本') GROUP BY
+  kind ORDER BY kind DESC;
+
+-- LIMIT
+SELECT item, count(*) AS n FROM events WHERE item BETWEEN 100 AND 130 GROUP BY item ORDER BY n DESC,
+  item LIMIT 5;
+
+-- LIMIT and OFFSET
+SELECT item, count(*) AS n FROM events WHERE item BETWEEN 100 AND 130 GROUP BY item HAVING
+  count(*) > 5 ORDER BY 2 DESC, item LIMIT 4 OFFSET 2;
+
+-- an accuracy
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(accuracy = 5) sum(amount) AS s FROM events;
+
+-- no options
+SELECT WITH DIFFERENTIAL_PRIVACY count(*) AS n FROM events;
 
 -- # how it is written
 

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from shop import store
+from shop import DUE, PRIVATE, exact, store
 
 import sparseq
 from sparseq.errors import QueryRefused
@@ -24,6 +24,7 @@ def days(first: int, last: int) -> list[dt.date]:
 DOMAINS: list[tuple[str, str, list[Any]]] = [
     ("kind", "", ["book", "o'brien", 'née "x"', "", "日本", "no rows"]),
     ("kind", "kind IN ('z', 'a', 'z', NULL)", ["z", "a"]),
+    ("due", "", list(DUE)),
     ("code", "code = 'x' OR (code = 'y' OR 'z' = code)", ["x", "y", "z"]),
     ("code", "code IN ('a', 'b') AND qty > 3", ["a", "b"]),
     ("code", "'a' = code", ["a"]),
@@ -123,3 +124,32 @@ def test_several_keys_make_every_combination(con: sparseq.Store) -> None:
     assert [len(d.values) for d in query.domains] == [2, 12, 2]
     assert query.groups == 48
     assert query.coordinates == 96
+
+
+def test_keys_in_no_row_appear_in_order(con: sparseq.Store) -> None:
+    kinds = exact(con, "SELECT kind, count(*) AS n FROM events GROUP BY kind")
+    assert [r["kind"] for r in kinds] == ["book", "o'brien", 'née "x"', "", "日本", "no rows"]
+    assert kinds[-1]["n"] == 0
+    days = exact(con, "SELECT due, sum(amount) AS s FROM events GROUP BY due")
+    assert [r["due"] for r in days] == list(DUE)
+    assert days[-1]["s"] == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("month(seen)", range(1, 13)),
+        ("hour(seen)", range(24)),
+        ("dayofweek(seen)", range(7)),
+        ("isodow(seen)", range(1, 8)),
+        ("quarter(seen)", range(1, 5)),
+        ("day(seen)", range(1, 32)),
+    ],
+)
+def test_parts_of_a_date_are_all_there(con: sparseq.Store, key: str, values: range) -> None:
+    rows = exact(con, f"SELECT {key} k, count(*) n FROM events WHERE day IS NOT NULL GROUP BY k")
+    assert [r["k"] for r in rows] == list(values)
+    known = [
+        r for r in PRIVATE["events"].to_pylist() if None not in (r["who"], r["day"], r["seen"])
+    ]
+    assert sum(r["n"] for r in rows) == len(known)
