@@ -240,8 +240,7 @@ class Plan:
     def worst_case_charge(self) -> float:
         """What a user with a full contribution to every measure pays, in squared norm."""
         return sum(
-            (n.scale / n.norm_step) ** 2 * float(n.price.exact) / UNITS_PER_NORM
-            for n in self.noise
+            (n.scale / n.norm_step) ** 2 * float(n.price.exact) / UNITS_PER_NORM for n in self.noise
         )
 
 
