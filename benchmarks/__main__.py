@@ -16,7 +16,7 @@ import click
 
 from sparseq.cli.tables import format_table
 
-NAMES = ("noise", "engine")
+NAMES = ("noise", "engine", "filters")
 
 
 def figures(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:

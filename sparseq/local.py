@@ -28,13 +28,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting import Budget, Price, budget_units, sigma_for_scale, simultaneous_bound
+from sparseq.accounting import (
+    UNITS_PER_NORM,
+    Budget,
+    Price,
+    budget_units,
+    sigma_for_scale,
+    simultaneous_bound,
+)
 from sparseq.accounting._checks import count, in_range
 from sparseq.engine.reduce import Index, Ints, Runs, quantise, reduce
 from sparseq.errors import ParameterError
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
-from sparseq.pricing import charges_of
+from sparseq.pricing import charges_of, rounded_up
 
 Floats = NDArray[np.float64]
 
@@ -142,7 +149,7 @@ class Clients:
         n, d = vectors.shape
         users, norms = _squared_norms(vectors)
         price = Price.of(query.sigma, query.granularity, self.budget)
-        charges = charges_of(price, norms)
+        charges = rounded_up(charges_of(price, norms))
         active = self._accounts.admits(users, charges)
         self._accounts.charge(*self._accounts.due(users, charges, active))
         vectors[users[~active]] = 0
@@ -162,7 +169,7 @@ class Clients:
     @property
     def spent(self) -> Floats:
         """What each client has spent of norm_budget. Private: for the person's eyes only."""
-        return self._accounts.spent / 2**24
+        return self._accounts.spent / UNITS_PER_NORM
 
 
 class Client(Clients):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -70,3 +70,26 @@ def test_files_named_in_the_guarantee_exist() -> None:
         assert (ROOT / path).exists(), path
     for path in re.findall(r"`((?:query|engine|accounting|ledger|mechanisms)/\w+\.py)`", text):
         assert (ROOT / "sparseq" / path).exists(), path
+
+
+def test_every_theorem_has_a_line_in_the_list_and_its_code_and_tests_exist() -> None:
+    folder = ROOT / "docs" / "theorems"
+    listed = re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text())
+    pages = [page.name for page in folder.glob("*.md") if page.name != "README.md"]
+    assert sorted(listed) == sorted(pages)
+    tests = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)
+    }
+    code = "\n".join(file.read_text() for file in (ROOT / "sparseq").rglob("*.py"))
+    for page in folder.glob("*.md"):
+        text = page.read_text()
+        for path in re.findall(r"`(?:sparseq/|tests/)?[\w/]+\.py`", text):
+            path = path.strip("`")
+            roots = (ROOT, ROOT / "sparseq", ROOT / "tests" / "accounting")
+            assert any((root / path).exists() for root in roots), f"{page.name}: {path}"
+        for name in re.findall(r"`(test_\w+)`", text):
+            assert name in tests, f"{page.name}: {name}"
+        for name in re.findall(r"`([A-Z][A-Za-z]+)(?:\([^`]*\))?`", text):
+            assert re.search(rf"^class {name}\b", code, re.MULTILINE), f"{page.name}: {name}"

@@ -7,12 +7,14 @@ from numbers import Integral, Real
 from typing import TypeGuard, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sparseq.errors import ParameterError
 
 MIN_DELTA = 2.0**-500
 """Smallest delta an inverse conversion accepts: far below use, far above underflow."""
+
+_BLOCK = 1 << 14  # numbers that are checked at once: they stay in cache
 
 
 def in_range(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> float:
@@ -77,6 +79,20 @@ def all_in_range(
     if wrong.size:
         in_range(name, wrong.flat[0].item(), low, math.inf, open_low=open_low)
     return array.astype(np.float64)
+
+
+def spendable(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return numbers >= 0 as float64, without copying what is float64 already.
+
+    Raises:
+        ParameterError: One is negative, NaN or infinite.
+    """
+    array = np.asarray(values)
+    if array.dtype == np.float64 and array.ndim == 1:
+        blocks = (array[start : start + _BLOCK] for start in range(0, array.size, _BLOCK))
+        if all(block.min() >= 0 and block.max() < math.inf for block in blocks):
+            return array
+    return all_in_range(name, values, 0.0)  # type: ignore[arg-type]
 
 
 def probability(name: str, value: float, low: float = MIN_DELTA) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting import _nats, rdp
-from sparseq.accounting._checks import all_in_range, count, in_range, probability
+from sparseq.accounting._checks import count, in_range, probability, spendable
 from sparseq.accounting.charge import add_charges
 from sparseq.errors import ParameterError
 
@@ -48,6 +48,7 @@ for _orders in (TEXT_ORDERS, CODE_ORDERS, ODOMETER_ORDERS):
 BLOCK_RANGE = (2.0**-30, 2.0**20)
 START_RANGE = (2.0**-20, 2.0**20)
 _LARGEST_FILTER = 2**60  # of the first filters, in units; orders next to 1 would exceed it
+_BLOCK = 1 << 15  # users per step: the temporaries stay in cache
 _ROUNDING = 1 + 2.0**-50  # covers the few roundings of a sum of positive terms
 
 
@@ -115,11 +116,18 @@ class IndividualOdometer:
             ParameterError: A loss is negative or not finite, or the users don't fit; nothing is
                 added then.
         """
-        rows = slice(None) if users is None else self._checked(users)
-        fill = self._fill[rows]
-        losses = _nats.units_up(all_in_range("rho", np.asarray(rho), 0.0))
-        if losses.shape != fill.shape:
-            raise ParameterError(f"rho has shape {losses.shape}; {fill.shape} is needed")
+        named = None if users is None else self._checked(users)
+        losses = spendable("rho", rho)
+        size = self._fill.size if named is None else named.size
+        if losses.shape != (size,):
+            raise ParameterError(f"rho has shape {losses.shape}; {(size,)} is needed")
+        for start in range(0, size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            self._add(block if named is None else named[block], _nats.units_up(losses[block]))
+
+    def _add(self, users: NDArray[np.int64] | slice, losses: NDArray[np.int64]) -> None:
+        """Algorithm 2 for some users, in units."""
+        fill = self._fill[users]
         total = fill + losses
         over = np.flatnonzero(total > self._block)
         if over.size:
@@ -128,9 +136,9 @@ class IndividualOdometer:
             total[over] = large - (filled - 1) * self._block
             begun = filled - (fill[over] == 0)  # an empty block is not skipped
             begun[large == _nats.NO_BOUND] = _nats.NO_BOUND
-            where = over if users is None else users[over]
+            where = over + users.start if isinstance(users, slice) else users[over]
             self._blocks[where] = add_charges(self._blocks[where], begun)
-        self._fill[rows] = total
+        self._fill[users] = total
 
     def losses(self) -> NDArray[np.float64]:
         """Return blocks · block for each user: RDP at `order` (nats), rounded up; inf for no bound.

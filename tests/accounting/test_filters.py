@@ -27,6 +27,7 @@ from sparseq.accounting.filters import (
     ZcdpRule,
     capacity,
 )
+from sparseq.accounting.filters._fixed import square_up
 from sparseq.errors import ParameterError
 
 CURVE = (2.0, 8.0, 32.0)
@@ -244,6 +245,26 @@ def test_a_float_is_the_number_that_it_is():
     assert capacity(ZcdpRule(1.0), 0.1) == 9
     assert capacity(ZcdpRule(1.0), 0.125) == 8
     assert capacity(ZcdpRule(1.0), 2.0**-50) == 2**50
+
+
+@deterministic
+@given(st.one_of(st.floats(0.0, 4.0), st.floats(0.0, 1e300), st.integers(0, 2**26).map(float)))
+def test_a_square_is_rounded_up_and_a_short_number_s_is_exact(value):
+    up, exact = square_up(np.array([value]))[0], Fraction(value) ** 2
+    assert up == math.inf or Fraction(up) >= exact
+    assert (up == 0) == (value == 0)
+    if 2.0**-500 <= value <= 2.0**500:
+        assert Fraction(up) <= exact * (1 + Fraction(1, 2**50))
+    if value == int(value) <= 2**26:
+        assert Fraction(up) == exact
+
+
+def test_a_budget_of_squares_can_be_spent_to_its_last_unit():
+    """The sum of mu_t² may be mu² itself: the formula says <=."""
+    assert capacity(GdpRule(1.0), 1.0) == 1
+    assert capacity(GdpRule(1.0), 0.25) == 16
+    assert capacity(GdpRule(1.5), 1.5) == 1
+    assert capacity(GdpRule(3.0), 0.1) == 899  # 0.1 is a hair above a tenth
 
 
 @pytest.mark.parametrize("bad", [-1.0, 0.0, math.nan, math.inf, "1", None, True])

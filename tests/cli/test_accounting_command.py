@@ -34,6 +34,8 @@ def facts(*args: str) -> dict[str, Any]:
         ("curve", ("curve",)),
         ("curve_sampled", ("curve", "--sampled", "0.01", "1", "--gaussian", "1",
                            "--orders", "1.5", "64")),
+        ("compare", ("compare",)),
+        ("compare_finer", ("compare", "--epsilon", "2", "--delta", "1e-9", "--sigma", "50")),
     ],
 )  # fmt: skip
 def test_text(name: str, args: tuple[str, ...], golden: Callable[[str, str], None]) -> None:

@@ -10,9 +10,9 @@ from functools import lru_cache
 from numpy.typing import ArrayLike
 
 from sparseq.accounting import gdp, rdp, zcdp
-from sparseq.accounting._checks import in_range, probability
+from sparseq.accounting._checks import in_range, probability, spendable
 from sparseq.accounting.filters._fixed import square_up
-from sparseq.accounting.filters._rule import Floats, Rule, positive, rootable, spendable
+from sparseq.accounting.filters._rule import Floats, Rule, positive, rootable
 from sparseq.accounting.filters._targets import best_order, renyi_budget
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count
+from sparseq.accounting._checks import count, spendable
 from sparseq.accounting.filters._fixed import SATURATED, FixedPoint
-from sparseq.accounting.filters._rule import Rule, Units, spendable
+from sparseq.accounting.filters._rule import Rule, Units
 from sparseq.errors import ParameterError
 
 _BLOCK = 1 << 15  # users per step: the temporaries stay in cache

@@ -20,6 +20,7 @@ SATURATED = 2**61
 
 SMALLEST_BUDGET, LARGEST_BUDGET = 2.0**-500, 2.0**60
 
+_LOW_BITS = 2**27 - 1  # of a float64's fraction: where they are 0, 26 significant bits are left
 _SMALLEST_ROOT = 2.0**-500  # the squares of smaller numbers would lose digits, or be 0
 
 
@@ -66,13 +67,17 @@ class FixedPoint:
 def square_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return squares rounded up, of numbers >= 0: 0 only for 0, however small the number is.
 
+    The square of a number of up to 26 significant bits, such as 1, 1.5 or 0.25, is exact; that of
+    another is too large by a relative 2**-50 at most. (Below 2**-500 it is 2**-1000.)
+
     Example:
-        >>> square_up(np.array([0.0, 1e-200, 3.0])) > [-1, 0, 9]
-        array([ True,  True,  True])
+        >>> square_up(np.array([0.0, 1e-200, 3.0, 0.1])) > [-1, 0, 9, 0.01]
+        array([ True,  True, False,  True])
     """
     with np.errstate(over="ignore"):
         squares = values * values
-        squares *= 1 + 2.0**-51
+        long = (values.view(np.int64) & _LOW_BITS) != 0
+        np.multiply(squares, 1 + 2.0**-51, out=squares, where=long)
     if values.size and values.min() < _SMALLEST_ROOT:
         np.copyto(squares, _SMALLEST_ROOT**2, where=(values < _SMALLEST_ROOT) & (values > 0))
     return squares

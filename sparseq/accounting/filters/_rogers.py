@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparseq.accounting._checks import probability
+from sparseq.accounting._checks import probability, spendable
 from sparseq.accounting.filters._fixed import FixedPoint, square_up
-from sparseq.accounting.filters._rule import Floats, Rule, Units, rootable, spendable
+from sparseq.accounting.filters._rule import Floats, Rule, Units, rootable
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,16 +9,14 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sparseq.accounting._checks import all_in_range, in_range
+from sparseq.accounting._checks import in_range
 from sparseq.accounting.filters._fixed import LARGEST_BUDGET, SMALLEST_BUDGET, FixedPoint
 from sparseq.errors import ParameterError
 
 Floats = NDArray[np.float64]
 Units = NDArray[np.int64]
-
-_BLOCK = 1 << 14
 
 
 class Rule(ABC):
@@ -96,17 +93,3 @@ def positive(name: str, value: float) -> float:
 def rootable(name: str, value: float) -> float:
     """Return a budget whose square is one, in [2**-240, 2**29], or refuse it by name."""
     return in_range(name, value, 2.0**-240, 2.0**29)
-
-
-def spendable(name: str, values: ArrayLike) -> Floats:
-    """Return numbers >= 0 as float64, without copying what is float64 already.
-
-    Raises:
-        ParameterError: One is negative, NaN or infinite.
-    """
-    array = np.asarray(values)
-    if array.dtype == np.float64 and array.ndim == 1:
-        blocks = (array[start : start + _BLOCK] for start in range(0, array.size, _BLOCK))
-        if all(block.min() >= 0 and block.max() < math.inf for block in blocks):
-            return array
-    return all_in_range(name, values, 0.0)  # type: ignore[arg-type]
