@@ -37,6 +37,7 @@ class Facts:
         confidence: Of every ±, for all values at once.
         kappa, norm_budget: Of the store.
         seeded: The noise came from a seed: the answer is not private.
+        gaussian: Every mechanism of the store is a Gaussian (see `Budget`).
     """
 
     release: int
@@ -52,6 +53,7 @@ class Facts:
     kappa: float
     norm_budget: float
     seeded: bool
+    gaussian: bool = True
 
     @property
     def reach(self) -> tuple[float, ...]:

@@ -62,7 +62,7 @@ def create(
         tables: More private tables, name to files or Arrow table.
         public: Tables that are not about people.
         kappa: zCDP level of everything ever released (0.5 if nothing is said), or
-        epsilon, delta: the same, converted by way of mu-GDP.
+        epsilon, delta: the same, converted by way of mu-GDP (with a watch, of zCDP).
         norm_budget: B_norm, squared norm that each user can contribute; sigma_0² = B / (2 kappa).
         time: The column that most queries select by; by default the first date or timestamp.
         keys: Column to its public values, a domain to group by.
@@ -74,7 +74,8 @@ def create(
             depend on the user's data.
         halt: Once a user would have overdrawn, the user stays out (Corollary 4.7's S_t).
         reserves: Shares of every budget that are set aside: "watch" for estimates of how many
-            users have been dropped, "forecast" for what they would still have contributed.
+            users have been dropped (its alarm is no Gaussian, so only zCDP is then claimed),
+            "forecast" for what they would still have contributed.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -82,12 +83,13 @@ def create(
         DataError: A file can't be read or does not fit.
         StoreError: The path exists already.
     """
-    budget = _budget(kappa, epsilon, delta, norm_budget)
+    shares = _reserves(reserves or {})
+    budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
     if path is None:
         connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              row_key, budget_column, halt, reserves or {}, seed)  # fmt: skip
+              row_key, budget_column, halt, shares, seed)  # fmt: skip
         return Store(connection, None, _cache_bytes())
     path = Path(path)
     if path.exists():
@@ -100,7 +102,7 @@ def create(
         connection = duckdb.connect(str(working), config=_LOCKED_DOWN)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  row_key, budget_column, halt, reserves or {}, seed)  # fmt: skip
+                  row_key, budget_column, halt, shares, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
@@ -129,17 +131,21 @@ def _publish(working: Path, path: Path) -> None:
 
 
 def _budget(
-    kappa: float | None, epsilon: float | None, delta: float | None, norm_budget: float
+    kappa: float | None,
+    epsilon: float | None,
+    delta: float | None,
+    norm_budget: float,
+    gaussian: bool,
 ) -> Budget:
     if epsilon is None and delta is None:
-        return Budget(0.5 if kappa is None else kappa, norm_budget)
+        return Budget(0.5 if kappa is None else kappa, norm_budget, gaussian)
     if kappa is not None:
         raise ParameterError("kappa and epsilon, delta say the same thing; give one of them")
     if epsilon is None or delta is None:
         raise ParameterError(
             "epsilon and delta go together", "for example --epsilon 1 --delta 1e-6"
         )
-    return Budget.from_epsilon_delta(epsilon, delta, norm_budget)
+    return Budget.from_epsilon_delta(epsilon, delta, norm_budget, gaussian)
 
 
 def _sources(source: Any, table: str | None, tables: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -205,7 +211,7 @@ def _fill(
         "kappa": budget.kappa,
         "norm_budget": budget.norm_budget,
         "halt": halt,
-        "reserves": _reserves(reserves),
+        "reserves": dict(reserves),
         "seed": seed,
         "budget_column": budget_column,
     }

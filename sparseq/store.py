@@ -23,7 +23,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting import Budget, budget_units
+from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.engine.duck import Contributions, Engine
 from sparseq.engine.handed import contributions_of, handed_query
@@ -33,6 +33,7 @@ from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.ledger.departed import Departures
 from sparseq.ledger.journal import Entry, Journal, Release, Statement
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, SeededEntropy, rounded_gaussian
@@ -100,16 +101,21 @@ class Store:
         settings = self._storage.get("settings")
         if settings is None or settings["format"] != FORMAT:
             raise StoreError(f"{path} is not a store that this version of sparseq reads")
-        self.budget = Budget(settings["kappa"], settings["norm_budget"])
+        self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
+        self.budget = Budget(
+            settings["kappa"], settings["norm_budget"], gaussian=Pot.WATCH not in self.reserves
+        )
         self.halt: bool = settings["halt"]
         self.seed: int | None = settings["seed"]
         self._budget_column: str = settings["budget_column"]
         self.catalog: Catalog = self._storage.catalog()
         self._engine = Engine(connection, cache_bytes)
         self._journal = Journal(connection)
-        self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
+        self._departures = Departures()
+        self._departures.add_users(len(self._pots))
+        self._journal.restore_departures(self._departures)
         self._public = PublicFacts(self.catalog, connection)
         self._templates = Templates()
         self._lowered: dict[str, Query] = {}  # by text; what lowering reads never changes
@@ -179,11 +185,13 @@ class Store:
         """Gate, sum the active, add noise, commit, and only then return."""
         users, charges = price(plan, contributions)
         active = self._pots[pot].admits(users, charges)
-        sums = contributions.without(users[~active])
+        left_out = users[~active]
+        sums = contributions.without(left_out)
         answer = Answer(render(plan, self._add_noise(plan, sums)), self._facts(plan, request_id))
         also = gated(Gated(answer.facts.release, users, active))
         paying, due = self._pots[pot].due(users, charges, active)
-        self._commit(Entry(_release(plan, answer), paying, due, pot, tuple(also)))
+        departed = self._departures.new(left_out if pot is Pot.QUERIES else left_out[:0])
+        self._commit(Entry(_release(plan, answer, pot), paying, due, departed, tuple(also)))
         return answer
 
     def _add_noise(self, plan: Plan, sums: Sequence[Ints]) -> Noised:
@@ -198,7 +206,8 @@ class Store:
     def _commit(self, entry: Entry) -> None:
         """Make the charges and the answer durable together; only then let the answer go."""
         try:
-            self._pots[entry.pot].charge(entry.users, entry.charges)
+            self._pots[entry.release.pot].charge(entry.users, entry.charges)
+            self._departures.add(entry.release.id, entry.departed)
             self._journal.commit([entry])
         except BaseException:
             self._abandon()  # was it written? only the file knows: it must be opened anew
@@ -220,6 +229,7 @@ class Store:
             kappa=self.budget.kappa,
             norm_budget=self.budget.norm_budget,
             seeded=self.seed is not None,
+            gaussian=self.budget.gaussian,
         )
 
     def _entropy(self) -> Entropy:
@@ -409,7 +419,9 @@ class Store:
                 count = self._storage.in_transaction(load)
             finally:
                 rows.close()
-            self._pots.add_users(self._budgets()[len(self._pots) :])
+            new = self._budgets()[len(self._pots) :]
+            self._pots.add_users(new)
+            self._departures.add_users(len(new))
             self._engine.rows_arrived()
             return int(count)
 
@@ -418,6 +430,12 @@ class Store:
         with self._lock:
             self._check_open()
             return self._storage.taken()
+
+    @property
+    def parts(self) -> dict[Pot, float]:
+        """What each pot has of norm_budget: public."""
+        whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
+        return {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
 
     @property
     def _accounts(self) -> Accounts:
@@ -473,7 +491,7 @@ class Store:
         return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"
 
 
-def _release(plan: Plan, answer: Answer) -> Release:
+def _release(plan: Plan, answer: Answer, pot: Pot) -> Release:
     """Return what the journal has of an answer: public."""
     return Release(
         answer.facts.release,
@@ -485,4 +503,5 @@ def _release(plan: Plan, answer: Answer) -> Release:
         plan.corollary_bounds,
         1 - plan.beta,
         answer.to_bytes(),
+        pot,
     )

@@ -28,6 +28,8 @@ class Budget:
         kappa: zCDP level of the whole stream, in [2**-30, 2**10].
         norm_budget: B_norm of Corollary 4.7, in [2**-20, 2**20]: squared norm, in units of the
             queries' scale, that a user can contribute before being left out.
+        gaussian: Whether every mechanism is an unsubsampled Gaussian. If one may not be, only the
+            zCDP claim is made.
 
     Raises:
         ParameterError: A number is out of its range.
@@ -44,6 +46,7 @@ class Budget:
 
     kappa: float
     norm_budget: float
+    gaussian: bool = True
 
     def __post_init__(self) -> None:
         kappa = in_range("kappa", self.kappa, *KAPPA_RANGE)
@@ -52,18 +55,20 @@ class Budget:
         object.__setattr__(self, "norm_budget", norm_budget)
 
     @classmethod
-    def from_epsilon_delta(cls, epsilon: float, delta: float, norm_budget: float) -> Budget:
-        """Return the largest budget that is (epsilon, delta)-DP, by way of mu-GDP.
+    def from_epsilon_delta(
+        cls, epsilon: float, delta: float, norm_budget: float, gaussian: bool = True
+    ) -> Budget:
+        """Return the largest budget that is (epsilon, delta)-DP, by way of mu-GDP (or of zCDP).
 
         Args:
             epsilon: >= 0 (nats); with the usual deltas it must be positive to be in range.
             delta: In [2**-500, 1).
-            norm_budget: See the class.
+            norm_budget, gaussian: See the class.
 
         Returns:
             A budget with kappa = mu²/2 rounded down, where mu = gdp.mu(epsilon, delta), so that
-            its `epsilon(delta)` never exceeds the epsilon asked for. Valid while every mechanism
-            is an unsubsampled Gaussian, see `epsilon`.
+            its `epsilon(delta)` never exceeds the epsilon asked for; with kappa = zcdp.rho(epsilon,
+            delta) if not `gaussian`.
 
         Raises:
             ParameterError: A number is out of its range, or asks for a kappa that is.
@@ -72,7 +77,10 @@ class Budget:
             >>> Budget.from_epsilon_delta(1.0, 1e-6, norm_budget=100).epsilon(1e-6) <= 1.0
             True
         """
-        kappa = round_down(Fraction(gdp.mu(epsilon, delta)) ** 2 / 2)
+        if gaussian:
+            kappa = round_down(Fraction(gdp.mu(epsilon, delta)) ** 2 / 2)
+        else:
+            kappa = zcdp.rho(epsilon, delta)
         low, high = KAPPA_RANGE
         if not low <= kappa <= high:
             raise ParameterError(
@@ -80,7 +88,7 @@ class Budget:
                 f"kappa must be in [{low:g}, {high:g}]",
                 f"give a {'larger' if kappa < low else 'smaller'} epsilon or delta",
             )
-        return cls(kappa, norm_budget)
+        return cls(kappa, norm_budget, gaussian)
 
     @property
     def unit_variance(self) -> Fraction:
@@ -97,15 +105,18 @@ class Budget:
         return sqrt_up(self.unit_variance)
 
     @property
-    def mu(self) -> float:
-        """GDP parameter of the whole stream, sqrt(2 kappa), rounded up to the next float64."""
-        return sqrt_up(2 * Fraction(self.kappa))
+    def mu(self) -> float | None:
+        """GDP parameter of the whole stream, sqrt(2 kappa), rounded up to the next float64.
+
+        None where a mechanism may be no Gaussian: nothing is claimed then.
+        """
+        return sqrt_up(2 * Fraction(self.kappa)) if self.gaussian else None
 
     def epsilon(self, delta: float) -> float:
-        """Return epsilon at `delta` for everything ever released, by way of mu-GDP, rounded up.
+        """Return epsilon at `delta` for everything ever released, rounded up.
 
-        Valid while every mechanism is an unsubsampled Gaussian (Smith & Thakurta 2022; Koskela
-        et al. 2023); from the first that is not, only `epsilon_zcdp` is.
+        By way of mu-GDP, which is valid while every mechanism is an unsubsampled Gaussian (Smith &
+        Thakurta 2022; Koskela et al. 2023); otherwise it is `epsilon_zcdp`.
 
         Raises:
             ParameterError: `delta` is not in [2**-500, 1).
@@ -113,8 +124,11 @@ class Budget:
         Example:
             >>> round(Budget(0.5, 100).epsilon(1e-6), 6)
             4.886554
+            >>> round(Budget(0.5, 100, gaussian=False).epsilon(1e-6), 6)
+            5.221534
         """
-        return gdp.epsilon(delta, self.mu)
+        mu = self.mu
+        return self.epsilon_zcdp(delta) if mu is None else gdp.epsilon(delta, mu)
 
     def epsilon_zcdp(self, delta: float) -> float:
         """Return epsilon at `delta` from kappa-zCDP alone (Corollary 4.7), rounded up.

@@ -143,7 +143,8 @@ def budget_of(answer: Answer) -> Any:
     """Return the budget of the store that an answer came from."""
     from sparseq.accounting import Budget
 
-    return Budget(answer.facts.kappa, answer.facts.norm_budget)
+    facts = answer.facts
+    return Budget(facts.kappa, facts.norm_budget, facts.gaussian)
 
 
 def answer_table(table: pa.Table) -> Table:

@@ -5,6 +5,7 @@ Tables, all in schema `ledger` of the store's DuckDB file:
     release    what was asked, with which noise, the answer as it went out, and (private) who paid
                how much for it, from which pot: one row, so that there is neither without the other
     snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
+    departed   private: who was left out of a query for the first time, by release
     users      private: user index, identifier, budget
 
 `commit` returns only when the rows are on disk; a crash before leaves nothing of them.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -24,6 +25,7 @@ import numpy as np
 from sparseq.errors import QueryRefused, StoreError
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.departed import Departures
 from sparseq.ledger.pots import Pot, Pots
 
 Statement = tuple[str, list[Any]]
@@ -38,15 +40,17 @@ CREATE TABLE ledger.release (
     users BLOB NOT NULL, charges BLOB NOT NULL, pot UTINYINT NOT NULL);
 CREATE TABLE ledger.snapshot (
     release_id BIGINT NOT NULL, pot UTINYINT NOT NULL, spent BLOB NOT NULL);
+CREATE TABLE ledger.departed (release_id BIGINT NOT NULL, users BLOB NOT NULL);
 """
-_PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer"
+_PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
 @dataclass(frozen=True)
 class Release:
     """One answered query: all of it public.
 
-    `answer` is the answer as an Arrow IPC stream; sigma and bound have one entry a measure.
+    `answer` is the answer as an Arrow IPC stream; sigma and bound have one entry a measure; `pot`
+    is what it was paid from.
     """
 
     id: int
@@ -58,6 +62,7 @@ class Release:
     bound: tuple[float, ...]
     confidence: float
     answer: bytes
+    pot: Pot = Pot.QUERIES
 
 
 @dataclass(frozen=True)
@@ -67,14 +72,14 @@ class Entry:
     Attributes:
         release: The public part.
         users, charges: Who pays how much, ascending users.
-        pot: What it is paid from.
+        departed: Who was left out of a query for the first time.
         also: More to write in the same transaction.
     """
 
     release: Release
     users: Index
     charges: Ints
-    pot: Pot = Pot.QUERIES
+    departed: Index = field(default_factory=lambda: np.zeros(0, np.int32))
     also: tuple[Statement, ...] = ()
 
 
@@ -148,9 +153,13 @@ class Journal:
                 release.answer,
                 pack_set(entry.users),
                 pack(entry.charges),
-                int(entry.pot),
+                int(release.pot),
             ],
         )
+        if len(entry.departed):
+            self._con.execute(
+                "INSERT INTO ledger.departed VALUES (?, ?)", [release.id, pack_set(entry.departed)]
+            )
         for sql, parameters in entry.also:
             self._con.execute(sql, parameters)
 
@@ -189,6 +198,20 @@ class Journal:
                 raise StoreError("the ledger has a snapshot of what never was", "restore a copy")
             pots[Pot(pot)].spent[: len(spent)] = spent
         return int(latest[0][0]) if latest else 0
+
+    def restore_departures(self, departures: Departures) -> None:
+        """Set who has been left out of a query, and of which first, to what was written.
+
+        Raises:
+            StoreError: The ledger contradicts itself.
+        """
+        rows = self._con.execute("SELECT release_id, users FROM ledger.departed").fetchall()
+        for release, packed in rows:
+            users = unpack_set(packed)
+            known = len(users) == 0 or users[-1] < len(departures.first)
+            if not known or not 1 <= release <= self._last or np.any(departures.first[users]):
+                raise StoreError("the ledger leaves out somebody unknown", "restore a copy")
+            departures.add(release, users)
 
     def fold(self, pots: Pots, at_least: int) -> None:
         """Take a snapshot if `at_least` charges have piled up since the last one.
@@ -236,4 +259,5 @@ class Journal:
 def _release(row: tuple[object, ...]) -> Release:
     values = list(row)
     values[5], values[6] = tuple(values[5]), tuple(values[6])  # type: ignore[arg-type]
+    values[9] = Pot(values[9])  # type: ignore[arg-type]
     return Release(*values)  # type: ignore[arg-type]

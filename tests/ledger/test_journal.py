@@ -252,7 +252,7 @@ def test_pots_are_charged_apart_with_or_without_a_snapshot() -> None:
         for i, pot in enumerate((Pot.QUERIES, Pot.WATCH), 1):
             users, charges = np.array([i - 1], np.int32), np.array([10 * i])
             pots[pot].charge(users, charges)
-            journal.commit([Entry(release(i), users, charges, pot)])
+            journal.commit([Entry(replace(release(i), pot=pot), users, charges)])
             journal.fold(pots, at_least)
         again = Pots(budgets, shares)
         Journal(connection).restore(again)

@@ -1,0 +1,48 @@
+"""Who has ever been left out of a query, and which release was the first: private.
+
+User i is first left out of release t where Algorithm 2's filter says no to i for the first time in
+the pot of queries. The filter looks at i's own charges and budget, and the charges at i's own rows
+and at what was asked, which was chosen from past releases. So whether, and when, i is first left
+out is a function of i's own data and of past releases, of nothing of anybody else's: it may be
+asked about like any column of i's rows.
+
+The journal writes each first time in the transaction of its release.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparseq.ledger.accounts import Index, Ints, Mask
+
+
+class Departures:
+    """The release that each user was first left out of; 0: none so far.
+
+    Example:
+        >>> departures = Departures()
+        >>> departures.add_users(3)
+        >>> left_out = np.array([0, 2], np.int32)
+        >>> departures.add(7, departures.new(left_out[:1]))
+        >>> departures.new(left_out).tolist(), departures.first.tolist()
+        ([2], [7, 0, 0])
+    """
+
+    def __init__(self) -> None:
+        self.first: Ints = np.zeros(0, np.int64)
+
+    def add_users(self, users: int) -> None:
+        """Make room for new users, who have not been left out of anything."""
+        self.first = np.concatenate([self.first, np.zeros(users, np.int64)])
+
+    def new(self, left_out: Index) -> Index:
+        """Return those of `left_out` who have not been left out before."""
+        return left_out[self.first[left_out] == 0]
+
+    def add(self, release: int, users: Index) -> None:
+        """Remember a release as the first that `users` were left out of."""
+        self.first[users] = release
+
+    def between(self, first: int, last: int) -> Mask:
+        """Tell who was first left out of one of the releases `first` to `last`."""
+        return (self.first >= max(first, 1)) & (self.first <= last)
