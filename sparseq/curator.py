@@ -21,6 +21,7 @@ from sparseq.engine.load import first_line, quote
 from sparseq.engine.storage import USER, dictionary_table
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.codec import unpack, unpack_set
+from sparseq.ledger.pots import Pot
 from sparseq.query.catalog import Table
 from sparseq.store import Store
 
@@ -38,14 +39,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class Spend:
-    """How far people have spent their budgets.
+    """How far people have spent one pot of their budgets.
 
     Attributes:
         users: How many people.
-        releases: How many answers have been paid for.
+        releases: How many answers have been paid for from it.
         untouched: People who have paid for nothing so far.
-        near: People who have spent `NEAR_THE_END` of their budget.
-        would_drop: People who could not pay for one more count, were they in it.
+        near: People who have spent `NEAR_THE_END` of it.
+        would_drop: People who could not pay for one more count from it, were they in it.
+        left_out: People who have been left out of a query.
         spent, budget: Totals, in squared norm.
         tenths: People by share spent: up to a tenth (and more than nothing), two tenths, …
         highest: The largest share that anybody has spent.
@@ -56,6 +58,7 @@ class Spend:
     untouched: int
     near: int
     would_drop: int
+    left_out: int
     spent: float
     budget: float
     tenths: tuple[int, ...]
@@ -64,12 +67,23 @@ class Spend:
 
 @dataclass(frozen=True)
 class Account:
-    """One person's account: squared norms, rows by table, and the releases that were paid for."""
+    """One person's account.
+
+    Attributes:
+        id: The identifier.
+        budget, spent: Squared norms, over all pots.
+        pots: (spent, budget) of each pot, by name.
+        rows: How many, by table.
+        left_out: The first release that the person was left out of; None: of none so far.
+        releases: (number, charge) of each release that was paid for.
+    """
 
     id: Any
     budget: float
     spent: float
+    pots: dict[str, tuple[float, float]]
     rows: dict[str, int]
+    left_out: int | None
     releases: tuple[tuple[int, float], ...]
 
 
@@ -84,22 +98,29 @@ def counts(store: Store) -> Counts:
         return Counts(len(store._accounts), rows)
 
 
-def spend(store: Store) -> Spend:
-    """Return how far people have spent their budgets."""
+def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
+    """Return how far people have spent one pot of their budgets.
+
+    Raises:
+        ParameterError: The store has set nothing aside for it.
+    """
     with store._lock:
         store._check_open()
-        accounts = store._accounts
+        accounts = store._pots[pot]
         share = _share(accounts.spent, accounts.budgets)
         positive = accounts.spent > 0
         tenth = np.clip(np.ceil(share[positive] * 10).astype(int), 1, 10)
         return Spend(
             users=len(accounts),
-            releases=len(store._journal),
+            releases=_number(
+                store._con, f"SELECT count(*) FROM ledger.release WHERE pot = {int(pot)}"
+            ),
             untouched=int(np.count_nonzero(~positive)),
             near=int(np.count_nonzero(share >= NEAR_THE_END)),
             would_drop=int(
                 np.count_nonzero(accounts.budgets - accounts.spent < _price_of_count(store))
             ),
+            left_out=int(np.count_nonzero(store._departures.first)),
             spent=float(accounts.spent.sum(dtype=np.float64)) / UNITS_PER_NORM,
             budget=float(accounts.budgets.sum(dtype=np.float64)) / UNITS_PER_NORM,
             tenths=tuple(np.bincount(tenth, minlength=11)[1:].tolist()),
@@ -107,11 +128,13 @@ def spend(store: Store) -> Spend:
         )
 
 
-def top_spenders(store: Store, most: int = 10) -> list[tuple[Any, float, float]]:
+def top_spenders(
+    store: Store, most: int = 10, pot: Pot = Pot.QUERIES
+) -> list[tuple[Any, float, float]]:
     """Return (identifier, spent, budget) of the people who have spent the largest shares."""
     with store._lock:
         store._check_open()
-        accounts = store._accounts
+        accounts = store._pots[pot]
         order = np.argsort(-_share(accounts.spent, accounts.budgets), kind="stable")[:most]
         names = dict(
             store._con.execute(
@@ -144,11 +167,17 @@ def account(store: Store, identifier: str) -> Account:
             )
             for t in store.catalog.private
         }
+        pots = {
+            pot.name.lower(): (_norm(part.spent[user]), _norm(part.budgets[user]))
+            for pot, part in store._pots.items()
+        }
         return Account(
             id,
-            _norm(store._accounts.budgets[user]),
-            _norm(store._accounts.spent[user]),
+            sum(budget for _, budget in pots.values()),
+            sum(spent for spent, _ in pots.values()),
+            pots,
             rows,
+            int(store._departures.first[user]) or None,
             tuple(_payments(store._con, user)),
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.cli.create import aside_lines
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.tables import format_table
 from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, upper
@@ -43,9 +44,15 @@ def budget_facts(store: Store) -> dict[str, Any]:
         "kappa": budget.kappa,
         "mu": budget.mu,
         "epsilon": [
-            {"delta": d, "gdp": budget.epsilon(d), "zcdp": budget.epsilon_zcdp(d)} for d in DELTAS
+            {
+                "delta": d,
+                "gdp": budget.epsilon(d) if budget.gaussian else None,
+                "zcdp": budget.epsilon_zcdp(d),
+            }
+            for d in DELTAS
         ],
         "norm_budget": budget.norm_budget,
+        "parts": {pot.name.lower(): part for pot, part in store.parts.items()},
         "sigma_0": budget.sigma_0,
         "worst_case_queries": budget.worst_case_queries(),
         "releases": latest_release(store),
@@ -56,21 +63,24 @@ def budget_facts(store: Store) -> dict[str, Any]:
 
 def budget_text(facts: dict[str, Any]) -> str:
     """Return the facts in words."""
+    claims = ["zcdp"] if facts["mu"] is None else ["gdp", "zcdp"]
     rows = [
-        [f"{e['delta']:g}".replace("e-0", "e-"), upper(e["gdp"]), upper(e["zcdp"])]
+        [f"{e['delta']:g}".replace("e-0", "e-"), *(upper(e[claim]) for claim in claims)]
         for e in facts["epsilon"]
     ]
-    epsilons = format_table(["at delta", "epsilon", "by zCDP alone"], rows, ["l", ".", "."])
+    names = ["at delta", "epsilon", "by zCDP alone"][: 1 + len(claims)]
+    epsilons = format_table(names, rows, ["l", *"." * len(claims)])
+    gdp = "" if facts["mu"] is None else f", mu {number(facts['mu'])} (GDP)"
     stays = (
         "stays out of all later ones" if facts["halt"] else "is left out of it, and pays nothing"
     )
     lines = [
-        ("private", f"kappa {number(facts['kappa'])} (zCDP), mu {number(facts['mu'])} (GDP), "
-                    "for all answers ever, together"),
+        ("private", f"kappa {number(facts['kappa'])} (zCDP){gdp}, for all answers ever, together"),
         ("", epsilons),
         ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
         ("budget", f"norm_budget {number(facts['norm_budget'])}: a person pays 1 for a count, "
                    f"and whoever can't pay\nfor a query {stays}"),
+        *aside_lines(facts["parts"]),
         ("so far", f"{facts['releases']:,} releases; there is no limit"),
         ("compare", "one budget for everybody, at the same noise and guarantee, ends after "
                     f"{facts['worst_case_queries']:,} queries"),

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.cli.declare import bounds_of, keys_of, public_tables, row_key_of, tables_of
-from sparseq.cli.options import open_store, store_argument
+from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, upper
+from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, percent, upper
 
 if TYPE_CHECKING:
-    from sparseq.accounting import Budget
     from sparseq.query.catalog import Catalog, Column, Table
     from sparseq.store import Store
 
@@ -44,6 +43,12 @@ if TYPE_CHECKING:
               "TABLE=COL[,COL] if there are several tables.")  # fmt: skip
 @click.option("--budget-column", default="", metavar="COL", help="People's own budgets, at most B.")
 @click.option("--halt", is_flag=True, help="Once left out, people stay out.")
+@click.option("--watch-active", type=Share(), is_flag=False, flag_value=0.05, default=0.0,
+              metavar="[SHARE]", help="Set aside 5 % of every budget, or SHARE, to estimate how "
+              "many people have been left out.")  # fmt: skip
+@click.option("--forecast", type=Share(), is_flag=False, flag_value=0.25, default=0.0,
+              metavar="[SHARE]", help="Set aside 25 %, or SHARE, to estimate what they would still "
+              "contribute.")  # fmt: skip
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.
@@ -57,6 +62,7 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
       sparseq create shop.sparseq jan.csv feb.csv --table purchases --user customer_id
           --epsilon 2 --delta 1e-6 --norm-budget 40 --bounds amount=0..200
       sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
+      sparseq create shop.sparseq purchases.parquet --user customer_id --watch-active --forecast=0.2
     """
     import sparseq
 
@@ -66,6 +72,10 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["bounds"] = bounds_of(options["bounds"])
     options["row_key"] = row_key_of(options["row_key"])
+    options["reserves"] = {
+        "watch": options.pop("watch_active"),
+        "forecast": options.pop("forecast"),
+    }
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
         click.echo(made_text(opened, inspected.left_out))
 
@@ -99,7 +109,7 @@ def made_text(store: Store, left_out: list[str]) -> str:
     made = counts(store)
     loaded = ", ".join(f"{rows:,} rows in {name}" for name, rows in made.rows.items())
     lines = [
-        *guarantee_lines(store.budget),
+        *guarantee_lines(store),
         ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
     ]
     if left_out:
@@ -119,25 +129,44 @@ def made_text(store: Store, left_out: list[str]) -> str:
     )
 
 
-def guarantee_lines(budget: Budget) -> list[tuple[str, str]]:
+def guarantee_lines(store: Store) -> list[tuple[str, str]]:
     """Return what the two numbers of a store promise, in words."""
     from sparseq.accounting import simultaneous_bound
 
+    budget, (queries, *_) = store.budget, store.parts.values()
+    gdp = "" if budget.mu is None else f", {number(budget.mu)}-GDP"
     bound = float(simultaneous_bound(budget.sigma_0, 1, 0.05, lattice_step=1.0))
     return [
         (
             "private",
-            f"all answers ever, together: {number(budget.kappa)}-zCDP, {number(budget.mu)}-GDP,\n"
+            f"all answers ever, together: {number(budget.kappa)}-zCDP{gdp},\n"
             f"epsilon {upper(budget.epsilon(1e-6))} at delta 1e-6, "
             f"{upper(budget.epsilon(1e-9))} at delta 1e-9",
         ),
         ("noise", f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} (95 %)"),
         (
             "budget",
-            f"a person takes part in {number(budget.norm_budget)} counts at full weight, "
-            "and is then left out",
+            f"a person takes part in {number(queries)} counts at full weight, and is then left out",
         ),
+        *aside_lines({pot.name.lower(): part for pot, part in store.parts.items()}),
     ]
+
+
+def aside_lines(parts: dict[str, float]) -> list[tuple[str, str]]:
+    """Return what of norm_budget is set aside, and what for: public."""
+    whole = sum(parts.values())
+    why = {
+        "watch": "to estimate how many people have been left out;\n"
+        "its alarm is no Gaussian, so only zCDP is claimed",
+        "forecast": "to estimate what they would still contribute",
+    }
+    lines = [
+        f"{number(part)} ({percent(round(part / whole, 6))}) {why[name]}"
+        for name, part in parts.items()
+        if name in why
+    ]
+    left = [f"{number(parts['queries'])} of {number(whole)} are left for queries"] if lines else []
+    return [("set aside" if i == 0 else "", line) for i, line in enumerate([*lines, *left])]
 
 
 def catalog_text(catalog: Catalog) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparseq.cli.options import facts_format_option, open_store, output_option
+from sparseq.cli.options import POTS, facts_format_option, open_store, output_option
 from sparseq.cli.output import Output, chosen_format
 from sparseq.cli.show import answer_csv, plain_text
 from sparseq.cli.tables import format_table
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.curator import Account, Spend
+    from sparseq.ledger.pots import Pot
 
 PRIVATE = "PRIVATE: exact facts about people. Curator only."
 _BAR = 40
@@ -61,25 +62,34 @@ def summary(store: Path, format: str) -> None:
 
     with open_store(store) as opened:
         made, spent = counts(opened), spend(opened)
+        aside = {pot: spend(opened, pot) for pot in opened.reserves}
     if format == "json":
-        click.echo(json.dumps(asdict(spent) | {"rows": made.rows}, indent=2))
+        pots = {pot.name.lower(): asdict(of) for pot, of in aside.items()}
+        click.echo(json.dumps(asdict(spent) | {"rows": made.rows, "aside": pots}, indent=2))
         return
     click.echo(
         labelled(
             [
                 ("people", f"{made.users:,}"),
                 *((f"rows of {name}", f"{rows:,}") for name, rows in made.rows.items()),
-                ("releases", f"{spent.releases:,}"),
+                ("releases", ", ".join([f"{spent.releases:,}", *map(_paid_of, aside.items())])),
                 ("never charged", f"{spent.untouched:,} people"),
                 (
                     "near the end",
                     f"{spent.near:,} people have spent 90 % of their budgets, or more",
                 ),
+                ("left out so far", f"{spent.left_out:,} people"),
                 ("left out next", f"{spent.would_drop:,} people could not pay for one more count"),
                 ("spent", _spent_of(spent)),
+                *((f"spent ({pot.name.lower()})", _spent_of(of)) for pot, of in aside.items()),
             ]
         )
     )
+
+
+def _paid_of(aside: tuple[Pot, Spend]) -> str:
+    pot, spent = aside
+    return f"and {spent.releases:,} paid by {pot.name.lower()}"
 
 
 def _spent_of(spent: Spend) -> str:
@@ -90,20 +100,25 @@ def _spent_of(spent: Spend) -> str:
 @curator.command(short_help="How far people have spent their budgets.")
 @click.option("--top", type=click.IntRange(min=0), default=10, show_default=True,
               help="How many of those who have spent most to name.")  # fmt: skip
+@click.option("--pot", type=click.Choice(POTS), default="queries", show_default=True,
+              help="Which part of the budgets.")  # fmt: skip
 @facts_format_option
 @click.pass_obj
-def spend(store: Path, top: int, format: str) -> None:
+def spend(store: Path, top: int, pot: str, format: str) -> None:
     """Show how many people have spent how much of their budgets, and who most.
 
     \b
     Examples:
       sparseq curator shop.sparseq spend
       sparseq curator shop.sparseq spend --top 0 --format json
+      sparseq curator shop.sparseq spend --pot watch
     """
     from sparseq import curator as facts
+    from sparseq.ledger.pots import Pot
 
     with open_store(store) as opened:
-        spent, first = facts.spend(opened), facts.top_spenders(opened, top)
+        of = Pot[pot.upper()]
+        spent, first = facts.spend(opened, of), facts.top_spenders(opened, top, of)
     if format == "json":
         named = [{"id": str(i), "spent": s, "budget": b} for i, s, b in first]
         click.echo(json.dumps(asdict(spent) | {"top": named}, indent=2))
@@ -160,9 +175,15 @@ def account_text(found: Account) -> str:
             *((f"rows of {name}", f"{rows:,}") for name, rows in found.rows.items()),
             ("spent", f"{found.spent:.6g} of {number(found.budget)}"),
             ("left", f"{found.budget - found.spent:.6g}"),
+            *((f"  {name}", f"{s:.6g} of {number(b)}") for name, (s, b) in _parts(found)),
+            ("left out", f"first of release {found.left_out}" if found.left_out else "of nothing"),
             ("paid for", f"{earlier}{paid}" if paid else "no release so far"),
         ]
     )
+
+
+def _parts(found: Account) -> list[tuple[str, tuple[float, float]]]:
+    return list(found.pots.items()) if len(found.pots) > 1 else []
 
 
 @curator.command("sql", short_help="An exact answer.")

@@ -86,6 +86,7 @@ def release_facts(release: Release) -> dict[str, Any]:
         "release": release.id,
         "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
         "request_id": release.request_id,
+        "pot": release.pot.name.lower(),
         "query": release.query,
         "coordinates": release.coordinates,
         "sigma": list(release.sigma),
@@ -97,11 +98,13 @@ def release_facts(release: Release) -> dict[str, Any]:
 
 def _table(releases: list[dict[str, Any]], width: int | None) -> str:
     with_ids = any(r["request_id"] for r in releases)
+    with_pots = any(r["pot"] != "queries" for r in releases)
     rows = [
         [
             str(r["release"]),
             r["released_at"].replace("T", " "),
             *([r["request_id"] or ""] if with_ids else []),
+            *([r["pot"]] if with_pots else []),
             ", ".join(dict.fromkeys(map(number, r["sigma"]))),
             ", ".join(dict.fromkeys(map(format_bound, r["bound"]))),
             one_line(r["query"]),
@@ -109,14 +112,15 @@ def _table(releases: list[dict[str, Any]], width: int | None) -> str:
         for r in releases
     ]
     ids, align = (["request"], ["l"]) if with_ids else ([], [])
-    columns = ["release", "time (UTC)", *ids, "sigma", "±", "query"]
-    return format_table(columns, rows, ["r", "l", *align, "r", "r", "l"], width)
+    pots, pot_align = (["paid from"], ["l"]) if with_pots else ([], [])
+    columns = ["release", "time (UTC)", *ids, *pots, "sigma", "±", "query"]
+    return format_table(columns, rows, ["r", "l", *align, *pot_align, "r", "r", "l"], width)
 
 
 def _csv(releases: list[dict[str, Any]]) -> str:
     sink = io.StringIO()
-    names = ["release", "released_at", "request_id", "query", "coordinates", "sigma", "bound",
-             "corollary_bound", "confidence"]  # fmt: skip
+    names = ["release", "released_at", "request_id", "pot", "query", "coordinates", "sigma",
+             "bound", "corollary_bound", "confidence"]  # fmt: skip
     writer = csv.DictWriter(sink, names, lineterminator="\n")
     writer.writeheader()
     for r in releases:

@@ -37,7 +37,8 @@ class Departures:
 
     def new(self, left_out: Index) -> Index:
         """Return those of `left_out` who have not been left out before."""
-        return left_out[self.first[left_out] == 0]
+        new: Index = left_out[self.first[left_out] == 0]
+        return new
 
     def add(self, release: int, users: Index) -> None:
         """Remember a release as the first that `users` were left out of."""
@@ -45,4 +46,5 @@ class Departures:
 
     def between(self, first: int, last: int) -> Mask:
         """Tell who was first left out of one of the releases `first` to `last`."""
-        return (self.first >= max(first, 1)) & (self.first <= last)
+        found: Mask = (self.first >= max(first, 1)) & (self.first <= last)
+        return found

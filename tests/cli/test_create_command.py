@@ -76,6 +76,51 @@ def test_seeded_store_is_loud(folder: Path, tmp_path: Path) -> None:
     assert "NOT PRIVATE" in output(*args)
 
 
+def test_says_what_is_set_aside_and_claims_zcdp_only(
+    folder: Path, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    path = tmp_path / "s.sparseq"
+    made = output(
+        "create", path, folder / "visits.csv", "--user", "who", "--epsilon", "2", "--delta", "1e-6",
+        "--watch-active", "--forecast=0.2", "--seed", "1",
+    )  # fmt: skip
+    assert "GDP" not in made
+    assert "15 of 20 are left for queries" in made
+    golden("budget_in_pots", output("budget", path))
+    facts = json.loads(output("budget", path, "--format", "json"))
+    assert facts["parts"] == {"queries": 15, "watch": 1, "forecast": 4}
+    assert facts["mu"] is None
+    assert [e["gdp"] for e in facts["epsilon"]] == [None] * 4
+    assert 1.999 < facts["epsilon"][1]["zcdp"] <= 2.0
+    answer = json.loads(output("sql", path, "SELECT count(*) AS n FROM visits", "--format", "json"))
+    assert answer["guarantee"]["mu"] is None
+    assert answer["guarantee"]["epsilon"] == facts["epsilon"][1]["zcdp"]
+
+
+def test_a_forecast_alone_stays_gaussian(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.sparseq"
+    visits = folder / "visits.csv"
+    assert "1-GDP" in output("create", path, visits, "--user", "who", "--forecast")
+    assert json.loads(output("budget", path, "--format", "json"))["parts"]["queries"] == 15
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--watch-active=1.5"], "the share for watch is 1.5"),
+        (["--watch-active=0.6", "--forecast=0.4"], "the shares leave nothing for queries"),
+        (["--watch-active", "more.csv"], "put --watch-active last"),
+    ],
+)
+def test_shares_that_make_no_sense(
+    folder: Path, tmp_path: Path, options: list[str], says: str
+) -> None:
+    result = run("create", tmp_path / "s.sparseq", folder / "visits.csv", "--user", "who", *options)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert not (tmp_path / "s.sparseq").exists()
+
+
 @pytest.mark.parametrize(
     ("extra", "code", "says"),
     [

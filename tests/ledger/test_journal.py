@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.codec import pack, pack_set
+from sparseq.ledger.departed import Departures
 from sparseq.ledger.journal import TABLES, Entry, Journal, Release
 from sparseq.ledger.pots import Pot, Pots
 
@@ -298,3 +299,35 @@ def test_shares_that_leave_nothing_for_queries_are_refused() -> None:
         Pots(np.zeros(1, np.int64), {Pot.WATCH: 0.5, Pot.FORECAST: 0.5})
     with pytest.raises(ParameterError, match="nothing aside for watch"):
         Pots(np.zeros(1, np.int64), {})[Pot.WATCH]
+
+
+# Who was left out ---------------------------------------------------------------------------------
+
+
+def test_first_departures_are_written_with_their_release_and_read_back() -> None:
+    connection = fresh()
+    journal = Journal(connection)
+    nobody, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    for id, who in enumerate([[], [1, 5], [], [0]], 1):
+        journal.commit([Entry(release(id), nobody, nothing, np.array(who, np.int32))])
+    departures = Departures()
+    departures.add_users(PEOPLE)
+    Journal(connection).restore_departures(departures)
+    assert departures.first.tolist() == [4, 2, 0, 0, 0, 2, 0, 0]
+    assert departures.between(0, 2).tolist() == [u in (1, 5) for u in range(PEOPLE)]
+    assert np.flatnonzero(departures.between(3, 4)).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("release_id", "users"), [(9, [0]), (0, [0]), (1, [PEOPLE]), (1, [5])], ids=str
+)
+def test_departures_that_never_were_are_told(release_id: int, users: list[int]) -> None:
+    connection = fresh()
+    nobody, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    Journal(connection).commit([Entry(release(1), nobody, nothing, np.array([5], np.int32))])
+    packed = pack_set(np.array(users, np.int32))
+    connection.execute("INSERT INTO ledger.departed VALUES (?, ?)", [release_id, packed])
+    departures = Departures()
+    departures.add_users(PEOPLE)
+    with pytest.raises(StoreError, match="unknown"):
+        Journal(connection).restore_departures(departures)
