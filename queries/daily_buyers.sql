@@ -1,4 +1,4 @@
--- How many customers bought on one day.
+-- How many customers bought.
 SELECT count(DISTINCT customer_id) AS buyers
 FROM purchases
-WHERE date = DATE '1997-03-01'
+WHERE date >= :day AND date < :next_day

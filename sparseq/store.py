@@ -375,6 +375,15 @@ class Store:
             self._check_open()
             return Answer.from_bytes(self._journal.read(number).answer)
 
+    @property
+    def releases(self) -> int:
+        """How many answers have been released. Public."""
+        return len(self._journal)
+
+    def release_of(self, request_id: str) -> int | None:
+        """Return the release that a request id stands for, if there is one. Public."""
+        return self._journal.release_of(request_id)
+
     # -- data ------------------------------------------------------------------------------------
 
     def ingest(

@@ -14,6 +14,7 @@ from sparseq.cli.create import create, ingest
 from sparseq.cli.curator import curator
 from sparseq.cli.demo import demo
 from sparseq.cli.history import history
+from sparseq.cli.monitor import monitor
 from sparseq.cli.shell import shell
 from sparseq.cli.sql import sql
 from sparseq.cli.text import error_text, unexpected
@@ -72,5 +73,5 @@ def sparseq(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for command in (create, sql, shell, ingest, budget, history, curator, accounting, demo):
+for command in (create, sql, shell, monitor, ingest, budget, history, curator, accounting, demo):
     sparseq.add_command(command)

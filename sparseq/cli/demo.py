@@ -18,8 +18,8 @@ from sparseq.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
+    from sparseq.cli.demo_analyst import Monitored
     from sparseq.cli.figure import Figure
-    from sparseq.cli.monitor import Monitored
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
 DATA = Path("data", "cdnow.parquet")
@@ -145,7 +145,7 @@ def _monitored(store: Any, days: list[dt.date]) -> Monitored:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from sparseq.cli.monitor import monitor
+    from sparseq.cli.demo_analyst import monitor
 
     text = TextColumn("{task.description}")
     with Progress(
@@ -219,7 +219,7 @@ def measure(
     """Look at the truth, and say how far the answers are from it: dropped customers and all."""
     import numpy as np
 
-    from sparseq.cli.monitor import root_mean_square, true_buyers
+    from sparseq.cli.demo_analyst import root_mean_square, true_buyers
 
     ours = root_mean_square(np.array(seen.values) - true_buyers(str(source), seen.days))
     worst = budget.worst_case_sigma(len(seen.days))

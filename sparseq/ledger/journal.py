@@ -101,6 +101,10 @@ class Journal:
         """The id of the release to come."""
         return self._last + 1
 
+    def release_of(self, request_id: str) -> int | None:
+        """Return the release that a request id stands for, if there is one."""
+        return self._requests.get(request_id)
+
     def recorded(self, request_id: str | None, query: str) -> Release | None:
         """Return the release that `request_id` stands for, if there is one.
 

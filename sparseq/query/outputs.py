@@ -112,20 +112,38 @@ def truth(result: Estimate | NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((numbers != 0) & ~np.isnan(numbers), np.bool_)
 
 
-def measure(i: int, scale: float = 1.0, bin: int = 0) -> Node:
-    """Return the node of measure i, times a public factor."""
+@dataclass(frozen=True)
+class MeasureNode:
+    """The node of measure i, times a public factor."""
 
-    def node(noised: Noised) -> Estimate:
-        value = noised.measures[i][:, bin] * scale
-        error = noised.bounds[i] * abs(scale)
+    i: int
+    scale: float = 1.0
+    bin: int = 0
+
+    def __call__(self, noised: Noised) -> Estimate:
+        value = noised.measures[self.i][:, self.bin] * self.scale
+        error = noised.bounds[self.i] * abs(self.scale)
         return Estimate(value, value - error, value + error)
 
-    return node
+
+@dataclass(frozen=True)
+class KeyNode:
+    """The node of key i."""
+
+    i: int
+
+    def __call__(self, noised: Noised) -> NDArray[Any]:
+        return noised.keys[self.i]
 
 
-def key(i: int) -> Node:
+def measure(i: int, scale: float = 1.0, bin: int = 0) -> MeasureNode:
+    """Return the node of measure i, times a public factor."""
+    return MeasureNode(i, scale, bin)
+
+
+def key(i: int) -> KeyNode:
     """Return the node of key i."""
-    return lambda noised: noised.keys[i]
+    return KeyNode(i)
 
 
 def constant(value: Any) -> Node:

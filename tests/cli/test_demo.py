@@ -11,7 +11,7 @@ import pytest
 
 from conftest import output, run
 from sparseq.cli.demo import find_data, fresh_folder
-from sparseq.cli.monitor import Monitored, true_buyers
+from sparseq.cli.demo_analyst import Monitored, true_buyers
 
 DATA = Path(__file__).parent.parent.parent / "data" / "cdnow.parquet"
 

@@ -1,0 +1,9 @@
+"""Continual monitoring: the same questions, tick after tick, while data arrive."""
+
+from sparseq.monitor.loop import Monitor, Ticked
+from sparseq.monitor.parameters import QueryText
+from sparseq.monitor.rows import Row
+from sparseq.monitor.series import QuerySeries
+from sparseq.monitor.ticks import Tick, Ticks
+
+__all__ = ["Monitor", "QuerySeries", "QueryText", "Row", "Tick", "Ticked", "Ticks"]

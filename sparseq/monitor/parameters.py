@@ -1,0 +1,152 @@
+"""Queries with parameters: `:day` in the text of a query stands for a value, tick by tick.
+
+A parameter is a token of the SQL, never a piece of its text: `:day` in a string or in a comment is
+left alone, and a value enters as one literal of its own type, quoted where it is text. So no value
+can become SQL. What comes out is an ordinary query, which goes through the checks of every query.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from sparseq.errors import ParameterError, QueryRefused
+from sparseq.monitor.ticks import Tick
+from sparseq.query.catalog import did_you_mean
+from sparseq.query.parse import Dialect
+
+Value = bool | int | float | str | dt.date | dt.datetime
+
+OF_TICK = ("tick", "day", "hour", "week")
+"""Names that stand for a tick's start; with `next_` before them, for its end."""
+
+
+@dataclass(frozen=True)
+class QueryText:
+    """A query with parameters: its text, cut where they are.
+
+    Attributes:
+        pieces: Text between the parameters.
+        names: The parameters, one between any two pieces.
+    """
+
+    pieces: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sql: str) -> QueryText:
+        """Find the parameters in SQL text.
+
+        Raises:
+            QueryRefused: It is not SQL.
+
+        >>> QueryText.of("SELECT ':no' WHERE date >= :day -- :no").names
+        ('day',)
+        """
+        try:
+            tokens = list(sqlglot.tokenize(sql, dialect=Dialect))
+        except SqlglotError:
+            raise QueryRefused("the query can't be read", "is a quote left open?") from None
+        pieces, names, start = [], [], 0
+        for colon, name in pairwise(tokens):
+            bare = sql[colon.end + 1 : name.end + 1]  # as it is written: no space, no quotes
+            if colon.token_type is TokenType.COLON and bare == name.text and bare.isidentifier():
+                pieces.append(sql[start : colon.start])
+                names.append(name.text)
+                start = name.end + 1
+        return cls((*pieces, sql[start:]), tuple(names))
+
+    def with_values(self, values: Mapping[str, Value]) -> str:
+        """Return the query with a literal in the place of every parameter.
+
+        Raises:
+            ParameterError: A parameter has no value.
+
+        >>> QueryText.of("SELECT :a, :b").with_values({"a": "it's", "b": dt.date(2024, 1, 1)})
+        "SELECT 'it''s', DATE '2024-01-01'"
+        """
+        parts = [self.pieces[0]]
+        for name, piece in zip(self.names, self.pieces[1:], strict=True):
+            if name not in values:
+                raise ParameterError(
+                    f"the query has a parameter :{name}, and no value for it",
+                    did_you_mean(name, list(values)) or f"--param {name}=…",
+                )
+            parts += [literal(values[name]), piece]
+        return "".join(parts)
+
+
+def literal(value: Value) -> str:
+    """Return a value as an SQL literal of its type.
+
+    >>> literal("a'b"), literal(-2), literal(True), literal(dt.datetime(2024, 1, 1, 6))
+    ("'a''b'", '(-2)', 'TRUE', "TIMESTAMP '2024-01-01 06:00:00'")
+    """
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value) if value >= 0 else f"({value!r})"
+
+
+def value_of(text: str) -> Value:
+    """Return what a person means by text: a number, a date, a truth, else the text itself.
+
+    Text in single quotes is text, whatever it looks like.
+
+    >>> value_of("7"), value_of("1.5"), value_of("'7'"), value_of("gift"), value_of("2024-01-31")
+    (7, 1.5, '7', 'gift', datetime.date(2024, 1, 31))
+    """
+    if len(text) >= 2 and text[0] == text[-1] == "'":
+        return text[1:-1]
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if re.fullmatch(r"-?\d{1,18}", text):
+        return int(text)
+    if re.fullmatch(r"-?\d{1,18}\.\d{1,18}", text):
+        return float(text)
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            return dt.date.fromisoformat(text)
+        if re.fullmatch(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?", text):
+            return dt.datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    return text
+
+
+def given(pairs: tuple[str, ...]) -> dict[str, Value]:
+    """Return the values of `name=value` texts.
+
+    Raises:
+        ParameterError: A text is not of this form, or a name is a tick's or given twice.
+    """
+    values: dict[str, Value] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise ParameterError(f"--param {pair!r} is not name=value", "--param country=DE")
+        if name.removeprefix("next_") in OF_TICK:
+            raise ParameterError(f":{name} is the tick's own", "choose another name")
+        if name in values:
+            raise ParameterError(f"--param {name} is given twice", "give it once")
+        values[name] = value_of(text)
+    return values
+
+
+def of_tick(tick: Tick, whole_days: bool) -> dict[str, Value]:
+    """Return the parameters that a tick gives: dates where all ticks start at midnight."""
+    start: Value = tick.start.date() if whole_days else tick.start
+    end: Value = tick.end.date() if whole_days else tick.end
+    return dict.fromkeys(OF_TICK, start) | {f"next_{name}": end for name in OF_TICK}

@@ -1,0 +1,156 @@
+"""A series: one query, asked once a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sparseq.answer import Answer
+from sparseq.errors import ParameterError
+from sparseq.monitor.parameters import QueryText, Value, of_tick
+from sparseq.monitor.rows import Row
+from sparseq.monitor.ticks import Tick, Ticks
+from sparseq.query.outputs import KeyNode, MeasureNode
+from sparseq.query.plan import Options, Query
+from sparseq.query.render import ERROR_SUFFIX
+from sparseq.store import Store
+
+
+class Source(Protocol):
+    """What gives rows at every tick: a series, or a companion of them.
+
+    A source is asked about the ticks in their order; after a restart, first about those whose rows
+    the file lacks. What it released before, it gives again: the same rows, from the journal.
+    """
+
+    @property
+    def name(self) -> str:
+        """What its rows are called, in `Row.series`."""
+
+    def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
+        """Return the group keys of its rows."""
+
+    def rows(self, tick: Tick) -> Sequence[Row]:
+        """Release what is to be released at a tick, and return it."""
+
+
+@dataclass
+class QuerySeries:
+    """A query with parameters, asked once a tick under the request id `monitor/NAME/LABEL`.
+
+    Args:
+        store: Whom to ask.
+        name: Of the series.
+        query: Its text.
+        ticks: When it is asked.
+        values: Of the parameters that are not the tick's.
+        options: Noise and confidence.
+
+    Raises:
+        ParameterError: The query has no parameter of the tick, or a parameter no value.
+        QueryRefused: It can't be answered privately.
+    """
+
+    store: Store
+    name: str
+    query: QueryText
+    ticks: Ticks
+    values: Mapping[str, Value] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        if not any(name in of_tick(self.ticks[0], True) for name in self.query.names):
+            raise ParameterError(
+                f"{self.name} asks the same at every tick: it has no :day",
+                "WHERE date >= :day AND date < :next_day",
+            )
+        lowered = self.lowered(self.ticks[0])
+        self.store.explain(lowered, self.options)
+        self._check_numbers(lowered)
+
+    def lowered(self, tick: Tick) -> Query:
+        """Return the query of a tick; nothing is asked."""
+        values = {**self.values, **of_tick(tick, self.ticks.whole_days)}
+        return self.store.lower(self.query.with_values(values))
+
+    def rows(self, tick: Tick) -> list[Row]:
+        """Ask, or read back what was answered under the same request id."""
+        query = self.lowered(tick)
+        answer = self.store.ask(query, self.options, request_id(self.name, tick))
+        label = tick.start.date() if self.ticks.whole_days else tick.start
+        columns = _numbers(query)
+        table = answer.arrow()
+        keys = [name for name in table.column_names if name in _key_names(query)]
+        facts = {name: _noise(answer, node) for name, node in columns}
+        return [
+            Row(
+                self.name,
+                label,
+                name,
+                _number(row[name]),
+                row.get(name + ERROR_SUFFIX),
+                *facts[name],
+                release=answer.facts.release,
+                keys={key: row[key] for key in keys},
+            )
+            for row in table.to_pylist()
+            for name, _ in columns
+        ]
+
+    def group_keys(self) -> list[tuple[str, pa.DataType]]:
+        """Return the group keys and their types: those of their public values."""
+        query = self.lowered(self.ticks[0])
+        found = [
+            (o.name, pa.array(query.domains[o.node.i].values).type)
+            for o in query.outputs.columns
+            if isinstance(o.node, KeyNode)
+        ]
+        if query.outputs.histogram is not None:
+            found += [("bin_low", pa.float64()), ("bin_high", pa.float64())]
+        return found
+
+    def _check_numbers(self, query: Query) -> None:
+        shown = [o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)]
+        if len(shown) < len(query.domains):
+            raise ParameterError(
+                f"{self.name} groups by a key that it does not select",
+                "a series needs every key, to tell the groups apart",
+            )
+        if not _numbers(query):
+            raise ParameterError(f"{self.name} selects no number", "SELECT count(*) AS n, …")
+
+
+def request_id(series: str, tick: Tick) -> str:
+    """Return what a series' question at a tick is called in the journal."""
+    return f"monitor/{series}/{tick.label}"
+
+
+def _key_names(query: Query) -> set[str]:
+    names = {o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)}
+    return names | ({"bin_low", "bin_high"} if query.outputs.histogram is not None else set())
+
+
+def _numbers(query: Query) -> list[tuple[str, Any]]:
+    """Return the columns of the answer that are noised, and how each is computed."""
+    return [(o.name, o.node) for o in query.outputs.columns if not isinstance(o.node, KeyNode)]
+
+
+def _noise(answer: Answer, node: Any) -> tuple[float | None, float | None]:
+    """Return sigma and Corollary 4.7's bound of a column, where it is one measure."""
+    if not isinstance(node, MeasureNode):
+        return None, None
+    bounds = answer.corollary_bound(1 - answer.facts.confidence)
+    bound = bounds if isinstance(bounds, float) else bounds[node.i]
+    factor = abs(node.scale)
+    return answer.facts.sigma[node.i] * factor, bound * factor
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        raise ParameterError(
+            "a series is made of numbers, and the query selects text", "leave that column out"
+        )
+    return None if value is None else float(value)
