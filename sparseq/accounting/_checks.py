@@ -13,6 +13,9 @@ from sparseq.errors import ParameterError
 
 MIN_DELTA = 2.0**-500
 """Smallest delta an inverse conversion accepts: far below use, far above underflow."""
+MAX_EPSILON = 2.0**996
+"""Largest epsilon that is converted into a budget: so that neither the budget overflows, nor what
+is made of it."""
 
 _BLOCK = 1 << 14  # numbers that are checked at once: they stay in cache
 
@@ -103,6 +106,25 @@ def probability(name: str, value: float, low: float = MIN_DELTA) -> float:
         f"{name} is {value!r}; it must be in [{low:g}, 1)",
         f"{name} is a probability of failure, for example 1e-6",
     )
+
+
+def whole_numbers(name: str, values: ArrayLike, low: int, high: int) -> NDArray[np.int64]:
+    """Return whole numbers in [low, high] as int64, or refuse the first that is none.
+
+    Example:
+        >>> whole_numbers("a bin", [0, 2], 0, 5)
+        array([0, 2])
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
+        raise ParameterError(
+            f"{name} is {array.flat[0].item()!r}; it must be a whole number in [{low}, {high}]",
+            "give an array of integers",
+        )
+    wrong = array[(array < low) | (array > high)]
+    if wrong.size:
+        raise ParameterError(f"{name} is {wrong.flat[0].item()}; it must be in [{low}, {high}]")
+    return array.astype(np.int64)
 
 
 def count(name: str, value: int, low: int = 1, high: int = 2**63) -> int:

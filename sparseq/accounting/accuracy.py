@@ -114,7 +114,8 @@ def sigma_for_accuracy(
     sigma = (accuracy - _half_step(lattice_step)) / quantile
     if sigma <= 0:
         raise ParameterError(
-            f"accuracy is {accuracy!r}; half the lattice step {lattice_step!r} is no less",
+            f"accuracy is {accuracy!r}; it must be above {_half_step(lattice_step):g}, "
+            f"half the lattice step of {lattice_step!r}",
             "ask for a coarser accuracy or take a finer lattice",
         )
     while _bound(sigma, quantile, lattice_step) > accuracy:

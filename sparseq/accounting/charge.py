@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,10 @@ class Price:
 
     def charge_one(self, squared_norm: int) -> int:
         """Return the charge for one S >= 0 of any size: `charge` in Python integers."""
+        if not isinstance(squared_norm, Integral) or squared_norm < 0:
+            raise ParameterError(
+                f"squared norm is {squared_norm!r}; it must be a whole number in [0, inf)"
+            )
         return min(-((-squared_norm * self.multiplier) >> self.shift), MAX_CHARGE)
 
     def charge(self, squared_norms: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -215,7 +220,11 @@ def round_up(charges: NDArray[np.int64]) -> NDArray[np.int64]:
         >>> round_up(np.array([0, 7, 2047, 2049, 3 * 2**24 + 1])).tolist()
         [0, 7, 2047, 2050, 50364416]
     """
-    if charges.size and charges.min() == charges.max() and charges.flat[0].bit_count() == 1:
+    _check_units(charges)
+    least = int(charges.min()) if charges.size else 0
+    if least < 0:
+        raise ParameterError(f"charge is {least}; it must be in [0, {MAX_CHARGE}]")
+    if least.bit_count() == 1 and least == charges.max():
         return charges  # everybody pays the same power of two, as for a count
     bounded = np.minimum(charges, 2**52)  # exact as float64, so that frexp gives the bit length
     spare = np.maximum(
@@ -234,7 +243,14 @@ def add_charges(charges: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[
         >>> add_charges(np.array([1, MAX_CHARGE]), np.array([2, MAX_CHARGE])).tolist() == [3, 2**62]
         True
     """
+    _check_units(charges)
+    _check_units(more)
     return np.asarray(np.minimum(charges, MAX_CHARGE - more) + more)
+
+
+def _check_units(charges: NDArray[np.int64]) -> None:
+    if charges.dtype != np.int64:
+        raise ParameterError(f"charges are {charges.dtype}; they must be int64")
 
 
 def _dyadic_above(exact: Fraction) -> tuple[int, int]:

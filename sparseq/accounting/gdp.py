@@ -27,11 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc, erfcx
 
-from sparseq.accounting._checks import all_in_range, in_range, probability
+from sparseq.accounting._checks import MAX_EPSILON, all_in_range, in_range, probability
 from sparseq.accounting._floats import boundary
 
 SLACK = 2.0**-39
 """Relative error granted to `delta` where an inverse must be safe (measured: below 2**-41)."""
+
+MAX_MU = 2.0**500
+"""Largest mu whose epsilon is a float64."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _SMALL_STEP = 0.5  # up to here 12 nodes integrate g to the last digits
@@ -74,7 +77,7 @@ def epsilon(delta: float, mu: float) -> float:
 
     Args:
         delta: In [2**-500, 1).
-        mu: The GDP parameter, > 0.
+        mu: The GDP parameter, in (0, 2**500].
 
     Returns:
         epsilon such that even 1 + SLACK times the computed delta(epsilon) is at most `delta`,
@@ -90,7 +93,7 @@ def epsilon(delta: float, mu: float) -> float:
         4.886554117
     """
     delta = probability("delta", delta)
-    mu = in_range("mu", mu, 0.0, math.inf, open_low=True)
+    mu = in_range("mu", mu, 0.0, MAX_MU, open_low=True)
 
     def safe(eps: float) -> bool:
         return _scalar_delta(eps, mu) * (1 + SLACK) <= delta
@@ -105,7 +108,7 @@ def mu(epsilon: float, delta: float) -> float:
     """Return the largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down.
 
     Args:
-        epsilon: >= 0 (nats).
+        epsilon: In [0, 2**996] (nats).
         delta: In [2**-500, 1).
 
     Returns:
@@ -123,7 +126,7 @@ def mu(epsilon: float, delta: float) -> float:
         >>> round(mu(1.0, 1e-6), 9)
         0.236704381
     """
-    epsilon = in_range("epsilon", epsilon, 0.0, math.inf)
+    epsilon = in_range("epsilon", epsilon, 0.0, MAX_EPSILON)
     delta = probability("delta", delta)
 
     def safe(mu: float) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting import _nats, rdp
-from sparseq.accounting._checks import count, in_range, probability, spendable
+from sparseq.accounting._checks import count, in_range, probability, spendable, whole_numbers
 from sparseq.accounting.charge import add_charges
 from sparseq.errors import ParameterError
 
@@ -184,14 +184,9 @@ class IndividualOdometer:
         return odometer
 
     def _checked(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
-        users = np.asarray(users)
-        if users.ndim != 1 or (users.dtype.kind not in "iu" and users.size):
-            raise ParameterError("users must be one row of whole numbers")
-        wrong = users[(users < 0) | (users >= self._fill.size)]
-        if wrong.size:
-            raise ParameterError(
-                f"user is {wrong[0].item()!r}; it must be in [0, {self._fill.size - 1}]"
-            )
+        users = whole_numbers("a user", users, 0, self._fill.size - 1)
+        if users.ndim != 1:
+            raise ParameterError(f"users have shape {users.shape}; one row is needed")
         if np.unique(users).size < users.size:
             raise ParameterError("a user is named twice in one step", "add up its losses first")
         return users

@@ -110,6 +110,8 @@ class TrajectoryAccount:
         orders: ArrayLike = SGD_ORDERS,
     ) -> None:
         self.orders = np.atleast_1d(rdp.checked_orders(orders))
+        if self.orders.ndim != 1 or not self.orders.size:
+            raise ParameterError(f"orders have shape {self.orders.shape}; one row is needed")
         self.clip = in_range("clip", clip, 2.0**-500, 2.0**500)
         levels = count("levels", levels, high=MOST_LEVELS)
         self.rate = in_range("rate", rate, 0.0, 1.0)

@@ -26,11 +26,14 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import all_in_range, in_range, probability
+from sparseq.accounting._checks import MAX_EPSILON, all_in_range, in_range, probability
 from sparseq.accounting._floats import boundary
 
 SLACK = 2.0**-39
 """Relative error granted to `delta` where an inverse must be safe (measured: below 2**-41)."""
+
+MAX_RHO = 2.0**1000
+"""Largest rho whose epsilon is a float64."""
 
 _UNDERFLOW = -800.0  # exp of this is 0.0 in float64
 
@@ -67,7 +70,7 @@ def epsilon(delta: float, rho: float) -> float:
 
     Args:
         delta: In [2**-500, 1).
-        rho: The zCDP parameter, > 0.
+        rho: The zCDP parameter, in (0, 2**1000].
 
     Raises:
         ParameterError: `delta` or `rho` is out of its range.
@@ -79,7 +82,7 @@ def epsilon(delta: float, rho: float) -> float:
         5.221534445
     """
     delta = probability("delta", delta)
-    rho = in_range("rho", rho, 0.0, math.inf, open_low=True)
+    rho = in_range("rho", rho, 0.0, MAX_RHO, open_low=True)
     target = math.log(delta)
 
     def safe(eps: float) -> bool:
@@ -94,7 +97,7 @@ def rho(epsilon: float, delta: float) -> float:
     """Return the largest rho for which rho-zCDP implies (epsilon, delta)-DP, rounded down.
 
     Args:
-        epsilon: >= 0 (nats).
+        epsilon: In [0, 2**996] (nats).
         delta: In [2**-500, 1).
 
     Returns:
@@ -108,7 +111,7 @@ def rho(epsilon: float, delta: float) -> float:
         >>> round(rho(1.0, 1e-6), 9)
         0.02435597
     """
-    epsilon = in_range("epsilon", epsilon, 0.0, math.inf)
+    epsilon = in_range("epsilon", epsilon, 0.0, MAX_EPSILON)
     target = math.log(probability("delta", delta))
 
     def safe(rho: float) -> bool:
@@ -136,7 +139,7 @@ def epsilon_simple(delta: float, rho: float) -> float:
         5.75652177
     """
     delta = probability("delta", delta)
-    rho = in_range("rho", rho, 0.0, math.inf, open_low=True)
+    rho = in_range("rho", rho, 0.0, MAX_RHO, open_low=True)
     return (rho + 2 * math.sqrt(rho * -math.log(delta))) * (1 + 2**-50)
 
 

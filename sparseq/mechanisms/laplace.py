@@ -25,11 +25,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Rational
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting._checks import count, in_range
+from sparseq.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 
 MIN_SCALE = 2.0**-6
@@ -193,6 +195,9 @@ def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
         >>> low <= 2**40 * math.exp(-1) <= high, high - low < 3
         (True, True)
     """
+    bits = count("bits", bits)
+    if not isinstance(x, Rational) or x < 0:
+        raise ParameterError(f"x is {x!r}; it must be a fraction in [0, inf)")
     halvings = max(0, math.ceil(x) - 1).bit_length()
     work = bits + 2 * halvings + 16
     p, q = x.numerator, x.denominator << halvings

@@ -27,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import in_range
+from sparseq.accounting._checks import in_range, whole_numbers
 from sparseq.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
@@ -113,11 +113,7 @@ class Quantiles:
         return TreeCounter(self.bins, self.sigma).bound(beta)
 
     def _checked(self, bins: Ints) -> Ints:
-        bins = np.asarray(bins)
-        wrong = bins[(bins < -1) | (bins >= self.bins)]
-        if len(wrong):
-            raise ParameterError(f"a bin is {wrong[0]}; it must be in [-1, {self.bins - 1}]")
-        return bins.astype(np.int64)
+        return whole_numbers("a bin", bins, -1, self.bins - 1)
 
 
 @dataclass(frozen=True)

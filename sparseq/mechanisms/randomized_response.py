@@ -28,7 +28,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._checks import count, in_range, whole_numbers
 from sparseq.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.laplace import exp_minus
@@ -137,12 +137,7 @@ class RandomizedResponse:
         Raises:
             ParameterError: A value is no category. (A client checks its own value.)
         """
-        values = np.asarray(values, np.int64)
-        wrong = values[(values < -1) | (values >= self.categories)]
-        if len(wrong):
-            raise ParameterError(
-                f"a value is {wrong[0]}; it must be in [-1, {self.categories - 1}]"
-            )
+        values = whole_numbers("a value", values, -1, self.categories - 1)
         own, unit = self.ratio.numerator, self.ratio.denominator
         drawn = uniform_below(own + (self.categories - 1) * unit, len(values), entropy)
         other = (drawn - own) // unit  # among the other K - 1, in order
@@ -152,8 +147,12 @@ class RandomizedResponse:
         return answers
 
     def estimate(self, answers: Ints) -> NDArray[np.float64]:
-        """Return the unbiased estimate of how many users have each category, shape (K,)."""
-        answers = np.asarray(answers, np.int64)
+        """Return the unbiased estimate of how many users have each category, shape (K,).
+
+        Raises:
+            ParameterError: An answer is no category, or the ratio is 1.
+        """
+        answers = whole_numbers("an answer", answers, 0, self.categories - 1)
         counts = np.bincount(answers, minlength=self.categories)
         self._check_ratio()
         estimate = (counts - len(answers) * float(self.lie)) / float(self.truth - self.lie)
@@ -191,6 +190,7 @@ def uniform_below(limit: int, size: int, entropy: Entropy = SYSTEM_ENTROPY) -> I
         5
     """
     limit = count("limit", limit, 1, 2**62)
+    size = count("size", size, 0)
     usable = np.uint64(2**64 - 1 - 2**64 % limit)  # words up to it are evenly spread over limit
     out = np.empty(size, np.int64)
     missing = np.arange(size)

@@ -35,6 +35,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Integral
 from typing import Protocol
 
 import numpy as np
@@ -42,7 +43,7 @@ from scipy.special import log_ndtr
 
 from sparseq.accounting import simultaneous_bound
 from sparseq.accounting._checks import count, in_range
-from sparseq.errors import QueryRefused
+from sparseq.errors import ParameterError, QueryRefused
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.gaussian import MAX_SIGMA, MIN_SIGMA, rounded_gaussian
 from sparseq.mechanisms.laplace import (
@@ -255,7 +256,10 @@ class AboveThreshold:
 
         Raises:
             QueryRefused: The run is over.
+            ParameterError: The value is no integer.
         """
+        if not isinstance(value, Integral):
+            raise ParameterError(f"value is {value!r}; it must be a whole number of lattice steps")
         if self.halted:
             raise QueryRefused(
                 f"the sparse vector has halted after {self.asked} queries, {self.found} above",

@@ -218,7 +218,7 @@ def prefix(rows: Floats, horizon: int) -> Floats:
         >>> prefix(np.array([[8192.0], [4096.0]]), horizon=2).tolist()  # K times (1, 0)
         [1.0]
     """
-    back = decoder(horizon)[len(rows) - 1 :: -1]
+    back = decoder(horizon)[count("rows", len(rows), 1, horizon) - 1 :: -1]
     return np.asarray(back @ rows)
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import simultaneous_bound
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._checks import count, in_range, whole_numbers
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.gaussian import MAX_SIGMA, MIN_SIGMA, rounded_gaussian
@@ -95,10 +95,7 @@ def squared_norms(users: Ints, ticks: Ints, values: Ints, horizon: int) -> tuple
 def _spread(ticks: Ints, horizon: int) -> tuple[Ints, Ints]:
     """Return (row, node) for every node that a row's tick lies in."""
     horizon = count("horizon", horizon, 1, MAX_HORIZON)
-    nodes = np.asarray(ticks, np.int64)
-    wrong = nodes[(nodes < 1) | (nodes > horizon)]
-    if len(wrong):
-        raise ParameterError(f"a tick is {wrong[0]}; it must be in [1, {horizon}]")
+    nodes = whole_numbers("a tick", ticks, 1, horizon)
     rows, found = np.arange(len(nodes)), []
     while len(rows):
         found.append((rows, nodes))

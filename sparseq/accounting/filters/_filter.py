@@ -235,7 +235,9 @@ def capacity(rule: Rule, *step: Any) -> int:
         for column, charge in zip(columns, rule.charges(*read), strict=True)
     ]
     if not any(charges):
-        raise ParameterError("the step is free; it must cost something", "any number of it fits")
+        raise ParameterError(
+            "the step is free: 0; its cost must be above 0", "any number of it fits"
+        )
 
     def fits(copies: int) -> bool:
         totals = [np.array([min(copies * charge, SATURATED)]) for charge in charges]
