@@ -232,6 +232,13 @@ class Journal:
         self._con.execute("DELETE FROM ledger.snapshot WHERE release_id < ?", [self._last])
         self._unfolded = 0
 
+    def charges(self, release_id: int) -> tuple[Index, Ints]:
+        """Return who paid how much for a release. Private."""
+        ((users, charges),) = self._con.execute(
+            "SELECT users, charges FROM ledger.release WHERE id = ?", [release_id]
+        ).fetchall()
+        return unpack_set(users), unpack(charges)
+
     def read(self, release_id: int) -> Release:
         """Return one release.
 

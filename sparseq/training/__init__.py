@@ -5,6 +5,7 @@ gradient = noised_gradient(con, engine, params, label="step 1", clip=1.0)
 """
 
 from sparseq.training.closed_form import ClosedForm
+from sparseq.training.descent import PrivateGD, Step, Trained
 from sparseq.training.families import Family, family
 from sparseq.training.protocol import Engine, Pulled, charged_squares, upper_norms
 from sparseq.training.query import noised_gradient
@@ -13,7 +14,10 @@ __all__ = [
     "ClosedForm",
     "Engine",
     "Family",
+    "PrivateGD",
     "Pulled",
+    "Step",
+    "Trained",
     "charged_squares",
     "family",
     "noised_gradient",

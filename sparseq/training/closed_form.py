@@ -84,6 +84,19 @@ class ClosedForm:
             return _several_each(residual, batch, self.records)
         return _one_each(residual, batch, self.records)
 
+    def right(self, params: Floats, batch: Batch) -> Floats:
+        """Return which share of each user's records the model classifies as they are.
+
+        Raises:
+            ParameterError: The model does not classify.
+        """
+        right = self.family.correct(self.predictors(params, batch), batch.y)
+        shares = (right & batch.counts).astype(np.float64)
+        if batch.runs is None:
+            return shares
+        lengths = batch.runs.stop - batch.runs.first
+        return np.asarray(np.add.reduceat(shares, batch.runs.first) / lengths)
+
     def predictors(self, params: Floats, batch: Batch) -> Floats:
         """Return linear predictors (outputs, rows): exact, at rounded parameters."""
         integers, unit = self._rounded(params)
@@ -114,9 +127,10 @@ def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats,
         clipped = weights < 1  # rounded towards 0, so as not to exceed the weighted norm
         np.trunc(k, out=k, where=clipped)
         np.rint(k, out=k, where=~clipped)
-        squares = k[0] * k[0] if outputs == 1 else (k * k).sum(axis=0)
-        squares *= batch.squares
-        squares *= _SQUARED_UNIT * upwards
+        with np.errstate(over="ignore"):
+            squares = k[0] * k[0] if outputs == 1 else (k * k).sum(axis=0)
+            squares *= batch.squares
+            squares *= _SQUARED_UNIT * upwards
         over = ~(squares < NORM_LIMIT)
         if over.any():
             k[:, over] = 0.0

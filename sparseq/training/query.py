@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sparseq.answer import Answer
 from sparseq.engine.duck import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduced
 from sparseq.errors import ParameterError
@@ -66,9 +67,10 @@ class Gradients:
         sums = np.zeros(self.engine.coordinates, np.int64)
         self._weights.clear()
         for batch in self.engine.batches():
-            norms, pull = self.engine.query(self.params, batch)
-            weights = accountant.weights(batch.users, norms)
-            pulled = pull(weights, noise.granularity)
+            with np.errstate(all="ignore"):  # a warning would tell of somebody's record
+                norms, pull = self.engine.query(self.params, batch)
+                weights = accountant.weights(batch.users, norms)
+                pulled = pull(weights, noise.granularity)
             self._weights.append(weights)
             users.append(batch.users)
             squares.append(pulled.squares)
@@ -85,8 +87,9 @@ class Gradients:
         """Return the sum over some users: what is taken out again if they can't pay."""
         total = np.zeros(self.engine.coordinates, np.int64)
         for batch, weights in zip(self.engine.batches(), self._weights, strict=True):
-            _, pull = self.engine.query(self.params, batch)
-            total += pull(np.where(np.isin(batch.users, only), weights, 0.0), step).sums
+            with np.errstate(all="ignore"):
+                _, pull = self.engine.query(self.params, batch)
+                total += pull(np.where(np.isin(batch.users, only), weights, 0.0), step).sums
         return total
 
 
@@ -100,7 +103,6 @@ def noised_gradient(
     sigma: float | None = None,
     request_id: str | None = None,
     pot: Pot = Pot.QUERIES,
-    left: Callable[[Index], Ints] | None = None,
 ) -> Floats:
     """Answer one gradient query: the noised sum of everybody's clipped gradients.
 
@@ -116,18 +118,37 @@ def noised_gradient(
         request_id: Asked again with the same id, the answer is the recorded one: nothing is
             computed and nothing is charged.
         pot: What it is paid from.
-        left: What users may spend on this, where that is less than their accounts have.
 
     Raises:
         ParameterError: clip or sigma makes no sense.
         QueryRefused: The id belongs to another query.
     """
-    gradients = Gradients(engine, params, checked_clip(clip), left or store._pots[pot].left)
-    answer = store.step(
+    left = store._pots[pot].left
+    return gradient_of(ask_dense(store, engine, params, left, label, clip, sigma, request_id, pot))
+
+
+def ask_dense(
+    store: Store,
+    engine: Engine,
+    params: Floats,
+    left: Callable[[Index], Ints],
+    label: str,
+    clip: float,
+    sigma: float | None,
+    request_id: str | None,
+    pot: Pot,
+) -> Answer:
+    """Ask one dense query; `left` says what users may spend on it, at most what they have."""
+    gradients = Gradients(engine, params, checked_clip(clip), left)
+    return store.step(
         gradient_query(engine.coordinates, label, clip),
         gradients.contributions,
         Options(sigma=sigma),
         request_id,
         pot=pot,
     )
+
+
+def gradient_of(answer: Answer) -> Floats:
+    """Return the noised sum."""
     return np.asarray(answer.arrow()["gradient"].to_numpy(), np.float64)

@@ -23,6 +23,9 @@ CLASSES = 3
 STEP = 2.0**-42
 
 
+pytestmark = pytest.mark.filterwarnings("error")  # a warning tells of a record
+
+
 def model(name: str) -> Family:
     return family(name, CLASSES)
 

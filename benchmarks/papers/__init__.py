@@ -1,0 +1,1 @@
+"""The papers' tables, measured here: `python -m benchmarks.papers.adult --data FOLDER`."""

@@ -1,0 +1,321 @@
+"""Private gradient descent with individual accounts: Algorithm 3 of Feldman & Zrnic (2021).
+
+Every step is a query of the store's stream: the sum of everybody's clipped gradients, noised. For
+the first `steps` steps nobody can run out; from then on people whose gradients were large do, and
+training goes on with the others, up to `most` steps. Whether that helps is itself asked, privately:
+now and then the noised training accuracy, for which everybody's part is kept back. Later parameters
+take the place of earlier ones where they are better by more than the noise explains.
+
+Everything that is not a step is public arithmetic on what the steps released. So a run that was
+killed is simply started again with its name: the steps in the journal are read back, free and
+without new noise, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from sparseq.answer import Answer
+from sparseq.errors import ParameterError
+from sparseq.ledger.pots import Pot
+from sparseq.store import Store
+from sparseq.training.numbers import Numbers, everybody
+from sparseq.training.protocol import Engine, Floats
+from sparseq.training.query import ask_dense, gradient_of
+from sparseq.training.spending import Spending, run_kappa
+
+COUNT_COST = 0.01
+"""What counting users costs, as a share of the run."""
+MARGIN = 2.0
+"""Standard deviations by which a noised accuracy must beat another one."""
+
+
+class Classifier(Engine, Protocol):
+    """An engine that can be asked how often the model is right."""
+
+    def right(self, params: Floats, batch: Any) -> Floats:
+        """Return the share of each user's records that the model classifies as they are."""
+        ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is public about one step, for logs and progress bars.
+
+    Attributes:
+        step: From 1.
+        sigma: Of the noise on the sum of gradients.
+        norm: Of the noised mean gradient: mostly noise, in the end.
+        worst_case: Share of the run's budget that somebody with full gradients has spent.
+        accuracy: Noised training accuracy, where it was asked for.
+        active: Noised share of people who could still pay, where it was asked for.
+        validation: What the caller's own function says, on public data.
+    """
+
+    step: int
+    sigma: float
+    norm: float
+    worst_case: float
+    accuracy: float | None = None
+    active: float | None = None
+    validation: float | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came out. All of it is public, made from releases.
+
+    Attributes:
+        params: The parameters taken.
+        taken: After which step.
+        plain: The parameters after `steps` steps, when nobody can have run out yet.
+        log: What is public about every step.
+        kappa: Of the run.
+        stopped: Why.
+        seeded: The noise came from a seed: not private.
+    """
+
+    params: Floats
+    taken: int
+    plain: Floats
+    log: tuple[Step, ...]
+    kappa: float
+    stopped: str
+    seeded: bool
+
+
+@dataclass(frozen=True)
+class PrivateGD:
+    """Full-batch gradient descent with momentum, clipped, noised, with individual filtering.
+
+    Attributes:
+        steps: k: at full norm, everybody can take part in so many; this sets the noise.
+        most: Steps at most; by default `steps`, which is private GD without filtering.
+        clip: C.
+        rate: Learning rate, of the mean gradient: a number, or a function of the step from 1.
+        momentum: In [0, 1).
+        averaging: In [0, 1): weight of the past in an exponential mean of the parameters.
+        decay: Weight decay.
+        people: About how many users there are, if that is public; None: it is asked, noised.
+        checks: How often training accuracy is asked after `steps`, at equal distances to `most`.
+        check_cost: What one such question costs, as a share of the run.
+        patience: Stop after so many checks in a row that were no better; 0: never.
+        least_active: Stop when the noised share of people who could still pay for a tenth of a
+            full gradient is below this; 0: never asked.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> from sparseq.training import ClosedForm, family
+        >>> con = sparseq.create(None, pa.table({"who": range(500)}), table="t", user="who", seed=1)
+        >>> x = np.linspace(-1, 1, 500)[:, None]
+        >>> engine = ClosedForm(family("logistic"), range(500), x, x[:, 0] > 0, bound=1.0)
+        >>> trained = PrivateGD(steps=20, rate=4.0, people=500).fit(con, engine, run="demo")
+        >>> weight, intercept = trained.params
+        >>> bool(weight > 1), len(con.history())
+        (True, 20)
+    """
+
+    steps: int = 50
+    most: int | None = None
+    clip: float = 1.0
+    rate: float | Callable[[int], float] = 1.0
+    momentum: float = 0.9
+    averaging: float = 0.0
+    decay: float = 0.0
+    people: float | None = None
+    checks: int = 0
+    check_cost: float = 0.01
+    patience: int = 0
+    least_active: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.last < self.steps:
+            raise ParameterError(
+                f"steps is {self.steps}, most {self.last}", "at least 1, and most at least steps"
+            )
+        for name in ("momentum", "averaging"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be in [0, 1)")
+        if self.people is not None and not self.people > 0:
+            raise ParameterError(f"people is {self.people!r}; it must be positive")
+        if not 0 < self.check_cost < 1 or not 0 <= self.questions < 0.9:
+            raise ParameterError(
+                f"checks would cost {self.questions:.0%} of the run", "ask fewer, or pay less"
+            )
+
+    @property
+    def last(self) -> int:
+        """Kmax: the most steps."""
+        return self.steps if self.most is None else self.most
+
+    @property
+    def questions(self) -> float:
+        """What everything but the steps costs, as a share of the run."""
+        a_check = self.check_cost * (2 if self.least_active > 0 else 1)
+        return (COUNT_COST if self.people is None else 0.0) + self.checks * a_check
+
+    def check_steps(self) -> list[int]:
+        """Return after which steps training accuracy is asked."""
+        if self.checks < 2:
+            return [self.last] * self.checks
+        return sorted({round(s) for s in np.linspace(self.steps, self.last, self.checks)})
+
+    def fit(
+        self,
+        store: Store,
+        engine: Engine,
+        *,
+        run: str,
+        about: str = "a model",
+        epsilon: float | None = None,
+        delta: float | None = None,
+        pot: Pot = Pot.QUERIES,
+        start: Floats | None = None,
+        validate: Callable[[Floats], float] | None = None,
+        watch: Callable[[Step], None] = lambda _: None,
+    ) -> Trained:
+        """Train; or go on where a run of that name stopped.
+
+        Args:
+            store: Whose accounts pay.
+            engine: The model and its data; with `checks`, one that has `right`.
+            run: A name, unique in the store: it is what a run is found again by.
+            about: What is trained, public; stands in the history.
+            epsilon, delta: Of the run by itself, at most the store's; by default all it has.
+            pot: What it is paid from.
+            start: Parameters to start from, public; 0 by default.
+            validate: Something to show of the parameters, computed on public data.
+            watch: Told of every step.
+
+        Raises:
+            ParameterError: A number makes no sense, or the run wants more than the store has.
+            QueryRefused: There is a run of that name with other settings.
+        """
+        first = np.zeros(engine.coordinates) if start is None else np.asarray(start, np.float64)
+        if first.shape != (engine.coordinates,):
+            raise ParameterError(f"start has shape {first.shape}; it has {engine.coordinates}")
+        kappa = run_kappa(store, pot, epsilon, delta)
+        label = f"train {run} ({about}; settings {self._digest(first, kappa)})"
+        return _Run(self, Spending(store, kappa, pot), engine, run, label, validate, watch).go(
+            first
+        )
+
+    def _digest(self, start: Floats, kappa: float) -> str:
+        """Return what tells settings apart: steps of other settings must not be read back."""
+        settings = asdict(self)
+        if callable(self.rate):
+            settings["rate"] = [self.rate(t + 1) for t in range(self.last)]
+        text = repr((sorted(settings.items()), kappa)).encode() + start.tobytes()
+        return hashlib.sha256(text).hexdigest()[:8]
+
+
+@dataclass
+class _Run:
+    """The state of one run: parameters and what was said about them."""
+
+    how: PrivateGD
+    spending: Spending
+    engine: Any
+    run: str
+    label: str
+    validate: Callable[[Floats], float] | None
+    watch: Callable[[Step], None]
+    seeded: bool = False
+    log: list[Step] = field(default_factory=list)
+    kept_back: float = 0.0  # share of the run, for questions still to be asked
+
+    def go(self, params: Floats) -> Trained:
+        """Descend, check, stop: public arithmetic on what is released."""
+        how, checks = self.how, self.how.check_steps()
+        self.kept_back = how.questions
+        sigma = self.spending.sigma(how.clip, (1 - how.questions) / how.steps)
+        people = how.people or self._people()
+        velocity, mean = np.zeros_like(params), np.zeros_like(params)
+        shown = plain = params
+        margin = MARGIN * 2**0.5 * self.spending.sigma(1.0, how.check_cost) / people
+        best, taken, chosen, worse, stopped = -np.inf, 0, params, 0, "all steps are done"
+        for t in range(1, how.last + 1):
+            gradient = self._gradient(params, t, sigma) / people
+            velocity = how.momentum * velocity + gradient + how.decay * params
+            rate = how.rate(t) if callable(how.rate) else how.rate
+            params = params - rate * velocity
+            mean = how.averaging * mean + (1 - how.averaging) * params
+            shown = mean / (1 - how.averaging**t)
+            plain = shown if t == how.steps else plain
+            accuracy = active = None
+            if t in checks:
+                accuracy = self._accuracy(shown, t) / people
+                if how.least_active > 0:
+                    active = self._active(t) / people
+                worse += 1
+                if accuracy > best + margin:
+                    best, taken, chosen, worse = accuracy, t, shown, 0
+            self._tell(t, sigma, gradient, accuracy, active, shown)
+            if active is not None and active < how.least_active:
+                stopped = "few are active"
+                break
+            if how.patience and worse >= how.patience:
+                stopped = "training accuracy no longer grows"
+                break
+        if not checks:
+            taken, chosen = len(self.log), shown
+        return Trained(
+            chosen, taken, plain, tuple(self.log), self.spending.kappa, stopped, self.seeded
+        )
+
+    def _tell(
+        self, t: int, sigma: float, gradient: Floats, accuracy: float | None,
+        active: float | None, shown: Floats,
+    ) -> None:  # fmt: skip
+        how = self.how
+        asked = sum(s <= t for s in how.check_steps()) * how.check_cost
+        worst = min((1 - how.questions) * min(t / how.steps, 1) + asked, 1.0)
+        validation = self.validate(shown) if self.validate is not None else None
+        norm = float(np.linalg.norm(gradient))
+        self.log.append(Step(t, sigma, norm, worst, accuracy, active, validation))
+        self.watch(self.log[-1])
+
+    # Questions: each a query of the stream, with the run's name and its place as request id
+
+    def _gradient(self, params: Floats, t: int, sigma: float) -> Floats:
+        return gradient_of(self._ask(self.engine, params, f"{t}", self.how.clip, sigma))
+
+    def _people(self) -> float:
+        """Return about how many users there are, at least 1."""
+        number = self._number(everybody(self.engine), np.zeros(0), "people", COUNT_COST)
+        return max(number, 1.0)
+
+    def _accuracy(self, params: Floats, t: int) -> float:
+        numbers = Numbers(self.engine, self.engine.right)
+        return self._number(numbers, params, f"{t} right", self.how.check_cost)
+
+    def _active(self, t: int) -> float:
+        """Return about how many could still pay for a tenth of a full gradient."""
+        without = self.kept_back + 0.01 * (1 - self.how.questions) / self.how.steps
+
+        def can_pay(_: Floats, batch: Any) -> Floats:
+            return (self.spending.left(batch.users, without) > 0).astype(np.float64)
+
+        numbers = Numbers(self.engine, can_pay)
+        return self._number(numbers, np.zeros(0), f"{t} active", self.how.check_cost)
+
+    def _number(self, numbers: Numbers, params: Floats, what: str, cost: float) -> float:
+        """Ask a question that its share has been kept back for."""
+        self.kept_back = max(self.kept_back - cost, 0.0)
+        answer = self._ask(numbers, params, what, 1.0, self.spending.sigma(1.0, cost))
+        return float(gradient_of(answer)[0])
+
+    def _ask(self, engine: Engine, params: Floats, what: str, clip: float, sigma: float) -> Answer:
+        spending = self.spending
+        answer = ask_dense(
+            spending.store, engine, params, lambda users: spending.left(users, self.kept_back),
+            f"{self.label}: {what}", clip, sigma, f"{self.run}/{what}", spending.pot,
+        )  # fmt: skip
+        spending.paid(answer.facts.release)
+        self.seeded = self.seeded or answer.facts.seeded
+        return answer

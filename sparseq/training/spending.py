@@ -1,0 +1,96 @@
+"""What a training run may spend of everybody's account, and how much noise that makes a step.
+
+A run has a part of the store's budget: a kappa of its own, at most the store's. A step's noise is
+such that everybody can take part in `steps` steps at full norm C (Feldman & Zrnic 2021, Algorithm
+3 with Bnorm = steps · C²), after what the run's other questions cost. Nobody spends more than the
+part in the run, so that what the run releases is by itself kappa-zCDP, and mu-GDP, at the run's
+kappa.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from sparseq.accounting import UNITS_PER_NORM, Budget
+from sparseq.accounting._floats import round_down, sqrt_up
+from sparseq.accounting.charge import SIGNIFICANT_BITS
+from sparseq.engine.reduce import Index, Ints
+from sparseq.errors import ParameterError
+from sparseq.ledger.pots import Pot
+from sparseq.store import Store
+
+
+@dataclass
+class Spending:
+    """A run's accounts: what each user may still spend in it, on top of what the store says.
+
+    Attributes:
+        store, pot: Where it is paid from.
+        kappa: The run's.
+        spent: By user, in this run, in ledger units. Private.
+    """
+
+    store: Store
+    kappa: float
+    pot: Pot = Pot.QUERIES
+    spent: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        budget, most = self.store.budget, pot_kappa(self.store, self.pot)
+        if not 0 < self.kappa <= most:
+            raise ParameterError(
+                f"the run would have kappa {self.kappa:.4g}, the store has {most:.4g} for it",
+                "give a smaller epsilon, or leave it out: the run then has all of the store's",
+            )
+        share = Fraction(self.kappa) / Fraction(budget.kappa)
+        self._cap = math.floor(share * Fraction(budget.norm_budget) * UNITS_PER_NORM)
+        self._whole = self._cap >= math.floor(Fraction(budget.norm_budget) * UNITS_PER_NORM)
+        self.spent = np.zeros(len(self.store._pots), np.int64)
+
+    def sigma(self, clip: float, share: float) -> float:
+        """Return the noise at which a vector of norm `clip` costs that share of the run."""
+        variance = Fraction(clip) ** 2 / (2 * Fraction(self.kappa) * Fraction(share))
+        return sqrt_up(variance)
+
+    def left(self, users: Index, kept_back: float = 0.0) -> Ints:
+        """Return what users may spend: of the store's account and of the run's, less a share.
+
+        A little more is kept back, as charges are rounded up to `SIGNIFICANT_BITS`.
+        """
+        kept = math.ceil(kept_back * self._cap * (1 + 2.0 ** (2 - SIGNIFICANT_BITS)))
+        left = self.store._pots[self.pot].left(users)
+        if not self._whole:
+            left = np.minimum(left, self._cap - self.spent[users])
+        return np.maximum(left - kept, 0)
+
+    def paid(self, release: int) -> None:
+        """Take note of what a release of this run has cost, be it new or recorded."""
+        users, charges = self.store._journal.charges(release)
+        if len(self.store._pots) > len(self.spent):  # users have come
+            more = len(self.store._pots) - len(self.spent)
+            self.spent = np.concatenate([self.spent, np.zeros(more, np.int64)])
+        self.spent[users] += charges
+
+
+def pot_kappa(store: Store, pot: Pot) -> float:
+    """Return the part of the store's kappa that a pot has, rounded down."""
+    shares = {p: Fraction(share) for p, share in store.reserves.items()}
+    share = 1 - sum(shares.values()) if pot is Pot.QUERIES else shares.get(pot, Fraction(0))
+    return round_down(Fraction(store.budget.kappa) * share)
+
+
+def run_kappa(store: Store, pot: Pot, epsilon: float | None, delta: float | None) -> float:
+    """Return the kappa of a run that is (epsilon, delta)-DP; the pot's if none is asked for.
+
+    Raises:
+        ParameterError: One is given without the other, or they make no sense.
+    """
+    if (epsilon is None) != (delta is None):
+        raise ParameterError("give epsilon and delta, or neither")
+    if epsilon is None or delta is None:
+        return pot_kappa(store, pot)
+    return Budget.from_epsilon_delta(epsilon, delta, 1.0).kappa
