@@ -6,7 +6,7 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,12 +26,15 @@ from sparseq.engine.reduce import (
     quantise,
     reduce,
 )
+from sparseq.engine.scans import Rows, Scans
 from sparseq.engine.storage import USER, dictionary_table
+from sparseq.engine.windows import Window, span_sql
 from sparseq.errors import QueryRefused
 from sparseq.query.plan import Domain, Kind, Measure, Plan
 
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
+_REMEMBERED = 1024  # types of columns
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,19 @@ class Engine:
         self._con = connection
         self.cache = ColumnCache(cache_bytes)
         self._layouts: dict[str, tuple[Runs, NDArray[np.int64] | None]] = {}
+        self._types: dict[tuple[str, str], str] = {}
+        self._ahead = Scans(self._type_of, self._count, self._read_span, cache_bytes)
+
+    def read_ahead(self, plans: Iterable[Plan]) -> None:
+        """Read what the coming plans of one shape need in one scan; they come out the same.
+
+        Args:
+            plans: What is likely to be asked next.
+        """
+        try:
+            self._ahead.read(plans)
+        except (QueryRefused, duckdb.Error):
+            self._ahead.clear()  # each for itself will tell
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
         """Compute a plan over everybody.
@@ -106,6 +122,10 @@ class Engine:
 
     def _batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         relation = plan.query.relation
+        ahead = self._ahead.rows(plan)
+        if ahead is not None:
+            yield _batch(ahead)
+            return
         rows = self._rows(relation.table) if relation.table else 0
         if relation.table and rows <= SLICE_ROWS:
             yield self._whole_table(plan)
@@ -179,23 +199,30 @@ class Engine:
         """Forget what was kept of the rows."""
         self.cache.clear()
         self._layouts.clear()
+        self._ahead.clear()
 
     def _query(self, plan: Plan, also: str) -> Batch:
         """The rows that one SQL statement gives, in one go."""
+        where = " AND ".join(f"({w})" for w in (plan.query.relation.where, also) if w)
+        return _batch(self._read(plan, where)[1])
+
+    def _read_span(self, plan: Plan, windows: list[Window]) -> tuple[NDArray[Any], Rows]:
+        return self._read(plan, span_sql(windows), f"{windows[0].column} AS t, ")
+
+    def _read(self, plan: Plan, where: str, first: str = "") -> tuple[NDArray[Any], Rows]:
+        """Return the first column, and the others as a plan's rows."""
         query = plan.query
-        where = " AND ".join(f"({w})" for w in (query.relation.where, also) if w)
         columns = [query.relation.user, *(_position_sql(d) for d in query.domains)]
         for m, n in zip(query.measures, plan.noise, strict=True):
             if m.bin is not None:
                 columns.append(_bin_sql(m))
             if m.value is not None or n.granularity != 1.0:
                 columns.append(_value_sql(m))
-        select = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(columns))
-        arrays = iter(
-            self._fetch(
-                f"SELECT {select} {query.relation.sql}" + (f" WHERE {where}" if where else "")
-            )
+        select = first + ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(columns))
+        fetched = self._fetch(
+            f"SELECT {select} {query.relation.sql}" + (f" WHERE {where}" if where else "")
         )
+        arrays = iter(fetched[1:] if first else fetched)
         users = next(arrays)
         positions = [self._place(next(arrays), d) for d in query.domains]
         groups = combine_positions(positions, [len(d.values) for d in query.domains])
@@ -208,14 +235,23 @@ class Engine:
                 else None
             )
             measures.append((bins, values))
-        order = _order(users)
-        if order is None:
-            return Batch(Runs.of(users), groups, measures)
-        return Batch(
-            Runs.of(users[order]),
-            _take(groups, order),
-            [(_take(b, order), _take(v, order)) for b, v in measures],
-        )
+        return fetched[0], Rows(users, groups, measures)
+
+    def _count(self, plan: Plan, windows: list[Window]) -> int:
+        sql = f"SELECT count(*) {plan.query.relation.sql} WHERE {span_sql(windows)}"
+        ((rows,),) = self._con.execute(sql).fetchall()
+        return int(rows)
+
+    def _type_of(self, relation: str, column: str) -> str:
+        """Return DuckDB's name for the type of a column."""
+        key = (relation, column)
+        if key not in self._types:
+            if len(self._types) >= _REMEMBERED:
+                self._types.clear()
+            result = self._con.execute(f"SELECT {column} {relation} LIMIT 0")
+            self._types[key] = str(result.description[0][1])
+            result.fetchall()
+        return self._types[key]
 
     def _fetch(self, sql: str) -> list[NDArray[Any]]:
         """Run SQL; return its columns as arrays.
@@ -287,6 +323,10 @@ def _value_sql(measure: Measure) -> str:
 
 
 def _to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
     chunks = column.chunks
     if len(chunks) == 1:
         return np.asarray(chunks[0].to_numpy(zero_copy_only=False))
@@ -308,8 +348,11 @@ def _order(users: Index) -> NDArray[np.int64] | None:
     return np.argsort(users, kind="stable")
 
 
-def _take(array: Any, rows: NDArray[np.int64]) -> Any:
-    return None if array is None else array[rows]
+def _batch(rows: Rows) -> Batch:
+    """Return rows in order of user."""
+    order = _order(rows.users)
+    rows = rows if order is None else rows.at(order)
+    return Batch(Runs.of(rows.users), rows.groups, rows.measures)
 
 
 def _narrow(places: Index | None, size: int) -> NDArray[Any]:

@@ -3,12 +3,14 @@
 A constant array is one number. Otherwise each number takes two bytes if all have at most 11
 significant bits, as charges have (the upper half of a float32, with its exponent counted from 1,
 which is exact), or else the 1, 2, 4 or 8 bytes that the largest needs. A sorted set of users is
-written as the gaps between them, or as a bitmap where that is shorter. Little-endian throughout.
+written as the gaps between them, in one byte each where few are large (a gap is as many 255s as go
+into it, and the rest), or as a bitmap where that is shorter. Little-endian throughout.
 """
 
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ _BLOCK = 1 << 14  # numbers at a time: what is made of them on the way stays in 
 _BIAS = np.uint32(126 << 10)  # so that 1 has the code 1 << 10, and 0 is free for 0
 _WIDTHS = {b"1": "<u1", b"2": "<u2", b"4": "<u4", b"8": "<u8"}
 _USERS = 2**31  # what an index can tell apart
+_FULL = 255  # a byte that a gap goes on after
 
 
 def pack(numbers: NDArray[np.int64]) -> bytes:
@@ -105,11 +108,29 @@ def pack_set(users: NDArray[np.int32]) -> bytes:
     gaps = np.diff(users)
     gap = int(gaps.max())
     width = next(w for w in _WIDTHS if gap < 256 ** int(w))
-    if span // 8 < len(users) * int(width):
+    most = len(users) + span // _FULL  # bytes, one by one
+    if span // 8 < min(len(users) * int(width), most):
         bits = np.zeros(span, bool)
         bits[users - first] = True
         return _HEAD.pack(b"b", span, first) + np.packbits(bits).tobytes()
+    if width != b"1" and most < len(users) * int(width):
+        return _HEAD.pack(b"g", len(users), first) + _gaps_in_bytes(gaps)
     return _HEAD.pack(width, len(users), first) + gaps.astype(_WIDTHS[width]).tobytes()
+
+
+def _gaps_in_bytes(gaps: NDArray[np.int32]) -> bytes:
+    """Return each gap as as many 255s as go into it, and the rest."""
+    large = np.flatnonzero(gaps >= _FULL)
+    data = (gaps % _FULL).astype(np.uint8)
+    return np.insert(data, np.repeat(large, gaps[large] // _FULL), _FULL).tobytes()
+
+
+def _gaps_of_bytes(data: memoryview, length: int) -> NDArray[np.int64]:
+    steps = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(steps != _FULL)
+    if len(ends) != length or ends[-1] != len(steps) - 1:
+        raise _damaged()
+    return np.diff(np.cumsum(steps, dtype=np.int64)[ends], prepend=0)
 
 
 def unpack_set(data: bytes) -> NDArray[np.int32]:
@@ -118,7 +139,7 @@ def unpack_set(data: bytes) -> NDArray[np.int32]:
     Raises:
         StoreError: The bytes are not what `pack_set` writes.
     """
-    width, length, first = _head(data, b"=b1248")
+    width, length, first = _head(data, b"=bg1248")
     if first + length > _USERS:
         raise _damaged()
     if width == b"=":
@@ -126,7 +147,11 @@ def unpack_set(data: bytes) -> NDArray[np.int32]:
     if width == b"b":
         bits = np.unpackbits(np.frombuffer(_body(data, -(-length // 8)), np.uint8), count=length)
         return (np.flatnonzero(bits) + first).astype(np.int32)
-    gaps = np.frombuffer(_body(data, (length - 1) * int(width)), _WIDTHS[width])
+    gaps: NDArray[Any]
+    if width == b"g":
+        gaps = _gaps_of_bytes(memoryview(data)[_HEAD.size :], length - 1)
+    else:
+        gaps = np.frombuffer(_body(data, (length - 1) * int(width)), _WIDTHS[width])
     users = np.concatenate(([first], first + np.cumsum(gaps, dtype=np.int64)))
     if np.any(np.diff(users) <= 0) or users[-1] >= _USERS:
         raise _damaged()

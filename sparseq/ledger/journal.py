@@ -21,6 +21,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from sparseq.errors import QueryRefused, StoreError
 from sparseq.ledger.accounts import Index, Ints
@@ -42,6 +43,23 @@ CREATE TABLE ledger.snapshot (
     release_id BIGINT NOT NULL, pot UTINYINT NOT NULL, spent BLOB NOT NULL);
 CREATE TABLE ledger.departed (release_id BIGINT NOT NULL, users BLOB NOT NULL);
 """
+_COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("request_id", pa.string()),
+        ("released_at", pa.timestamp("us")),
+        ("query", pa.string()),
+        ("coordinates", pa.int64()),
+        ("sigma", pa.list_(pa.float64())),
+        ("bound", pa.list_(pa.float64())),
+        ("confidence", pa.float64()),
+        ("answer", pa.binary()),
+        ("users", pa.binary()),
+        ("charges", pa.binary()),
+        ("pot", pa.uint8()),
+    ]
+)
+_MANY = 4  # entries from which one statement for all is quicker
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
@@ -132,8 +150,17 @@ class Journal:
             if entry.release.id != id:
                 raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
         self._con.execute("BEGIN")
+        if len(entries) >= _MANY:
+            self._write_many(entries)
+        else:
+            for entry in entries:
+                self._write(entry)
         for entry in entries:
-            self._write(entry)
+            if len(entry.departed):
+                departed = [entry.release.id, pack_set(entry.departed)]
+                self._con.execute("INSERT INTO ledger.departed VALUES (?, ?)", departed)
+            for sql, parameters in entry.also:
+                self._con.execute(sql, parameters)
         self._con.execute("COMMIT")
         for entry in entries:
             self._last = entry.release.id
@@ -142,30 +169,15 @@ class Journal:
                 self._requests[entry.release.request_id] = entry.release.id
 
     def _write(self, entry: Entry) -> None:
-        release = entry.release
-        self._con.execute(
-            "INSERT INTO ledger.release VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                release.id,
-                release.request_id,
-                release.released_at,
-                release.query,
-                release.coordinates,
-                list(release.sigma),
-                list(release.bound),
-                release.confidence,
-                release.answer,
-                pack_set(entry.users),
-                pack(entry.charges),
-                int(release.pot),
-            ],
-        )
-        if len(entry.departed):
-            self._con.execute(
-                "INSERT INTO ledger.departed VALUES (?, ?)", [release.id, pack_set(entry.departed)]
-            )
-        for sql, parameters in entry.also:
-            self._con.execute(sql, parameters)
+        marks = ", ".join(["?"] * len(_COLUMNS))
+        self._con.execute(f"INSERT INTO ledger.release VALUES ({marks})", _row(entry))
+
+    def _write_many(self, entries: Sequence[Entry]) -> None:
+        """`_write`, in one statement: many times as quick for many."""
+        columns = zip(*map(_row, entries), strict=True)
+        self._con.register("entries", pa.table(list(map(list, columns)), schema=_COLUMNS))
+        self._con.execute("INSERT INTO ledger.release SELECT * FROM entries")
+        self._con.unregister("entries")
 
     def restore(self, pots: Pots) -> None:
         """Set what everybody has spent to what the charges say.
@@ -265,6 +277,24 @@ class Journal:
     def _number(self, sql: str) -> int:
         ((number,),) = self._con.execute(sql).fetchall()
         return int(number)
+
+
+def _row(entry: Entry) -> list[Any]:
+    release = entry.release
+    return [
+        release.id,
+        release.request_id,
+        release.released_at,
+        release.query,
+        release.coordinates,
+        list(release.sigma),
+        list(release.bound),
+        release.confidence,
+        release.answer,
+        pack_set(entry.users),
+        pack(entry.charges),
+        int(release.pot),
+    ]
 
 
 def _release(row: tuple[object, ...]) -> Release:

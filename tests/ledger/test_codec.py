@@ -43,6 +43,7 @@ def test_numbers_come_back(values: list[int]) -> None:
 @example(chosen={0, 2**31 - 1})
 @example(chosen=set(range(0, 100, 3)))
 @example(chosen=set(range(0, 40_000, 777)))
+@example(chosen={*range(0, 9000, 90), 9255, 9510, 9764, 10_020, 20_220})
 def test_sets_of_users_come_back(chosen: set[int]) -> None:
     back = unpack_set(pack_set(np.array(sorted(chosen), np.int32)))
     assert back.dtype == np.int32
@@ -73,6 +74,7 @@ def test_numbers_take_the_bytes_of_the_largest(values: list[int], size: int) -> 
         (range(0, 2000, 2), 250),  # a bitmap
         (range(0, 100_000, 100), 999),  # gaps of one byte
         (range(0, 1_000_000, 1000), 2 * 999),
+        ([*range(0, 100_000, 100), 200_000], 999 + 393),  # the last gap is 392 times 255, and 140
     ],
 )
 def test_users_take_as_few_bytes_as_ranges_bitmaps_or_gaps(chosen: range, size: int) -> None:
