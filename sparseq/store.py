@@ -13,7 +13,7 @@ import hashlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
+from sparseq.batch import Asked, Outcome, ask_many
 from sparseq.engine.duck import Contributions, Engine
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow
@@ -118,6 +119,8 @@ class Store:
         self._journal.restore_departures(self._departures)
         self._public = PublicFacts(self.catalog, connection)
         self._templates = Templates()
+        self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
+        self._staged_bytes = 0  # about what the next transaction will write
         self._lowered: dict[str, Query] = {}  # by text; what lowering reads never changes
 
     # -- the stream ------------------------------------------------------------------------------
@@ -172,17 +175,35 @@ class Store:
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.budget, options or Options())
-            return self._answer(plan, contributions(plan), request_id, pot, gated)
+            answer = self._answer(plan, contributions(plan), request_id, pot, gated)
+            self._flush()
+            return answer
+
+    def ask_many(self, asked: Iterable[Asked]) -> Iterator[Outcome]:
+        """Answer many queries, none of which depends on another's answer: `ask`, many times faster.
+
+        Answers, charges and who is left out are those of asking one by one, in this order. A query
+        that is refused is told so, and the others go on. Queries that differ in their dates only
+        share a scan, and some hundreds of them a transaction.
+
+        Example:
+            >>> import sparseq, pyarrow as pa
+            >>> con = sparseq.create(None, pa.table({"who": [1, 2]}), table="t", user="who", seed=1)
+            >>> query = con.lower("SELECT count(*) AS n FROM t")
+            >>> [outcome.answer.facts.release for outcome in con.ask_many([Asked(query)] * 3)]
+            [1, 2, 3]
+        """
+        return ask_many(self, asked)
 
     def _answer(
         self,
         plan: Plan,
         contributions: Contributions,
         request_id: str | None,
-        pot: Pot,
-        gated: Callable[[Gated], Sequence[Statement]],
+        pot: Pot = Pot.QUERIES,
+        gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
     ) -> Answer:
-        """Gate, sum the active, add noise, commit, and only then return."""
+        """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
         users, charges = price(plan, contributions)
         active = self._pots[pot].admits(users, charges)
         left_out = users[~active]
@@ -191,7 +212,7 @@ class Store:
         also = gated(Gated(answer.facts.release, users, active))
         paying, due = self._pots[pot].due(users, charges, active)
         departed = self._departures.new(left_out if pot is Pot.QUERIES else left_out[:0])
-        self._commit(Entry(_release(plan, answer, pot), paying, due, departed, tuple(also)))
+        self._stage(Entry(_release(plan, answer, pot), paying, due, departed, tuple(also)))
         return answer
 
     def _add_noise(self, plan: Plan, sums: Sequence[Ints]) -> Noised:
@@ -203,20 +224,36 @@ class Store:
             measures.append(np.reshape((total + noise) * float(n.granularity), (-1, m.bins)))
         return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
-    def _commit(self, entry: Entry) -> None:
-        """Make the charges and the answer durable together; only then let the answer go."""
+    def _stage(self, entry: Entry) -> None:
+        """Charge; the next transaction is to make it durable, with the answer."""
         try:
             self._pots[entry.release.pot].charge(entry.users, entry.charges)
             self._departures.add(entry.release.id, entry.departed)
-            self._journal.commit([entry])
+            self._staged.append(entry)
+            self._staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
+        except BaseException:
+            self._abandon()  # the accounts may be ahead of what can be written
+            raise
+
+    def _flush(self) -> None:
+        """Make charges and answers durable together; only then may the answers go."""
+        if not self._staged:
+            return
+        try:
+            self._journal.commit(self._staged)
         except BaseException:
             self._abandon()  # was it written? only the file knows: it must be opened anew
             raise
+        self._staged, self._staged_bytes = [], 0
         self._journal.fold(self._pots, 16 * len(self._pots))
+
+    @property
+    def _next_release(self) -> int:
+        return self._journal.next_id + len(self._staged)
 
     def _facts(self, plan: Plan, request_id: str | None) -> Facts:
         return Facts(
-            release=self._journal.next_id,
+            release=self._next_release,
             request_id=request_id,
             query=plan.query.text,
             labels=tuple(m.label for m in plan.query.measures),
@@ -236,7 +273,7 @@ class Store:
         """The operating system's, or a stream of this seed and release."""
         if self.seed is None:
             return SYSTEM_ENTROPY
-        digest = hashlib.sha256(f"{self.seed}/{self._journal.next_id}".encode()).digest()
+        digest = hashlib.sha256(f"{self.seed}/{self._next_release}".encode()).digest()
         return SeededEntropy(int.from_bytes(digest[:16], "big"))
 
     # -- asking ----------------------------------------------------------------------------------
@@ -467,6 +504,7 @@ class Store:
         """Close without another write."""
         for _, accounts in self._pots.items():
             accounts.spent[:] = accounts.budgets
+        self._staged, self._staged_bytes = [], 0
         connection, self._con = self._con, None  # type: ignore[assignment]
         connection.close()
         self._on_close()

@@ -69,6 +69,34 @@ def charge(norms, upper, lower, shift, most, significant_bits, out):  # type: ig
 
 
 @numba.njit(nogil=True, cache=True)
+def fits(users, charges, spent, budget, out):  # type: ignore[no-untyped-def]
+    """Fill out with whether each user's charge fits into the budget, the same for all."""
+    for i in range(len(users)):
+        out[i] = charges[i] <= budget - spent[users[i]]
+
+
+@numba.njit(nogil=True, cache=True)
+def add_at(users, charges, spent):  # type: ignore[no-untyped-def]
+    """Add charges to what distinct users have spent."""
+    for i in range(len(users)):
+        spent[users[i]] += charges[i]
+
+
+@numba.njit(nogil=True, cache=True)
+def places(values, among, out):  # type: ignore[no-untyped-def]
+    """Fill out with where `values` lie in `among`, both ascending; return how many are there."""
+    found = 0
+    k = 0
+    for value in values:
+        while k < len(among) and among[k] < value:
+            k += 1
+        if k < len(among) and among[k] == value:
+            out[found] = k
+            found += 1
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
 def shorten(numbers, out):  # type: ignore[no-untyped-def]
     """Fill out with numbers of at most 11 significant bits as 16 bits; tell whether all are."""
     for i in range(len(numbers)):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import THREADS, compiled, halves, pool, worthwhile
+from sparseq.compiled import SHARED, THREADS, compiled, halves, pool, worthwhile
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -59,6 +59,10 @@ class Runs:
         """Return the runs of some users (ascending); those without rows have none."""
         if len(self.owners) == 0:
             return self
+        if worthwhile(len(self.owners)):
+            found = np.empty(len(users), np.int64)
+            found = found[: compiled().places(users, self.owners, found)]
+            return Runs(self.owners[found], self.first[found], self.stop[found])
         place = np.minimum(np.searchsorted(self.owners, users), len(self.owners) - 1)
         place = place[self.owners[place] == users]
         return Runs(self.owners[place], self.first[place], self.stop[place])
@@ -204,6 +208,8 @@ def reduce_compiled(
         loop(runs.first[users], runs.stop[users], coordinates, values, size, norms[users], totals)
         return totals
 
+    if len(runs.owners) == 0 or int(runs.stop[-1]) < SHARED:
+        return Reduced(runs.owners, norms, part(slice(None)))
     totals = sum(pool().map(part, _even_parts(runs)), np.zeros(size, np.int64))
     return Reduced(runs.owners, norms, totals)
 

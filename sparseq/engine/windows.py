@@ -45,7 +45,7 @@ class Window:
 
 
 def window(where: str, type_of: Callable[[str], str]) -> Window | None:
-    """Return a condition as a window, None if it isn't known to be one.
+    r"""Return a condition as a window, None if it isn't known to be one.
 
     Args:
         where: As lowering writes it.
@@ -118,7 +118,7 @@ def hulls(windows: Sequence[Window]) -> list[list[Window]]:
     ordered = sorted(windows, key=lambda w: (w.low, w.high))
     reach = np.maximum.accumulate([w.high for w in ordered])
     gaps = np.maximum([w.low for w in ordered[1:]] - reach[:-1], 0)
-    pending, done = [(0, len(ordered))], []
+    pending, done = [(0, len(ordered))] if ordered else [], []
     while pending:
         first, stop = pending.pop()
         span = int(reach[stop - 1]) - ordered[first].low

@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.compiled import compiled, worthwhile
+
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -56,8 +58,11 @@ class Accounts:
 
     def admits(self, users: Index, charges: Ints) -> Mask:
         """Tell who can pay; changes nothing."""
-        admitted: Mask = charges <= self.left(users)
-        return admitted
+        if self._same is not None and self._by_loop(users):
+            admitted: Mask = np.empty(len(users), bool)
+            compiled().fits(users, charges, self.spent, self._same, admitted)
+            return admitted
+        return charges <= self.left(users)
 
     def due(self, users: Index, charges: Ints, active: Mask) -> tuple[Index, Ints]:
         """Return who pays and how much: the active their charge, the others nothing.
@@ -80,7 +85,19 @@ class Accounts:
 
     def charge(self, users: Index, charges: Ints) -> None:
         """Add charges that `admits` has let through; users are distinct and ascend."""
-        self.spent[_as_slice(users)] += charges
+        if self._by_loop(users):
+            compiled().add_at(users, charges, self.spent)
+        else:
+            self.spent[_as_slice(users)] += charges
+
+    def _by_loop(self, users: Index) -> bool:
+        """Tell whether the compiled loops are the quickest way to these users' entries.
+
+        They check no bounds, so it is done here.
+        """
+        if isinstance(_as_slice(users), slice) or not worthwhile(len(users)):
+            return False
+        return int(users[0]) >= 0 and int(users[-1]) < len(self.spent)
 
     def add_users(self, budgets: Ints) -> None:
         """Open accounts for new users, with nothing spent."""

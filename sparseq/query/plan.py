@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from sparseq.accounting import (
@@ -269,6 +270,7 @@ def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
     return Plan(query, noise, beta)
 
 
+@lru_cache(maxsize=1024)
 def _noise(
     m: Measure, budget: Budget, options: Options, d: int, beta: float, scaled: bool
 ) -> Noise:
