@@ -43,7 +43,7 @@ CREATE TABLE ledger.snapshot (
     release_id BIGINT NOT NULL, pot UTINYINT NOT NULL, spent BLOB NOT NULL);
 CREATE TABLE ledger.departed (release_id BIGINT NOT NULL, users BLOB NOT NULL);
 """
-_COLUMNS = pa.schema(
+_RELEASE = pa.schema(
     [
         ("id", pa.int64()),
         ("request_id", pa.string()),
@@ -59,7 +59,8 @@ _COLUMNS = pa.schema(
         ("pot", pa.uint8()),
     ]
 )
-_MANY = 4  # entries from which one statement for all is quicker
+_DEPARTED = pa.schema([("release_id", pa.int64()), ("users", pa.binary())])
+_MANY = 4  # rows from which one statement for all is quicker
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
@@ -150,15 +151,10 @@ class Journal:
             if entry.release.id != id:
                 raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
         self._con.execute("BEGIN")
-        if len(entries) >= _MANY:
-            self._write_many(entries)
-        else:
-            for entry in entries:
-                self._write(entry)
+        self._insert("release", [_row(entry) for entry in entries], _RELEASE)
+        departed = [[e.release.id, pack_set(e.departed)] for e in entries if len(e.departed)]
+        self._insert("departed", departed, _DEPARTED)
         for entry in entries:
-            if len(entry.departed):
-                departed = [entry.release.id, pack_set(entry.departed)]
-                self._con.execute("INSERT INTO ledger.departed VALUES (?, ?)", departed)
             for sql, parameters in entry.also:
                 self._con.execute(sql, parameters)
         self._con.execute("COMMIT")
@@ -168,15 +164,16 @@ class Journal:
             if entry.release.request_id is not None:
                 self._requests[entry.release.request_id] = entry.release.id
 
-    def _write(self, entry: Entry) -> None:
-        marks = ", ".join(["?"] * len(_COLUMNS))
-        self._con.execute(f"INSERT INTO ledger.release VALUES ({marks})", _row(entry))
-
-    def _write_many(self, entries: Sequence[Entry]) -> None:
-        """`_write`, in one statement: many times as quick for many."""
-        columns = zip(*map(_row, entries), strict=True)
-        self._con.register("entries", pa.table(list(map(list, columns)), schema=_COLUMNS))
-        self._con.execute("INSERT INTO ledger.release SELECT * FROM entries")
+    def _insert(self, table: str, rows: list[list[Any]], schema: pa.Schema) -> None:
+        """Append rows; where there are many, by way of Arrow, which is many times as quick."""
+        if len(rows) < _MANY:
+            marks = ", ".join(["?"] * len(schema))
+            for row in rows:
+                self._con.execute(f"INSERT INTO ledger.{table} VALUES ({marks})", row)
+            return
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        self._con.register("entries", pa.table(columns, schema=schema))
+        self._con.execute(f"INSERT INTO ledger.{table} SELECT * FROM entries")
         self._con.unregister("entries")
 
     def restore(self, pots: Pots) -> None:
