@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-import sys
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sparseq.cli.options import open_store, store_argument
 from sparseq.cli.text import NOT_PRIVATE, banner
-from sparseq.errors import ParameterError
+from sparseq.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sparseq.monitor import Monitor, QuerySeries, Ticked, Ticks
+    from sparseq.monitor.arrivals import Arrival
+    from sparseq.monitor.folder import Folder
     from sparseq.store import Store
+
+FILES_SET_ASIDE = DataError.exit_code
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for."""
+
+    queries: tuple[Path, ...]
+    over: str | None
+    first: str
+    last: str | None
+    every: str
+    params: tuple[str, ...]
+    out: Path | None
+    follow: Path | None
+    table: str | None
+    complete: str
+    lateness: str
+    late: str
+    settle: float
+    once: bool
+    confidence: float | None
+    quiet: bool
+
+    def say(self, text: str) -> None:
+        """Say something on standard error."""
+        if not self.quiet:
+            click.echo(text, err=True)
 
 
 @click.command(short_help="Ask the same queries day after day, and keep the series in a file.")
@@ -28,80 +60,100 @@ if TYPE_CHECKING:
 @click.option("--over", metavar="COL", help="Column that says when a row happened. [default: the "
               "table's time column]")  # fmt: skip
 @click.option("--from", "first", required=True, metavar="D", help="First tick: a date, or a time.")
-@click.option("--to", "last", metavar="D", help="Last tick. [default: the last one that has ended]")
+@click.option("--to", "last", metavar="D", help="Last tick. [default: the last one that has ended; "
+              "with --follow, none]")  # fmt: skip
 @click.option("--every", default="1d", show_default=True, metavar="1d|1h|1w",
               help="How long a tick is.")  # fmt: skip
 @click.option("--param", "params", multiple=True, metavar="K=V", help="Value of a parameter :K.")
-@click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Parquet, CSV or JSON Lines, by its name. [default: CSV on standard output]",
-)
+@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="Parquet, CSV or JSON Lines, by its name. [default: CSV on standard output]",
+              )  # fmt: skip
+@click.option("--follow", type=click.Path(path_type=Path), metavar="DIR",
+              help="Take in the files that appear in DIR, and answer the ticks they complete.",
+              )  # fmt: skip
+@click.option("--table", metavar="NAME", help="Where their rows go, if there are several tables.")
+@click.option("--complete", type=click.Choice(["names", "clock"]), default="names",
+              show_default=True, help="What says that a tick is complete: the dates in the names "
+              "of files, or the clock.")  # fmt: skip
+@click.option("--lateness", default="0d", show_default=True, metavar="1d|1h|…",
+              help="How long after its end a tick is still waited for.")  # fmt: skip
+@click.option("--late", type=click.Choice(["keep", "reject"]), default="keep", show_default=True,
+              help="Files for ticks that are answered: taken in, or set aside.")  # fmt: skip
+@click.option("--settle", type=click.FloatRange(min=0), default=2.0, show_default=True,
+              metavar="SECONDS", help="A file is taken in when it has not changed for so long.",
+              )  # fmt: skip
+@click.option("--once", is_flag=True, help="With --follow: end when every file is dealt with.")
 @click.option("--confidence", type=float, help="Of every ±. [default: 0.95]")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
-def monitor(
-    store: Path,
-    queries: tuple[Path, ...],
-    over: str | None,
-    first: str,
-    last: str | None,
-    every: str,
-    params: tuple[str, ...],
-    out: Path | None,
-    confidence: float | None,
-    quiet: bool,
-) -> None:
+def monitor(store: Path, **options: Any) -> None:
     """Ask every QUERY once a tick, and write the answers to a file: a row a tick, group and number.
 
     A query has the parameters :day and :next_day (or :tick and :next_tick), and those given with
     --param. Started again, the monitor goes on where it stopped: no tick is asked twice.
 
+    With --follow the data arrive in files such as 1997-01-01.parquet, and each is taken in once.
+    The monitor then runs until the last tick is answered or it is stopped (Ctrl-C, SIGTERM): it
+    ends between two steps, with all that was answered in the file.
+
     \b
     Examples:
       sparseq monitor shop.sparseq queries/daily_buyers.sql --from 1997-01-01 --to 1998-06-30
           --out buyers.parquet
-      sparseq monitor shop.sparseq queries/daily_*.sql --over date --from 1997-01-01 --out shop.csv
+      sparseq monitor shop.sparseq queries/daily_buyers.sql queries/daily_orders.sql
+          --over date --from 1997-01-01 --out shop.csv
+      sparseq monitor shop.sparseq queries/daily_buyers.sql --from 1997-01-01 --follow incoming
+          --out buyers.parquet
     """
+    wanted = Wanted(**options)
+    with open_store(store) as opened, stopping() as stop:
+        set_aside = run(opened, wanted, stop)
+    if stop.signal:
+        wanted.say("stopped; the next run goes on from here")
+        raise click.exceptions.Exit(128 + stop.signal)
+    if set_aside:
+        raise click.exceptions.Exit(FILES_SET_ASIDE)
+
+
+def run(store: Store, wanted: Wanted, stop: Stop) -> int:
+    """Run the monitor; return how many files were set aside."""
+    from sparseq.cli.monitor_view import progress, shown
     from sparseq.monitor import Monitor
-    from sparseq.monitor.parameters import given
 
-    ticks = ticks_of(first, last, every)
-    with open_store(store) as opened:
-        check_over(opened, over, ticks)
-        series = [
-            series_of(opened, path, ticks, given(params), confidence)
-            for path in distinct_names(queries)
-        ]
-        running = Monitor(opened, ticks, series, out)
-        if opened.seed is not None and not quiet:
-            click.echo(banner(NOT_PRIVATE), err=True)
-        show = shown(running, out, quiet)
-        try:
-            with progress(running, quiet) as advance:
-                for ticked in running.run():
-                    show(ticked)
-                    advance(ticked)
-        finally:
-            running.flush()
+    ticks = ticks_of(wanted)
+    check_over(store, wanted.over, ticks)
+    series = series_of(store, wanted, ticks)
+    monitor = Monitor(store, ticks, series, wanted.out, stop.now.is_set)
+    if store.seed is not None:
+        wanted.say(banner(NOT_PRIVATE))
+    folder, steps = steps_of(store, wanted, monitor, stop)
+    show = shown(monitor, wanted.out)
+    try:
+        with progress(monitor, wanted.quiet) as advance:
+            for ticked in steps:
+                show(ticked)
+                advance(ticked)
+    finally:
+        monitor.flush()
+    return folder.set_aside if folder is not None else 0
 
 
-def ticks_of(first: str, last: str | None, every: str) -> Ticks:
-    """Return the ticks; without a last one, those that have ended by the clock."""
+def ticks_of(wanted: Wanted) -> Ticks:
+    """Return the ticks: those that have ended by the clock, if nothing else says where they end."""
     import datetime as dt
 
     from sparseq.monitor import Ticks
     from sparseq.monitor.ticks import moment
 
-    start = moment(first)
-    if last is not None:
-        return Ticks(start, every, moment(last))
-    endless = Ticks(start, every)
+    start = moment(wanted.first)
+    if wanted.last is not None:
+        return Ticks(start, wanted.every, moment(wanted.last))
+    endless = Ticks(start, wanted.every)
+    if wanted.follow is not None:
+        return endless
     ended = endless.ended_by(dt.datetime.now())
     if not ended:
-        raise ParameterError(f"the tick of {first} has not ended yet", "say --to, or wait")
-    return Ticks(start, every, endless[ended - 1].start)
+        raise ParameterError(f"the tick of {wanted.first} has not ended yet", "say --to, or wait")
+    return Ticks(start, wanted.every, endless[ended - 1].start)
 
 
 def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
@@ -126,65 +178,81 @@ def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
         )
 
 
-def distinct_names(paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return the paths; raises `ParameterError` where two would be one series."""
-    stems = [path.stem for path in paths]
+def series_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[QuerySeries]:
+    """Return a series for each query file, of its name."""
+    from sparseq.cli.sql import query_text
+    from sparseq.monitor import QuerySeries, QueryText
+    from sparseq.monitor.parameters import given
+    from sparseq.query.plan import Options
+
+    stems = [path.stem for path in wanted.queries]
     for stem in stems:
         if stems.count(stem) > 1:
             raise ParameterError(
                 f"two series would be called {stem!r}", "a series has the name of its file"
             )
-    return paths
+    values, options = given(wanted.params), Options(confidence=wanted.confidence)
+    texts = [QueryText.of(query_text(None, str(path))) for path in wanted.queries]
+    return [
+        QuerySeries(store, stem, text, ticks, values, options)
+        for stem, text in zip(stems, texts, strict=True)
+    ]
 
 
-def series_of(
-    store: Store, path: Path, ticks: Ticks, values: dict[str, Any], confidence: float | None
-) -> QuerySeries:
-    """Return the series of a query file."""
-    from sparseq.cli.sql import query_text
-    from sparseq.monitor import QuerySeries, QueryText
-    from sparseq.query.plan import Options
+def steps_of(
+    store: Store, wanted: Wanted, monitor: Monitor, stop: Stop
+) -> tuple[Folder | None, Iterator[Ticked]]:
+    """Return the folder that is followed, if any, and the ticks as they are answered."""
+    import datetime as dt
 
-    text = QueryText.of(query_text(None, str(path)))
-    return QuerySeries(store, path.stem, text, ticks, values, Options(confidence=confidence))
+    from sparseq.monitor.arrivals import Inbox
+    from sparseq.monitor.folder import Folder
+    from sparseq.monitor.ticks import length_of
+
+    if wanted.follow is None:
+        return None, monitor.run()
+    target = store.catalog.table(wanted.table) if wanted.table else store.catalog.only_private()
+    inbox = Inbox(store, target.name)
+    folder = Folder(
+        wanted.follow, inbox, hours=not monitor.ticks.whole_days, settle=wanted.settle,
+        once=wanted.once, by_name=wanted.complete == "names", say=wanted.say, wait=stop.now.wait,
+    )  # fmt: skip
+
+    def late(arrival: Arrival) -> bool:
+        if wanted.late == "reject":
+            folder.reject(arrival.key, "Its ticks are answered, and --late reject was said.")
+            return False
+        wanted.say(f"{arrival.key} is late: its ticks are answered; only later queries see it")
+        return True
+
+    clock = dt.datetime.now if wanted.complete == "clock" else None
+    lateness = length_of(wanted.lateness, "--lateness")
+    return folder, monitor.follow(folder, inbox, lateness, late, clock)
 
 
-def shown(running: Monitor, out: Path | None, quiet: bool) -> Callable[[Ticked], None]:
-    """Return what is done with a tick's rows besides the file: without one, they are printed."""
-    if out is not None:
-        return lambda _: None
-    from sparseq.monitor.output import CsvFormat
-    from sparseq.monitor.rows import as_table
+@dataclass
+class Stop:
+    """Set by a signal; the monitor looks at it between two steps."""
 
-    text, head = CsvFormat().text, True
-
-    def show(ticked: Ticked) -> None:
-        nonlocal head
-        click.echo(text(as_table(ticked.rows, running.schema), head), nl=False)
-        head = False
-
-    return show
+    now: threading.Event = field(default_factory=threading.Event)
+    signal: int = 0
 
 
 @contextmanager
-def progress(running: Monitor, quiet: bool) -> Iterator[Callable[[Ticked], None]]:
-    """Show how far the monitor is, on a terminal's standard error; in the end, what was done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+def stopping() -> Iterator[Stop]:
+    """Turn the first SIGINT or SIGTERM into a wish to stop; the second is as ever."""
+    stop = Stop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    done = fresh = 0
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        console=Console(stderr=True), disable=quiet or not sys.stderr.isatty(), transient=True,
-    )  # fmt: skip
-    with bar:
-        task = bar.add_task("monitoring", total=len(running.ticks))
+    def wish(number: int, _: FrameType | None) -> None:
+        stop.signal = number
+        stop.now.set()
+        signal.signal(number, before[signal.Signals(number)])
 
-        def advance(ticked: Ticked) -> None:
-            nonlocal done, fresh
-            done, fresh = done + 1, fresh + (not ticked.again)
-            bar.update(task, completed=ticked.tick.number + 1, description=ticked.tick.label)
-
-        yield advance
-    if not quiet:
-        click.echo(f"{done:,} ticks answered, {done - fresh:,} of them read back", err=True)
+    for number in before:
+        signal.signal(number, wish)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

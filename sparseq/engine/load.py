@@ -95,7 +95,7 @@ class Rows:
         for path in paths:
             if not path.is_file():
                 raise DataError(f"there is no file {str(path)!r}")
-        kinds = {_reader(path) for path in paths}
+        kinds = {kind_of(path) for path in paths}
         if len(kinds) > 1:
             raise DataError("the files are of different kinds", "load one kind at a time")
         kind = kinds.pop()
@@ -139,7 +139,8 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def _reader(path: Path) -> str:
+def kind_of(path: Path) -> str:
+    """Return what reads a file of this name; raises `DataError` for none that is known."""
     name = path.name.lower()
     if name.endswith(_ARROW):
         return "arrow"

@@ -6,14 +6,16 @@ is asked next depends on nothing but the clock of the data and what was released
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparseq.errors import StoreError
+from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.output import SeriesFile
 from sparseq.monitor.rows import Row, as_table, schema_of
-from sparseq.monitor.series import Source
+from sparseq.monitor.series import Source, request_id
 from sparseq.monitor.ticks import Tick, Ticks
 from sparseq.store import Store
 
@@ -35,37 +37,124 @@ class Monitor:
         ticks: When.
         sources: What; asked in this order.
         out: The file, .parquet, .csv or .jsonl; None keeps none.
+        stopping: Asked between any two steps; once it says yes, the monitor ends.
 
     Raises:
         StoreError: The file has answers that the store did not give.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> from sparseq.monitor import QuerySeries, QueryText
+        >>> day = dt.date(2024, 1, 1)
+        >>> con = sparseq.create(None, pa.table({"who": [1], "day": [day]}), table="t", user="who")
+        >>> ticks = Ticks(dt.datetime(2024, 1, 1), "1d", dt.datetime(2024, 1, 3))
+        >>> query = QueryText.of("SELECT count(*) AS n FROM t WHERE day = :day")
+        >>> monitor = Monitor(con, ticks, [QuerySeries(con, "rows", query, ticks)])
+        >>> [ticked.tick.label for ticked in monitor.run()]
+        ['2024-01-01', '2024-01-02', '2024-01-03']
     """
 
     def __init__(
-        self, store: Store, ticks: Ticks, sources: Sequence[Source], out: Path | None = None
+        self,
+        store: Store,
+        ticks: Ticks,
+        sources: Sequence[Source],
+        out: Path | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ticks, self.sources = ticks, sources
         self.schema = schema_of([k for s in sources for k in s.group_keys()], ticks.whole_days)
-        self._store = store
+        self._store, self._stopping = store, stopping
         self._file = SeriesFile(out, self.schema) if out is not None else None
         self._known = self._file.known() if self._file is not None else {}
         self._check_known()
+        self.done = 0
+        """How many ticks are behind us."""
 
-    def run(self, ticks: Iterable[Tick] | None = None) -> Iterator[Ticked]:
-        """Answer ticks, by default all; yield each when it is done.
+    def run(self, count: int | None = None) -> Iterator[Ticked]:
+        """Answer the first `count` ticks, by default all; yield each when it is done.
 
         Ticks that the file has are passed over; of the others, what was released before is read
         back from the journal, free of charge, and the rest is asked.
         """
-        for tick in self.ticks if ticks is None else ticks:
+        while not self._stopping() and (count is None or self.done < count):
+            try:
+                tick = self.ticks[self.done]
+            except IndexError:
+                return
             missing = [s for s in self.sources if (s.name, tick.label) not in self._known]
-            if not missing:
-                continue
-            before = self._store.releases
-            rows = [row for source in missing for row in source.rows(tick)]
-            if self._file is not None:
-                self._file.append(as_table(rows, self.schema))
-            self._known.update({(s.name, tick.label): set() for s in missing})
-            yield Ticked(tick, rows, self._store.releases == before)
+            if missing:
+                before = self._store.releases
+                rows = [row for source in missing for row in source.rows(tick)]
+                if self._file is not None:
+                    self._file.append(as_table(rows, self.schema))
+                self.done += 1
+                yield Ticked(tick, rows, self._store.releases == before)
+            else:
+                self.done += 1
+
+    def follow(
+        self,
+        arrivals: Iterable[Arrival | None],
+        inbox: Inbox,
+        lateness: dt.timedelta = dt.timedelta(),
+        late: Callable[[Arrival], bool] = lambda _: True,
+        clock: Callable[[], dt.datetime] | None = None,
+    ) -> Iterator[Ticked]:
+        """Take in what arrives, and answer the ticks that it completes; yield each when it is done.
+
+        A tick is answered when it is complete and the next arrival is of a later one, or nothing
+        more is there: all that came for it is in. So the answers are the same, however often the
+        monitor is restarted.
+
+        Args:
+            arrivals: In order; None says that nothing more is there yet.
+            inbox: Where they go.
+            lateness: How long after its end a tick is still waited for.
+            late: Told of an arrival whose ticks are all behind us; says whether to take it in.
+            clock: If given, what it says is past is complete once nothing more is there.
+        """
+        yield from self.run(self._begun())
+        for arrival in arrivals:
+            if arrival is None:
+                if clock is not None:
+                    inbox.upto = max(inbox.upto or clock(), clock())
+                yield from self._complete(inbox, lateness)
+                self.flush()
+            elif inbox.upto is not None and (arrival.upto or inbox.upto) > inbox.upto:
+                yield from self._complete(inbox, lateness)
+            if self._stopping() or self.finished:
+                return
+            if arrival is not None and (not self._is_late(arrival) or late(arrival)):
+                inbox.take(arrival)
+        yield from self._complete(inbox, lateness)
+
+    def _begun(self) -> int:
+        """Return how many ticks have been answered already, or begun to be."""
+        count = self.done
+        for tick in self.ticks:
+            ids = (request_id(source.name, tick) for source in self.sources)
+            if all(self._store.release_of(id) is None for id in ids):
+                break
+            count = tick.number + 1
+        return count
+
+    def _complete(self, inbox: Inbox, lateness: dt.timedelta) -> Iterator[Ticked]:
+        """Answer the ticks that are complete."""
+        if inbox.upto is not None:
+            yield from self.run(self.ticks.ended_by(inbox.upto - lateness))
+
+    def _is_late(self, arrival: Arrival) -> bool:
+        """Tell whether the last tick that an arrival has rows of is behind us."""
+        if arrival.upto is None or arrival.upto <= self.ticks.first:
+            return False
+        moment = arrival.upto - dt.timedelta(microseconds=1)
+        return (moment - self.ticks.first) // self.ticks.length < self.done
+
+    @property
+    def finished(self) -> bool:
+        """Every tick is behind us."""
+        return self.ticks.last is not None and self.done >= len(self.ticks)
 
     def flush(self) -> None:
         """Have everything that is done in the file."""
@@ -74,8 +163,7 @@ class Monitor:
 
     def _check_known(self) -> None:
         for (series, label), releases in self._known.items():
-            ids = {self._store.release_of(f"monitor/{series}/{label}")}
-            if not releases <= ids:
+            if not releases <= {self._store.release_of(f"monitor/{series}/{label}")}:
                 raise StoreError(
                     f"{self._file.path if self._file else ''} has an answer of {series} for "
                     f"{label} that this store did not give",

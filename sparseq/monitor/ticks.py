@@ -60,12 +60,10 @@ class Ticks:
     @property
     def length(self) -> dt.timedelta:
         """How long a tick is."""
-        match = re.fullmatch(r"([1-9]\d{0,5})([mhdw])", self.every)
-        if match is None:
-            raise ParameterError(
-                f"--every {self.every!r} is no length of time", "1d, 1h, 1w, 15m and the like"
-            )
-        return dt.timedelta(**{_UNITS[match[2]]: int(match[1])})
+        length = length_of(self.every, "--every")
+        if not length:
+            raise ParameterError("--every 0: a tick has some length", "1d, 1h, 1w")
+        return length
 
     @property
     def whole_days(self) -> bool:
@@ -109,6 +107,20 @@ class Ticks:
 
     def __bool__(self) -> bool:
         return True
+
+
+def length_of(text: str, option: str) -> dt.timedelta:
+    """Return a length of time, such as `1d`, `36h`, `0d`.
+
+    Raises:
+        ParameterError: It can't be read; the message names the option.
+    """
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text)
+    if match is None:
+        raise ParameterError(
+            f"{option} {text!r} is no length of time", "1d, 1h, 1w, 15m and the like"
+        )
+    return dt.timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def moment(text: str) -> dt.datetime:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+import sparseq
 from conftest import output, run
 
 VISITORS = "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day"
@@ -70,6 +75,74 @@ def test_what_is_wrong_is_said_and_nothing_is_asked(
     assert (result.exit_code, result.stdout) == (code, "")
     assert says in result.stderr
     assert output("history", store, "--format", "json").strip() == "[]"
+
+
+def test_following_a_folder(store: Path, queries: tuple[Path, Path], tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    head = "who,day,page,seconds,late\n"
+    (inbox / "2024-01-11.csv").write_text(head + "u1,2024-01-11,home,3.5,false\n")
+    (inbox / "2024-01-12.csv").write_text(head + "u2,2024-01-12,SECRET,x,false\n")
+    (inbox / "2024-01-12b.csv").write_text(head + "u2,2024-01-12,cart,1.5,false\n")
+    out = tmp_path / "series.csv"
+    line = (
+        "monitor", store, queries[0], "--from", "2024-01-10", "--follow", inbox, "--once",
+        "--settle", "0", "--out", out,
+    )  # fmt: skip
+    result = run(*line, "--table", "visits")
+    assert (result.exit_code, result.stdout) == (6, "")
+    assert "2024-01-12.csv is set aside" in result.stderr
+    assert "SECRET" not in result.output
+    assert "x" in (inbox / "rejected" / "2024-01-12.csv.reason.txt").read_text()
+    assert [r.split(",")[1] for r in out.read_text().splitlines()[1:]] == [
+        "2024-01-10", "2024-01-11", "2024-01-12",
+    ]  # fmt: skip
+    again = run(*line, "--table", "visits", "--quiet")
+    assert (again.exit_code, again.output) == (0, "")
+    assert run(*line).exit_code == 3  # which table?
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_between_two_steps(
+    store: Path, queries: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals, code: int,
+) -> None:  # fmt: skip
+    asked, out = [], tmp_path / "series.csv"
+    ask = sparseq.Store.ask
+
+    def interrupted(*args: Any) -> Any:
+        asked.append(args)
+        if len(asked) == 2:
+            os.kill(os.getpid(), number)
+        return ask(*args)
+
+    monkeypatch.setattr(sparseq.Store, "ask", interrupted)
+    before = signal.getsignal(number)
+    line = ("monitor", store, queries[0], "--from", "2024-01-01", "--to", "2024-01-10", "-o", out)
+    result = run(*line)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert "goes on from here" in result.stderr
+    assert len(out.read_text().splitlines()) == 3
+    assert signal.getsignal(number) == before
+    assert run(*line).exit_code == 0
+    assert len(out.read_text().splitlines()) == 11
+    assert len(asked) == 10
+
+
+def test_waiting_for_files_ends_at_a_signal(
+    store: Path, queries: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    wait = threading.Event.wait
+
+    def interrupted(self: threading.Event, seconds: float) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return wait(self, 60)
+
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    line = ("monitor", store, queries[0], "--from", "2024-01-10", "--follow", inbox)
+    assert run(*line, "--table", "visits").exit_code == 143
 
 
 def test_two_files_of_one_name(store: Path, queries: tuple[Path, Path]) -> None:
