@@ -105,6 +105,11 @@ class Domains:
             return self._declared(key)
         return None
 
+    def _confined(self, column: exp.Column, type: str) -> bool:
+        """Tell whether the WHERE itself gives a column's values, and so lets no NULL pass."""
+        listed = any(_listed(condition, column) is not None for condition in self._scope.where)
+        return listed or self._range(column, type) is not None
+
     def _declared(self, column: exp.Column) -> list[Any] | None:
         stored = self._scope.facts(column).stored
         source = self._scope.sources[column.table]
@@ -181,6 +186,8 @@ class Domains:
             values = self._direct(column, type) if type else None
             if values is None or len(values) > MAX_VALUES:
                 return None
+            if not self._confined(column, type):
+                values = [*values, None]  # coalesce(column, 'none') has a value there
             listed = ", ".join(constant(v, type).sql("duckdb") for v in values)
             domain = f"SELECT unnest([{listed}]::{type}[]) AS c"
 

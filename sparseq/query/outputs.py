@@ -55,6 +55,10 @@ Node = Callable[[Noised], "Estimate | NDArray[Any]"]
 """An expression over the noised answer; keys and truths are plain arrays, numbers are estimates."""
 
 
+Ordering = tuple[Node, bool, bool]
+"""What rows are ordered by: (node, descending, NULL first)."""
+
+
 @dataclass(frozen=True)
 class Output:
     """A column of the answer. `integral`: shown as integers."""
@@ -68,12 +72,12 @@ class Output:
 class Outputs:
     """SELECT list, HAVING, ORDER BY and LIMIT.
 
-    `order` has (node, descending). `histogram` is the measure whose bins become rows.
+    `histogram` is the measure whose bins become rows.
     """
 
     columns: tuple[Output, ...]
     having: Node | None = None
-    order: tuple[tuple[Node, bool], ...] = ()
+    order: tuple[Ordering, ...] = ()
     limit: int | None = None
     offset: int = 0
     histogram: int | None = None
@@ -83,19 +87,29 @@ class Outputs:
         chosen = np.arange(noised.groups)
         if self.having is not None:
             chosen = chosen[np.broadcast_to(truth(self.having(noised)), noised.groups)]
-        for node, descending in reversed(self.order):
-            chosen = _stable_sort(chosen, _plain(node(noised), noised.groups), descending)
+        for node, descending, nulls_first in reversed(self.order):
+            keys = _plain(node(noised), noised.groups)
+            chosen = _stable_sort(chosen, keys, descending, nulls_first)
         stop = None if self.limit is None else self.offset + self.limit
         return chosen[self.offset : stop]
 
 
 def _stable_sort(
-    chosen: NDArray[np.int64], keys: NDArray[Any], descending: bool
+    chosen: NDArray[np.int64], keys: NDArray[Any], descending: bool, nulls_first: bool
 ) -> NDArray[np.int64]:
     values = keys[chosen]
-    _, rank = np.unique(values, return_inverse=True)
-    order = np.argsort(-rank if descending else rank, kind="stable")
-    return chosen[order]
+    missing = _missing(values)
+    rank = np.full(len(values), -1 if nulls_first else len(values))
+    _, place = np.unique(values[~missing], return_inverse=True)
+    rank[~missing] = place.max(initial=0) - place if descending else place
+    return chosen[np.argsort(rank, kind="stable")]
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where there is no value: NaN, or None."""
+    if values.dtype == object:
+        return np.array([v is None for v in values], np.bool_)
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), np.bool_)
 
 
 def _plain(result: Estimate | NDArray[Any], groups: int) -> NDArray[Any]:
@@ -104,12 +118,25 @@ def _plain(result: Estimate | NDArray[Any], groups: int) -> NDArray[Any]:
 
 
 def truth(result: Estimate | NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which groups a condition holds for; NaN is no."""
+    """Return which groups a condition holds for; where it is not known, it doesn't."""
+    return np.asarray(_three_valued(result) == 1, np.bool_)
+
+
+def _three_valued(result: Estimate | NDArray[Any]) -> Floats:
+    """Return a condition as 1, 0 and, where it is not known, NaN."""
     array = result.value if isinstance(result, Estimate) else np.asarray(result)
-    if array.dtype == np.bool_:
-        return np.asarray(array, np.bool_)
-    numbers = array.astype(np.float64)
-    return np.asarray((numbers != 0) & ~np.isnan(numbers), np.bool_)
+    numbers = array.astype(np.float64)  # None becomes NaN
+    return np.where(np.isnan(numbers), np.nan, numbers != 0)
+
+
+def _truths(values: Floats) -> NDArray[Any]:
+    """Return truths as they are shown; None where they are not known."""
+    unknown = np.isnan(values)
+    if not unknown.any():
+        return np.asarray(values == 1, np.bool_)
+    shown = np.asarray(values == 1).astype(object)
+    shown[unknown] = None
+    return shown
 
 
 @dataclass(frozen=True)
@@ -258,6 +285,19 @@ def monotone(f: Callable[[Floats], Floats], inner: Node) -> Node:
     return node
 
 
+def rounded(digits: int, inner: Node) -> Node:
+    """Return a number rounded to decimals, halves away from zero as SQL does."""
+    factor = 10.0**digits
+
+    def f(x: Floats) -> Floats:
+        scaled = x * factor
+        whole = np.trunc(scaled)
+        away = whole + np.copysign(np.abs(scaled - whole) >= 0.5, scaled)
+        return np.where(np.isfinite(scaled), away / factor, x)
+
+    return monotone(f, inner)
+
+
 def negate(inner: Node) -> Node:
     """Return minus a number."""
     return arithmetic("-", constant(0), inner)
@@ -321,7 +361,7 @@ def _nullable(part: Estimate | NDArray[Any], groups: int) -> NDArray[Any]:
 
 
 def compare(f: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
-    """Return a comparison of two columns, as truths.
+    """Return a comparison of two columns, as truths; with NULL nothing compares.
 
     Raises (the node, on any data alike):
         TypeError, ValueError: The columns are of kinds that don't compare.
@@ -329,12 +369,16 @@ def compare(f: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
 
     def node(noised: Noised) -> NDArray[Any]:
         a, b = _plain(left(noised), noised.groups), _plain(right(noised), noised.groups)
+        unknown = _missing(a) | _missing(b)
         if _holds(a, dt.date) or _holds(b, dt.date):
             a, b = a.astype("datetime64[us]"), b.astype("datetime64[us]")
         elif _holds(a, str) != _holds(b, str):
             raise TypeError("text and numbers don't compare")
         with np.errstate(invalid="ignore"):
-            return np.asarray(f(a, b), bool)
+            found = np.zeros(len(a))
+            found[~unknown] = f(a[~unknown], b[~unknown])
+        found[unknown] = np.nan
+        return _truths(found)
 
     return node
 
@@ -343,6 +387,21 @@ def _holds(column: NDArray[Any], kind: type) -> bool:
     return column.dtype == object and len(column) > 0 and isinstance(column[0], kind)
 
 
-def logical(f: Callable[..., Any], *parts: Node) -> Node:
-    """Return a combination of truths."""
-    return lambda noised: np.asarray(f(*(truth(p(noised)) for p in parts)))
+def all_of(*parts: Node) -> Node:
+    """Return AND in three-valued logic: one that is false decides."""
+
+    def node(noised: Noised) -> NDArray[Any]:
+        values = np.stack([_three_valued(_plain(p(noised), noised.groups)) for p in parts])
+        return _truths(np.where((values == 0).any(axis=0), 0.0, values.min(axis=0)))
+
+    return node
+
+
+def any_of(*parts: Node) -> Node:
+    """Return OR in three-valued logic: one that is true decides."""
+    return negation(all_of(*map(negation, parts)))
+
+
+def negation(part: Node) -> Node:
+    """Return NOT, which is not known where the part is not."""
+    return lambda noised: _truths(1 - _three_valued(part(noised)))

@@ -179,11 +179,13 @@ class _Outer:
                 refuse(f"two columns are called {name!r}", "rename one: … AS other")
         return renamed
 
-    def _rest(self) -> tuple[out.Node | None, tuple[tuple[out.Node, bool], ...], int | None, int]:
+    def _rest(
+        self,
+    ) -> tuple[out.Node | None, tuple[out.Ordering, ...], int | None, int]:
         having = self.select.args.get("having")
         order = self.select.args.get("order")
         ordered = tuple(
-            (self._order_node(o.this), bool(o.args.get("desc")))
+            (self._order_node(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
             for o in (order.expressions if order else [])
         )
         limit, offset = (self._count(self.select.args.get(k)) for k in ("limit", "offset"))
@@ -238,19 +240,19 @@ class _Outer:
         if isinstance(e, exp.Binary) and type(e) in _COMPARISONS:
             return out.compare(_COMPARISONS[type(e)], self._node(e.left), self._node(e.right))
         if isinstance(e, exp.And | exp.Or):
-            f = np.logical_and if isinstance(e, exp.And) else np.logical_or
-            return out.logical(f, self._node(e.left), self._node(e.right))
+            together = out.all_of if isinstance(e, exp.And) else out.any_of
+            return together(self._node(e.left), self._node(e.right))
         if isinstance(e, exp.Not):
-            return out.logical(np.logical_not, self._node(e.this))
+            return out.negation(self._node(e.this))
         if isinstance(e, exp.Between):
             value = self._node(e.this)
             low = out.compare(operator.ge, value, self._node(e.args["low"]))
             high = out.compare(operator.le, value, self._node(e.args["high"]))
-            return out.logical(np.logical_and, low, high)
+            return out.all_of(low, high)
         if isinstance(e, exp.In) and not e.args.get("query"):
             value = self._node(e.this)
             same = [out.compare(operator.eq, value, self._node(x)) for x in e.expressions]
-            return out.logical(lambda *t: np.logical_or.reduce(t), *same)
+            return out.any_of(*same)
         return self._function(e)
 
     def _function(self, e: exp.Expr) -> out.Node:
@@ -263,16 +265,16 @@ class _Outer:
             digits = self.public.constant(places.sql("duckdb")) if places is not None else 0
             if not isinstance(digits, int) or abs(digits) > 300:
                 refuse(f"{said(e)}: the number of decimals is an integer", "ROUND(x, 2)")
-            return out.monotone(lambda x: np.round(x, digits), self._node(e.this))
-        if isinstance(e, exp.Cast | exp.TryCast):
-            whole = e.to.is_type(*exp.DataType.INTEGER_TYPES)
-            f: Callable[[Any], Any] = np.rint if whole else lambda x: x
-            return out.monotone(f, self._node(e.this))
+            return out.rounded(digits, self._node(e.this))
+        if isinstance(e, exp.Cast | exp.TryCast) and e.to.is_type(*exp.DataType.NUMERIC_TYPES):
+            return self._cast(e)
         if type(e) in _MONOTONE:
             return out.monotone(_MONOTONE[type(e)], self._node(e.this))
         if isinstance(e, exp.Greatest | exp.Least):
             f2 = np.fmax if isinstance(e, exp.Greatest) else np.fmin
             return out.extreme(f2, [self._node(x) for x in [e.this, *e.expressions]])
+        if isinstance(e, exp.If):
+            e = exp.Case(ifs=[exp.If(this=e.this, true=e.args["true"])], default=e.args["false"])
         if isinstance(e, exp.Case) and e.this is None:
             branches = [(self._node(i.this), self._node(i.args["true"])) for i in e.args["ifs"]]
             default = e.args.get("default")
@@ -286,6 +288,15 @@ class _Outer:
             "arithmetic, ROUND, ABS, SQRT, LN, EXP, GREATEST, LEAST, CASE and comparisons are; "
             "compute the rest from the answer",
         )
+
+    def _cast(self, e: exp.Cast) -> out.Node:
+        inner = self._node(e.this)
+        if e.to.is_type(*exp.DataType.INTEGER_TYPES):
+            return out.monotone(np.rint, inner)
+        if e.to.is_type(exp.DataType.Type.DECIMAL):
+            parameters = [int(p.name) for p in e.to.expressions] or [18, 3]
+            return out.rounded(parameters[1] if len(parameters) > 1 else 0, inner)
+        return inner
 
 
 _ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}

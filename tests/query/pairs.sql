@@ -642,6 +642,18 @@ SELECT kind, count(*) AS n, count(DISTINCT who) AS u, sum(amount) AS s, avg(pric
   stddev(amount) AS d, countif(gift) AS f FROM events WHERE kind IN ('book', 'Book', '') GROUP BY
   kind;
 
+-- a value for what is missing
+SELECT coalesce(kind, 'none') AS k, count(*) n FROM events WHERE kind = 'book' OR kind IS NULL
+  GROUP BY k;
+
+-- a value for what a join does not find
+SELECT coalesce(city, 'none') AS k, count(*) n FROM events e LEFT JOIN shops s ON e.shop_id =
+  s.shop_id GROUP BY k;
+
+-- a case of declared keys with something else
+SELECT CASE WHEN kind = 'book' THEN upper(kind) ELSE 'other' END k, count(*) n FROM events GROUP
+  BY k;
+
 -- # joins
 
 -- a public table
@@ -1062,6 +1074,39 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(accuracy = 5) sum(amount) AS s FROM eve
 
 -- no options
 SELECT WITH DIFFERENTIAL_PRIVACY count(*) AS n FROM events;
+
+-- halves are rounded away from zero
+SELECT item, round(count(*) / 2) a, round(-count(*) / 2) b, round(count(*) / 8, 2) c,
+  round(count(*) / 4 * 10, -1) d FROM events WHERE item BETWEEN 100 AND 159 GROUP BY item;
+
+-- casts of answers
+SELECT item, CAST(count(*) / 2 AS INT) a, CAST(count(*) / 3 AS DECIMAL(10, 2)) b,
+  CAST(count(*) AS DOUBLE) c, CAST(count(*) / 3 AS DECIMAL) d FROM events WHERE item BETWEEN 100
+  AND 159 GROUP BY item;
+
+-- missing answers are ordered last
+SELECT qty, avg(amount) FILTER (WHERE qty = 1) a FROM events WHERE qty IN (1, 2, 3) GROUP BY qty
+  ORDER BY a DESC, qty;
+
+-- missing answers are ordered first
+SELECT qty, avg(amount) FILTER (WHERE qty <> 1) a FROM events WHERE qty IN (1, 2, 3) GROUP BY qty
+  ORDER BY a DESC NULLS FIRST;
+
+-- missing texts are ordered
+SELECT kind, CASE WHEN count(*) > 110 THEN 'x' WHEN count(*) > 100 THEN 'w' END c FROM events
+  WHERE kind IN ('book', 'Book', '') GROUP BY kind ORDER BY c NULLS FIRST, kind;
+
+-- having what is not known
+SELECT qty, count(*) n FROM events WHERE qty IN (1, 2, 3, 4) GROUP BY qty HAVING NOT (avg(amount)
+  FILTER (WHERE qty <> 1) > 1000) AND (sum(amount) / nullif(qty, 2) <> 0 OR count(*) > 0);
+
+-- having a list with a hole
+SELECT qty, count(*) n FROM events WHERE qty IN (1, 2, 3) GROUP BY qty HAVING qty NOT IN (1, NULL)
+  OR qty = 3;
+
+-- ifs of answers
+SELECT kind, if(count(*) > 110, count(*), -1) c FROM events WHERE kind IN ('book', 'Book', '')
+  GROUP BY kind;
 
 -- # how it is written
 

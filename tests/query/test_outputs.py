@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -112,6 +113,7 @@ def _column(node: out.Node, **known: Any) -> list[Any]:
 
 n = out.measure(0)
 large = out.compare(operator.gt, n, out.constant(3))
+NULL = out.constant(None)
 
 
 def test_choices() -> None:
@@ -146,8 +148,40 @@ def test_comparisons_of_keys() -> None:
         False,
         True,
     ]
-    both = out.logical(np.logical_and, large, later)
-    assert _column(both, keys=[days]) == [False, True, True]
+    assert _column(out.all_of(large, later), keys=[days]) == [False, True, True]
+
+
+def test_what_is_not_known_is_neither_true_nor_false() -> None:
+    values = {True: large, False: out.negation(large), None: out.compare(operator.gt, n, NULL)}
+    for a, b in itertools.product(values, values):
+        both, either = (_column(f(values[a], values[b]))[1] for f in (out.all_of, out.any_of))
+        assert both is (False if False in (a, b) else None if None in (a, b) else True)
+        assert either is (True if True in (a, b) else None if None in (a, b) else False)
+    assert _column(out.negation(values[None])) == [None, None, None]
+    assert out.truth(np.array([True, None, False], object)).tolist() == [True, False, False]
+
+
+def test_halves_are_rounded_away_from_zero() -> None:
+    noised = Noised([np.array([[0.5], [-2.5], [0.49999999999999994], [1.125]])], [0.0], [], 4)
+    assert out.rounded(0, n)(noised).value.tolist() == [1, -3, 0, 1]  # type: ignore[union-attr]
+    assert out.rounded(2, n)(noised).value.tolist()[3] == 1.13  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("descending", "nulls_first", "expected"),
+    [
+        (False, False, [2, 0, 1]),
+        (True, False, [0, 2, 1]),
+        (False, True, [1, 2, 0]),
+        (True, True, [1, 0, 2]),
+    ],
+)
+def test_missing_values_are_ordered_as_asked(
+    descending: bool, nulls_first: bool, expected: list[int]
+) -> None:
+    noised = Noised([np.array([[3.0], [np.nan], [1.0]])], [0.0], [], 3)
+    order = ((n, descending, nulls_first),)
+    assert Outputs((out.Output("n", n),), order=order).rows(noised).tolist() == expected
 
 
 def test_rows_are_kept_ordered_and_cut() -> None:
@@ -156,9 +190,9 @@ def test_rows_are_kept_ordered_and_cut() -> None:
     )
     shown = (out.Output("n", n),)
     assert Outputs(shown).rows(noised).tolist() == [0, 1, 2, 3]
-    assert Outputs(shown, order=((n, False),)).rows(noised).tolist() == [1, 3, 2, 0]
-    assert Outputs(shown, order=((n, True),)).rows(noised).tolist() == [0, 2, 1, 3]
-    by_both = ((n, False), (out.key(0), True))
+    assert Outputs(shown, order=((n, False, False),)).rows(noised).tolist() == [1, 3, 2, 0]
+    assert Outputs(shown, order=((n, True, False),)).rows(noised).tolist() == [0, 2, 1, 3]
+    by_both = ((n, False, False), (out.key(0), True, False))
     assert Outputs(shown, order=by_both).rows(noised).tolist() == [3, 1, 2, 0]
     assert Outputs(shown, order=by_both, limit=2, offset=1).rows(noised).tolist() == [1, 2]
     assert Outputs(shown, limit=0).rows(noised).tolist() == []
