@@ -1,7 +1,7 @@
-"""Exact facts about the people in a store: for its curator alone, never for an analyst.
+"""Exact facts about the people in a store, and their erasure: for its curator alone.
 
 Nothing here is noised, charged or written to the journal. Whoever holds the store's file could read
-the same from it.
+the same from it. No analyst may see any of it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Price
+from sparseq.engine.erasure import erase, scrub
 from sparseq.engine.load import first_line, quote
-from sparseq.engine.storage import USER, dictionary_table
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.engine.people import USER
+from sparseq.engine.storage import dictionary_table
+from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.codec import unpack, unpack_set
 from sparseq.ledger.pots import Pot
 from sparseq.query.catalog import Table
@@ -70,7 +72,7 @@ class Account:
     """One person's account.
 
     Attributes:
-        id: The identifier.
+        id: The identifier; None if it was erased.
         budget, spent: Squared norms, over all pots.
         pots: (spent, budget) of each pot, by name.
         rows: How many, by table.
@@ -85,6 +87,63 @@ class Account:
     rows: dict[str, int]
     left_out: int | None
     releases: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erasure took: rows by private table, and people whose identifiers were there."""
+
+    people: int
+    rows: dict[str, int]
+
+
+def forget(store: Store, *identifiers: Any) -> Erased:
+    """Erase people's rows and identifiers for good, all of them or nothing.
+
+    Their accounts stay, under a keyed hash of the identifier: whoever comes back by a later ingest
+    has the same account, with what it has spent. Answers that were given, and what they have cost,
+    stand; data may change between queries (section 4.2 of Feldman & Zrnic, 2021; see
+    `sparseq.engine.storage`). Old blocks of the file are overwritten. The cost is proportional to
+    the file, however few or many people are named.
+
+    Args:
+        store: Open.
+        identifiers: Of people; one that was erased before is nothing to do.
+
+    Raises:
+        ParameterError: Nobody has one of the identifiers; nothing was erased.
+        StoreError: The rows are erased, but their bytes could not be overwritten yet.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> con = sparseq.create(None, pa.table({"who": ["a", "b"]}), table="t", user="who", seed=1)
+        >>> forget(con, "a")
+        Erased(people=1, rows={'t': 1})
+    """
+    with store._lock:
+        store._check_open()
+        people = store._storage.people()
+        known = {str(identifier): people.find(str(identifier)) for identifier in identifiers}
+        for identifier, found in known.items():
+            if found is None:
+                raise ParameterError(
+                    f"nobody has the identifier {identifier!r}", "nothing was erased"
+                )
+        named = sorted({k.user for k in known.values() if k and not k.erased})
+        rows = {t.name: 0 for t in store.catalog.private}
+        if named:
+            rows = store._storage.in_transaction(
+                lambda: erase(store._storage, store.catalog.private, named)
+            )
+            store._engine.rows_arrived()
+        try:
+            scrub(store._con)
+        except duckdb.Error as error:
+            raise StoreError(
+                f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
+                "they are overwritten when the store is opened next",
+            ) from None
+        return Erased(len(named), rows)
 
 
 def counts(store: Store) -> Counts:
@@ -131,7 +190,10 @@ def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
 def top_spenders(
     store: Store, most: int = 10, pot: Pot = Pot.QUERIES
 ) -> list[tuple[Any, float, float]]:
-    """Return (identifier, spent, budget) of the people who have spent the largest shares."""
+    """Return (identifier, spent, budget) of the people who have spent the largest shares.
+
+    The identifier is None where it was erased.
+    """
     with store._lock:
         store._check_open()
         accounts = store._pots[pot]
@@ -155,12 +217,13 @@ def account(store: Store, identifier: str) -> Account:
     """
     with store._lock:
         store._check_open()
-        found = store._con.execute(
-            f"SELECT {USER}, id FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [identifier]
-        ).fetchone()
-        if found is None:
+        known = store._storage.people().find(identifier)
+        if known is None:
             raise ParameterError(f"nobody has the identifier {identifier!r}")
-        user, id = found
+        user = known.user
+        ((id,),) = store._con.execute(
+            f"SELECT id FROM ledger.users WHERE {USER} = ?", [user]
+        ).fetchall()
         rows = {
             t.name: _number(
                 store._con, f"SELECT count(*) FROM by_user.{quote(t.name)} WHERE {USER} = {user}"

@@ -25,6 +25,7 @@ _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
     "wal_autocheckpoint": "256MB",
+    "experimental_metadata_reuse": "false",  # erased values would stay in what is reused
     "lock_configuration": "true",
 }
 _open_files: set[tuple[int, int]] = set()

@@ -20,8 +20,8 @@ import pyarrow as pa
 from sparseq.engine.duck import Contributions
 from sparseq.engine.handed import columns_of
 from sparseq.engine.load import first_line
+from sparseq.engine.people import USER
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced, Runs, quantise, reduce
-from sparseq.engine.storage import USER
 from sparseq.errors import DataError
 from sparseq.query.plan import Plan
 

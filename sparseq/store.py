@@ -27,6 +27,7 @@ from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.batch import Asked, Outcome, ask_many
 from sparseq.engine.duck import Contributions, Engine
+from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow
 from sparseq.engine.reduce import Index
@@ -99,6 +100,7 @@ class Store:
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._storage = Storage(connection)
+        scrub(connection)  # of an erasure that was killed
         settings = self._storage.get("settings")
         if settings is None or settings["format"] != FORMAT:
             raise StoreError(f"{path} is not a store that this version of sparseq reads")

@@ -1,8 +1,9 @@
-"""Rows that are replaced, held against plain dictionaries and Algorithm 2."""
+"""Rows that are replaced and people who are erased, beside plain dictionaries and Algorithm 2."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from test_reference import DAY, Asked, Row, Running, Stream, arrow, questions, s
 
 import sparseq
 import sparseq.store
+from sparseq.curator import forget
 from sparseq.engine.storage import MAX_RUNS
 
 UNIT = 2**24
@@ -44,6 +46,27 @@ class Changing(Running):
         assert self.con.ingest(arrow(rows, self.stream.budgets)) == len(versions)
         self._arrived(rows)
 
+    def forget(self, who: int) -> None:
+        if who not in self.reference.budgets:
+            with pytest.raises(sparseq.ParameterError, match=f"'{who}'"):
+                forget(self.con, who)
+            return
+        theirs = [k for k, row in self.current.items() if row.who == who]
+        assert forget(self.con, who).rows == {"t": len(theirs)}
+        for k in theirs:
+            del self.current[k]
+        self.rows = list(self.current.values())
+
+    def check_spends(self) -> None:
+        """Everybody's account is the one that they have always had, erased or not."""
+        spent = self.con._accounts.spent
+        assert len(spent) == len(self.reference.spent)
+        for who, expected in self.reference.spent.items():
+            known = self.con._storage.people().find(str(who))
+            assert known is not None
+            assert spent[known.user] == expected <= self.reference.budgets[who]
+            assert self.con._accounts.budgets[known.user] == self.reference.budgets[who]
+
     def check_rows(self) -> None:
         """Both orders hold the rows as they are now."""
         expected = sorted((r.who, str(r.day), str(r.kind)) for r in self.rows)
@@ -60,48 +83,61 @@ rows_of = st.builds(
 )
 
 
+@dataclass(frozen=True)
+class Forget:
+    who: int
+
+
+forgets = st.sampled_from([21, 21, 3, 8, 13, 77]).map(Forget)
+
+
 @st.composite
-def streams(draw: st.DrawFn) -> Stream:
+def streams(draw: st.DrawFn) -> tuple[Stream, list[Any]]:
     kappa, norm_budget = 0.5, draw(st.sampled_from([20.0, 5.0]))
     question = questions((2 * kappa) ** -0.5)
     own = st.sampled_from([None, 1.0, norm_budget])
-    return Stream(
+    stream = Stream(
         kappa,
         norm_budget,
         draw(st.booleans()),
         draw(st.none() | st.fixed_dictionaries(dict.fromkeys((0, 1, 2, 3, 5, 8, 13, 21), own))),
         draw(rows_of),
-        draw(st.lists(st.one_of(question, question, rows_of, rows_of, st.none()), max_size=10)),
+        [],
     )
+    step = st.one_of(question, question, rows_of, rows_of, forgets, forgets, st.none())
+    return stream, draw(st.lists(step, min_size=2, max_size=10))
 
 
 @settings(
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(
-    stream=streams(),
+    drawn=streams(),
     on_disk=st.sampled_from([False, False, True]),
     row_key=st.sampled_from([("day",), ("kind",), ("kind", "day"), ("n", "day")]),
 )
 def test_sums_and_spends_are_those_of_the_rows_as_they_are_at_each_query(
     tmp_path_factory: pytest.TempPathFactory,
-    stream: Stream,
+    drawn: tuple[Stream, list[Any]],
     on_disk: bool,
     row_key: tuple[str, ...],
 ) -> None:
+    stream, steps = drawn
     path = tmp_path_factory.mktemp("stream") / "s.sparseq" if on_disk else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparseq.store, "rounded_gaussian", silent)
         running = Changing(stream, path, row_key)
         try:
-            for step in [*stream.steps, None]:
+            for step in [*steps, None]:
                 if step is None:
                     running.reopen()
                 elif isinstance(step, Asked):
                     running.ask(step)
+                elif isinstance(step, Forget):
+                    running.forget(step.who)
                 else:
                     running.ingest(step)
                 running.check_rows()

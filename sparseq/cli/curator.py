@@ -1,11 +1,11 @@
-"""`sparseq curator`: exact facts about people, for the curator; every one says so loudly."""
+"""`sparseq curator`: exact facts about people, and their erasure; every one says so loudly."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,8 +25,20 @@ PRIVATE = "PRIVATE: exact facts about people. Curator only."
 _BAR = 40
 
 
+class _EitherOrder(click.Group):
+    """A group whose first argument may also follow the name of the command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `forget STORE` in the order `STORE forget`; help on a command needs no store."""
+        if len(args) > 1 and args[0] in self.commands and args[1] not in self.commands:
+            helping = args[1] in ctx.help_option_names
+            args = ["STORE", *args] if helping else [args[1], args[0], *args[2:]]
+        return super().parse_args(ctx, args)
+
+
 @click.group(
-    short_help="Exact facts about people: for the curator only.",
+    cls=_EitherOrder,
+    short_help="Exact facts about people, and their erasure: for the curator only.",
     subcommand_metavar="COMMAND [ARGS]...",
 )
 @click.argument("store", type=click.Path(path_type=Path))
@@ -34,13 +46,14 @@ _BAR = 40
 def curator(ctx: click.Context, store: Path) -> None:
     """Show exact facts about the people in STORE. Never show them to an analyst.
 
-    Nothing is noised and nothing is charged.
+    Nothing is noised and nothing is charged. `sparseq curator COMMAND STORE …` is the same.
 
     \b
     Examples:
       sparseq curator shop.sparseq summary
       sparseq curator shop.sparseq spend
       sparseq curator shop.sparseq user 4711
+      sparseq curator forget shop.sparseq 4711
       sparseq curator shop.sparseq sql "SELECT count(*) FROM purchases"
     """
     ctx.obj = store
@@ -120,13 +133,17 @@ def spend(store: Path, top: int, pot: str, format: str) -> None:
         of = Pot[pot.upper()]
         spent, first = facts.spend(opened, of), facts.top_spenders(opened, top, of)
     if format == "json":
-        named = [{"id": str(i), "spent": s, "budget": b} for i, s, b in first]
+        named = [{"id": _name(i), "spent": s, "budget": b} for i, s, b in first]
         click.echo(json.dumps(asdict(spent) | {"top": named}, indent=2))
         return
     click.echo(histogram_text(spent))
     if first:
-        rows = [[plain_text(i), f"{s:.4g}", f"{b:.4g}"] for i, s, b in first]
+        rows = [[plain_text(_name(i)), f"{s:.4g}", f"{b:.4g}"] for i, s, b in first]
         click.echo("\n" + format_table(["person", "spent", "of"], rows, ["l", ".", "."]))
+
+
+def _name(id: Any) -> str:
+    return "(erased)" if id is None else str(id)
 
 
 def histogram_text(spent: Spend) -> str:
@@ -159,7 +176,7 @@ def user(store: Path, id: str, format: str) -> None:
         found = account(opened, id)
     if format == "json":
         paid = [{"release": r, "charge": c} for r, c in found.releases]
-        facts = asdict(found) | {"id": str(found.id), "releases": paid}
+        facts = asdict(found) | {"id": _name(found.id), "releases": paid}
         click.echo(json.dumps(facts, indent=2))
     else:
         click.echo(account_text(found))
@@ -171,7 +188,7 @@ def account_text(found: Account) -> str:
     earlier = "… " if len(found.releases) > 20 else ""
     return labelled(
         [
-            ("person", str(found.id)),
+            ("person", _name(found.id)),
             *((f"rows of {name}", f"{rows:,}") for name, rows in found.rows.items()),
             ("spent", f"{found.spent:.6g} of {number(found.budget)}"),
             ("left", f"{found.budget - found.spent:.6g}"),
@@ -184,6 +201,35 @@ def account_text(found: Account) -> str:
 
 def _parts(found: Account) -> list[tuple[str, tuple[float, float]]]:
     return list(found.pots.items()) if len(found.pots) > 1 else []
+
+
+@curator.command(short_help="Erase people's rows for good; their accounts stay.")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
+    """Erase all rows of the people with identifiers ID, and the identifiers, from the file.
+
+    What they have spent stays, under a keyed hash of the identifier: whoever comes back has the
+    same account. Answers that were given stand. Nothing of it can be undone.
+
+    \b
+    Examples:
+      sparseq curator forget shop.sparseq 4711
+      sparseq curator forget shop.sparseq 4711 4712 --yes
+    """
+    from sparseq import curator as facts
+
+    whom = plain_text(ids[0]) if len(ids) == 1 else f"{len(ids):,} people"
+    if not yes:
+        click.confirm(f"Erase everything about {whom} from {store} for good?", abort=True, err=True)
+    with open_store(store) as opened:
+        erased = facts.forget(opened, *ids)
+    rows = ", ".join(f"{n:,} rows of {name}" for name, n in erased.rows.items())
+    if erased.people:
+        click.echo(f"erased {whom}: {rows}; what was spent stays")
+    else:
+        click.echo(f"nothing to do: {whom} had been erased before")
 
 
 @curator.command("sql", short_help="An exact answer.")

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.engine.columns import ColumnCache, combine_positions
+from sparseq.engine.people import USER
 from sparseq.engine.reduce import (
     CELL_LIMIT,
     NORM_LIMIT,
@@ -27,7 +28,7 @@ from sparseq.engine.reduce import (
     reduce,
 )
 from sparseq.engine.scans import Rows, Scans
-from sparseq.engine.storage import USER, dictionary_table
+from sparseq.engine.storage import dictionary_table
 from sparseq.engine.windows import Window, span_sql
 from sparseq.errors import QueryRefused
 from sparseq.query.plan import Domain, Kind, Measure, Plan
@@ -272,11 +273,13 @@ class Engine:
         """Return each row's place in the domain; -1 for none."""
         if domain.dictionary is None:
             return _as_index(position)
-        values = self._con.execute(
-            f"SELECT value FROM {dictionary_table(*domain.dictionary)} ORDER BY code"
+        codes = self._con.execute(
+            f"SELECT code, value FROM {dictionary_table(*domain.dictionary)}"
         ).fetchall()
         place = {value: i for i, value in enumerate(domain.values)}
-        lookup = np.array([*(place.get(v, -1) for (v,) in values), -1], np.int32)
+        lookup = np.full(max((c for c, _ in codes), default=-1) + 2, -1, np.int32)  # -1: no string
+        for code, value in codes:
+            lookup[code] = place.get(value, -1)
         return lookup[_as_index(position)]
 
 

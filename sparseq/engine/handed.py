@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sparseq.engine.duck import Contributions
 from sparseq.engine.load import first_line
+from sparseq.engine.people import USER
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
-from sparseq.engine.storage import USER
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.outputs import Output, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Plan, Query, Relation

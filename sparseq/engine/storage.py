@@ -4,7 +4,6 @@
     by_time.T       the same rows, ordered by time and user: a query about one day reads one day
     dictionary."T.c"    the strings of a coded column c, private: (code, value)
     public.T        a public table
-    ledger.users    (user index, identifier, budget)
     main.meta       what the curator declared
     main.taken      keys of what was taken in under a key, and so is not taken in again
 
@@ -33,13 +32,11 @@ from typing import Any
 
 import duckdb
 
-from sparseq.accounting import budget_units
 from sparseq.engine.load import Rows, first_line, quote
+from sparseq.engine.people import USER, People, kind_of
 from sparseq.errors import DataError, SparseqError
-from sparseq.query.catalog import INTEGER_TYPES, TIME_TYPES, Catalog, Column, Table
+from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
 
-USER = "_user"
-"""The column that holds the dense user index in every stored private table."""
 DICTIONARY_LIMIT = 10_000
 """A string column with more distinct values than this is stored as it is."""
 MAX_RUNS = 8
@@ -49,7 +46,6 @@ CREATE SCHEMA by_user; CREATE SCHEMA by_time; CREATE SCHEMA dictionary; CREATE S
 CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
 CREATE TABLE taken (key VARCHAR PRIMARY KEY, note VARCHAR NOT NULL);
 """
-_USER_ID_TYPES = INTEGER_TYPES | {"VARCHAR", "UUID"}
 
 
 def dictionary_table(table: str, column: str) -> str:
@@ -86,20 +82,17 @@ class Storage:
         """Remember that something was taken in, in the transaction of its rows."""
         self._con.execute("INSERT INTO taken VALUES (?, ?)", [key, note])
 
+    def drop(self, key: str) -> None:
+        """Forget what was put under `key`."""
+        self._con.execute("DELETE FROM meta WHERE key = ?", [key])
+
     def identify_users(self, name: str, type: str) -> None:
         """Make the table of users, for identifiers of the kind that private table `name` has.
-
-        Integers of any width are one kind: the same number is the same person.
 
         Raises:
             DataError: The type is none that identifies people, or other than another table's.
         """
-        kind = "BIGINT" if type in INTEGER_TYPES - {"UBIGINT", "HUGEINT"} else type
-        if kind not in _USER_ID_TYPES:
-            raise DataError(
-                f"the user column is {type}", "user identifiers are integers, strings or UUIDs"
-            )
-        known = self.get("users")
+        kind, known = kind_of(type), self.get("users")
         if known not in (None, kind):
             raise DataError(
                 f"the user column of {name} is {type}, that of another table {known}",
@@ -107,10 +100,12 @@ class Storage:
             )
         if known is None:
             self.put("users", kind)
-            self._con.execute(
-                f"CREATE TABLE ledger.users ({USER} INTEGER NOT NULL, id {kind} NOT NULL, "
-                "budget BIGINT NOT NULL)"
-            )
+            self.people().create_tables()
+
+    def people(self) -> People:
+        """Return the accounts by identifier."""
+        key = self.get("erasure_key")
+        return People(self._con, self.get("users"), bytes.fromhex(key) if key else None)
 
     def create_private(
         self, name: str, types: dict[str, str], user: str, time: str, row_key: Sequence[str] = ()
@@ -210,36 +205,12 @@ class Storage:
         return table
 
     def _add_users(self, table: Table, default_budget: int, budget_column: str) -> None:
-        """Open accounts for identifiers not seen before, in their own order."""
-        budget = f"min({quote(budget_column)}) + 0.0" if budget_column else "NULL"
-        many = f"count(DISTINCT {quote(budget_column)})" if budget_column else "1"
-        new = self._con.sql(
-            f"SELECT {quote(table.user)} AS id, {budget} AS budget, {many} AS many FROM staged "
-            f"WHERE {quote(table.user)} IS NOT NULL "
-            f"AND {quote(table.user)} NOT IN (SELECT id FROM ledger.users) GROUP BY 1 ORDER BY 1"
-        ).to_arrow_table()
-        budgets = [
-            default_budget if b is None else _own_budget(b, default_budget)
-            for b in new["budget"].unique().to_pylist()
-        ]
-        if any(m > 1 for m in new["many"].unique().to_pylist()):
-            raise DataError(
-                f"a user has several values in {budget_column!r}", "a budget is one a user"
-            )
-        start = self._number("SELECT count(*) FROM ledger.users")
-        self._con.register("new_users", new)
-        self._con.execute(
-            f"INSERT INTO ledger.users SELECT ({start} + row_number() OVER (ORDER BY id) - 1), id, "
-            "coalesce(units, ?) FROM new_users LEFT JOIN (SELECT unnest(?::DOUBLE[]) AS budget, "
-            "unnest(?::BIGINT[]) AS units) USING (budget) ORDER BY id",
-            [default_budget, new["budget"].unique().to_pylist(), budgets],
-        )
-        self._con.unregister("new_users")
+        self.people().open_accounts(table.user, default_budget, budget_column)
 
     def _extend_dictionary(self, table: Table, column: Column) -> None:
         target = dictionary_table(table.name, column.name)
         self._con.execute(
-            f"INSERT INTO {target} SELECT (SELECT count(*) FROM {target}) "
+            f"INSERT INTO {target} SELECT (SELECT coalesce(max(code) + 1, 0) FROM {target}) "
             "+ row_number() OVER (ORDER BY value) - 1, value FROM "
             f"(SELECT DISTINCT {quote(column.name)} AS value FROM staged) "
             f"WHERE value IS NOT NULL AND value NOT IN (SELECT value FROM {target}) ORDER BY value"
@@ -282,14 +253,36 @@ class Storage:
         self._con.execute("DROP TABLE encoded")
         return count
 
-    def _rewrite(self, schema: str, name: str, order: str) -> None:
-        """Write one order of a table anew, as a single run."""
+    def _rewrite(self, schema: str, name: str, order: str, where: str = "true") -> None:
+        """Write a table anew: the rows that `where` holds for, as a single run."""
         old, new = quote(name), quote(f"{name} rewritten")
         self._con.execute(
-            f"CREATE TABLE {schema}.{new} AS SELECT * FROM {schema}.{old} ORDER BY {order}"
+            f"CREATE TABLE {schema}.{new} AS SELECT * FROM {schema}.{old} "
+            f"WHERE {where} ORDER BY {order}"
         )
         self._con.execute(f"DROP TABLE {schema}.{old}")
         self._con.execute(f"ALTER TABLE {schema}.{new} RENAME TO {old}")
+
+    def write_anew(self, table: Table, where: str) -> None:
+        """Write both orders anew, with the rows that `where` holds for."""
+        for schema, order in self._orders(table):
+            self._rewrite(schema, table.name, order, where)
+        self.put(f"runs.{table.name}", 1)
+
+    def drop_unused_codes(self, table: Table) -> None:
+        """Write dictionaries anew without the strings that no row has; codes stay as they are."""
+        for column in table.columns:
+            if column.coded:
+                used = f"SELECT {quote(column.name)} FROM by_user.{quote(table.name)}"
+                name = f"{table.name}.{column.name}"
+                self._rewrite("dictionary", name, "code", f"code IN ({used})")
+
+    def count_rows(self, table: Table, users: Sequence[int]) -> int:
+        """Return how many rows of a table are about some users."""
+        return self._number(
+            f"SELECT count(*) FROM by_user.{quote(table.name)} "
+            f"WHERE {USER} IN ({', '.join(map(str, users))})"
+        )
 
     @staticmethod
     def _orders(table: Table) -> list[tuple[str, str]]:
@@ -332,13 +325,3 @@ def _row_key(
                 "the row key names columns that say, with the user, which row is meant",
             )
     return tuple(dict.fromkeys(actual[c.lower()] for c in columns if c.lower() != user.lower()))
-
-
-def _own_budget(value: float, default: int) -> int:
-    units = budget_units(value)
-    if units > default:
-        raise DataError(
-            f"a user's budget is {value:g}, above the store's norm_budget",
-            "the store's guarantee is stated for norm_budget; users may have less, not more",
-        )
-    return units

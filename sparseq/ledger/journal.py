@@ -6,7 +6,7 @@ Tables, all in schema `ledger` of the store's DuckDB file:
                how much for it, from which pot: one row, so that there is neither without the other
     snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
     departed   private: who was left out of a query for the first time, by release
-    users      private: user index, identifier, budget
+    users, forgotten    private: who has an account (see `sparseq.engine.people`)
 
 `commit` returns only when the rows are on disk; a crash before leaves nothing of them.
 What a user has spent is the last snapshot plus the charges after it, and nothing else.

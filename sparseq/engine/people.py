@@ -1,0 +1,208 @@
+"""Who has an account: identifiers, and the keyed hashes of those that were erased.
+
+    ledger.users        (user index, identifier or NULL if it was erased, budget)
+    ledger.forgotten    (user index, keyed hash of the erased identifier)
+
+An account is for good. What it has spent was charged for releases that are out and can't be taken
+back, so whoever is erased and comes back must find it as it was: a fresh account would let the
+stream charge the same person two budgets. What is kept to tell who comes back is BLAKE2b of the
+identifier under a key of 256 bits from the operating system's entropy, which is in the store:
+whoever has the store's file can still check a guess at an identifier, and nobody else can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import duckdb
+
+from sparseq.accounting import budget_units
+from sparseq.engine.load import quote
+from sparseq.errors import DataError
+from sparseq.query.catalog import INTEGER_TYPES
+
+USER = "_user"
+"""The column that holds the dense user index, here and in every stored private table."""
+_USER_ID_TYPES = INTEGER_TYPES | {"VARCHAR", "UUID"}
+
+
+def kind_of(type: str) -> str:
+    """Return the type that identifiers of a column's type are kept in.
+
+    Integers of any width are one kind: the same number is the same person.
+
+    Raises:
+        DataError: The type is none that identifies people.
+    """
+    kind = "BIGINT" if type in INTEGER_TYPES - {"UBIGINT", "HUGEINT"} else type
+    if kind not in _USER_ID_TYPES:
+        raise DataError(
+            f"the user column is {type}", "user identifiers are integers, strings or UUIDs"
+        )
+    return kind
+
+
+def hash_of(key: bytes, identifier: str) -> bytes:
+    """Return what is kept of an erased identifier: keyed BLAKE2b (RFC 7693), 256 bits."""
+    return hashlib.blake2b(identifier.encode(), key=key, digest_size=32).digest()
+
+
+@dataclass(frozen=True)
+class Known:
+    """Somebody who has an account: the index, and whether the identifier was erased."""
+
+    user: int
+    erased: bool
+
+
+class People:
+    """The accounts of one store by identifier; every write is the caller's transaction.
+
+    Args:
+        connection: The store's.
+        kind: Type of identifiers.
+        key: That erased identifiers are hashed under; None as long as none was.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, kind: str, key: bytes | None) -> None:
+        self._con = connection
+        self._kind = kind
+        self._key = key
+
+    def create_tables(self) -> None:
+        """Make the tables, empty."""
+        self._create_users("users")
+        self._con.execute(
+            f"CREATE TABLE ledger.forgotten ({USER} INTEGER NOT NULL, hash BLOB NOT NULL)"
+        )
+
+    def _create_users(self, name: str) -> None:
+        self._con.execute(
+            f"CREATE TABLE ledger.{name} ({USER} INTEGER NOT NULL, id {self._kind}, "
+            "budget BIGINT NOT NULL)"
+        )
+
+    def find(self, identifier: str) -> Known | None:
+        """Return whose identifier it is, in DuckDB's spelling of it; None if nobody's."""
+        text = _spelled(identifier) if self._kind == "UUID" else identifier
+        found = self._con.execute(
+            f"SELECT {USER} FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [text]
+        ).fetchall()
+        if found:
+            return Known(found[0][0], erased=False)
+        user = self._forgotten().get(hash_of(self._key, text)) if self._key else None
+        return None if user is None else Known(user, erased=True)
+
+    def _forgotten(self) -> dict[bytes, int]:
+        rows = self._con.execute(f"SELECT hash, {USER} FROM ledger.forgotten").fetchall()
+        return {bytes(hash): user for hash, user in rows}
+
+    def forget(self, users: Iterable[int]) -> None:
+        """Put keyed hashes in the place of identifiers.
+
+        The table is written anew: what DuckDB keeps about a column, such as its extremes, goes too.
+        """
+        assert self._key is not None
+        users = list(users)
+        named = self._con.execute(
+            f"SELECT {USER}, CAST(id AS VARCHAR) FROM ledger.users "
+            f"WHERE id IS NOT NULL AND {USER} IN (SELECT unnest(?))",
+            [users],
+        ).fetchall()
+        for user, identifier in named:
+            self._con.execute(
+                "INSERT INTO ledger.forgotten VALUES (?, ?)", [user, hash_of(self._key, identifier)]
+            )
+        self._create_users("remaining")
+        self._con.execute(
+            f"INSERT INTO ledger.remaining SELECT {USER}, "
+            f"CASE WHEN {USER} NOT IN (SELECT unnest(?)) THEN id END, budget "
+            f"FROM ledger.users ORDER BY {USER}",
+            [users],
+        )
+        self._con.execute("DROP TABLE ledger.users")
+        self._con.execute("ALTER TABLE ledger.remaining RENAME TO users")
+
+    def open_accounts(self, column: str, default_budget: int, budget_column: str) -> None:
+        """Open accounts for the staged rows' users: new ones in the order of their identifiers.
+
+        Whoever was erased gets the old account back, as it was.
+
+        Args:
+            column: With the identifiers.
+            default_budget: In ledger units, also the most that anybody can have.
+            budget_column: With the users' own budgets, "" if there is none.
+
+        Raises:
+            DataError: A budget is too large, or somebody has two.
+        """
+        self._welcome_back(column)
+        budget = f"min({quote(budget_column)}) + 0.0" if budget_column else "NULL"
+        many = f"count(DISTINCT {quote(budget_column)})" if budget_column else "1"
+        new = self._con.sql(
+            f"SELECT {quote(column)} AS id, {budget} AS budget, {many} AS many "
+            f"{_unknown(column)} GROUP BY 1 ORDER BY 1"
+        ).to_arrow_table()
+        budgets = [
+            default_budget if b is None else _own_budget(b, default_budget)
+            for b in new["budget"].unique().to_pylist()
+        ]
+        if any(m > 1 for m in new["many"].unique().to_pylist()):
+            raise DataError(
+                f"a user has several values in {budget_column!r}", "a budget is one a user"
+            )
+        ((start,),) = self._con.execute("SELECT count(*) FROM ledger.users").fetchall()
+        self._con.register("new_users", new)
+        self._con.execute(
+            f"INSERT INTO ledger.users SELECT ({start} + row_number() OVER (ORDER BY id) - 1), id, "
+            "coalesce(units, ?) FROM new_users LEFT JOIN (SELECT unnest(?::DOUBLE[]) AS budget, "
+            "unnest(?::BIGINT[]) AS units) USING (budget) ORDER BY id",
+            [default_budget, new["budget"].unique().to_pylist(), budgets],
+        )
+        self._con.unregister("new_users")
+
+    def _welcome_back(self, column: str) -> None:
+        """Give staged users whose identifiers were erased their accounts back."""
+        forgotten = self._forgotten() if self._key else {}
+        if not forgotten:
+            return
+        assert self._key is not None
+        identifier = f"CAST(CAST({quote(column)} AS {self._kind}) AS VARCHAR)"
+        names = self._con.execute(f"SELECT DISTINCT {identifier} {_unknown(column)}").fetchall()
+        for (name,) in names:
+            user = forgotten.get(hash_of(self._key, name))
+            if user is not None:
+                self._con.execute(
+                    f"UPDATE ledger.users SET id = CAST(? AS {self._kind}) WHERE {USER} = ?",
+                    [name, user],
+                )
+                self._con.execute(f"DELETE FROM ledger.forgotten WHERE {USER} = ?", [user])
+
+
+def _unknown(column: str) -> str:
+    """Return SQL for the staged rows of users without an account."""
+    name = quote(column)
+    return (
+        f"FROM staged ANTI JOIN ledger.users AS u ON u.id = staged.{name} WHERE {name} IS NOT NULL"
+    )
+
+
+def _spelled(identifier: str) -> str:
+    """Return a UUID as DuckDB spells it."""
+    try:
+        return str(uuid.UUID(identifier))
+    except ValueError:
+        return identifier
+
+
+def _own_budget(value: float, default: int) -> int:
+    units = budget_units(value)
+    if units > default:
+        raise DataError(
+            f"a user's budget is {value:g}, above the store's norm_budget",
+            "the store's guarantee is stated for norm_budget; users may have less, not more",
+        )
+    return units
