@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import datetime as dt
-import hashlib
 import os
 import threading
 import weakref
@@ -38,7 +37,8 @@ from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.journal import Entry, Journal, Release, Statement
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, SeededEntropy, rounded_gaussian
+from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
+from sparseq.mechanisms.entropy import for_release
 from sparseq.pricing import price
 from sparseq.query.catalog import Catalog
 from sparseq.query.outputs import Noised
@@ -275,8 +275,7 @@ class Store:
         """The operating system's, or a stream of this seed and release."""
         if self.seed is None:
             return SYSTEM_ENTROPY
-        digest = hashlib.sha256(f"{self.seed}/{self._next_release}".encode()).digest()
-        return SeededEntropy(int.from_bytes(digest[:16], "big"))
+        return for_release(self.seed, self._next_release)
 
     # -- asking ----------------------------------------------------------------------------------
 

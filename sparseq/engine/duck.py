@@ -103,7 +103,7 @@ class Engine:
         """
         parts: list[list[Reduced]] = [[] for _ in plan.query.measures]
         last: list[Batch] = []
-        for batch in self._batches(plan, users):
+        for batch in self.batches(plan, users):
             last.append(batch)
             for i, part in enumerate(parts):
                 part.append(reduce_measure(plan, batch, i))
@@ -113,7 +113,7 @@ class Engine:
 
         def pull(only: Index) -> list[NDArray[np.int64]]:
             totals = [np.zeros(plan.query.groups * m.bins, np.int64) for m in plan.query.measures]
-            for batch in kept if kept is not None else self._batches(plan, users):
+            for batch in kept if kept is not None else self.batches(plan, users):
                 part = replace(batch, runs=batch.runs.only(only))
                 for i, total in enumerate(totals):
                     total += reduce_measure(plan, part, i).totals
@@ -121,7 +121,8 @@ class Engine:
 
         return Contributions([join_parts(p) for p in parts], pull)
 
-    def _batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+    def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+        """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
         relation = plan.query.relation
         ahead = self._ahead.rows(plan)
         if ahead is not None:

@@ -126,7 +126,7 @@ def reduce(
 def reduce_numpy(
     runs: Runs,
     coordinates: NDArray[np.signedinteger[Any]] | None,
-    values: Index | None,
+    values: NDArray[np.signedinteger[Any]] | None,
     size: int,
     distinct: bool,
 ) -> Reduced:

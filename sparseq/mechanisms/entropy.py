@@ -8,6 +8,7 @@ whatever uses it can say so.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Protocol
 
@@ -70,6 +71,16 @@ class SeededEntropy:
             self._left += words.tobytes()
         out, self._left = self._left[:n_bytes], self._left[n_bytes:]
         return out
+
+
+def for_release(seed: int, release: int) -> SeededEntropy:
+    """Return the bytes that a seeded store has for one release; for simulations of it as well.
+
+    >>> for_release(1, 2)(4) == for_release(1, 2)(4) != for_release(1, 3)(4)
+    True
+    """
+    digest = hashlib.sha256(f"{seed}/{release}".encode()).digest()
+    return SeededEntropy(int.from_bytes(digest[:16], "big"))
 
 
 SYSTEM_ENTROPY: Entropy = OSEntropy()

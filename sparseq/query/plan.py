@@ -84,6 +84,7 @@ class Measure:
         integral: Every value is an integer.
         scale: C, the public norm that sigma is measured against; None if nothing public bounds it.
         edges, bin: Bin edges, and SQL giving a row's bin; empty: no bins.
+        step: The lattice step, a power of two, where whoever computes the contributions fixes it.
     """
 
     kind: Kind
@@ -93,6 +94,7 @@ class Measure:
     scale: float | None = 1.0
     edges: tuple[float, ...] = ()
     bin: Cell | None = None
+    step: float | None = None
 
     @property
     def bins(self) -> int:
@@ -310,6 +312,8 @@ def _granularity(m: Measure, sigma: float, budget: Budget) -> float:
     """
     effective = math.frexp(sigma / budget.sigma_0)[1] - 1 - LATTICE_BITS
     finest = math.frexp(sigma)[1] - 2
+    if m.step is not None:
+        return m.step
     if m.kind is Kind.DENSE:
         return math.ldexp(1.0, math.frexp(sigma)[1] - DENSE_BITS)
     if m.kind is not Kind.SUM:  # ones stay ones, or finer

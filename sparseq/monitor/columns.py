@@ -1,0 +1,131 @@
+"""The numbers of a forecast's counter: lattice, noise, and how large a forecast anyone can pay for.
+
+A user who leaves x, a vector of lattice steps, at tick s of a counter over T ticks is asked for
+
+    sum_t charge(a_(t-s)² ||x||²)
+
+over the ticks t = s..T, a being the counter's coefficients (`mechanisms.toeplitz_counter`). Each
+charge is rounded up, to a unit and then to 11 significant bits, so that with R ledger units to a
+squared step of a row, N_s the column's squared norm and n = T - s + 1 rows it is at most
+
+    (||x||² R N_s + n) (1 + 2^-10).
+
+`most` solves that for ||x||² in integers: whoever stays within it can pay the whole column from
+what is left in the reserve, whatever comes. sigma is chosen so that a full forecast, of norm
+`scale`, costs a full slice of the reserve.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.accounting import UNITS_PER_NORM, Budget, Price
+from sparseq.accounting._floats import sqrt_up
+from sparseq.errors import ParameterError
+from sparseq.mechanisms.toeplitz_counter import BITS, column_norms
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+STEPS = 2**16
+"""A full forecast has at least half as many lattice steps, and at most so many."""
+_ROUNDED = Fraction(1025, 1024)  # what rounding up to 11 significant bits adds at most
+_FAR = 2.0**22  # beyond every limit
+_FINE = 40
+_MOST_NORM = 2**35  # times the squared first coefficient: below 2^62
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The counter of one slice of the reserve.
+
+    Args:
+        budget: The store's.
+        horizon: T.
+        scale: C, the norm of a full forecast; larger ones are scaled down.
+        units: What a user with the store's whole norm_budget can pay, in ledger units.
+
+    Raises:
+        ParameterError: The reserve is next to nothing.
+
+    Example:
+        >>> columns = Columns(Budget(0.5, 20.0), horizon=365, scale=1.0, units=5 * 2**24)
+        >>> round(columns.sigma, 3)  # sqrt(20) sqrt(2.944 / 5), and what rounding adds
+        3.433
+    """
+
+    budget: Budget
+    horizon: int
+    scale: float
+    units: int
+
+    def __post_init__(self) -> None:
+        if self.units < 2 * self.horizon:
+            raise ParameterError(
+                "the reserve is too small for so many ticks", "set more aside, or fewer ticks"
+            )
+
+    @cached_property
+    def step(self) -> float:
+        """Lattice step of a forecast: a power of two."""
+        return math.ldexp(1.0 / STEPS, math.ceil(math.log2(self.scale)))
+
+    @cached_property
+    def row_step(self) -> float:
+        """Lattice step of a row."""
+        return math.ldexp(self.step, -BITS)
+
+    @cached_property
+    def sigma(self) -> float:
+        """Standard deviation of each row's noise, such that `full` squared steps can be paid."""
+        full = (Fraction(self.scale) / Fraction(self.step)) ** 2
+        columns = full * int(column_norms(self.horizon)[0]) * Fraction(self.row_step) ** 2
+        payable = Fraction(self.units) / _ROUNDED - self.horizon
+        square = columns * self.budget.unit_variance * UNITS_PER_NORM / payable
+        return sqrt_up(square * (1 + Fraction(1, 2**40)))
+
+    @cached_property
+    def _units_per_square(self) -> Fraction:
+        price = Price.of(self.sigma, self.row_step, self.budget)
+        return Fraction(price.multiplier, 2**price.shift)
+
+    def most(self, units: int, tick: int) -> int:
+        """Return the largest ||x||² that `units` pay for, left at `tick` (0, 1, … T-1)."""
+        payable = Fraction(units) / _ROUNDED - (self.horizon - tick)
+        if payable <= 0:
+            return 0
+        most = payable / (self._units_per_square * int(column_norms(self.horizon)[tick]))
+        return min(math.floor(most), _MOST_NORM)
+
+    def full(self) -> int:
+        """Return the squared steps of a forecast of norm `scale`, the most that anyone leaves."""
+        return math.floor((Fraction(self.scale) / Fraction(self.step)) ** 2)
+
+    def fitted(self, owner: Ints, rates: Floats, units: Ints, ticks: Ints) -> Ints:
+        """Return forecasts as lattice steps, each user's scaled down to what it can pay.
+
+        Args:
+            owner, rates: Whose (0, 1, …, users - 1), and the forecast, one row a coordinate.
+            units, ticks: What the user has for it, and when it leaves it (0, …, T-1), by user.
+        """
+        wanted = np.clip(np.nan_to_num(rates) / self.step, -_FAR, _FAR)
+        steps: Ints = np.rint(wanted).astype(np.int64)
+        norms = np.zeros(len(units), np.int64)
+        np.add.at(norms, owner, steps**2)
+        pairs = list(zip(units.tolist(), ticks.tolist(), strict=True))
+        limits = {pair: min(self.most(*pair), self.full()) for pair in set(pairs)}
+        factors = [_factor(n, limits[p]) for n, p in zip(norms.tolist(), pairs, strict=True)]
+        factor = np.array(factors, np.int64)[owner]
+        fitted: Ints = np.sign(steps) * (np.abs(steps) * factor >> _FINE)
+        return fitted
+
+
+def _factor(norm: int, most: int) -> int:
+    """Return 2^40, or 2^40 sqrt(most / norm) rounded down where that is less."""
+    return 1 << _FINE if norm <= most else math.isqrt((most << 2 * _FINE) // norm)
