@@ -3,6 +3,7 @@
     SparseqError                    exit code 1
     ├── ParameterError              2   a number or option out of its range
     ├── QueryRefused                3   the query can't be answered privately, or isn't understood
+    │   └── NotSql                  3   it can't be read as SQL at all
     ├── StoreError                  4   the store is missing, exists already, or is damaged
     │   └── StoreInUse              5   another process has the store open (try again later)
     └── DataError                   6   a file to load does not fit; nothing was loaded
@@ -38,6 +39,10 @@ class QueryRefused(SparseqError):
     """The query is not understood, or can't be answered privately; nothing was charged."""
 
     exit_code = 3
+
+
+class NotSql(QueryRefused):
+    """The query can't be read as SQL; nothing was charged."""
 
 
 class StoreError(SparseqError):

@@ -15,6 +15,7 @@ from sparseq.cli.curator import curator
 from sparseq.cli.demo import demo
 from sparseq.cli.history import history
 from sparseq.cli.monitor import monitor
+from sparseq.cli.replay import replay
 from sparseq.cli.shell import shell
 from sparseq.cli.sql import sql
 from sparseq.cli.text import error_text, unexpected
@@ -73,5 +74,17 @@ def sparseq(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for command in (create, sql, shell, monitor, ingest, budget, history, curator, accounting, demo):
+for command in (
+    create,
+    sql,
+    shell,
+    monitor,
+    ingest,
+    budget,
+    replay,
+    history,
+    curator,
+    accounting,
+    demo,
+):
     sparseq.add_command(command)

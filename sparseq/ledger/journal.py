@@ -15,7 +15,7 @@ What a user has spent is the last snapshot plus the charges after it, and nothin
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,6 +114,7 @@ class Journal:
             ).fetchall()
         )
         self._unfolded = 0
+        self._ahead: dict[int, Release] = {}
 
     @property
     def next_id(self) -> int:
@@ -132,13 +133,28 @@ class Journal:
         """
         if request_id is None or request_id not in self._requests:
             return None
-        release = self.read(self._requests[request_id])
+        number = self._requests[request_id]
+        release = self._ahead.get(number) or self.read(number)
         if release.query != query:
             raise QueryRefused(
                 f"request id {request_id!r} belongs to another query: {release.query}",
                 "use a new request id for a new query",
             )
         return release
+
+    def read_ahead(self, request_ids: Iterable[str | None]) -> None:
+        """Read the releases of these ids, all at once; they are kept until the next call."""
+        numbers = {
+            self._requests[id] for id in request_ids if id is not None and id in self._requests
+        }
+        self._ahead = {}
+        if numbers:
+            rows = self._con.execute(
+                f"SELECT {_PUBLIC} FROM ledger.release WHERE id BETWEEN ? AND ? "
+                "AND id IN (SELECT unnest(?::BIGINT[]))",
+                [min(numbers), max(numbers), list(numbers)],
+            ).fetchall()
+            self._ahead = {release.id: release for release in map(_release, rows)}
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Write releases and their charges durably, all or none: one transaction.

@@ -17,7 +17,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.errors import NotSql, ParameterError
 from sparseq.monitor.ticks import Tick
 from sparseq.query.catalog import did_you_mean
 from sparseq.query.parse import Dialect
@@ -45,7 +45,7 @@ class QueryText:
         """Find the parameters in SQL text.
 
         Raises:
-            QueryRefused: It is not SQL.
+            NotSql: It is not SQL.
 
         >>> QueryText.of("SELECT ':no' WHERE date >= :day -- :no").names
         ('day',)
@@ -53,7 +53,7 @@ class QueryText:
         try:
             tokens = list(sqlglot.tokenize(sql, dialect=Dialect))
         except SqlglotError:
-            raise QueryRefused("the query can't be read", "is a quote left open?") from None
+            raise NotSql("the query can't be read", "is a quote left open?") from None
         pieces, names, start = [], [], 0
         for colon, name in pairwise(tokens):
             bare = sql[colon.end + 1 : name.end + 1]  # as it is written: no space, no quotes

@@ -18,7 +18,7 @@ from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.tokenizer_core import Token
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.errors import NotSql, ParameterError, QueryRefused
 from sparseq.query.allowed import BINNED, check_allowed
 from sparseq.query.catalog import Catalog, did_you_mean
 from sparseq.query.plan import Options
@@ -85,9 +85,9 @@ def _one_select(text: str) -> exp.Select:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
     except SqlglotError as error:
-        raise QueryRefused(f"this is not SQL that sparseq reads: {_message(error)}") from None
+        raise NotSql(f"this is not SQL that sparseq reads: {_message(error)}") from None
     if not statements:
-        raise QueryRefused("the query is empty", "SELECT count(*) FROM a table")
+        raise NotSql("the query is empty", "SELECT count(*) FROM a table")
     if len(statements) != 1:
         raise QueryRefused(
             f"one query at a time: there are {len(statements)} statements",
@@ -115,7 +115,7 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     except OptimizeError as error:
         raise _unresolved(str(error), catalog) from None
     except SqlglotError as error:
-        raise QueryRefused(f"this query can't be read: {_message(error)}") from None
+        raise NotSql(f"this query can't be read: {_message(error)}") from None
     assert isinstance(qualified, exp.Select)
     return qualified
 
@@ -184,7 +184,7 @@ def _split_options(text: str) -> tuple[str, Options]:
     try:
         tokens = list(sqlglot.tokenize(text, dialect=Dialect))
     except SqlglotError as error:
-        raise QueryRefused(f"this is not SQL that sparseq reads: {_message(error)}") from None
+        raise NotSql(f"this is not SQL that sparseq reads: {_message(error)}") from None
     words = [t.text.upper() for t in tokens]
     found = [i for i in range(len(words)) if words[i : i + 3] == _MARK]
     if not found:

@@ -48,7 +48,7 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
-        raise QueryRefused(_short(refused.message), _short(refused.hint)) from None
+        raise type(refused)(_short(refused.message), _short(refused.hint)) from None
 
 
 def _short(text: str) -> str:

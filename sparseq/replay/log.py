@@ -1,0 +1,290 @@
+"""Query logs: JSON Lines, CSV or Parquet, plain or compressed, read a line at a time.
+
+Columns: sql, and if they are there id, time, analyst, parameters, options; others are left alone.
+A line that can't be read is a line all the same: it says why.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sparseq.errors import DataError, ParameterError
+from sparseq.query.plan import Options
+
+COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
+LONGEST_LINE = 1 << 24  # bytes; a longer one is no query
+_ROWS = 2048  # of Parquet at a time
+_COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_FORMATS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".csv": "csv", ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a log.
+
+    Attributes:
+        number: From 1; a CSV's head is none, blank lines of JSON Lines are.
+        id: As the log has it; "line N" where it has none.
+        sql: The query, with parameters still in it.
+        time, analyst: As the log has them, as text.
+        parameters, options: See docs/replay.md.
+        failed: Why the line can't be read; "" if it can.
+    """
+
+    number: int
+    id: str
+    sql: str = ""
+    time: str | None = None
+    analyst: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    failed: str = ""
+
+
+class Log:
+    """The lines of a file, one after the other; iterate over it once.
+
+    Args:
+        path: Its name says the format: .jsonl, .csv or .parquet, and then .gz or .zst.
+
+    Raises:
+        DataError: There is no such file, or it is none of these.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        suffixes = [s.lower() for s in path.suffixes]
+        self._compression = _COMPRESSED.get(suffixes[-1]) if suffixes else None
+        if self._compression:
+            suffixes.pop()
+        self.format = _FORMATS.get(suffixes[-1] if suffixes else "", "")
+        if not self.format or (self.format == "parquet" and self._compression):
+            raise DataError(
+                f"{path.name} is no log that sparseq reads",
+                "logs are .jsonl, .csv or .parquet; the first two also .gz or .zst",
+            )
+        if not path.is_file():
+            raise DataError(f"there is no file {str(path)!r}")
+        self.bytes = path.stat().st_size
+        self._file: BinaryIO | None = None
+        self._share = 0.0
+
+    @property
+    def name(self) -> str:
+        """The file's name without what says its format."""
+        return self.path.name.split(".")[0] or self.path.name
+
+    @property
+    def share(self) -> float:
+        """How much of the file has been read, 0 to 1; about."""
+        if self._file is not None and not self._file.closed and self.bytes:
+            self._share = min(self._file.tell() / self.bytes, 1.0)
+        return self._share
+
+    def lines(self, after: int = 0) -> Iterator[Line]:
+        """Yield the lines, without the first `after`.
+
+        Raises:
+            DataError: The file as a whole can't be read, or no column is called sql.
+        """
+        read = {"jsonl": self._json_lines, "csv": self._csv, "parquet": self._parquet}
+        for line in read[self.format]():
+            if line.number > after:
+                yield line
+        self._file, self._share = None, 1.0
+
+    def _open(self) -> BinaryIO:
+        """Return the file's bytes, decompressed as they are read."""
+        self._file = open(self.path, "rb")  # noqa: SIM115
+        if self._compression is None:
+            return self._file
+        if self._compression == "gzip":
+            import gzip
+
+            return gzip.open(self._file, "rb")  # type: ignore[return-value]
+        import pyarrow as pa
+
+        stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), "zstd")
+        return io.BufferedReader(_Readable(stream), 1 << 16)
+
+    def _raw_lines(self) -> Iterator[bytes]:
+        try:
+            with self._open() as file:
+                while line := file.readline(LONGEST_LINE):
+                    yield line
+                    while len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
+                        line = file.readline(LONGEST_LINE)  # the rest of it
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{self.path.name} can't be read: {_plain(error)}") from None
+
+    def _json_lines(self) -> Iterator[Line]:
+        for number, raw in enumerate(self._raw_lines(), 1):
+            if not raw.strip():
+                continue
+            try:
+                if len(raw) >= LONGEST_LINE:
+                    raise ValueError(f"the line is longer than {LONGEST_LINE:,} bytes")
+                record = json.loads(raw.decode())
+                if not isinstance(record, dict):
+                    raise ValueError("the line is no JSON object")
+            except (ValueError, RecursionError) as error:
+                yield Line(number, f"line {number}", failed=_plain(error))
+            else:
+                yield line_of(number, record)
+
+    def _csv(self) -> Iterator[Line]:
+        csv.field_size_limit(LONGEST_LINE)
+        text = (raw.decode("utf-8", "surrogateescape") for raw in self._raw_lines())
+        rows = csv.reader(text)
+        head = [name.strip().lstrip("\ufeff").lower() for name in next(rows, [])]
+        self._check(head)
+        number = 0
+        while True:
+            number += 1
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield Line(number, f"line {number}", failed=_plain(error))
+                continue
+            if len(row) > len(head):
+                why = f"{len(row)} values under {len(head)} columns"
+                yield Line(number, f"line {number}", failed=why)
+            elif row:
+                record = {k: v for k, v in zip(head, row, strict=False) if v != ""}
+                yield line_of(number, record)
+            else:
+                number -= 1  # a blank line
+
+    def _parquet(self) -> Iterator[Line]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        number = 0
+        try:
+            with pq.ParquetFile(self.path) as file:
+                names = {name.lower(): name for name in file.schema_arrow.names}
+                self._check(names)
+                wanted = [names[name] for name in COLUMNS if name in names]
+                total = max(file.metadata.num_rows, 1)
+                for batch in file.iter_batches(_ROWS, columns=wanted):
+                    self._share = number / total
+                    for record in batch.to_pylist():
+                        number += 1
+                        known = {k.lower(): v for k, v in record.items() if v is not None}
+                        yield line_of(number, known)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.path.name} can't be read: {_plain(error)}") from None
+
+    def _check(self, names: Any) -> None:
+        if "sql" not in names:
+            raise DataError(
+                f"{self.path.name} has no column sql; it has {', '.join(names) or 'none'}",
+                "a log's columns are id, time, analyst, sql, parameters, options",
+            )
+
+
+class _Readable(io.RawIOBase):
+    """An Arrow stream as Python's `io` wants it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._stream.read(len(buffer))
+        except OSError as error:
+            raise OSError(f"it is damaged, or no zstd: {error}") from None
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def line_of(number: int, record: Mapping[str, Any]) -> Line:
+    """Return a record of a log as a line; what is wrong with it is said in `failed`.
+
+    >>> line_of(3, {"sql": "SELECT 1", "options": '{"sigma": 5}'}).options.sigma
+    5.0
+    >>> line_of(4, {"query": "SELECT 1"}).failed
+    'the line has no sql'
+    """
+    id = _text(record.get("id"))
+    line = Line(number, f"line {number}" if id is None else id)
+    line = replace(line, time=_text(record.get("time")), analyst=_text(record.get("analyst")))
+    sql = record.get("sql")
+    try:
+        if not isinstance(sql, str) or not sql.strip():
+            raise ValueError("the line has no sql" if sql is None else "sql is no text")
+        sql.encode()  # bytes that are no text came in as half characters
+        return replace(
+            line,
+            sql=sql,
+            parameters=_object("parameters", record.get("parameters")),
+            options=_options(_object("options", record.get("options"))),
+        )
+    except UnicodeEncodeError:
+        return replace(line, id=f"line {number}", analyst=None, failed="the line is not UTF-8 text")
+    except (ValueError, RecursionError) as error:
+        message = error.message if isinstance(error, ParameterError) else _plain(error)
+        return replace(line, failed=message)
+
+
+def _object(name: str, value: Any) -> dict[str, Any]:
+    """Return parameters or options: an object, or the text of one."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise ValueError(f"{name} can't be read: {value[:60]!r} is no JSON") from None
+    if isinstance(value, list) and all(isinstance(v, tuple) for v in value):  # Parquet's maps
+        value = dict(value)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f'{name} must be an object, as in {{"sigma": 10}}')
+    return {str(k): v for k, v in value.items() if v is not None}
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    known = ("sigma", "accuracy", "scale", "confidence")
+    numbers: dict[str, float] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"there is no option {name!r}; there are {', '.join(known)}")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
+            raise ValueError(f"option {name} is {value!r}; it must be a number")
+        numbers[name] = float(value)
+    return Options(**numbers)
+
+
+def _text(value: Any) -> str | None:
+    """Return an id, a time or a name as text."""
+    if value is None or isinstance(value, str):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _plain(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
