@@ -51,8 +51,8 @@ class Scope:
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
         self._joins: list[tuple[Source, Conjuncts]] = []
-        self._read_from()
         self._answer_subqueries()
+        self._read_from()
         where = select.args.get("where")
         self.where: Conjuncts = conjuncts(where.this if where else None)
         self._check_users_are_joined()
@@ -208,22 +208,30 @@ class Scope:
 
     def _answer_subqueries(self) -> None:
         """Put constants for the subqueries of expressions, which see public tables only."""
-        parts = list(self.select.expressions)
-        parts += [self.select.args.get(k) for k in ("where", "group", "having", "order")]
-        parts += [j.args.get("on") for j in self.select.args.get("joins") or []]
-        for part in parts:
-            while part is not None and (found := part.find(exp.Select)) is not None:
-                holder = found.parent if isinstance(found.parent, exp.Subquery) else found
-                outer = holder.parent
-                if isinstance(outer, exp.In) and outer.args.get("query") is holder:
-                    outer.set("expressions", self._answer(found, MAX_SUBQUERY_VALUES))
-                    outer.set("query", None)
-                elif isinstance(outer, exp.Exists):
-                    rows = f"SELECT 1 FROM {self._public(found).derived} LIMIT 1"
-                    outer.replace(exp.true() if self.public.values(rows) else exp.false())
-                else:
-                    (value,) = self._answer(found, 1) or [exp.Null()]
-                    holder.replace(value)
+        for e in self.select.expressions:
+            while (found := e.find(exp.Select)) is not None:
+                self._replace(found)
+        clauses = [(self.select, k) for k in ("where", "group", "having", "order")]
+        clauses += [(join, "on") for join in self.select.args.get("joins") or []]
+        for node, name in clauses:  # looked up anew, as it may itself be what is replaced
+            while (part := node.args.get(name)) and (found := part.find(exp.Select)) is not None:
+                self._replace(found)
+
+    def _replace(self, found: exp.Select) -> None:
+        holder = found.parent if isinstance(found.parent, exp.Subquery) else found
+        outer = holder.parent
+        if isinstance(outer, exp.In) and outer.args.get("query") is holder:
+            listed = self._answer(found, MAX_SUBQUERY_VALUES)
+            outer.set("expressions", listed)
+            outer.set("query", None)
+            if not listed:  # even NULL is not in an empty list
+                outer.replace(exp.false())
+        elif isinstance(outer, exp.Exists):
+            rows = f"SELECT 1 FROM {self._public(found).derived} LIMIT 1"
+            outer.replace(exp.true() if self.public.values(rows) else exp.false())
+        else:
+            (value,) = self._answer(found, 1) or [exp.Null()]
+            holder.replace(value)
 
     def _public(self, select: exp.Select) -> Source:
         source = inner(select, "", self.public, self.ctes)

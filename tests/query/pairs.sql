@@ -411,6 +411,16 @@ SELECT count(*) AS n FROM events WHERE item > (SELECT min(item) + 30 FROM items)
 SELECT count(*) AS n FROM events WHERE EXISTS (SELECT 1 FROM families WHERE weight = 5) AND qty =
   1;
 
+-- not in a public list that is empty
+SELECT count(*) n FROM events WHERE kind NOT IN (SELECT kind FROM families WHERE weight > 100);
+
+-- a public truth in a join
+SELECT count(*) n FROM events e JOIN shops s ON EXISTS (SELECT 1 FROM families) AND e.shop_id =
+  s.shop_id;
+
+-- a public truth as a join's only condition
+SELECT count(*) n FROM events e JOIN shops s ON EXISTS (SELECT 1 FROM families);
+
 -- # groups
 
 -- keys by the curator
