@@ -79,13 +79,15 @@ def _log_excess(alphas: _Array, x: _Array, log_ratio: _Array) -> _Array:
     For large powers G = (1 + x)^alpha (1 - alpha (1 + x)^(1 - alpha)), but for a relative e^-40,
     which no x can overflow.
     """
-    power = alphas * log_ratio
+    power, tilt = alphas * log_ratio, (alphas - 1) * log_ratio
     small = np.abs(x) < _SERIES_UP_TO / np.maximum(alphas, 2.0)
     large = power > _LARGE_POWER
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        direct = np.expm1(np.minimum(power, _LARGE_POWER)) - alphas * x
+        # (1 + x) ((1 + x)^(alpha-1) - 1) - (alpha-1) x, which keeps its digits next to order 1 too
+        grown = np.exp(np.minimum(log_ratio, _LARGE_POWER))
+        direct = grown * np.expm1(np.minimum(tilt, _LARGE_POWER)) - (alphas - 1) * x
         series = np.log(_binomial_tail(alphas, np.where(small, x, 0.0)))
-        ratio = -np.expm1(np.log(alphas) + log_ratio - power)
+        ratio = -np.expm1(np.log(alphas) - tilt)
         middle = np.log(np.where(large, ratio, np.where(small, 1.0, direct)))
     return np.where(small, series, np.where(large, power + middle, middle))
 

@@ -162,7 +162,7 @@ def subsampled_gaussian(rate: float, sigma: float, orders: ArrayLike) -> _Array:
     Neighbours: add/remove. Who is in the sample stays secret.
 
     Returns:
-        The larger direction of the divergence, to a relative 1e-12 (orders above 1.001). Never
+        The larger direction of the divergence, to a relative 1e-12. Never
         above `gaussian(sigma, orders)`, which stands in where alpha/sigma is so large that the
         quadrature would take over four million nodes.
 

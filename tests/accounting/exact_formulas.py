@@ -15,6 +15,38 @@ norm_budgets = st.floats(2.0**-20, 2.0**20)
 deltas = st.floats(-34.5, -0.7).map(lambda log: float(mpmath.exp(log)))  # 1e-15 to 0.5
 
 
+def off(ours: float, wanted: float) -> float:
+    """The relative difference."""
+    return abs(ours - wanted) / abs(wanted) if wanted else abs(ours)
+
+
+def laplace_rdp(scale: float, order: float) -> mpf:
+    """Mironov (2017): the formula for Laplace noise."""
+    with mpmath.workdps(DIGITS):
+        a, b = mpf(order), mpf(scale)
+        up = a / (2 * a - 1) * mpmath.exp((a - 1) / b)
+        return mpmath.log(up + (a - 1) / (2 * a - 1) * mpmath.exp(-a / b)) / (a - 1)
+
+
+def response_rdp(p: float, order: float) -> mpf:
+    """Mironov (2017): the formula for randomised response."""
+    with mpmath.workdps(DIGITS):
+        truth, lie, a = mpf(p), 1 - mpf(p), mpf(order)
+        return mpmath.log(truth**a * lie ** (1 - a) + lie**a * truth ** (1 - a)) / (a - 1)
+
+
+def rdp_epsilon(rhos: list[float], orders: list[float], delta: float) -> mpf:
+    """Canonne, Kamath & Steinke (2020), Prop. 12, and 0 where the total variation is small."""
+    with mpmath.workdps(DIGITS):
+        best = mpf("inf")
+        for rho, order in zip(rhos, orders, strict=True):
+            a, d = mpf(order), mpf(delta)
+            if d * d >= -mpmath.expm1(-mpf(rho)):
+                return mpf(0)
+            best = min(best, rho + mpmath.log1p(-1 / a) - mpmath.log(d * a) / (a - 1))
+        return max(best, mpf(0))
+
+
 def gdp_delta(epsilon: float, mu: float) -> mpf:
     with mpmath.workdps(DIGITS):
         eps, m = mpf(epsilon), mpf(mu)

@@ -74,7 +74,7 @@ def test_every_target_is_met(epsilon, delta):
         RogersRule(epsilon, delta),
     ]
     for rule in rules:
-        assert rule.epsilon(delta) <= epsilon * (1 + 1e-9), rule
+        assert rule.epsilon(delta) <= epsilon, rule
 
 
 @few

@@ -68,14 +68,16 @@ def test_large_mu_keeps_the_digits_that_its_square_loses(mu, deviations):
 def test_epsilon_agrees_with_dp_accounting(mu):
     for delta in DELTAS:
         theirs = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
-        assert gdp.epsilon(delta, mu) == pytest.approx(theirs, rel=1e-9, abs=1e-10)
+        assert gdp.epsilon(delta, mu) == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.1, 1.0, 8.0, 50.0])
 def test_mu_agrees_with_dp_accounting(epsilon):
     for delta in DELTAS:
         theirs = 1 / dp_accounting.get_sigma_gaussian(epsilon, delta, tol=1e-14)
-        assert gdp.mu(epsilon, delta) == pytest.approx(theirs, rel=1e-9 if epsilon else 1e-3)
+        if epsilon == 0 and delta < 1e-6:  # theirs is off, by up to 5 %: it subtracts 1/2 from 1/2
+            theirs = float(math.sqrt(8) * mpmath.erfinv(delta))
+        assert gdp.mu(epsilon, delta) == pytest.approx(theirs, rel=1e-9)
 
 
 def test_delta_agrees_with_the_privacy_loss_distribution_of_dp_accounting():

@@ -12,7 +12,7 @@ import opendp.prelude as dp
 import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
-from exact_formulas import deltas, deterministic
+from exact_formulas import deltas, deterministic, laplace_rdp, off, rdp_epsilon, response_rdp
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
@@ -43,26 +43,41 @@ def test_gaussian_agrees_with_dp_accounting(size):
     assert rdp.gaussian(size, ORDERS) == pytest.approx(theirs(event, ORDERS), rel=1e-12)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_laplace_agrees_with_dp_accounting(size):
-    """Theirs subtracts nearly equal numbers where the noise is large: 1e-16 absolute, at best."""
-    event = dp_accounting.LaplaceDpEvent(size)
-    slack = [
-        1e-9 * ours + 1e-14 / (a - 1)
-        for a, ours in zip(ORDERS, rdp.laplace(size, ORDERS), strict=True)
-    ]
-    assert (np.abs(rdp.laplace(size, ORDERS) - theirs(event, ORDERS)) <= slack).all()
+def agrees(ours, others, exact):
+    """Within 1e-9 of theirs; where it is not, theirs is off, and ours within 1e-12 of 60 digits.
+
+    Returns how many of theirs were off.
+    """
+    missed = 0
+    for own, other, true in zip(ours, others, exact, strict=True):
+        if off(own, other) > 1e-9:
+            missed += 1
+            assert off(float(other), float(true)) > 1e-9
+            assert off(own, float(true)) < 1e-12
+    return missed
 
 
-@pytest.mark.parametrize("p", [0.5001, 0.6, 0.75, 0.99, 0.9999])
-def test_randomized_response_agrees_with_dp_accounting(p):
-    event = dp_accounting.RandomizedResponseDpEvent(2 - 2 * p, 2)
-    wanted = theirs(event, ORDERS, replace_one)
-    slack = 1e-9 * wanted + 1e-14 / (np.array(ORDERS) - 1)
-    assert (np.abs(rdp.randomized_response(p, ORDERS) - wanted) <= slack).all()
-    assert rdp.randomized_response(1 - p, ORDERS) == pytest.approx(
-        rdp.randomized_response(p, ORDERS), rel=1e-11
-    )
+def test_laplace_agrees_with_dp_accounting():
+    """Theirs subtracts nearly equal numbers where the noise is large and the order small."""
+    missed = 0
+    for size in SIZES:
+        event = dp_accounting.LaplaceDpEvent(size)
+        exact = [laplace_rdp(size, order) for order in ORDERS]
+        missed += agrees(rdp.laplace(size, ORDERS).tolist(), theirs(event, ORDERS), exact)
+    assert missed <= 0.05 * len(SIZES) * len(ORDERS)
+
+
+def test_randomized_response_agrees_with_dp_accounting():
+    """Theirs subtracts nearly equal numbers where p is next to 1/2."""
+    missed = 0
+    chances = [0.5001, 0.51, 0.6, 0.75, 0.9, 0.99, 0.9999]
+    for p in chances:
+        event = dp_accounting.RandomizedResponseDpEvent(2 - 2 * p, 2)
+        exact = [response_rdp(p, order) for order in ORDERS]
+        ours = rdp.randomized_response(p, ORDERS)
+        missed += agrees(ours.tolist(), theirs(event, ORDERS, replace_one), exact)
+        assert rdp.randomized_response(1 - p, ORDERS) == pytest.approx(ours, rel=1e-11)
+    assert missed <= 0.05 * len(chances) * len(ORDERS)
 
 
 def integrated(log_p, log_q, order, points):
@@ -96,25 +111,18 @@ def _log_normal(sigma, z):
 @deterministic
 @given(st.floats(1e-6, 1 - 1e-6), orders)
 def test_randomized_response_is_the_sum(p, order):
-    with mpmath.workdps(60):
-        q, a = 1 - mpf(p), mpf(order)
-        exact = mpmath.log(mpf(p) ** a * q ** (1 - a) + q**a * mpf(p) ** (1 - a)) / (a - 1)
-    assert rdp.randomized_response(p, order) == pytest.approx(float(exact), rel=1e-11)
+    assert off(rdp.randomized_response(p, order), float(response_rdp(p, order))) < 1e-11
 
 
 @deterministic
 @given(st.floats(1e-8, 200.0), orders)
 def test_laplace_keeps_its_digits(size, order):
-    with mpmath.workdps(60):
-        a, b = mpf(order), mpf(size)
-        first = a / (2 * a - 1) * mpmath.exp((a - 1) / b)
-        exact = mpmath.log(first + (a - 1) / (2 * a - 1) * mpmath.exp(-a / b)) / (a - 1)
-    assert rdp.laplace(size, order) == pytest.approx(float(exact), rel=1e-12)
+    assert off(rdp.laplace(size, order), float(laplace_rdp(size, order))) < 1e-12
 
 
-def sampled_exactly(q, sigma, order):
+def sampled_exactly(q, sigma, order, digits=22):
     """log(A)/(alpha-1) by mpmath's quadrature of A - 1."""
-    with mpmath.workdps(22):
+    with mpmath.workdps(digits):
         q, s, a = mpf(q), mpf(sigma), mpf(order)
 
         def excess(z):
@@ -144,6 +152,13 @@ def test_subsampled_gaussian_is_the_integral(q, sigma, order):
     assert rdp.subsampled_gaussian(q, sigma, order) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.parametrize("order", [1 + 1e-9, 1 + 1e-6, 1.0001])
+@pytest.mark.parametrize(("q", "sigma"), [(0.01, 1.0), (0.9, 5.0)])
+def test_subsampled_gaussian_keeps_its_digits_next_to_order_one(q, sigma, order):
+    exact = sampled_exactly(q, sigma, order, digits=40)
+    assert rdp.subsampled_gaussian(q, sigma, order) == pytest.approx(exact, rel=1e-12)
+
+
 def test_subsampled_gaussian_is_the_binomial_sum_at_whole_orders():
     for q, sigma, order in SAMPLED:
         if order == int(order):
@@ -152,12 +167,12 @@ def test_subsampled_gaussian_is_the_binomial_sum_at_whole_orders():
 
 
 def test_subsampled_gaussian_agrees_with_dp_accounting_at_whole_orders():
-    """Theirs adds logarithms, and so has an absolute error of some 1e-14 in log(A)."""
-    for q, sigma, order in SAMPLED:
-        if order == int(order):
-            ours = rdp.subsampled_gaussian(q, sigma, order)
-            wanted = sampled_by_dp_accounting(q, sigma, order)
-            assert ours == pytest.approx(wanted, rel=1e-9, abs=1e-13 / (order - 1))
+    """Theirs adds logarithms: log(A) is off by about 1e-14, which is much where it is small."""
+    whole = [one for one in SAMPLED if one[2] == int(one[2])]
+    ours = [float(rdp.subsampled_gaussian(*one)) for one in whole]
+    others = [sampled_by_dp_accounting(*one) for one in whole]
+    missed = agrees(ours, others, [sampled_binomially(*one) for one in whole])
+    assert missed <= 0.35 * len(whole)
 
 
 def test_subsampled_gaussian_is_never_looser_at_other_orders():
@@ -216,7 +231,7 @@ def test_conversions_agree_with_dp_accounting(curve, delta):
     alphas = [max(a, 1.011) for a in alphas]  # theirs ignores the lower ones
     wanted = rdp_privacy_accountant.compute_epsilon(alphas, rhos, delta)[0]
     ours = rdp.epsilon(rhos, alphas, delta)
-    assert ours == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    agrees([ours], [wanted], [rdp_epsilon(rhos, alphas, delta)])
     assert rdp.epsilon_mironov(rhos, alphas, delta) >= ours
     epsilon = wanted * 0.7
     wanted = rdp_privacy_accountant.compute_delta(alphas, rhos, epsilon)[0]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparseq.accounting import rdp, zcdp
+from sparseq.accounting import rdp
 from sparseq.accounting._checks import probability
 from sparseq.accounting._floats import boundary
 from sparseq.accounting.filters._fixed import FixedPoint
@@ -194,9 +194,11 @@ class RenyiCurveRule(Rule):
         def safe(epsilon: float) -> bool:
             logs = log_c + (alphas - 1) * (rhos - epsilon)
             size = (alphas - 1) * (rhos + epsilon) - log_c
-            logs += 2.0**-49 * size
-            total = np.logaddexp.reduce(logs) if self.adaptive else logs.max()
-            return bool(total + zcdp.SLACK <= target)
+            logs += 2.0**-49 * (1 + size)
+            top = float(logs.max())
+            if self.adaptive and top <= target:
+                top += math.log(math.fsum(np.exp(logs - top).tolist()))
+            return top + 2.0**-50 <= target
 
         if safe(0.0):
             return 0.0

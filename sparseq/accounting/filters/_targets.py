@@ -26,12 +26,17 @@ _CANDIDATES = 1 + np.geomspace(1e-3, 1e9, 12 * 400 + 1)
 def budgets_at(
     epsilon: float, delta: float, orders: ArrayLike, weights: ArrayLike = 1.0
 ) -> NDArray[np.float64]:
-    """Return rho of the module at each order, for `weights` · delta, rounded down; may be < 0."""
+    """Return rho of the module at each order, for `weights` · delta, rounded down; may be < 0.
+
+    It is rounded by more than `rdp.epsilon` is, so that the way back never exceeds epsilon.
+    """
     epsilon = in_range("epsilon", epsilon, 0.0, math.inf)
     alphas = rdp.checked_orders(orders)
     shift = np.log1p(-1 / alphas)
     tail = (np.log(alphas) + math.log(probability("delta", delta)) + np.log(weights)) / (alphas - 1)
-    return np.asarray(epsilon - shift + tail - 2.0**-50 * (epsilon - shift + np.abs(tail)))
+    return np.asarray(
+        epsilon - shift + tail - 2.0**-47 * (epsilon - shift + np.abs(tail) + 1 / (alphas - 1))
+    )
 
 
 def renyi_budget(
