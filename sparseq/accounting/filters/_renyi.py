@@ -94,12 +94,13 @@ class RenyiCurveRule(Rule):
 
     A step is K numbers, or (n, K) for n users, or a `Curve`.
 
-    Source: Lécuyer (2021), section 3.3, equation 4, and section 3.4 for a target. A correction:
-    Corollary 1 there says that one order's budget bounds the divergence; its proof applies
-    Theorem 1 to an order chosen when all is over. That needs the order to be the same on all
-    paths: for curves fixed in advance, or all of one shape (all Gaussians, say). Otherwise a
-    public coin that picks between two steps, each within another order's budget, refutes it.
-    Here is what holds then.
+    Source: Lécuyer (2021), section 3.3, equation 4, and section 3.4 for a target, with a
+    correction. Corollary 1 there says that one order's budget bounds the divergence; its proof
+    applies Theorem 1 to an order chosen when all is over. That needs the order to be the same on
+    all paths: for curves fixed in advance, or all of one shape (all Gaussians, say). Otherwise a
+    public coin that picks between two steps, each within another order's budget, refutes it; and
+    with the budgets and orders of sections 3.4 and 4.5 two admitted steps reach 1.5 delta
+    (docs/theorems/renyi-curve-filter.md). Here is what holds.
 
     Statement (`adaptive`): everything together is (epsilon, delta)-DP with
 
@@ -109,9 +110,11 @@ class RenyiCurveRule(Rule):
     Proof: M_j = exp((alpha_j-1)(L - spent_j)) is a supermartingale (Theorem 4.3 of Feldman &
     Zrnic), for the privacy loss L. At the end some j has spent_j <= rho_j, and there (1 -
     e^(epsilon-L))_+ <= c_j e^((alpha_j-1)(L-epsilon)) <= c_j e^((alpha_j-1)(rho_j-epsilon)) M_j.
-    Sum over j and take means. Hence Lécuyer's budgets epsilon - log(1/delta)/(alpha_j-1) are
-    right as they stand whenever the sum of c_j is at most 1: c_j is what Mironov's conversion
-    gives away. Otherwise (not `adaptive`) the best single j counts.
+    Sum over j and take means. Hence Lécuyer's budgets epsilon - log(1/delta)/(alpha_j-1) give
+    delta times the sum of c_j, and are right as they stand where that is at most 1.
+
+    Statement (not `adaptive`, shapes as above): the same with the largest term in place of the
+    sum. Some j, the same on all paths, has spent_j <= rho_j; which one is not known beforehand.
 
     Example:
         >>> from functools import partial
