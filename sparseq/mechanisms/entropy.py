@@ -59,9 +59,7 @@ class SeededEntropy:
     seeded: bool = True
 
     def __init__(self, seed: int) -> None:
-        if not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise ParameterError(f"seed is {seed!r}; it must be an integer of at least 0")
-        self._generator = np.random.SFC64(int(seed))
+        self._generator = np.random.SFC64(_whole("seed", seed))
         self._left = b""
 
     def __call__(self, n_bytes: int) -> bytes:
@@ -79,8 +77,15 @@ def for_release(seed: int, release: int) -> SeededEntropy:
     >>> for_release(1, 2)(4) == for_release(1, 2)(4) != for_release(1, 3)(4)
     True
     """
-    digest = hashlib.sha256(f"{seed}/{release}".encode()).digest()
+    text = f"{_whole('seed', seed)}/{_whole('release', release)}"
+    digest = hashlib.sha256(text.encode()).digest()
     return SeededEntropy(int.from_bytes(digest[:16], "big"))
+
+
+def _whole(name: str, value: int) -> int:
+    if not isinstance(value, (int, np.integer)) or value < 0:
+        raise ParameterError(f"{name} is {value!r}; it must be an integer of at least 0")
+    return int(value)
 
 
 SYSTEM_ENTROPY: Entropy = OSEntropy()

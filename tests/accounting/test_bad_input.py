@@ -273,6 +273,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
         lambda delta: account().worst_case(delta), {"delta": (1e-6, DELTA)}
     ),
     "entropy.SeededEntropy": (entropy.SeededEntropy, {"seed": (1, WHOLE)}),
+    "entropy.for_release": (entropy.for_release, {"seed": (1, WHOLE), "release": (1, WHOLE)}),
     "gaussian.rounded_gaussian": (
         partial(gaussian.rounded_gaussian, entropy=entropy.SeededEntropy(1)),
         {"sigma": (5.0, (NAN, INF, -1.5, 0.0, 0.1)), "size": (3, WHOLE)},
