@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sparseq.cli.show import plain_text
+from sparseq.cli.show import key_texts
 from sparseq.cli.tables import format_bound, format_table
 from sparseq.cli.text import labelled, number, one_line, percent, upper
 
@@ -44,7 +44,7 @@ def _rows_sql(plan: Plan) -> str:
 
 
 def _domain_line(domain: Domain) -> str:
-    values = [plain_text(v) for v in domain.values[:_SHOWN_VALUES]]
+    values = key_texts(domain.values[:_SHOWN_VALUES])
     more = ", …" if len(domain.values) > _SHOWN_VALUES else ""
     return one_line(f"{domain.name}: {len(domain.values):,} values ({', '.join(values)}{more})")
 

@@ -7,6 +7,7 @@ import datetime as dt
 import io
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,7 @@ def answer_table(table: pa.Table) -> Table:
             texts.append([noised_text(v, b, whole) for v, b in zip(values, bounds, strict=True)])
             align.append(".")
         else:
-            texts.append([plain_text(v) for v in values])
+            texts.append(key_texts(values))
             numeric = any(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
             align.append("r" if numeric else "l")
     return Table(columns, [list(row) for row in zip(*texts, strict=True)], align)
@@ -188,6 +189,20 @@ def plain_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat(" ") if isinstance(value, dt.datetime) else str(value)
+
+
+def key_texts(values: Sequence[Any]) -> list[str]:
+    """Return a column of public values; times that are all midnight, as months are, as dates.
+
+    >>> key_texts([dt.datetime(1998, 2, 1), dt.datetime(1998, 3, 1)])
+    ['1998-02-01', '1998-03-01']
+    >>> key_texts([dt.datetime(1998, 2, 1), dt.datetime(1998, 2, 1, 1)])
+    ['1998-02-01 00:00:00', '1998-02-01 01:00:00']
+    """
+    times = [v for v in values if isinstance(v, dt.datetime)]
+    if times and all(v.time() == dt.time.min for v in times):
+        values = [v.date() if isinstance(v, dt.datetime) else v for v in values]
+    return [plain_text(v) for v in values]
 
 
 def answer_csv(table: pa.Table) -> str:

@@ -7,6 +7,7 @@ query do (files, network, settings, other tables) is switched off as well, see `
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
 from functools import partial
 from typing import Any
@@ -85,7 +86,9 @@ def _one_select(text: str) -> exp.Select:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
     except SqlglotError as error:
-        raise NotSql(f"this is not SQL that sparseq reads: {_message(error)}") from None
+        raise NotSql(
+            f"this is not SQL that sparseq reads: {_message(error)}", _misspelt(_first_word(text))
+        ) from None
     if not statements:
         raise NotSql("the query is empty", "SELECT count(*) FROM a table")
     if len(statements) != 1:
@@ -99,11 +102,27 @@ def _one_select(text: str) -> exp.Select:
             f"{tree.key.upper()} puts users together", "ask one SELECT at a time, or use GROUP BY"
         )
     if not isinstance(tree, exp.Select):
+        word = _first_word(text)
+        if _misspelt(word):
+            raise NotSql(f"{word} is not a query", _misspelt(word))
         raise QueryRefused(
-            f"{text.split()[0].upper()[:20]} is not a query",
-            "only SELECT is answered; stores are read-only",
+            f"{word} is not a query", "only SELECT is answered; stores are read-only"
         )
     return tree
+
+
+def _first_word(text: str) -> str:
+    """Return what a query begins with, comments left out."""
+    try:
+        tokens = sqlglot.tokenize(text, dialect=Dialect)
+    except SqlglotError:
+        return ""
+    return next((t.text.upper()[:20] for t in tokens if t.text != ";"), "")
+
+
+def _misspelt(word: str) -> str:
+    close = difflib.get_close_matches(word, ["SELECT", "WITH"], 1, 0.7)
+    return f"did you mean {close[0]}?" if close and word != close[0] else ""
 
 
 def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:

@@ -174,3 +174,13 @@ def test_explain_charges_nothing(store: Path, golden: Callable[[str, str], None]
 def test_seeded_answers_are_loud_in_every_format(store: Path) -> None:
     assert "NOT PRIVATE" in run("sql", store, COUNT).stdout
     assert "NOT PRIVATE" in run("sql", store, COUNT, "--format", "csv").stderr
+
+
+def test_months_are_shown_as_dates_and_hours_as_times(store: Path) -> None:
+    where = "day BETWEEN DATE '2024-01-01' AND DATE '2024-02-29'"
+    sql = f"SELECT date_trunc('{{}}', day) AS t, count(*) AS n FROM visits WHERE {where} GROUP BY t"
+    text = output("sql", store, sql.format("month"))
+    assert "2024-01-01" in text
+    assert "2024-02-01" in text
+    assert "00:00:00" not in text
+    assert "(2024-01-01, 2024-02-01)" in output("sql", store, sql.format("month"), "--explain")

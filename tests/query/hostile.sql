@@ -381,3 +381,7 @@ SELECT note = 5 AS k, count(*) FROM events GROUP BY k HAVING k > 'a';
 SELECT round(count(*), 1e9) FROM events;
 SELECT upper(count(*)) FROM events;
 SELECT count(*) FROM events FOR UPDATE;
+SELEC;
+SELEC count(*) FROM events;
+WIHT x AS (SELECT who FROM events) SELECT count(*) FROM x;
+events;
