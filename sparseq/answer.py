@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparseq.accounting import corollary_bound, simultaneous_bound
+from sparseq.accounting import comparison_bound, corollary_bound, simultaneous_bound
 from sparseq.errors import ParameterError, StoreError
 from sparseq.query.render import ERROR_SUFFIX
 
@@ -30,7 +30,8 @@ class Facts:
         query: As asked.
         labels: What each measure is.
         kinds: What each adds up: "rows", "users" or "sum".
-        sigma: Standard deviation of the noise, in the query's unit.
+        sigma: Standard deviation of the noise, in the query's unit; of a sparse vector, the scale
+            of its Laplace noise, which costs what a Gaussian of that sigma does.
         granularity: Lattice step, in the query's unit.
         scale: C.
         coordinates: d.
@@ -38,6 +39,8 @@ class Facts:
         kappa, norm_budget: Of the store.
         seeded: The noise came from a seed: the answer is not private.
         gaussian: Every mechanism of the store is a Gaussian (see `Budget`).
+        comparisons: Of a sparse vector, the most that its run makes: every ± is of all of them.
+            0: the answer is no sparse vector's.
     """
 
     release: int
@@ -54,6 +57,7 @@ class Facts:
     norm_budget: float
     seeded: bool
     gaussian: bool = True
+    comparisons: int = 0
 
     @property
     def reach(self) -> tuple[float, ...]:
@@ -132,6 +136,10 @@ class Answer:
 
     def _bounds(self, f: Any, beta: float) -> float | tuple[float, ...]:
         d = self.facts.coordinates
+        if self.facts.comparisons:
+            return _only(
+                tuple(comparison_bound(s, self.facts.comparisons, beta) for s in self.facts.sigma)
+            )
         return _only(
             tuple(
                 float(f(s, d, beta, lattice_step=g))

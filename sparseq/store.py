@@ -79,6 +79,10 @@ class Gated:
     active: NDArray[np.bool_]
 
 
+Mechanism = Callable[[Plan, Sequence[Ints], Entropy], Sequence[Ints]]
+"""Exact sums in, what is released out: integers in lattice steps, one array a measure."""
+
+
 class Store:
     """An open store. Use `sparseq.create` or `sparseq.connect`; a context manager.
 
@@ -155,6 +159,7 @@ class Store:
         *,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
+        mechanism: Mechanism | None = None,
     ) -> Answer:
         """Answer one query whose contributions the caller computes: the stream's only step.
 
@@ -166,6 +171,9 @@ class Store:
             pot: What it is paid from.
             gated: Told who was active, before anything is written; what it returns is written
                 with the release or not at all. Private.
+            mechanism: Makes the released integers of the exact sums, in lattice steps; by default
+                it adds Gaussian noise. Another must be worth a user's charge, and in its docs say
+                why; nothing but zCDP is claimed of a store that has one.
 
         Raises:
             QueryRefused: See `ask`.
@@ -177,7 +185,8 @@ class Store:
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.budget, options or Options())
-            answer = self._answer(plan, contributions(plan), request_id, pot, gated)
+            made = contributions(plan)
+            answer = self._answer(plan, made, request_id, pot, gated, mechanism)
             self._flush()
             return answer
 
@@ -204,27 +213,20 @@ class Store:
         request_id: str | None,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
+        mechanism: Mechanism | None = None,
     ) -> Answer:
         """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
         users, charges = price(plan, contributions)
         active = self._pots[pot].admits(users, charges)
         left_out = users[~active]
         sums = contributions.without(left_out)
-        answer = Answer(render(plan, self._add_noise(plan, sums)), self._facts(plan, request_id))
+        noised = _in_unit(plan, (mechanism or add_gaussian)(plan, sums, self._entropy()))
+        answer = Answer(render(plan, noised), self._facts(plan, request_id))
         also = gated(Gated(answer.facts.release, users, active))
         paying, due = self._pots[pot].due(users, charges, active)
         departed = self._departures.new(left_out if pot is Pot.QUERIES else left_out[:0])
         self._stage(Entry(_release(plan, answer, pot), paying, due, departed, tuple(also)))
         return answer
-
-    def _add_noise(self, plan: Plan, sums: Sequence[Ints]) -> Noised:
-        """Add floor(Z + 1/2), Z ~ N(0, (sigma/g)²), to the integer sums; in the query's unit."""
-        entropy = self._entropy()
-        measures = []
-        for m, n, total in zip(plan.query.measures, plan.noise, sums, strict=True):
-            noise = rounded_gaussian(n.lattice_sigma, len(total), entropy)
-            measures.append(np.reshape((total + noise) * float(n.granularity), (-1, m.bins)))
-        return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
     def _stage(self, entry: Entry) -> None:
         """Charge; the next transaction is to make it durable, with the answer."""
@@ -269,6 +271,7 @@ class Store:
             norm_budget=self.budget.norm_budget,
             seeded=self.seed is not None,
             gaussian=self.budget.gaussian,
+            comparisons=plan.query.comparisons,
         )
 
     def _entropy(self) -> Entropy:
@@ -396,6 +399,13 @@ class Store:
         return calibrate(query, self.budget, options or Options())
 
     # -- reading back ----------------------------------------------------------------------------
+
+    def recorded(self, request_id: str) -> Answer | None:
+        """Return the answer that was given under a request id, if there is one; free."""
+        with self._lock:
+            self._check_open()
+            release = self._journal.under(request_id)
+            return None if release is None else Answer.from_bytes(release.answer)
 
     def history(self, last: int | None = None) -> list[Release]:
         """Return the releases, oldest first. Public."""
@@ -537,6 +547,23 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"
+
+
+def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
+    """Add floor(Z + 1/2), Z ~ N(0, (sigma/g)²), to the integer sums: Corollary 4.7's mechanism."""
+    return [
+        total + rounded_gaussian(n.lattice_sigma, len(total), entropy)
+        for n, total in zip(plan.noise, sums, strict=True)
+    ]
+
+
+def _in_unit(plan: Plan, released: Sequence[Ints]) -> Noised:
+    """Return released lattice integers in the query's unit."""
+    measures = [
+        np.reshape(total * float(n.granularity), (-1, m.bins))
+        for m, n, total in zip(plan.query.measures, plan.noise, released, strict=True)
+    ]
+    return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
 
 def _release(plan: Plan, answer: Answer, pot: Pot) -> Release:

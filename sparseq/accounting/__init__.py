@@ -11,7 +11,12 @@ sgd                             what one run of private gradient descent cost ea
 """
 
 from sparseq.accounting import filters, gdp, odometers, rdp, sgd, zcdp
-from sparseq.accounting.accuracy import corollary_bound, sigma_for_accuracy, simultaneous_bound
+from sparseq.accounting.accuracy import (
+    comparison_bound,
+    corollary_bound,
+    sigma_for_accuracy,
+    simultaneous_bound,
+)
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import (
     MAX_CHARGE,
@@ -32,6 +37,7 @@ __all__ = [
     "Price",
     "add_charges",
     "budget_units",
+    "comparison_bound",
     "corollary_bound",
     "filters",
     "gdp",

@@ -89,6 +89,29 @@ def simultaneous_bound(
     return _bound(sigma, _simultaneous_quantile(coordinates, beta), lattice_step)
 
 
+def comparison_bound(scale: float, comparisons: int, beta: float) -> float:
+    """Return by how much a sparse vector's comparison may be wrong, with Laplace noise of `scale`.
+
+    With probability at least 1 - beta, in a run of so many comparisons, every value found above the
+    threshold is above it less the bound, and every other one below it plus the bound.
+
+    Args:
+        scale: b of the discrete Laplace noise of the threshold and of each comparison, > 0.
+        comparisons: K, in 1 to 2**63.
+        beta: In [2**-500, 1).
+
+    Source: Dwork & Roth (2014), Theorem 3.24. Proof: P(|L| > m) <= 2 exp(-m/b); beta/2 for the
+    threshold and beta/2 for the K comparisons.
+
+    Example:
+        >>> round(comparison_bound(10.0, comparisons=365, beta=0.05), 2)
+        146.64
+    """
+    scale = in_range("scale", scale, 0.0, math.inf, open_low=True)
+    both = 2 * (math.log(4) - _log_beta(beta)) + math.log(count("comparisons", comparisons))
+    return scale * both
+
+
 def sigma_for_accuracy(
     accuracy: float, coordinates: int, beta: float, lattice_step: float = 0.0
 ) -> float:

@@ -95,6 +95,12 @@ def noise_lines(answer: Answer) -> list[str]:
     """One line a measure."""
     facts = answer.facts
     bounds, corollary = both_bounds(answer)
+    if facts.comparisons:
+        return [
+            f"Laplace, scale {number(s)}: ± {format_bound(b)} for all {facts.comparisons:,} "
+            "comparisons of a sparse vector's run"
+            for s, b in zip(facts.sigma, bounds, strict=True)
+        ]
     several = len(facts.labels) > 1
     rows = [
         f"sigma {number(s)}, ± {format_bound(b)} (Corollary 4.7: ± {format_bound(c)})"

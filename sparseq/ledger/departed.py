@@ -11,9 +11,11 @@ The journal writes each first time in the transaction of its release.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+
 import numpy as np
 
-from sparseq.ledger.accounts import Index, Ints, Mask
+from sparseq.ledger.accounts import Index, Ints
 
 
 class Departures:
@@ -26,10 +28,14 @@ class Departures:
         >>> departures.add(7, departures.new(left_out[:1]))
         >>> departures.new(left_out).tolist(), departures.first.tolist()
         ([2], [7, 0, 0])
+        >>> departures.between(1, 7).tolist()
+        [0]
     """
 
     def __init__(self) -> None:
         self.first: Ints = np.zeros(0, np.int64)
+        self._releases: list[int] = []  # those that somebody was first left out of, ascending
+        self._users: list[Index] = []
 
     def add_users(self, users: int) -> None:
         """Make room for new users, who have not been left out of anything."""
@@ -41,10 +47,15 @@ class Departures:
         return new
 
     def add(self, release: int, users: Index) -> None:
-        """Remember a release as the first that `users` were left out of."""
-        self.first[users] = release
+        """Remember a release, later than all before, as the first that `users` were left out of."""
+        if len(users):
+            self.first[users] = release
+            self._releases.append(release)
+            self._users.append(users)
 
-    def between(self, first: int, last: int) -> Mask:
-        """Tell who was first left out of one of the releases `first` to `last`."""
-        found: Mask = (self.first >= max(first, 1)) & (self.first <= last)
-        return found
+    def between(self, first: int, last: int) -> Index:
+        """Return who was first left out of one of the releases `first` to `last`, ascending."""
+        start, stop = bisect_left(self._releases, first), bisect_right(self._releases, last)
+        if start == stop:
+            return np.zeros(0, np.int32)
+        return np.sort(np.concatenate(self._users[start:stop]))

@@ -6,6 +6,7 @@ Tables, all in schema `ledger` of the store's DuckDB file:
                how much for it, from which pot: one row, so that there is neither without the other
     snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
     departed   private: who was left out of a query for the first time, by release
+    watched, alarm      private: the state of `sparseq.monitor.watch`
     users, forgotten    private: who has an account (see `sparseq.engine.people`)
 
 `commit` returns only when the rows are on disk; a crash before leaves nothing of them.
@@ -42,6 +43,11 @@ CREATE TABLE ledger.release (
 CREATE TABLE ledger.snapshot (
     release_id BIGINT NOT NULL, pot UTINYINT NOT NULL, spent BLOB NOT NULL);
 CREATE TABLE ledger.departed (release_id BIGINT NOT NULL, users BLOB NOT NULL);
+CREATE TABLE ledger.watched (
+    tick BIGINT NOT NULL, release_id BIGINT NOT NULL, users BIGINT NOT NULL);
+CREATE TABLE ledger.alarm (
+    tick BIGINT NOT NULL, release_id BIGINT NOT NULL, level BIGINT NOT NULL,
+    noise BIGINT NOT NULL, counted BIGINT NOT NULL, fired BOOLEAN NOT NULL);
 """
 _RELEASE = pa.schema(
     [
@@ -131,11 +137,8 @@ class Journal:
         Raises:
             QueryRefused: The id was given to another query.
         """
-        if request_id is None or request_id not in self._requests:
-            return None
-        number = self._requests[request_id]
-        release = self._ahead.get(number) or self.read(number)
-        if release.query != query:
+        release = None if request_id is None else self.under(request_id)
+        if release is not None and release.query != query:
             raise QueryRefused(
                 f"request id {request_id!r} belongs to another query: {release.query}",
                 "use a new request id for a new query",
@@ -155,6 +158,13 @@ class Journal:
                 [min(numbers), max(numbers), list(numbers)],
             ).fetchall()
             self._ahead = {release.id: release for release in map(_release, rows)}
+
+    def under(self, request_id: str) -> Release | None:
+        """Return the release of a request id, whatever its query, if there is one."""
+        if request_id not in self._requests:
+            return None
+        number = self._requests[request_id]
+        return self._ahead.get(number) or self.read(number)
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Write releases and their charges durably, all or none: one transaction.
@@ -234,7 +244,9 @@ class Journal:
         Raises:
             StoreError: The ledger contradicts itself.
         """
-        rows = self._con.execute("SELECT release_id, users FROM ledger.departed").fetchall()
+        rows = self._con.execute(
+            "SELECT release_id, users FROM ledger.departed ORDER BY release_id"
+        ).fetchall()
         for release, packed in rows:
             users = unpack_set(packed)
             known = len(users) == 0 or users[-1] < len(departures.first)

@@ -19,6 +19,16 @@ w' in [0, w]. (one_sided and f' <= f: no substitution is needed, so the first fa
 times less likely: epsilon = D/b1 + c w/b2, c = positives, whatever the number of queries (Dwork &
 Roth 2014, Theorem 3.23, for c = 1; Lyu et al. 2017 for one z and several 1s).
 
+*Entering* (Laplace, c = 1). Every user's value is 0 up to some query and D from then on, as in a
+count of those who have left. Then epsilon = max(D/b1, D/b2), and a user loses it only from the
+query on that it enters at. In symbols, x_t in {0, D} is what the user adds, F and G = 1 - F are the
+chances of 0 and 1, o = 0…0 or 0…01, k its length:
+    P(o) = sum_z p(z) prod_t F(T_t + z - f_t - x_t) [G(T_k + z - f_k - x_k)]   with the user,
+    Q(o) = sum_z p(z) prod_t F(T_t + z - f_t) [G(T_k + z - f_k)]               without.
+P <= e^(D/b2) Q: F does not fall, and G(s - D) <= e^(D/b2) G(s). Q <= e^(D/b1) P: if the user has
+entered by k, x_k = D, write z = y + D in P; p(y + D) >= e^(-D/b1) p(y), each F has grown by D - x_t
+>= 0, and G is as in Q. If not, all x_t are 0 and P = Q. T_t may depend on all earlier answers.
+
 *Rényi.* (x, y) -> x^a y^(1-a) is jointly convex and homogeneous, so
     sum_o P(o)^a Q(o)^(1-a) <= sum_z p(z)^a p(z+D)^(1-a) · S(z),
     S(z) = sum_o P(o | z)^a Q(o | z + D)^(1-a).
@@ -81,6 +91,7 @@ class LaplaceSparseVector:
         threshold_scale, query_scale: b1 of z and b2 of each nu_t, in lattice steps.
         positives: c, how many answers of 1 there may be.
         one_sided: Every user's values have one sign, see the module.
+        entering: Every user's value is 0 at first and D from some query on; for c = 1.
 
     Raises:
         ParameterError: A number is out of its range.
@@ -89,6 +100,8 @@ class LaplaceSparseVector:
         >>> design = LaplaceSparseVector(1, threshold_scale=20.0, query_scale=40.0)
         >>> design.epsilon, design.rho
         (Fraction(1, 10), Fraction(1, 200))
+        >>> LaplaceSparseVector(1, 20.0, 20.0, entering=True).epsilon
+        Fraction(1, 20)
     """
 
     sensitivity: int
@@ -96,9 +109,12 @@ class LaplaceSparseVector:
     query_scale: float
     positives: int = 1
     one_sided: bool = False
+    entering: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
+        if self.entering and self.positives != 1:
+            raise ParameterError("entering users are priced for one answer of 1 only")
         for name in ("threshold_scale", "query_scale"):
             in_range(name, getattr(self, name), MIN_SCALE, MAX_SCALE)
 
@@ -109,8 +125,10 @@ class LaplaceSparseVector:
 
     @property
     def epsilon(self) -> Fraction:
-        """Pure DP of the whole run, exact: D/b1 + c w/b2 (see the module)."""
+        """Pure DP of the whole run, exact: D/b1 + c w/b2, or as entering (see the module)."""
         first = Fraction(self.sensitivity) / Fraction(self.threshold_scale)
+        if self.entering:
+            return max(first, Fraction(self.sensitivity) / Fraction(self.query_scale))
         return first + self.positives * Fraction(_reach(self)) / Fraction(self.query_scale)
 
     @property
@@ -225,6 +243,10 @@ class AboveThreshold:
         design: The noise, and its price.
         threshold: T, public, an integer in lattice steps.
         entropy: Private only when unpredictable, as the default is.
+        noise: z, to go on with a run whose z was drawn before.
+
+    Attributes:
+        noise: z: secret.
 
     Example:
         >>> from sparseq.mechanisms import SeededEntropy
@@ -234,13 +256,20 @@ class AboveThreshold:
         (False, True, True)
     """
 
-    def __init__(self, design: Design, threshold: int, entropy: Entropy = SYSTEM_ENTROPY) -> None:
+    def __init__(
+        self,
+        design: Design,
+        threshold: int,
+        entropy: Entropy = SYSTEM_ENTROPY,
+        noise: int | None = None,
+    ) -> None:
         self.design = design
         self.asked = 0
         self.found = 0
         self._entropy = entropy
         start = count("threshold", threshold, -(2**62), 2**62)
-        self._threshold = start + design.threshold_noise(entropy)
+        self.noise = design.threshold_noise(entropy) if noise is None else noise
+        self._threshold = start + self.noise
 
     @property
     def halted(self) -> bool:
@@ -280,7 +309,8 @@ def _check(design: LaplaceSparseVector | GaussianSparseVector) -> None:
 
 
 def _reach(design: LaplaceSparseVector | GaussianSparseVector) -> int:
-    return design.sensitivity * (1 if design.one_sided else 2)
+    entering = isinstance(design, LaplaceSparseVector) and design.entering
+    return design.sensitivity * (1 if design.one_sided or entering else 2)
 
 
 def _up(price: float) -> float:

@@ -5,5 +5,16 @@ from sparseq.monitor.parameters import QueryText
 from sparseq.monitor.rows import Row
 from sparseq.monitor.series import QuerySeries
 from sparseq.monitor.ticks import Tick, Ticks
+from sparseq.monitor.watch import ActiveWatch, Estimate
 
-__all__ = ["Monitor", "QuerySeries", "QueryText", "Row", "Tick", "Ticked", "Ticks"]
+__all__ = [
+    "ActiveWatch",
+    "Estimate",
+    "Monitor",
+    "QuerySeries",
+    "QueryText",
+    "Row",
+    "Tick",
+    "Ticked",
+    "Ticks",
+]

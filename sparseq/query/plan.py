@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ from sparseq.accounting import (
     UNITS_PER_NORM,
     Budget,
     Price,
+    comparison_bound,
     corollary_bound,
     sigma_for_accuracy,
     sigma_for_scale,
@@ -169,6 +171,8 @@ class Query:
         outputs: How the noised measures become the answer (`sparseq.query.outputs`).
         notes: What lowering did that the caller should know.
         options: Options written in the query text.
+        comparisons: 0: sums are released with Gaussian noise. Otherwise they are compared by a
+            sparse vector with noise of Laplace scale sigma, at most so many times in its run.
     """
 
     text: str
@@ -178,6 +182,7 @@ class Query:
     outputs: Any
     notes: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
+    comparisons: int = 0
 
     @property
     def groups(self) -> int:
@@ -224,19 +229,21 @@ class Plan:
     @property
     def bounds(self) -> tuple[float, ...]:
         """± of each measure, all coordinates at once, at confidence 1 - beta."""
-        d = self.query.coordinates
-        return tuple(
-            float(simultaneous_bound(n.sigma, d, self.beta, lattice_step=n.granularity))
-            for n in self.noise
-        )
+        return self._bounds(simultaneous_bound)
 
     @property
     def corollary_bounds(self) -> tuple[float, ...]:
         """Corollary 4.7's bound of each measure."""
+        return self._bounds(corollary_bound)
+
+    def _bounds(self, bound: Callable[..., float]) -> tuple[float, ...]:
         d = self.query.coordinates
+        if self.query.comparisons:
+            return tuple(
+                comparison_bound(n.sigma, self.query.comparisons, self.beta) for n in self.noise
+            )
         return tuple(
-            float(corollary_bound(n.sigma, d, self.beta, lattice_step=n.granularity))
-            for n in self.noise
+            float(bound(n.sigma, d, self.beta, lattice_step=n.granularity)) for n in self.noise
         )
 
     @property

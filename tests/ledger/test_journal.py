@@ -314,8 +314,10 @@ def test_first_departures_are_written_with_their_release_and_read_back() -> None
     departures.add_users(PEOPLE)
     Journal(connection).restore_departures(departures)
     assert departures.first.tolist() == [4, 2, 0, 0, 0, 2, 0, 0]
-    assert departures.between(0, 2).tolist() == [u in (1, 5) for u in range(PEOPLE)]
-    assert np.flatnonzero(departures.between(3, 4)).tolist() == [0]
+    assert departures.between(0, 2).tolist() == [1, 5]
+    assert departures.between(3, 4).tolist() == [0]
+    assert departures.between(2, 9).tolist() == [0, 1, 5]
+    assert departures.between(3, 3).tolist() == []
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,58 @@ def test_laplace_never_loses_more_than_its_price(
             assert divergence(p, q, a) <= design.rdp(a) * (1 + 1e-6) + 1e-9
 
 
+@settings(max_examples=100)
+@given(
+    values=st.lists(st.integers(-8, 8), min_size=1, max_size=5),
+    enters=st.integers(0, 5),
+    scales=st.tuples(*[st.sampled_from([0.7, 2.0, 5.0])] * 2),
+    most=st.integers(1, 3),
+)
+def test_a_user_who_enters_and_stays_never_loses_more_than_its_price(
+    values: list[int], enters: int, scales: tuple[float, float], most: int
+) -> None:
+    design = LaplaceSparseVector(most, *scales, entering=True)
+    without = distribution(design, values)
+    having = distribution(design, [f + most * (t >= enters) for t, f in enumerate(values)])
+    losses = [math.log(having[o] / without[o]) for o in without if without[o] > 1e-12]
+    assert max(map(abs, losses)) <= float(design.epsilon) + 1e-6
+    for a in (1.1, 2.0, 16.0):
+        for p, q in ((without, having), (having, without)):
+            assert divergence(p, q, a) <= design.rdp(a) * (1 + 1e-6) + 1e-9
+
+
+def test_what_enters_may_not_leave_again() -> None:
+    """The lower price is for those who stay: a user who comes and goes loses more."""
+    design = LaplaceSparseVector(1, 1.0, 1.0, entering=True)
+    low, high = [8] * 11 + [-8], [9] * 11 + [-8]  # in for eleven queries, out in the last
+    answer = (0,) * 11 + (1,)
+    loss = math.log(distribution(design, low)[answer] / distribution(design, high)[answer])
+    stays = math.log(
+        distribution(design, low)[answer] / distribution(design, [f + 1 for f in low])[answer]
+    )
+    assert stays <= float(design.epsilon) + 1e-9 < 1.5 < loss
+    with pytest.raises(ParameterError, match="one answer of 1 only"):
+        LaplaceSparseVector(1, 1.0, 1.0, positives=2, entering=True)
+
+
+def test_the_price_of_entering_is_nearly_reached() -> None:
+    """Both ways: by a threshold that must have been high, and by a 1 that should not have been."""
+    early = LaplaceSparseVector(1, 1.0, 3.0, entering=True)
+    p, q = (distribution(early, [12 + x] * 11)[(0,) * 11] for x in (0, 1))
+    assert 0.9 * float(early.epsilon) < math.log(p / q) <= float(early.epsilon) + 1e-9
+    late = LaplaceSparseVector(1, 3.0, 1.0, entering=True)
+    p, q = (distribution(late, [12] * 11 + [-8 + x])[(0,) * 11 + (1,)] for x in (1, 0))
+    assert 0.9 * float(late.epsilon) < math.log(p / q) <= float(late.epsilon) + 1e-9
+
+
+def test_a_run_goes_on_with_the_threshold_that_was_drawn() -> None:
+    design = LaplaceSparseVector(1, 50.0, 1e-1, entering=True)
+    for seed in range(20):
+        run = AboveThreshold(design, 0, SeededEntropy(seed))
+        again = AboveThreshold(design, 0, SeededEntropy(99), noise=run.noise)
+        assert [again.above(f) for f in (run.noise - 5, run.noise + 5)] == [False, True]
+
+
 @settings(max_examples=60)
 @given(run=runs(), sigmas=st.tuples(*[st.sampled_from([0.7, 2.0, 5.0])] * 2), c=st.integers(1, 2))
 def test_gaussian_never_diverges_more_than_its_price(

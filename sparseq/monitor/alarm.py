@@ -1,0 +1,118 @@
+"""The alarm of the watch: a sparse vector, tick after tick, whose threshold stays secret.
+
+Its price, and why it may be paid user by user, is in `sparseq.monitor.watch`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sparseq.answer import Answer
+from sparseq.engine.reduce import Ints
+from sparseq.ledger.journal import Statement
+from sparseq.ledger.pots import Pot
+from sparseq.mechanisms import AboveThreshold, Entropy, LaplaceSparseVector
+from sparseq.monitor.watch_design import WatchDesign
+from sparseq.monitor.watch_state import WatchState, request_id
+from sparseq.query.plan import Options, Plan
+from sparseq.store import Gated
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One comparison, public: did it fire, below which share, and its ± in users."""
+
+    fired: bool
+    threshold: float
+    error: float
+    release: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The run that the next comparison belongs to: private.
+
+    Attributes:
+        level: Which threshold.
+        noise: z, or None if it is still to be drawn.
+        counted: Who has entered, in lattice steps.
+        since: The last release whose departures have entered.
+    """
+
+    level: int
+    noise: int | None = None
+    counted: int = 0
+    since: int = 0
+
+
+class Alarm:
+    """One run of a sparse vector for each threshold, one comparison a tick."""
+
+    def __init__(self, state: WatchState, design: WatchDesign, options: Options) -> None:
+        self._state = state
+        self._store = state.store
+        self._design = design
+        self._options = options
+
+    def compared(self, tick: int, users: float) -> Compared | None:
+        """Return the comparison of a tick; make it if there is none. None: the alarm is over.
+
+        Args:
+            tick: Released, and the last one if its comparison is still to be made.
+            users: The released number of users: with the threshold it makes the limit.
+        """
+        answer = self._store.recorded(request_id(tick, "alarm"))
+        run = self._run()
+        if answer is None and run.level < len(self._design.thresholds):
+            answer = self._compare(tick, users, run)
+        if answer is None:
+            return None
+        (row,) = answer.rows()
+        return Compared(row["alarm"], row["threshold"], row["limit_error"], answer.facts.release)
+
+    def _compare(self, tick: int, users: float, run: _Run) -> Answer:
+        """Compare, and write the state of the run with the release, or neither."""
+        threshold = self._design.thresholds[run.level]
+        limit = max(math.floor((1 - Fraction(threshold)) * Fraction(users)) + 1, 1)
+        until, _ = self._state.covered(tick)
+        after: list[int | bool] = []
+
+        def compare(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
+            (noise,) = plan.noise
+            one, scale = round(1 / noise.granularity), noise.lattice_sigma
+            design = LaplaceSparseVector(one, scale, scale, entering=True)
+            vector = AboveThreshold(design, limit * one, entropy, run.noise)
+            counted = run.counted + int(sums[0][0])
+            fired = vector.above(counted)
+            after[:] = [vector.noise, counted, fired]
+            return [np.array([one if fired else 0])]
+
+        def state(gated: Gated) -> list[Statement]:
+            row = [tick, gated.release, run.level, *after]
+            return [("INSERT INTO ledger.alarm VALUES (?, ?, ?, ?, ?, ?)", row)]
+
+        return self._store.step(
+            self._design.alarm_query(tick, threshold, limit),
+            lambda plan: self._state.ones(plan, self._state.left_out(run.since, until)),
+            self._options,
+            request_id(tick, "alarm"),
+            pot=Pot.WATCH,
+            gated=state,
+            mechanism=compare,
+        )
+
+    def _run(self) -> _Run:
+        rows = self._store._con.execute(
+            "SELECT tick, level, noise, counted, fired FROM ledger.alarm ORDER BY tick DESC LIMIT 1"
+        ).fetchall()
+        if not rows:
+            return _Run(0)
+        ((tick, level, noise, counted, fired),) = rows
+        if fired:
+            return _Run(level + 1)
+        return _Run(level, noise, counted, self._state.covered(tick)[0])

@@ -1,0 +1,81 @@
+"""What the watch must remember, and who is in its counts: private, in the store's file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparseq.engine.duck import Contributions
+from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced
+from sparseq.ledger.journal import Statement
+from sparseq.ledger.pots import Pot
+from sparseq.query.plan import Plan
+from sparseq.store import Store
+
+
+def request_id(tick: int, what: str = "") -> str:
+    """Return the request id of a tick's node, or of its `what`."""
+    return f"watch/{tick}" + (f"/{what}" if what else "")
+
+
+class WatchState:
+    """Which releases and users each tick covers.
+
+    Args:
+        store: Open.
+        need: What a user must have for the watch, in ledger units, to be in its counts: own
+            budgets don't depend on data, so neither does who is counted.
+    """
+
+    def __init__(self, store: Store, need: int) -> None:
+        self.store = store
+        self._need = need
+
+    def last_tick(self) -> int:
+        """Return the number of the last tick released; 0: none."""
+        ((last,),) = self.store._con.execute(
+            "SELECT coalesce(max(tick), 0) FROM ledger.watched"
+        ).fetchall()
+        return int(last)
+
+    def covered(self, tick: int) -> tuple[int, int]:
+        """Return the release that a tick ended with, and how many users there were then."""
+        if tick == 0:
+            return 0, 0
+        ((release, users),) = self.store._con.execute(
+            "SELECT release_id, users FROM ledger.watched WHERE tick = ?", [tick]
+        ).fetchall()
+        return int(release), int(users)
+
+    def cover(self, tick: int, release: int) -> list[Statement]:
+        """Return what is written with a tick's release."""
+        row = [tick, release, len(self.store._pots)]
+        return [("INSERT INTO ledger.watched VALUES (?, ?, ?)", row)]
+
+    def left_out(self, after: int, until: int | None) -> Index:
+        """Return who was first left out of a release later than `after`, up to `until` or now."""
+        last = self.store._next_release if until is None else until
+        return self._served(self.store._departures.between(after + 1, last))
+
+    def joined(self, known: int) -> Index:
+        """Return who has joined since there were `known` users."""
+        return self._served(np.arange(known, len(self.store._pots), dtype=np.int32))
+
+    def _served(self, users: Index) -> Index:
+        served: Index = users[self.store._pots[Pot.WATCH].budgets[users] >= self._need]
+        return served
+
+    @staticmethod
+    def ones(plan: Plan, *groups: Index) -> Contributions:
+        """Return contributions of 1 by each group's users, a measure a group."""
+        one = [round(1 / n.granularity) for n in plan.noise]
+
+        def sums(chosen: tuple[Index, ...]) -> list[Ints]:
+            return [np.array([o * len(who)], np.int64) for o, who in zip(one, chosen, strict=True)]
+
+        measures = [
+            Reduced(users, np.full(len(users), min(o**2, NORM_LIMIT), np.int64), total)
+            for o, users, total in zip(one, groups, sums(groups), strict=True)
+        ]
+        return Contributions(
+            measures, lambda only: sums(tuple(np.intersect1d(who, only) for who in groups))
+        )

@@ -1,0 +1,123 @@
+"""A watch that is killed again and again releases the same as one that is left alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import watching
+
+import sparseq
+from sparseq.ledger.pots import Pot
+from sparseq.mechanisms import AboveThreshold
+from sparseq.monitor.watch import ActiveWatch
+
+TICKS = 6
+
+
+def make(path: Path) -> None:
+    rows = pa.table({"who": [i for i in range(40) for _ in range(1 + i % 4)]})
+    sparseq.create(
+        path, rows, table="t", user="who", reserves={"watch": 0.25}, norm_budget=40, seed=3
+    ).close()
+
+
+def state(con: sparseq.Store) -> list[Any]:
+    """Everything that was released and written, but when."""
+    tables = ("watched", "alarm", "departed")
+    return [
+        [replace(r, released_at=None) for r in con.history()],  # type: ignore[arg-type]
+        *(con._con.execute(f"SELECT * FROM ledger.{t} ORDER BY ALL").fetchall() for t in tables),
+        *(accounts.spent.tolist() for _, accounts in con._pots.items()),
+        con._departures.first.tolist(),
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[Any]]:
+    path = tmp_path_factory.mktemp("undisturbed") / "s.sparseq"
+    make(path)
+    with sparseq.connect(path) as con:
+        seen = watching.watch(con, TICKS)
+        return seen, state(con)
+
+
+def test_the_watch_sees_something(undisturbed: tuple[list[Any], list[Any]]) -> None:
+    """Or the tests below would prove little: an alarm, people left out at two times, a re-arm."""
+    seen, (_, _, alarms, departed, _, spent, _) = undisturbed
+    assert [s.alarm for s in seen].count(True) == 2
+    assert len(departed) > 1
+    assert len({noise for _, _, _, noise, _, _ in alarms}) == 2
+    assert any(spent)
+
+
+def test_killed_before_and_after_any_commit_it_goes_on_as_if_never_killed(
+    tmp_path: Path, undisturbed: tuple[list[Any], list[Any]]
+) -> None:
+    path = tmp_path / "s.sparseq"
+    make(path)
+    draw = random.Random(2)
+    deaths = [f"{draw.randrange(1, 4)} {draw.choice(['before', 'after'])}" for _ in range(8)]
+    deaths.insert(0, "4 before")  # between a tick's node and its comparison
+    root = str(Path(sparseq.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, watching.__file__, str(path), str(TICKS), *deaths],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen, expected = undisturbed
+    with sparseq.connect(path) as con:
+        assert state(con) == expected
+        assert watching.watch(con, TICKS) == seen
+        assert state(con) == expected
+
+
+def test_a_tick_that_was_cut_off_before_its_comparison_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.sparseq"
+    make(path)
+
+    def broken(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(AboveThreshold, "above", lambda self, value: False)
+    with sparseq.connect(path) as con:
+        watch = ActiveWatch(con, 4)
+        watch.tick(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(watch._alarm), "_compare", broken)
+            with pytest.raises(MemoryError):
+                watch.tick(2)
+        for _ in range(12):
+            con.sql("SELECT count(*) FROM t")
+        between = con._departures.between(0, 99).tolist()
+        assert between
+        watch.tick(3)
+        rows = con._con.execute("SELECT tick, counted FROM ledger.alarm ORDER BY tick").fetchall()
+        assert [tick for tick, *_ in rows] == [1, 2, 3]
+        assert [counted > 0 for _, counted in rows] == [False, False, True], "each its own tick's"
+        assert all(con._pots[Pot.WATCH].spent[between] > 0)
+
+
+def test_the_drawn_threshold_is_kept_and_not_drawn_anew(tmp_path: Path) -> None:
+    path = tmp_path / "s.sparseq"
+    make(path)
+    noises = []
+    for tick in (1, 2, 3):
+        with sparseq.connect(path) as con:
+            ActiveWatch(con, 4, 0.2).tick(tick)
+            ((noise,),) = con._con.execute("SELECT DISTINCT noise FROM ledger.alarm").fetchall()
+            noises.append(noise)
+            assert not any(str(noise) in str(r.query) for r in con.history() if abs(noise) > 99)
+    assert len(set(noises)) == 1
