@@ -23,6 +23,7 @@ from sparseq.cli.figure import (
     Floats,
     Series,
     date_ticks,
+    days_between,
     finite_runs,
     mean_days,
     value_ticks,
@@ -99,10 +100,10 @@ class _Grid:
 
     def across(self, days: Sequence[date]) -> Floats:
         """Dots from the left; if there is only one day, it is in the middle."""
-        since = np.array([(d - self.first).days for d in days], dtype=np.float64)
+        since = np.array([days_between(self.first, d) for d in days])
         if self.first == self.last:
             return since + (self.columns - 1)
-        return np.asarray(since / (self.last - self.first).days * (2 * self.columns - 1))
+        return np.asarray(since / days_between(self.first, self.last) * (2 * self.columns - 1))
 
     def down(self, values: Floats) -> Floats:
         """Dots from the top."""

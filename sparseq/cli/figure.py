@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,21 @@ def mean_days(span: int, most: int) -> int:
     return next((d for d in _MEANS_OVER if span // d + 1 <= most), _MEANS_OVER[-1])
 
 
+def days_between(first: date, last: date) -> float:
+    """How many days lie between two dates, or two moments.
+
+    >>> days_between(datetime(2024, 1, 1, 6), datetime(2024, 1, 2, 12))
+    1.25
+    """
+    return (last - first) / timedelta(days=1)
+
+
 @dataclass(frozen=True)
 class Series:
     """Answers over time; `bound` is the half-width of the error band, of all or of each.
 
-    A value that is not finite is a gap. Raises `ParameterError` where the lengths do not agree.
+    The dates may be moments (`datetime`), in all series of a figure or in none. A value that is not
+    finite is a gap. Raises `ParameterError` where the lengths do not agree.
     """
 
     name: str
@@ -112,6 +122,8 @@ class Series:
 class Figure:
     """What to draw: the first series is ours, a second one the worst case it is compared with.
 
+    A third one is ours corrected for the people who are left out; it has a line of its own.
+
     `truth` (exact values at the first series' x) is for the curator's eyes, or for simulations.
     """
 
@@ -148,7 +160,7 @@ class Figure:
         """
         ours, *others = (s.band for s in self.series)
         truth = [] if self.truth is None else [self.truth]
-        low, high = _with_zero(*_range([*ours, *truth]))
+        low, high = _with_zero(*_range([*ours, self.series[0].values, *truth]))
         flat = _FLAT * max(abs(low), abs(high), 1.0)
         if high - low <= flat:
             low, high = low - max(flat, 0.5), high + max(flat, 0.5)
@@ -235,6 +247,12 @@ def date_ticks(first: date, last: date, most: int) -> list[tuple[date, str]]:
     >>> date_ticks(date(1997, 1, 1), date(1998, 6, 30), 4)[1:3]
     [(datetime.date(1997, 7, 1), 'Jul'), (datetime.date(1998, 1, 1), 'Jan 1998')]
     """
+    if isinstance(first, datetime) and isinstance(last, datetime):
+        if days_between(first, last) < 3:
+            return _hour_ticks(first, last, most)
+        midnight = datetime.combine(first.date() + timedelta(days=1), datetime.min.time())
+        found = date_ticks(midnight.date(), last.date(), most)
+        return [(datetime.combine(d, midnight.time()), text) for d, text in found]
     span = (last - first).days
     for days in (1, 2, 7, 14):
         if span // days + 1 <= most:
@@ -253,14 +271,25 @@ def date_ticks(first: date, last: date, most: int) -> list[tuple[date, str]]:
     return [(d, _month_label(d, k == 0)) for k, d in enumerate(shown)]
 
 
-def day_label(day: date, with_year: bool = True) -> str:
-    """The day in words that are the same in every locale.
+def _hour_ticks(first: datetime, last: datetime, most: int) -> list[tuple[date, str]]:
+    hours = next(
+        (h for h in (1, 2, 3, 6, 12, 24) if (last - first) / timedelta(hours=h) < most), 24
+    )
+    start = datetime.combine(first.date(), datetime.min.time())
+    shown = [start + timedelta(hours=k) for k in range(0, 97, hours)]
+    shown = [m for m in shown if first <= m <= last] or [first]
+    return [(m, day_label(m, k == 0) if not m.hour else f"{m:%H:%M}") for k, m in enumerate(shown)]
 
-    >>> day_label(date(1997, 2, 1))
-    '1 Feb 1997'
+
+def day_label(day: date, with_year: bool = True) -> str:
+    """The day, and the time if there is one, in words that are the same in every locale.
+
+    >>> day_label(date(1997, 2, 1)), day_label(datetime(1997, 2, 1, 6))
+    ('1 Feb 1997', '1 Feb 1997 06:00')
     """
     label = f"{day.day} {MONTHS[day.month - 1]}"
-    return f"{label} {day.year}" if with_year else label
+    label = f"{label} {day.year}" if with_year else label
+    return f"{label} {day:%H:%M}" if isinstance(day, datetime) and day.time().hour else label
 
 
 def _month_label(day: date, with_year: bool) -> str:

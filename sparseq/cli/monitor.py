@@ -18,6 +18,8 @@ from sparseq.cli.text import NOT_PRIVATE, banner
 from sparseq.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sparseq.monitor import Monitor, QuerySeries, Ticked, Ticks
     from sparseq.monitor.arrivals import Arrival
     from sparseq.monitor.folder import Folder
@@ -45,6 +47,7 @@ class Wanted:
     settle: float
     once: bool
     confidence: float | None
+    plot: Path | None
     quiet: bool
 
     def say(self, text: str) -> None:
@@ -84,6 +87,8 @@ class Wanted:
               )  # fmt: skip
 @click.option("--once", is_flag=True, help="With --follow: end when every file is dealt with.")
 @click.option("--confidence", type=float, help="Of every ±. [default: 0.95]")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+              help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 def monitor(store: Path, **options: Any) -> None:
     """Ask every QUERY once a tick, and write the answers to a file: a row a tick, group and number.
@@ -102,7 +107,7 @@ def monitor(store: Path, **options: Any) -> None:
       sparseq monitor shop.sparseq queries/daily_buyers.sql queries/daily_orders.sql
           --over date --from 1997-01-01 --out shop.csv
       sparseq monitor shop.sparseq queries/daily_buyers.sql --from 1997-01-01 --follow incoming
-          --out buyers.parquet
+          --out buyers.parquet --plot buyers.html
     """
     wanted = Wanted(**options)
     with open_store(store) as opened, stopping() as stop:
@@ -116,6 +121,7 @@ def monitor(store: Path, **options: Any) -> None:
 
 def run(store: Store, wanted: Wanted, stop: Stop) -> int:
     """Run the monitor; return how many files were set aside."""
+    from sparseq.cli.monitor_plot import Picture
     from sparseq.cli.monitor_view import progress, shown
     from sparseq.monitor import Monitor
 
@@ -125,15 +131,24 @@ def run(store: Store, wanted: Wanted, stop: Stop) -> int:
     monitor = Monitor(store, ticks, series, wanted.out, stop.now.is_set)
     if store.seed is not None:
         wanted.say(banner(NOT_PRIVATE))
-    folder, steps = steps_of(store, wanted, monitor, stop)
+    picture = Picture(wanted.plot, monitor.table, store)
+
+    def wait(seconds: float) -> bool:
+        picture.refresh()
+        return stop.now.wait(seconds)
+
+    folder, steps = steps_of(store, wanted, monitor, wait)
     show = shown(monitor, wanted.out)
     try:
-        with progress(monitor, wanted.quiet) as advance:
+        with progress(monitor, store, wanted.quiet, wanted.out) as advance:
             for ticked in steps:
                 show(ticked)
                 advance(ticked)
+                picture.stale = True
     finally:
         monitor.flush()
+    picture.stale = monitor.done > 0
+    picture.refresh()
     return folder.set_aside if folder is not None else 0
 
 
@@ -200,7 +215,7 @@ def series_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[QuerySeries]:
 
 
 def steps_of(
-    store: Store, wanted: Wanted, monitor: Monitor, stop: Stop
+    store: Store, wanted: Wanted, monitor: Monitor, wait: Callable[[float], bool]
 ) -> tuple[Folder | None, Iterator[Ticked]]:
     """Return the folder that is followed, if any, and the ticks as they are answered."""
     import datetime as dt
@@ -215,7 +230,7 @@ def steps_of(
     inbox = Inbox(store, target.name)
     folder = Folder(
         wanted.follow, inbox, hours=not monitor.ticks.whole_days, settle=wanted.settle,
-        once=wanted.once, by_name=wanted.complete == "names", say=wanted.say, wait=stop.now.wait,
+        once=wanted.once, by_name=wanted.complete == "names", say=wanted.say, wait=wait,
     )  # fmt: skip
 
     def late(arrival: Arrival) -> bool:

@@ -1,17 +1,23 @@
-"""What a person sees of a monitor while it runs."""
+"""What a person sees of a monitor while it runs: a chart and a bar on a terminal, or nothing."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from sparseq.monitor import Monitor, Ticked
+    from rich.console import Console
+
+    from sparseq.monitor import Monitor, Row, Ticked
+    from sparseq.store import Store
+
+_MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50
 
 
 def shown(monitor: Monitor, out: Path | None) -> Callable[[Ticked], None]:
@@ -32,25 +38,68 @@ def shown(monitor: Monitor, out: Path | None) -> Callable[[Ticked], None]:
 
 
 @contextmanager
-def progress(monitor: Monitor, quiet: bool) -> Iterator[Callable[[Ticked], None]]:
+def progress(
+    monitor: Monitor, store: Store, quiet: bool, out: Path | None
+) -> Iterator[Callable[[Ticked], None]]:
     """Show how far the monitor is, on a terminal's standard error; in the end, what was done."""
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     done = fresh = 0
     total = len(monitor.ticks) if monitor.ticks.last is not None else None
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        console=Console(stderr=True), disable=quiet or not sys.stderr.isatty(), transient=True,
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    task = bar.add_task("monitoring", total=total)
+    console = Console(stderr=True)
+    chart = Chart(monitor, store, console)
+    charted = out is not None or not sys.stdout.isatty()  # printed rows would run through it
+    live = Live(
+        get_renderable=lambda: Group(*([chart.drawn()] if charted else []), bar),
+        console=console, refresh_per_second=4, transient=True,
     )  # fmt: skip
-    with bar:
-        task = bar.add_task("monitoring", total=total)
 
-        def advance(ticked: Ticked) -> None:
-            nonlocal done, fresh
-            done, fresh = done + 1, fresh + (not ticked.again)
-            bar.update(task, completed=ticked.tick.number + 1, description=ticked.tick.label)
+    def advance(ticked: Ticked) -> None:
+        nonlocal done, fresh
+        done, fresh = done + 1, fresh + (not ticked.again)
+        chart.add(ticked.rows)
+        bar.update(task, completed=ticked.tick.number + 1, description=ticked.tick.label)
 
+    if quiet or not sys.stderr.isatty():
         yield advance
+    else:
+        with live:
+            yield advance
     if not quiet:
         click.echo(f"{done:,} ticks answered, {done - fresh:,} of them read back", err=True)
+
+
+class Chart:
+    """The first number of the first series, as it grows."""
+
+    def __init__(self, monitor: Monitor, store: Store, console: Console) -> None:
+        self._schema, self._store, self._console = monitor.schema, store, console
+        self._rows: list[Row] = []
+
+    def add(self, rows: Any) -> None:
+        """Add the rows of a tick."""
+        first = next(iter([*self._rows[:1], *rows]), None)
+        if first is not None:
+            place = (first.series, first.column, first.keys)
+            self._rows += [r for r in rows if (r.series, r.column, r.keys) == place]
+            del self._rows[:-_MOST_ROWS]
+
+    def drawn(self) -> Any:
+        """Return the chart, or nothing where there is no room or nothing to see."""
+        from rich.text import Text
+
+        from sparseq.cli.chart import terminal_chart
+        from sparseq.cli.monitor_plot import figures_of
+        from sparseq.monitor.rows import as_table
+
+        width, height = self._console.size
+        if len(self._rows) < 2 or width < _NARROW or height < _HEIGHT + 8:
+            return Text("")
+        figure = figures_of(as_table(self._rows, self._schema), self._store)[0]
+        figure.notes = []
+        color = not os.environ.get("NO_COLOR")
+        return Text.from_ansi(terminal_chart(figure, min(width - 1, 110), _HEIGHT, color=color))

@@ -1,4 +1,4 @@
-"""A figure as one HTML file that needs no network, or as a PNG."""
+"""Figures as one HTML file that needs no network, or as a PNG or SVG."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from sparseq.cli.figure import (
     Series,
     date_ticks,
     day_label,
+    days_between,
     finite_runs,
     value_ticks,
 )
@@ -27,16 +29,18 @@ __all__ = ["Figure", "Series", "html_page", "write_png"]
 
 WIDTH, HEIGHT = 960, 420  # of the drawing, in its own units
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 28  # its margins
-CLASSES, COLORS = ("ours", "worst"), ("#0b62d6", "#e07b12")
+CLASSES, COLORS = ("ours", "worst", "corrected"), ("#0b62d6", "#e07b12", "#1a7f37")
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #fff; --ink: #1f2328; --faint: #656d76; --grid: #d8dee4;
-  --ours: #0b62d6; --worst: #e07b12; --worst-fill: 22%; --ours-fill: 40%; }
+  --ours: #0b62d6; --worst: #e07b12; --corrected: #1a7f37; --worst-fill: 22%; --ours-fill: 40%; }
 @media (prefers-color-scheme: dark) { :root { --page: #0d1117; --ink: #e6edf3; --faint: #8d96a0;
-  --grid: #2b323b; --ours: #58a6ff; --worst: #f0913a; --worst-fill: 26%; --ours-fill: 45%; } }
+  --grid: #2b323b; --ours: #58a6ff; --worst: #f0913a; --corrected: #3fb950; --worst-fill: 26%;
+  --ours-fill: 45%; } }
 body { background: var(--page); color: var(--ink); max-width: 1000px; margin: 2rem auto;
   padding: 0 1rem; font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.35rem; line-height: 1.3; margin: 0; }
+h1, h2 { font-size: 1.35rem; line-height: 1.3; margin: 0; }
+h2 { font-size: 1.1rem; margin-top: 2rem; }
 .unit, .notes p { color: var(--faint); margin: .2rem 0; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.6rem; margin: .8rem 0 .4rem; }
 .legend svg { width: 26px; height: 14px; margin-right: .5rem; vertical-align: -2px; }
@@ -46,10 +50,13 @@ svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
 .grid { stroke: var(--grid); } .zero { stroke: var(--faint); }
 .ours.band { fill: color-mix(in srgb, var(--ours) var(--ours-fill), var(--page)); }
 .worst.band { fill: color-mix(in srgb, var(--worst) var(--worst-fill), var(--page)); }
+.corrected.band { fill: color-mix(in srgb, var(--corrected) 22%, transparent); }
 .line { fill: none; stroke-width: 1.3; stroke-linejoin: round; stroke-linecap: round; }
 .ours.line { stroke: var(--ours); }
+.corrected.line { stroke: var(--corrected); }
 .truth.line { stroke: var(--ink); stroke-width: 1.1; }
-.chart.no-ours .ours, .chart.no-worst .worst, .chart.no-truth .truth { display: none; }
+.chart.no-ours .ours, .chart.no-worst .worst, .chart.no-corrected .corrected,
+.chart.no-truth .truth { display: none; }
 .cursor { stroke: var(--faint); visibility: hidden; }
 .tip { position: absolute; top: .5rem; visibility: hidden; pointer-events: none;
   padding: .4rem .7rem; background: var(--page); border: 1px solid var(--grid);
@@ -65,8 +72,9 @@ th, td { padding: .15rem 1.2rem .15rem 0; text-align: left; border-bottom: 1px s
 """
 
 _SCRIPT = """
-const { x, names, rows } = JSON.parse(document.getElementById("data").textContent);
-const chart = document.querySelector(".chart"), svg = chart.querySelector("svg");
+for (const figure of document.querySelectorAll(".figure")) {
+const { x, names, rows } = JSON.parse(figure.querySelector(".data").textContent);
+const chart = figure.querySelector(".chart"), svg = chart.querySelector("svg");
 const cursor = chart.querySelector(".cursor"), tip = chart.querySelector(".tip");
 const units = svg.viewBox.baseVal.width;
 let now = -1;
@@ -92,7 +100,7 @@ function nearest(event) {
   const box = svg.getBoundingClientRect(), at = (event.clientX - box.left) / box.width * units;
   return x.reduce((best, _, k) => Math.abs(x[k] - at) < Math.abs(x[best] - at) ? k : best, 0);
 }
-for (const box of document.querySelectorAll(".legend input")) {
+for (const box of figure.querySelectorAll(".legend input")) {
   const hideOrShow = () => chart.classList.toggle(`no-${box.name}`, !box.checked);
   box.addEventListener("change", hideOrShow);
   hideOrShow();
@@ -105,44 +113,64 @@ svg.addEventListener("keydown", event => {
   const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -7, PageDown: 7 }[event.key];
   if (step) { show(now + step); event.preventDefault(); }
 });
+}
 """
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
-def html_page(figure: Figure, table: Table | None = None) -> str:
-    """One self-contained page: the drawing, a tooltip, the notes, and the numbers as a table.
+def html_page(
+    figures: Figure | Sequence[Figure], table: Table | None = None, title: str | None = None
+) -> str:
+    """One self-contained page: drawings, tooltips, notes, and the numbers as tables.
 
-    It follows the reader's light or dark setting. Without a `table`, the figure's own is shown.
+    It follows the reader's light or dark setting.
+
+    Args:
+        figures: One, or several below each other.
+        table: Shown instead of the first figure's own.
+        title: Of the page; by default the first figure's.
 
     >>> page = html_page(Figure("a < b", "", [Series("a", [date(2024, 1, 1)], np.ones(1), 2.0)]))
     >>> "<h1>a &lt; b</h1>" in page, "1.0 ± 2.0" in page
     (True, True)
     """
-    title = escape(figure.title)
-    notes = "".join(f"<p>{escape(note)}</p>" for note in figure.all_notes())
+    drawn = [figures] if isinstance(figures, Figure) else list(figures)
+    heading = "h1" if title is None and len(drawn) == 1 else "h2"
+    sections = "\n".join(
+        _section(figure, table if k == 0 else None, heading, k) for k, figure in enumerate(drawn)
+    )
+    name = escape(title if title is not None else drawn[0].title)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{title}</title>
+<title>{name}</title>
 <style>{_STYLE}</style>
-<h1>{title}</h1>
+{"" if heading == "h1" else f"<h1>{name}</h1>"}
+{sections}
+<script>{_SCRIPT}</script>
+</html>
+"""
+
+
+def _section(figure: Figure, table: Table | None, heading: str, k: int) -> str:
+    notes = "".join(f"<p>{escape(note)}</p>" for note in figure.all_notes())
+    return f"""<section class="figure">
+<{heading}>{escape(figure.title)}</{heading}>
 <p class="unit">{escape(figure.y_label)}</p>
 <div class="legend">{_legend(figure)}</div>
 <div class="chart no-truth">
-{_drawing(figure)}
+{_drawing(figure, k)}
 <div class="tip" aria-hidden="true"></div>
 </div>
 <div class="notes">{notes}</div>
 <details><summary>The numbers</summary>
 {_html_table(table or figure.table())}
 </details>
-<script type="application/json" id="data">{_tooltips(figure)}</script>
-<script>{_SCRIPT}</script>
-</html>
-"""
+<script type="application/json" class="data">{_tooltips(figure)}</script>
+</section>"""
 
 
 class _Scale:
@@ -153,8 +181,8 @@ class _Scale:
         self.low, self.high = figure.value_range()
 
     def x(self, day: date) -> float:
-        span = (self.last - self.first).days
-        share = (day - self.first).days / span if span else 0.5
+        span = days_between(self.first, self.last)
+        share = days_between(self.first, day) / span if span else 0.5
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
     def y(self, value: float) -> float:
@@ -176,14 +204,18 @@ class _Scale:
         )
 
 
-def _drawing(figure: Figure) -> str:
+def _drawing(figure: Figure, k: int) -> str:
     scale = _Scale(figure)
     bands = [
         f'<path class="band {name}" d="{scale.area(s.x, *s.band)}"/>'
         for s, name in zip(figure.series, CLASSES, strict=False)
     ]
     ours = figure.series[0]
-    lines = [f'<path class="line ours" d="{scale.path(ours.x, ours.values)}"/>']
+    lines = [
+        f'<path class="line {name}" d="{scale.path(s.x, s.values)}"/>'
+        for s, name in zip(figure.series, CLASSES, strict=False)
+        if name != "worst"
+    ]
     if figure.truth is not None:
         lines.append(f'<path class="line truth" d="{scale.path(ours.x, figure.truth)}"/>')
     bottom = HEIGHT - BOTTOM
@@ -191,10 +223,10 @@ def _drawing(figure: Figure) -> str:
         [
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" tabindex="0" role="img" '
             f'aria-label="{escape(figure.title)}">',
-            f'<clipPath id="inside"><rect x="{LEFT - 2}" y="{TOP}" '
+            f'<clipPath id="inside{k}"><rect x="{LEFT - 2}" y="{TOP}" '
             f'width="{WIDTH - LEFT - RIGHT + 4}" height="{bottom - TOP}"/></clipPath>',
             *_axes(scale),
-            '<g clip-path="url(#inside)">',
+            f'<g clip-path="url(#inside{k})">',
             *reversed(bands),
             *lines,
             "</g>",
@@ -235,7 +267,11 @@ def _legend(figure: Figure) -> str:
         )
 
     box, line = '<path class="band {}" d="M0 1h26v12H0z"/>', '<path class="line {}" d="M1 7h24"/>'
-    shapes = (box.format("ours") + line.format("ours"), box.format("worst"))
+    shapes = (
+        box.format("ours") + line.format("ours"),
+        box.format("worst"),
+        box.format("corrected") + line.format("corrected"),
+    )
     named = zip(figure.series, CLASSES, shapes, strict=False)
     items = [item(name, s.label, shape) for s, name, shape in named]
     if figure.truth is not None:
@@ -259,14 +295,26 @@ def _tooltips(figure: Figure) -> str:
     scale, table = _Scale(figure), figure.table()
     days = figure.series[0].x
     rows = [[day_label(d), *cells[1:]] for d, cells in zip(days, table.rows, strict=True)]
-    data = {"x": [scale.x(d) for d in days], "names": table.columns[1:], "rows": rows}
+    numbers = [
+        [None if not np.isfinite(y) else y for y in series.values.tolist()]
+        for series in figure.series
+    ]
+    data = {
+        "x": [scale.x(d) for d in days], "names": table.columns[1:], "rows": rows,
+        "values": numbers,
+    }  # fmt: skip
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def write_png(figure: Figure, path: str | Path) -> None:
-    """Draw `figure` with Matplotlib, the optional extra `plot`.
+def write_png(figures: Figure | Sequence[Figure], path: str | Path, kind: str = "png") -> None:
+    """Draw figures below each other with Matplotlib, the optional extra `plot`.
 
     Raises `ParameterError` where Matplotlib is not installed.
+
+    Args:
+        figures: One, or several.
+        path: Of the file, or something to write to.
+        kind: `png` or `svg`.
     """
     try:
         from matplotlib.figure import Figure as Canvas
@@ -274,15 +322,25 @@ def write_png(figure: Figure, path: str | Path) -> None:
         raise ParameterError(
             "a PNG needs Matplotlib, which is not installed", "pip install 'sparseq[plot]'"
         ) from error
-    canvas = Canvas(figsize=(10, 5), dpi=150, layout="constrained")
-    axes = canvas.add_subplot()
-    looks = zip(COLORS, (0.4, 0.22), (3, 2), strict=True)
-    for s, (color, alpha, near) in zip(figure.series, looks, strict=False):
-        days, name = np.array(s.x, dtype="datetime64[D]"), _no_math(s.label)
+    drawn = [figures] if isinstance(figures, Figure) else list(figures)
+    canvas = Canvas(figsize=(10, 5 * len(drawn)), dpi=150, layout="constrained")
+    for part, figure in zip(
+        canvas.subfigures(len(drawn), 1, squeeze=False)[:, 0], drawn, strict=True
+    ):
+        _draw(part, figure)
+    canvas.savefig(path, format=kind, metadata={"Software" if kind == "png" else "Date": None})
+
+
+def _draw(part: Any, figure: Figure) -> None:
+    axes = part.add_subplot()
+    looks = zip(COLORS, (0.4, 0.22, 0.22), (3, 2, 3), strict=True)
+    for k, (s, (color, alpha, near)) in enumerate(zip(figure.series, looks, strict=False)):
+        days, name = np.array(s.x, dtype="datetime64[s]"), _no_math(s.label)
         axes.fill_between(days, *s.band, color=color, alpha=alpha, lw=0, zorder=near, label=name)
-    days = np.array(figure.series[0].x, dtype="datetime64[D]")
-    axes.plot(days, figure.series[0].values, color=COLORS[0], lw=1, zorder=4)
+        if CLASSES[k] != "worst":
+            axes.plot(days, s.values, color=color, lw=1, zorder=4)
     if figure.truth is not None:
+        days = np.array(figure.series[0].x, dtype="datetime64[s]")
         axes.plot(days, figure.truth, "k.", markersize=1.8, zorder=5, label="exact value")
     axes.set_ylim(*figure.value_range())
     axes.margins(x=0)
@@ -292,8 +350,7 @@ def write_png(figure: Figure, path: str | Path) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     notes = "\n".join(figure.all_notes())
-    canvas.supxlabel(_no_math(notes), fontsize=8, color="#656d76", x=0.01, ha="left")
-    canvas.savefig(path, metadata={"Software": None})
+    part.supxlabel(_no_math(notes), fontsize=8, color="#656d76", x=0.01, ha="left")
 
 
 def _no_math(text: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from sparseq.errors import StoreError
 from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.output import SeriesFile
@@ -67,6 +69,7 @@ class Monitor:
         self._store, self._stopping = store, stopping
         self._file = SeriesFile(out, self.schema) if out is not None else None
         self._known = self._file.known() if self._file is not None else {}
+        self._tables = [self.schema.empty_table()]
         self._check_known()
         self.done = 0
         """How many ticks are behind us."""
@@ -86,8 +89,11 @@ class Monitor:
             if missing:
                 before = self._store.releases
                 rows = [row for source in missing for row in source.rows(tick)]
+                table = as_table(rows, self.schema)
                 if self._file is not None:
-                    self._file.append(as_table(rows, self.schema))
+                    self._file.append(table)
+                else:
+                    self._tables.append(table)
                 self.done += 1
                 yield Ticked(tick, rows, self._store.releases == before)
             else:
@@ -155,6 +161,10 @@ class Monitor:
     def finished(self) -> bool:
         """Every tick is behind us."""
         return self.ticks.last is not None and self.done >= len(self.ticks)
+
+    def table(self) -> pa.Table:
+        """Return all rows: of the file and on the way to it, or without one of this run."""
+        return pa.concat_tables(self._tables) if self._file is None else self._file.table()
 
     def flush(self) -> None:
         """Have everything that is done in the file."""

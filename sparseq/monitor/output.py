@@ -36,6 +36,9 @@ class Format(Protocol):
     def read(self, path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
         """Return the columns, and the rows."""
 
+    def table(self, path: Path, schema: pa.Schema) -> pa.Table:
+        """Return the rows as a table of this schema."""
+
     def write(self, old: Path | None, rows: pa.Table, new: Path) -> None:
         """Write what the old file has, and then the rows, to a new file."""
 
@@ -98,6 +101,11 @@ class SeriesFile:
         if due or self._waiting * _SHARE >= self._length:
             self.flush()
 
+    def table(self) -> pa.Table:
+        """Return all rows: those in the file, and those that are gathered."""
+        written = self._format.table(self.path, self._schema) if self.path.exists() else None
+        return pa.concat_tables([written or self._schema.empty_table(), *self._pending])
+
     def flush(self) -> None:
         """Write what is gathered; the file is whole before, during and after."""
         if not self._pending and self.path.exists():
@@ -129,6 +137,10 @@ class ParquetFormat:
         batches = file.iter_batches(columns=wanted)
         return names, (row for batch in batches for row in batch.to_pylist())
 
+    def table(self, path: Path, schema: pa.Schema) -> pa.Table:
+        """See `Format`."""
+        return pq.read_table(path, schema=schema)
+
     def write(self, old: Path | None, rows: pa.Table, new: Path) -> None:
         """See `Format`."""
         if old is not None:
@@ -150,6 +162,10 @@ class TextFormat:
     def _all(self, path: Path) -> Iterator[dict[str, Any]]:
         with open(path, encoding="utf-8", newline="") as file:
             yield from self.parsed(file)
+
+    def table(self, path: Path, schema: pa.Schema) -> pa.Table:
+        """See `Format`."""
+        return _typed(self._all(path), schema)
 
     def write(self, old: Path | None, rows: pa.Table, new: Path) -> None:
         """See `Format`."""
@@ -224,6 +240,17 @@ def format_of(path: Path) -> Format:
             f"--out {str(path)!r}: what kind of file is this?", f"one of {', '.join(_FORMATS)}"
         )
     return found
+
+
+def _typed(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return the rows of a text file as what they were: empty is null."""
+    columns: dict[str, list[str | None]] = {name: [] for name in schema.names}
+    for row in rows:
+        for name, column in columns.items():
+            value = row[name]
+            column.append(None if value in (None, "") else str(value))
+    arrays = [pa.array(columns[f.name], pa.string()).cast(f.type) for f in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def plain(value: Any) -> Any:

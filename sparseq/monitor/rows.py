@@ -9,6 +9,7 @@
     error       its ±, all numbers of the tick's answer at once, at `confidence`; null: unknown
     sigma       standard deviation of its noise; null where the number was computed from several
     bound       Corollary 4.7's bound, for the same numbers
+    forecast_error  an estimate, no bound, of what a forecast in the value may be off by; else null
     release     the release that it comes from
 
 Group keys stand between the tick and the estimate.
@@ -38,6 +39,7 @@ class Row:
     error: float | None = None
     sigma: float | None = None
     bound: float | None = None
+    forecast_error: float | None = None
     release: int | None = None
     estimate: str = ANSWER
     keys: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +54,7 @@ _FIRST = [("series", pa.string())]
 _LAST = [
     ("estimate", pa.string()),
     ("column", pa.string()),
-    *((name, pa.float64()) for name in ("value", "error", "sigma", "bound")),
+    *((name, pa.float64()) for name in ("value", "error", "sigma", "bound", "forecast_error")),
     ("release", pa.int64()),
 ]
 FIXED = frozenset(["tick", *(name for name, _ in (*_FIRST, *_LAST))])

@@ -63,7 +63,7 @@ def test_one_row_a_tick_group_and_number(tmp_path: Path) -> None:
         run(con, out)
         table = pq.read_table(out)
         assert " ".join(table.column_names) == (
-            "series tick kind estimate column value error sigma bound release"
+            "series tick kind estimate column value error sigma bound forecast_error release"
         )
         rows = table.to_pylist()
         assert len(rows) == len(DAYS) * (1 + 2 * 2)

@@ -1,0 +1,62 @@
+"""CDNOW, 546 days, three queries a day, day files, killed ten times: the series of one run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from shop_days import spends
+
+import sparseq
+
+ROOT = Path(__file__).parent.parent.parent
+FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
+DAYS = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
+KILLS = 10
+
+
+@pytest.mark.slow
+def test_killed_ten_times_at_random(tmp_path: Path) -> None:
+    purchases = pq.read_table(ROOT / "data" / "cdnow.parquet")
+    (tmp_path / "in").mkdir()
+    for day in DAYS:
+        path = tmp_path / "in" / f"{day}.parquet"
+        pq.write_table(purchases.filter(pc.equal(purchases["date"], day)), path)
+        os.utime(path, (1e9, 1e9))
+    results, draw = {}, random.Random(1)
+    for run in ("whole", "killed"):
+        store, out = tmp_path / f"{run}.sparseq", tmp_path / f"{run}.parquet"
+        nobody = purchases.slice(0, 0)
+        sparseq.create(
+            store, nobody, table="purchases", user="customer_id", norm_budget=40, seed=1
+        ).close()
+        names = ("daily_buyers", "daily_orders", "daily_revenue")
+        queries = (ROOT / "queries" / f"{name}.sql" for name in names)
+        line = [
+            sys.executable, "-m", "sparseq", "monitor", store, *queries, "--over", "date",
+            "--from", str(FIRST), "--to", str(LAST), "--follow", tmp_path / "in", "--out", out,
+        ]  # fmt: skip
+        for _ in range(KILLS if run == "killed" else 0):
+            process = subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL)
+            try:
+                process.wait(draw.uniform(2, 8))
+            except subprocess.TimeoutExpired:
+                process.kill()
+            assert process.wait() == -9
+        subprocess.run(line, cwd=ROOT, check=True)
+        with sparseq.connect(store) as con:
+            ids = [release.request_id for release in con.history()]
+            assert len(set(ids)) == len(ids) == 3 * len(DAYS)
+            ((rows,),) = con._con.execute("SELECT count(*) FROM by_user.purchases").fetchall()
+            assert rows == purchases.num_rows
+            results[run] = (pq.read_table(out), spends(con))
+    assert results["whole"][0].num_rows == 5 * len(DAYS)
+    assert results["killed"][0].equals(results["whole"][0])
+    assert results["killed"][1] == results["whole"][1]
