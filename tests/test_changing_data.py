@@ -17,7 +17,7 @@ from test_reference import DAY, Asked, Row, Running, Stream, arrow, questions, s
 import sparseq
 import sparseq.store
 from sparseq.curator import forget
-from sparseq.engine.storage import MAX_RUNS
+from sparseq.engine.storage import MAX_RUNS, Storage
 
 UNIT = 2**24
 
@@ -278,3 +278,22 @@ def test_the_same_file_again_changes_nothing_however_often(tmp_path: Path) -> No
     con.ingest(orders(*rows))
     assert stored(con) == once
     con.close()
+
+
+def test_a_row_is_written_anew_a_few_times_however_many_ingests_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[int] = []
+    done = Storage.write_anew
+
+    def counted(self: Storage, table: Any, where: str) -> None:
+        written.append(len(stored(con)))
+        done(self, table, where)
+
+    monkeypatch.setattr(Storage, "write_anew", counted)
+    con = store(("ann", 1, 0, 0.0))
+    for i in range(1, 60):
+        con.ingest(orders((f"u{i % 5}", i % 28 + 1, i, 1.0), (f"u{i % 5}", 1, i, 2.0)))
+    assert len(stored(con)) == 60
+    assert sum(written) < 5 * 60
+    assert stored(con) == stored(con, "by_time")

@@ -9,7 +9,7 @@
 
 Two orders of the same rows are what makes both kinds of query fast; compressed, they take about as
 much room as the rows once. Rows that arrive later are appended as another ordered run, and when
-there are too many runs both orders are written anew.
+many have piled up both orders are written anew.
 
 A table may have a row key. Then the data are what the last version of every row says, and they
 change between queries. Section 4.2 of Feldman & Zrnic (2021) allows that: "our results apply to a
@@ -40,6 +40,9 @@ from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
 DICTIONARY_LIMIT = 10_000
 """A string column with more distinct values than this is stored as it is."""
 MAX_RUNS = 8
+"""So many runs are left as they are, and more while few rows are in them."""
+MIN_SHARE = 4
+"""Few are less than 1 / MIN_SHARE of all rows."""
 
 SCHEMAS = """
 CREATE SCHEMA by_user; CREATE SCHEMA by_time; CREATE SCHEMA dictionary; CREATE SCHEMA public;
@@ -233,25 +236,49 @@ class Storage:
             f"FROM staged AS s JOIN ledger.users AS u ON u.id = s.{quote(table.user)} "
             + " ".join(joins)
         )
-        runs = 1 if new else self.get(f"runs.{table.name}") + 1
         names = ", ".join([USER, *(quote(c.name) for c in table.columns if c.name != table.user)])
-        same = " AND ".join(f"t.{c} IS NOT DISTINCT FROM e.{c}" for c in map(quote, table.row_key))
-        for schema, order in self._orders(table):
-            target = f"{schema}.{quote(table.name)}"
-            if same and not new:
-                self._con.execute(
-                    f"DELETE FROM {target} AS t USING encoded AS e({names}) "
-                    f"WHERE t.{USER} = e.{USER} AND {same}"
-                )
-            self._con.execute(
-                f"INSERT INTO {target} SELECT * FROM encoded AS e({names}) ORDER BY {order}"
-            )
-            if runs >= MAX_RUNS:
-                self._rewrite(schema, table.name, order)
-        self.put(f"runs.{table.name}", 1 if runs >= MAX_RUNS else runs)
+        if table.row_key and not new:
+            self._delete_replaced(table, names)
         count = self._number("SELECT count(*) FROM encoded")
+        for schema, order in self._orders(table):
+            self._con.execute(
+                f"INSERT INTO {schema}.{quote(table.name)} "
+                f"SELECT * FROM encoded AS e({names}) ORDER BY {order}"
+            )
         self._con.execute("DROP TABLE encoded")
+        if new:
+            self._remember_order(table, 1, 0)
+        else:
+            self._order_again(table, count)
         return count
+
+    def _delete_replaced(self, table: Table, names: str) -> None:
+        """Delete the rows that encoded ones replace, from both orders."""
+        same = " AND ".join(f"t.{c} IS NOT DISTINCT FROM e.{c}" for c in map(quote, table.row_key))
+        for schema, _ in self._orders(table):
+            deleted = self._number(
+                f"DELETE FROM {schema}.{quote(table.name)} AS t USING encoded AS e({names}) "
+                f"WHERE t.{USER} = e.{USER} AND {same}"
+            )
+            if not deleted:  # nor from the other order
+                return
+
+    def _order_again(self, table: Table, count: int) -> None:
+        """Write both orders anew if there are many runs, and enough rows in them to pay for it.
+
+        So each row is written a few times in its life, however many there are before it.
+        """
+        runs = self.get(f"runs.{table.name}") + 1
+        since = self.get(f"rows since.{table.name}") + count
+        rows = self._number(f"SELECT count(*) FROM by_user.{quote(table.name)}")
+        if runs >= MAX_RUNS and since * MIN_SHARE >= rows:
+            self.write_anew(table, "true")
+        else:
+            self._remember_order(table, runs, since)
+
+    def _remember_order(self, table: Table, runs: int, since: int) -> None:
+        self.put(f"runs.{table.name}", runs)
+        self.put(f"rows since.{table.name}", since)
 
     def _rewrite(self, schema: str, name: str, order: str, where: str = "true") -> None:
         """Write a table anew: the rows that `where` holds for, as a single run."""
@@ -267,7 +294,7 @@ class Storage:
         """Write both orders anew, with the rows that `where` holds for."""
         for schema, order in self._orders(table):
             self._rewrite(schema, table.name, order, where)
-        self.put(f"runs.{table.name}", 1)
+        self._remember_order(table, 1, 0)
 
     def drop_unused_codes(self, table: Table) -> None:
         """Write dictionaries anew without the strings that no row has; codes stay as they are."""
