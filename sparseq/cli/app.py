@@ -19,6 +19,7 @@ from sparseq.cli.replay import replay
 from sparseq.cli.shell import shell
 from sparseq.cli.sql import sql
 from sparseq.cli.text import error_text, unexpected
+from sparseq.cli.train import train
 from sparseq.errors import SparseqError
 
 __all__ = ["sparseq"]
@@ -79,6 +80,7 @@ for command in (
     sql,
     shell,
     monitor,
+    train,
     ingest,
     budget,
     replay,

@@ -7,19 +7,29 @@ gradient = noised_gradient(con, engine, params, label="step 1", clip=1.0)
 from sparseq.training.closed_form import ClosedForm
 from sparseq.training.descent import PrivateGD, Step, Trained
 from sparseq.training.families import Family, family
+from sparseq.training.features import Feature, Target, features_of, target_of
+from sparseq.training.model import Model, load_model
 from sparseq.training.protocol import Engine, Pulled, charged_squares, upper_norms
 from sparseq.training.query import noised_gradient
+from sparseq.training.tables import engine_for
 
 __all__ = [
     "ClosedForm",
     "Engine",
     "Family",
+    "Feature",
+    "Model",
     "PrivateGD",
     "Pulled",
     "Step",
+    "Target",
     "Trained",
     "charged_squares",
+    "engine_for",
     "family",
+    "features_of",
+    "load_model",
     "noised_gradient",
+    "target_of",
     "upper_norms",
 ]

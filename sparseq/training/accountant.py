@@ -88,9 +88,9 @@ def checked_clip(clip: float) -> float:
     """Return C as a float.
 
     Raises:
-        ParameterError: It is not positive and finite.
+        ParameterError: It is not in [2**-100, 2**100].
     """
-    if not 0 < clip < math.inf:
+    if not 2.0**-100 <= clip <= 2.0**100:
         raise ParameterError(
             f"clip is {clip!r}; it must be positive", "a gradient that is longer is scaled down"
         )

@@ -14,6 +14,7 @@ without new noise, and the next one goes on from there.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -24,6 +25,7 @@ from sparseq.answer import Answer
 from sparseq.errors import ParameterError
 from sparseq.ledger.pots import Pot
 from sparseq.store import Store
+from sparseq.training.accountant import checked_clip
 from sparseq.training.numbers import Numbers, everybody
 from sparseq.training.protocol import Engine, Floats
 from sparseq.training.query import ask_dense, gradient_of
@@ -77,6 +79,7 @@ class Trained:
         log: What is public about every step.
         kappa: Of the run.
         stopped: Why.
+        accuracy_error: 95 % ± of every noised accuracy, of the noise alone; 0: none was asked.
         seeded: The noise came from a seed: not private.
     """
 
@@ -86,6 +89,7 @@ class Trained:
     log: tuple[Step, ...]
     kappa: float
     stopped: str
+    accuracy_error: float
     seeded: bool
 
 
@@ -138,6 +142,9 @@ class PrivateGD:
             raise ParameterError(
                 f"steps is {self.steps}, most {self.last}", "at least 1, and most at least steps"
             )
+        checked_clip(self.clip)
+        if not callable(self.rate) and not 0 <= self.rate < math.inf:
+            raise ParameterError(f"rate is {self.rate!r}; it must be at least 0")
         for name in ("momentum", "averaging"):
             if not 0 <= getattr(self, name) < 1:
                 raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be in [0, 1)")
@@ -237,7 +244,7 @@ class _Run:
         people = how.people or self._people()
         velocity, mean = np.zeros_like(params), np.zeros_like(params)
         shown = plain = params
-        margin = MARGIN * 2**0.5 * self.spending.sigma(1.0, how.check_cost) / people
+        noise = self.spending.sigma(1.0, how.check_cost) / people  # of an accuracy
         best, taken, chosen, worse, stopped = -np.inf, 0, params, 0, "all steps are done"
         for t in range(1, how.last + 1):
             gradient = self._gradient(params, t, sigma) / people
@@ -253,7 +260,7 @@ class _Run:
                 if how.least_active > 0:
                     active = self._active(t) / people
                 worse += 1
-                if accuracy > best + margin:
+                if accuracy > best + MARGIN * 2**0.5 * noise:
                     best, taken, chosen, worse = accuracy, t, shown, 0
             self._tell(t, sigma, gradient, accuracy, active, shown)
             if active is not None and active < how.least_active:
@@ -264,8 +271,9 @@ class _Run:
                 break
         if not checks:
             taken, chosen = len(self.log), shown
+        error = 1.96 * noise if checks else 0.0
         return Trained(
-            chosen, taken, plain, tuple(self.log), self.spending.kappa, stopped, self.seeded
+            chosen, taken, plain, tuple(self.log), self.spending.kappa, stopped, error, self.seeded
         )
 
     def _tell(
@@ -273,8 +281,7 @@ class _Run:
         active: float | None, shown: Floats,
     ) -> None:  # fmt: skip
         how = self.how
-        asked = sum(s <= t for s in how.check_steps()) * how.check_cost
-        worst = min((1 - how.questions) * min(t / how.steps, 1) + asked, 1.0)
+        worst = min((1 - how.questions) * min(t / how.steps, 1) + how.questions - self.kept_back, 1)
         validation = self.validate(shown) if self.validate is not None else None
         norm = float(np.linalg.norm(gradient))
         self.log.append(Step(t, sigma, norm, worst, accuracy, active, validation))

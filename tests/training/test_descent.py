@@ -189,7 +189,8 @@ def test_reserves_are_not_the_runs() -> None:
 
 @pytest.mark.parametrize(
     "bad", [{"steps": 0}, {"most": 3}, {"momentum": 1.0}, {"people": 0.0}, {"checks": 99},
-            {"averaging": -0.1}, {"check_cost": 0.0}],
+            {"averaging": -0.1}, {"clip": 0.0}, {"clip": 5e-324}, {"rate": float("nan")},
+            {"check_cost": 0.0}],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(sparseq.ParameterError):

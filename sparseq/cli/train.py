@@ -1,0 +1,252 @@
+"""`sparseq train`: a model of a store's rows, paid from the accounts that answers are paid from."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.options import facts_format_option, open_store, store_argument
+from sparseq.cli.output import Output
+from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, upper
+from sparseq.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sparseq.store import Store
+    from sparseq.training import PrivateGD, Step, Trained
+    from sparseq.training.model import Model
+
+MODELS = ("logistic", "linear", "softmax", "poisson")
+LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+@click.command(short_help="Train a model on the rows, privately.")
+@store_argument
+@click.option("--target", required=True, metavar="COL[=VALUE]",
+              help="What to predict: a column, or whether it is VALUE.")  # fmt: skip
+@click.option("--features", required=True, metavar="COL,COL/8,…",
+              help="Columns to predict from; COL/8 cuts a number into 8 ranges.")  # fmt: skip
+@click.option("--model", type=click.Choice(MODELS), default="logistic", show_default=True,
+              help="What is fitted.")  # fmt: skip
+@click.option("--table", metavar="NAME", help="Which table, if there are several.")
+@click.option("--epsilon", type=float, help="What this run may cost, with --delta. [default: all]")
+@click.option("--delta", type=float, help="See --epsilon.")
+@click.option("--steps", type=int, default=50, show_default=True,
+              help="How many steps everybody can take part in at full norm.")  # fmt: skip
+@click.option("--most", type=int, metavar="N",
+              help="Go on to N steps with those who have budget left.")  # fmt: skip
+@click.option("--clip", type=float, default=1.0, show_default=True, help="C, the full norm.")
+@click.option("--rate", type=float, default=1.0, show_default=True, help="Learning rate.")
+@click.option("--momentum", type=float, default=0.9, show_default=True,
+              help="How much of a step goes on into the next.")  # fmt: skip
+@click.option("--averaging", type=float, default=0.5, show_default=True,
+              help="Weight of the past in the mean of the parameters.")  # fmt: skip
+@click.option("--people", type=float, metavar="N",
+              help="About how many people there are, if public; else it is asked.")  # fmt: skip
+@click.option("--checks", type=int, default=0, metavar="N",
+              help="Ask training accuracy N times; classifiers only.")  # fmt: skip
+@click.option("--patience", type=int, default=0, metavar="N",
+              help="Stop after N checks in a row that were no better.")  # fmt: skip
+@click.option("--run", "name", metavar="NAME",
+              help="The run's name; by default it is made from what is asked for.")  # fmt: skip
+@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write the model to FILE, .json or .npz.")  # fmt: skip
+@click.option("--log", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write what is public about every step to FILE, .csv or .parquet.")  # fmt: skip
+@facts_format_option
+def train(
+    store: Path, target: str, features: str, model: str, table: str | None, epsilon: float | None,
+    delta: float | None, name: str | None, out: Path | None, log: Path | None, format: str,
+    **settings: Any,
+) -> None:  # fmt: skip
+    """Train a model on the rows of STORE.
+
+    Every step is one more query: it charges people the squared norms of their gradients, from the
+    budget that answers are paid from. Whoever has none left is left out, and training goes on with
+    the others. What is shown and written is public.
+
+    The same command again gives the same model, free; and a run that was stopped or killed goes on
+    where it was. Another --run trains anew.
+
+    \b
+    Examples:
+      sparseq train people.sparseq --target income=">50K" --features age/8,sex,hours
+          --epsilon 1 --delta 1e-6 --out income.json
+      sparseq train shop.sparseq --model poisson --target visits --features age,region
+    """
+    from sparseq.training import PrivateGD
+
+    how = PrivateGD(**settings)
+    asked = [part for part in features.split(",") if part.strip()]
+    kind, log_kind = model_format(out), log_format(log)
+    with (
+        open_store(store) as opened,
+        Output(out, kind) as model_file,
+        Output(log, log_kind) as log_file,
+    ):
+        run = name or default_name(target, asked, model, table, epsilon, delta, settings)
+        trained, made = trained_on(opened, table, target, asked, model, how, run, epsilon, delta)
+        if out is not None:
+            model_file.write(model_bytes(made, kind))
+        if log is not None:
+            log_file.write(log_bytes(trained, log_kind))
+    if trained.seeded:
+        click.echo(banner(NOT_PRIVATE), err=True)
+    facts = facts_of(trained, made, how, delta)
+    click.echo(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
+
+
+def trained_on(
+    store: Store, table: str | None, target: str, asked: list[str], model: str, how: PrivateGD,
+    run: str, epsilon: float | None, delta: float | None,
+) -> tuple[Trained, Model]:  # fmt: skip
+    """Train, with a progress bar on a terminal's standard error."""
+    from sparseq.training.features import features_of, target_of
+    from sparseq.training.model import Model
+    from sparseq.training.tables import engine_for
+
+    if how.checks and model in ("linear", "poisson"):
+        raise ParameterError(f"a {model} model has no accuracy to check", "leave out --checks")
+    chosen = store.catalog.table(table) if table else store.catalog.only_private()
+    if not chosen.private:
+        raise ParameterError(f"{chosen.name} is a public table", "train on one about people")
+    aim = target_of(chosen, target, model)
+    features = features_of(chosen, asked, aim.column)
+    engine = engine_for(store, chosen, features, aim, model)
+    about = f"{model}: {target} from {', '.join(asked)}"
+    with progress_bar(how.last) as tick:
+        trained = how.fit(
+            store, engine, run=run, about=about, epsilon=epsilon, delta=delta, watch=tick
+        )
+    return trained, Model.of(model, aim, features, run, trained)
+
+
+@contextmanager
+def progress_bar(steps: int) -> Iterator[Callable[[Step], None]]:
+    """Yield what to call after each step. It shows public facts only: no loss, no spends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("training", total=steps)
+        seen = ""
+
+        def tick(step: Step) -> None:
+            nonlocal seen
+            if step.accuracy is not None:
+                seen = f", accuracy about {100 * step.accuracy:.1f} %"
+            worst = f"budget: {100 * step.worst_case:.0f} % at most"
+            progress.update(task, advance=1, description=f"training ({worst}{seen})")
+
+        yield tick
+
+
+def default_name(*asked: Any) -> str:
+    """Return a run's name, the same for the same command."""
+    return "run-" + hashlib.sha256(repr(asked).encode()).hexdigest()[:10]
+
+
+def model_format(out: Path | None) -> str:
+    """Return json or npz, by the file's name."""
+    if out is None or out.suffix in (".json", ".npz"):
+        return out.suffix[1:] if out is not None else "json"
+    raise click.UsageError("--out FILE ends in .json or .npz")
+
+
+def log_format(log: Path | None) -> str:
+    """Return csv or parquet, by the file's name."""
+    if log is None or log.suffix in LOGS:
+        return LOGS[log.suffix] if log is not None else "csv"
+    raise click.UsageError("--log FILE ends in .csv or .parquet")
+
+
+def model_bytes(model: Model, kind: str) -> str | bytes:
+    """Return the model as the file's content."""
+    if kind == "json":
+        return model.to_json()
+    content = io.BytesIO()
+    model.save_npz(content)
+    return content.getvalue()
+
+
+def log_bytes(trained: Trained, kind: str) -> str | bytes:
+    """Return the log as the file's content: one row a step."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    rows = [asdict(step) for step in trained.log]
+    kinds = {"step": pa.int64()}
+    table = pa.table(
+        {name: pa.array([r[name] for r in rows], kinds.get(name, pa.float64())) for name in rows[0]}
+    )
+    content = io.BytesIO()
+    if kind == "csv":
+        pyarrow.csv.write_csv(table, content)
+        return content.getvalue().decode().rstrip("\n")
+    pyarrow.parquet.write_table(table, content)
+    return content.getvalue()
+
+
+def facts_of(trained: Trained, model: Model, how: PrivateGD, delta: float | None) -> dict[str, Any]:
+    """Return what is public about the run as plain data."""
+    from sparseq.accounting import Budget
+
+    delta = delta if delta is not None else DELTA
+    checks = [s for s in trained.log if s.accuracy is not None]
+    taken = next((s.accuracy for s in checks if s.step == trained.taken), None)
+    return {
+        "run": model.run,
+        "model": model.name,
+        "steps": len(trained.log),
+        "taken": trained.taken,
+        "stopped": trained.stopped,
+        "kappa": trained.kappa,
+        "epsilon": Budget(trained.kappa, 1.0).epsilon(delta),
+        "delta": delta,
+        "sigma": trained.log[0].sigma,
+        "clip": how.clip,
+        "accuracy": taken,
+        "accuracy_error": trained.accuracy_error if taken is not None else None,
+        "seeded": trained.seeded,
+        "coefficients": _coefficients(model),
+    }
+
+
+def _coefficients(model: Model) -> dict[str, Any]:
+    names = [*(name for f in model.features for name in f.names), "(intercept)"]
+    outputs = model.target.keys or (None,)
+    one = {
+        str(output): dict(zip(names, row, strict=True))
+        for output, row in zip(outputs, model.params.tolist(), strict=True)
+    }
+    return one["None"] if model.target.keys is None else one
+
+
+def summary(facts: dict[str, Any], out: Path | None) -> str:
+    """Return the facts as a person reads them."""
+    cost = f"epsilon {upper(facts['epsilon'])} at delta {facts['delta']:g}, by itself"
+    lines = [
+        ("run", facts["run"]),
+        ("steps", f"{facts['steps']}, {facts['stopped']}"),
+        ("cost", f"{number(facts['kappa'])}-zCDP at most ({cost})"),
+        ("noise", f"{number(facts['sigma'])} on each sum of gradients of norm "
+                  f"{number(facts['clip'])} at most"),
+    ]  # fmt: skip
+    if facts["accuracy"] is not None:
+        value, error = 100 * facts["accuracy"], 100 * facts["accuracy_error"]
+        lines.append(("accuracy", f"{value:.1f} % in training, ± {upper(error, 2)} of noise"))
+    if out is not None:
+        lines.append(("model", str(out)))
+    return labelled(lines)

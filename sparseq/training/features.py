@@ -1,0 +1,224 @@
+"""Columns of a store become features, by public facts alone: declared bounds, declared keys.
+
+    age      a number with declared bounds, scaled to [-1, 1]; what is outside goes to the edge
+    age/8    the same number, cut into 8 equal ranges between its bounds: 8 features of 0 or 1
+    sex      a column with declared keys: a feature of 0 or 1 for each key
+    late     a boolean: 0 or 1
+
+A missing value, and one that is none of the keys, has 0 in all its features. How wide the features
+are, and what each means, is public and never depends on a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparseq.errors import ParameterError, QueryRefused
+from sparseq.query.catalog import Column, Table
+from sparseq.training.protocol import Floats
+
+NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL")
+MAX_RANGES = 1000
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column as features.
+
+    Attributes:
+        column: Its name.
+        bounds: Of a number.
+        ranges: How many equal ranges a number is cut into; 0: it is not.
+        keys: Of a column with public values.
+    """
+
+    column: str
+    bounds: tuple[float, float] | None = None
+    ranges: int = 0
+    keys: tuple[Any, ...] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """What each feature is."""
+        if self.keys is not None:
+            return [f"{self.column}={key}" for key in self.keys]
+        if self.ranges and self.bounds is not None:
+            edges = np.linspace(*self.bounds, self.ranges + 1)
+            pairs = zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+            return [f"{self.column} {a:g}..{b:g}" for a, b in pairs]
+        return [self.column]
+
+    def encode(self, values: pa.Array) -> Floats:
+        """Return (rows, features): numbers in [-1, 1].
+
+        Example:
+            >>> Feature("age", (0.0, 100.0)).encode(pa.array([0, 75, None, 300])).tolist()
+            [[-1.0], [0.5], [0.0], [1.0]]
+            >>> Feature("sex", keys=("f", "m")).encode(pa.array(["m", None])).tolist()
+            [[0.0, 1.0], [0.0, 0.0]]
+        """
+        if self.keys is not None:
+            return _one_hot(_position(values, self.keys), len(self.keys))
+        numbers = _numbers(values)
+        if self.bounds is None:
+            return np.nan_to_num(numbers, nan=0.0)[:, None]
+        low, high = self.bounds
+        share = (np.clip(numbers, low, high) - low) / (high - low)
+        if self.ranges:
+            place = np.where(np.isnan(share), -1, np.floor(share * self.ranges))
+            return _one_hot(np.minimum(place, self.ranges - 1), self.ranges)
+        return np.nan_to_num(2 * share - 1, nan=0.0)[:, None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be predicted.
+
+    Attributes:
+        column: Its name.
+        value: The target is whether the column is this; None: the column itself.
+        keys: Classes of a softmax model.
+        bounds: Of a number that is scaled to [-1, 1].
+    """
+
+    column: str
+    value: Any = None
+    keys: tuple[Any, ...] | None = None
+    bounds: tuple[float, float] | None = None
+
+    def encode(self, values: pa.Array) -> Floats:
+        """Return (rows,): numbers, 0 or 1, or classes from 0; NaN where there is none."""
+        if self.keys is not None:
+            place = _position(values, self.keys).astype(np.float64)
+            return np.where(place < 0, np.nan, place)
+        if self.value is not None:
+            known = ~np.asarray(values.is_null())
+            same = _position(values, (self.value,)) == 0
+            return np.where(known, same.astype(np.float64), np.nan)
+        numbers = _numbers(values)
+        if self.bounds is None:
+            return numbers
+        middle, half = self.scaling
+        return np.asarray((np.clip(numbers, *self.bounds) - middle) / half)
+
+    @property
+    def scaling(self) -> tuple[float, float]:
+        """Middle and half-width of the bounds: 0 and 1 where there are none."""
+        low, high = self.bounds or (-1.0, 1.0)
+        return (low + high) / 2, (high - low) / 2
+
+
+def features_of(table: Table, asked: Iterable[str], target: str) -> tuple[Feature, ...]:
+    """Return the features that were asked for, by name or `name/ranges`.
+
+    Raises:
+        QueryRefused: A column isn't there, or nothing public says what its values are.
+        ParameterError: Something is asked for twice, or in a form that isn't one.
+    """
+    found: list[Feature] = []
+    for text in asked:
+        name, slash, ranges = text.strip().partition("/")
+        if slash and not (ranges.isdigit() and 2 <= int(ranges) <= MAX_RANGES):
+            raise ParameterError(f"{text!r}: into how many ranges?", f"{name}/8, for example")
+        feature = _feature(table, table.column(name), int(ranges or 0))
+        if feature.column == target:
+            raise ParameterError(f"{target} is the target, and can't be a feature as well")
+        if feature.column in [f.column for f in found]:
+            raise ParameterError(f"{feature.column} is asked for twice")
+        found.append(feature)
+    if not found:
+        raise ParameterError("there are no features", "--features age,sex")
+    return tuple(found)
+
+
+def _feature(table: Table, column: Column, ranges: int) -> Feature:
+    if column.name == table.user:
+        raise QueryRefused(f"{column.name} says whom a row is about; it is no feature")
+    if column.keys is not None and not ranges:
+        return Feature(column.name, keys=column.keys)
+    if column.type == "BOOLEAN" and not ranges:
+        return Feature(column.name)
+    if _is_number(column) and column.bounds is not None:
+        return Feature(column.name, bounds=column.bounds, ranges=ranges)
+    what = "bounds" if _is_number(column) else "keys"
+    how = f"{column.name}=0..100" if what == "bounds" else f"{column.name}=a,b,c"
+    raise QueryRefused(
+        f"nothing public says what values {column.name} has, so it can't be a feature",
+        f"have the curator declare {what}: create --{what} {how}",
+    )
+
+
+def target_of(table: Table, text: str, model: str) -> Target:
+    """Return the target that was asked for: `name`, or `name=value` for logistic regression.
+
+    Raises:
+        QueryRefused: There is no such column, or it does not fit the model.
+        ParameterError: The value is none that the column can have.
+    """
+    name, equals, value = text.partition("=")
+    column = table.column(name.strip())
+    if column.name == table.user:
+        raise QueryRefused(f"{column.name} says whom a row is about; it is no target")
+    if equals:
+        if model != "logistic":
+            raise ParameterError(f"{text!r} is yes or no: that is for --model logistic")
+        return Target(column.name, value=_value(column, value.strip()))
+    if model == "softmax":
+        if column.keys is None:
+            raise QueryRefused(
+                f"nothing public says which classes {column.name} has",
+                f"have the curator declare keys: create --keys {column.name}=a,b,c",
+            )
+        return Target(column.name, keys=column.keys)
+    if not (_is_number(column) or column.type == "BOOLEAN"):
+        raise QueryRefused(
+            f"{column.name} is no number", f"--target {column.name}=VALUE asks for yes or no"
+        )
+    return Target(column.name, bounds=column.bounds if model == "linear" else None)
+
+
+def _value(column: Column, text: str) -> Any:
+    """Return the value that a text names: public, as the caller wrote it."""
+    if column.keys is not None:
+        for key in column.keys:
+            if str(key) == text:
+                return key
+        raise ParameterError(
+            f"{text!r} is none of the keys of {column.name}", ", ".join(map(str, column.keys[:10]))
+        )
+    if not _is_number(column):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"{text!r} is no number, as {column.name} is") from None
+
+
+def _is_number(column: Column) -> bool:
+    return column.integral or column.type.startswith(NUMBERS)
+
+
+def _position(values: pa.Array, keys: Sequence[Any]) -> NDArray[np.int64]:
+    """Return each value's place in the keys, -1 for none."""
+    try:
+        known = pa.array(list(keys), type=values.type)
+    except (pa.ArrowException, TypeError, ValueError):
+        values, known = values.cast(pa.string()), pa.array([str(k) for k in keys], pa.string())
+    places = pc.index_in(values, value_set=known)
+    return np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _numbers(values: pa.Array) -> Floats:
+    numbers = values.cast(pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _one_hot(places: NDArray[Any], size: int) -> Floats:
+    return np.asarray(places[:, None] == np.arange(size), np.float64)

@@ -1,0 +1,161 @@
+"""A trained model: public coefficients, what they mean, and the guarantee that they come with."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparseq.engine.load import as_arrow
+from sparseq.errors import DataError
+from sparseq.training.descent import Trained
+from sparseq.training.families import family
+from sparseq.training.features import Feature, Target
+from sparseq.training.protocol import Floats
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Model:
+    """Coefficients and their meaning; everything in it is public.
+
+    Attributes:
+        name: logistic, linear, softmax or poisson.
+        target, features: As encoded.
+        params: float64 (outputs, features + 1), the intercept last.
+        kappa: What the run cost at most, zCDP; mu is sqrt(2 kappa).
+        run, steps: The run's name, and after how many of its steps this is.
+        seeded: The noise came from a seed: not private.
+    """
+
+    name: str
+    target: Target
+    features: tuple[Feature, ...]
+    params: Floats
+    kappa: float
+    run: str
+    steps: int
+    seeded: bool
+
+    @classmethod
+    def of(
+        cls, name: str, target: Target, features: tuple[Feature, ...], run: str, trained: Trained
+    ) -> Model:
+        """Return the model that a run has trained."""
+        width = sum(len(f.names) for f in features) + 1
+        params = trained.params.reshape(-1, width)
+        return cls(
+            name, target, features, params, trained.kappa, run, trained.taken, trained.seeded
+        )
+
+    def predict(self, table: Any) -> Floats:
+        """Return the model's mean for each row: a number, or a probability a class.
+
+        Args:
+            table: Arrow, or what makes it, with the features' columns.
+
+        Raises:
+            DataError: A column is missing.
+        """
+        rows: pa.Table = as_arrow(table)
+        missing = [f.column for f in self.features if f.column not in rows.column_names]
+        if missing:
+            raise DataError(f"the rows have no column {missing[0]!r}", "the model looks at it")
+        x = np.hstack([f.encode(rows[f.column].combine_chunks()) for f in self.features])
+        predictors = np.ascontiguousarray((x @ self.params[:, :-1].T + self.params[:, -1]).T)
+        with np.errstate(over="ignore"):
+            mean = family(self.name, max(len(self.params), 2)).inverse_link(predictors)
+        middle, half = self.target.scaling
+        return middle + half * mean[0] if len(mean) == 1 else np.asarray(mean.T)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as plain data."""
+        return {
+            "format": FORMAT,
+            "model": self.name,
+            "target": {"column": self.target.column, "value": self.target.value,
+                       "keys": self.target.keys, "bounds": self.target.bounds},
+            "features": [
+                {"column": f.column, "bounds": f.bounds, "ranges": f.ranges, "keys": f.keys}
+                for f in self.features
+            ],
+            "names": [name for f in self.features for name in f.names],
+            "coefficients": self.params[:, :-1].tolist(),
+            "intercept": self.params[:, -1].tolist(),
+            "guarantee": {"kappa": self.kappa, "mu": math.sqrt(2 * self.kappa),
+                          "private": not self.seeded},
+            "run": self.run,
+            "steps": self.steps,
+        }  # fmt: skip
+
+    def to_json(self) -> str:
+        """Return the model as JSON."""
+        return json.dumps(self.to_dict(), indent=2, default=str)
+
+    def save_npz(self, file: Any) -> None:
+        """Write coefficients, intercept and, as JSON, all the rest to a NumPy archive."""
+        np.savez(
+            file,
+            coefficients=self.params[:, :-1],
+            intercept=self.params[:, -1],
+            model=np.array(self.to_json()),
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Model:
+        """Return the model that `to_dict` described.
+
+        Raises:
+            DataError: It is none.
+        """
+        try:
+            if data["format"] != FORMAT:
+                raise ValueError("another format")
+            features = tuple(
+                Feature(f["column"], _tuple(f["bounds"]), f["ranges"], _tuple(f["keys"]))
+                for f in data["features"]
+            )
+            target = data["target"]
+            return cls(
+                data["model"],
+                Target(
+                    target["column"],
+                    target["value"],
+                    _tuple(target["keys"]),
+                    _tuple(target["bounds"]),
+                ),
+                features,
+                np.column_stack([np.array(data["coefficients"]), np.array(data["intercept"])]),
+                data["guarantee"]["kappa"],
+                data["run"],
+                data["steps"],
+                not data["guarantee"]["private"],
+            )
+        except (KeyError, TypeError, ValueError):
+            raise DataError("that is no model that this version reads") from None
+
+
+def load_model(path: str | Path) -> Model:
+    """Return the model in a file that `sparseq train` wrote: JSON or npz.
+
+    Raises:
+        DataError: It can't be read, or is no model.
+    """
+    path = Path(path)
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return Model.from_dict(json.loads(str(archive["model"])))
+        return Model.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError):
+        raise DataError(f"{str(path)!r} can't be read as a model") from None
+
+
+def _tuple(values: Any) -> Any:
+    return None if values is None else tuple(values)

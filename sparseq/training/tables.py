@@ -1,0 +1,83 @@
+"""An engine over a store's own rows, read as Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from sparseq.engine.load import quote
+from sparseq.engine.people import USER
+from sparseq.engine.storage import dictionary_table
+from sparseq.query.catalog import Table
+from sparseq.store import Store
+from sparseq.training.closed_form import ClosedForm
+from sparseq.training.families import family
+from sparseq.training.features import Feature, Target
+
+SPARSE_FROM = 256
+"""With so many features, rows are kept as CSR."""
+
+
+def engine_for(
+    store: Store, table: Table, features: Sequence[Feature], target: Target, model: str
+) -> ClosedForm:
+    """Return a closed-form engine over a store's private table.
+
+    Args:
+        store: With the rows.
+        table: Of its catalogue.
+        features, target: Public facts of their encoding.
+        model: logistic, linear, softmax or poisson.
+
+    Raises:
+        ParameterError: There is no such model.
+    """
+    columns = [*dict.fromkeys([*(f.column for f in features), target.column])]
+    with store._lock:
+        store._check_open()
+        reader = store._con.sql(_select(table, columns)).to_arrow_reader(1 << 16)
+        blocks = [encoded(batch, features, target) for batch in reader]
+    users = np.concatenate([np.zeros(0, np.int32), *(users for users, _, _ in blocks)])
+    y = np.concatenate([np.zeros(0), *(y for _, _, y in blocks)])
+    width = sum(len(f.names) for f in features)
+    x: Any
+    if width >= SPARSE_FROM:
+        empty = sparse.csr_array((0, width))
+        x = sparse.vstack([empty, *(block for _, block, _ in blocks)], format="csr")
+    else:
+        x = np.concatenate([np.zeros((0, width)), *(block for _, block, _ in blocks)])
+    classes = len(target.keys) if target.keys is not None else 2
+    return ClosedForm(family(model, classes), users, x, y, bound=1.0)
+
+
+def encoded(
+    batch: pa.RecordBatch, features: Sequence[Feature], target: Target
+) -> tuple[Any, Any, Any]:
+    """Return users, features (rows, width) and targets of one record batch."""
+    parts = [feature.encode(batch.column(feature.column)) for feature in features]
+    x: Any = np.hstack(parts)
+    if x.shape[1] >= SPARSE_FROM:
+        x = sparse.csr_array(x)
+    return batch.column(USER).to_numpy(), x, target.encode(batch.column(target.column))
+
+
+def _select(table: Table, columns: Sequence[str]) -> str:
+    """Return the SQL of some columns of all rows, strings decoded, in order of user."""
+    select, joins = [f"t.{USER}"], []
+    for i, name in enumerate(columns):
+        if table.column(name).coded:
+            select.append(f"d{i}.value AS {quote(name)}")
+            joins.append(
+                f"LEFT JOIN {dictionary_table(table.name, name)} AS d{i} "
+                f"ON d{i}.code = t.{quote(name)}"
+            )
+        else:
+            select.append(f"t.{quote(name)}")
+    return (
+        f"SELECT {', '.join(select)} FROM by_user.{quote(table.name)} AS t "
+        f"{' '.join(joins)} ORDER BY t.{USER}, {', '.join(f't.{quote(c)}' for c in columns)}"
+    )

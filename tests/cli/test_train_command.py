@@ -1,0 +1,183 @@
+"""`train` makes a model from a store's rows, shows nothing private, and never charges twice."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sparseq
+from conftest import output, run
+from sparseq.training import load_model
+
+SIZE = 3000
+
+
+def table(size: int = SIZE, seed: int = 1) -> pa.Table:
+    """Income is above the line mostly for old experts; visits grow with age."""
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(20, 70, size)
+    job = rng.choice(["clerk", "expert", "boss", None], size)
+    late = rng.random(size) < 0.5
+    score = (age - 45) / 10 + 2 * (job == "expert") - late + 0.3 * rng.normal(size=size)
+    kind = np.where(score > 1, "gold", np.where(score > -1, "silver", "iron"))
+    return pa.table(
+        {
+            "who": np.arange(size),
+            "age": pa.array([None if i % 50 == 7 else a for i, a in enumerate(age.tolist())]),
+            "job": pa.array(job.tolist(), pa.string()),
+            "late": late,
+            "income": np.where(score > 0, ">50K", "<=50K"),
+            "kind": kind,
+            "visits": rng.poisson(np.exp(age / 50 - 0.5)),
+            "pay": 1000 * score,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("people") / "people.sparseq"
+    pq.write_table(table(), path.with_suffix(".parquet"))
+    output(
+        "create", path, path.with_suffix(".parquet"), "--user", "who", "--kappa", "2",
+        "--norm-budget", "40", "--bounds", "age=20..70", "--bounds", "pay=-5000..5000",
+        "--keys", "job=clerk,expert,boss", "--keys", "kind=gold,silver,iron", "--seed", "5",
+    )  # fmt: skip
+    return path
+
+
+@pytest.fixture
+def people(made: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "people.sparseq"
+    path.write_bytes(made.read_bytes())
+    return path
+
+
+QUICK = ("--steps", "20", "--rate", "3", "--averaging", "0")
+INCOME = ("--target", "income=>50K", "--features", "age/5,job,late")
+
+
+def test_a_classifier_learns_what_decides(people: Path, tmp_path: Path) -> None:
+    out, log = tmp_path / "m.json", tmp_path / "l.csv"
+    text = output(
+        "train", people, *INCOME, *QUICK, "--most", "24", "--checks", "2",
+        "--out", out, "--log", log, "--format", "json",
+    )  # fmt: skip
+    facts = json.loads(text)
+    model, test = load_model(out), table(2000, seed=2)
+    right = (model.predict(test) > 0.5) == (np.array(test["income"].to_pylist()) == ">50K")
+    assert right.mean() > 0.85
+    assert facts["accuracy"] == pytest.approx(right.mean(), abs=0.05)
+    assert facts["coefficients"]["job=expert"] > facts["coefficients"]["job=clerk"]
+    assert facts["coefficients"]["age 60..70"] > facts["coefficients"]["age 20..30"]
+    assert facts["kappa"] == 2.0
+    rows = list(csv.DictReader(log.open()))
+    assert [int(r["step"]) for r in rows] == list(range(1, 25))
+    assert [r["step"] for r in rows if r["accuracy"]] == ["20", "24"]
+    assert float(rows[-1]["worst_case"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "truth"),
+    [("linear", "pay", "pay"), ("poisson", "visits", "visits"), ("softmax", "kind", "kind")],
+)
+def test_other_models(people: Path, tmp_path: Path, model: str, target: str, truth: str) -> None:
+    out = tmp_path / "m.npz"
+    rate = "3" if model == "softmax" else "0.5"
+    output(
+        "train", people, "--model", model, "--target", target, "--features", "age,job,late",
+        *QUICK, "--rate", rate, "--out", out,
+    )  # fmt: skip
+    test = table(2000, seed=2)
+    mean = load_model(out).predict(test)
+    if model == "softmax":
+        keys = np.array(["gold", "silver", "iron"])
+        assert (keys[np.argmax(mean, axis=1)] == test[truth].to_numpy()).mean() > 0.65
+    else:
+        found = np.corrcoef(mean, test[truth].to_numpy())[0, 1]
+        age = np.array([45.0 if a is None else a for a in test["age"].to_pylist()])
+        possible = np.corrcoef(np.exp(age / 50), test[truth].to_numpy())[0, 1]
+        assert found > (0.85 if model == "linear" else 0.8 * possible)
+
+
+def spends(path: Path) -> list[int]:
+    with sparseq.connect(path) as con:
+        return [*map(int, con._accounts.spent)]
+
+
+def test_the_same_command_again_is_free_and_the_same(people: Path, tmp_path: Path) -> None:
+    asked = ("train", people, *INCOME, *QUICK, "--out", tmp_path / "m.json")
+    first, model = output(*asked), (tmp_path / "m.json").read_text()
+    after = spends(people)
+    assert output(*asked) == first
+    assert (tmp_path / "m.json").read_text() == model
+    assert spends(people) == after
+    other = run(*asked, "--clip", "0.5", "--run", "a")
+    assert other.exit_code == 0
+    assert run(*asked, "--clip", "0.4", "--run", "a").exit_code == 3  # another run of that name
+
+
+def test_training_and_sql_share_a_budget(people: Path) -> None:
+    output("train", people, *INCOME, *QUICK, "--most", "60", "--clip", "0.2", "--people", "3000")
+    with sparseq.connect(people) as con:
+        assert np.mean(con._accounts.left(np.arange(SIZE, dtype=np.int32)) < 2**24) > 0.25
+        assert np.all(con._accounts.spent <= con._accounts.budgets)
+        assert con.sql("SELECT count(*) AS n FROM people").value() < 0.75 * SIZE + 100
+
+
+def test_a_run_with_an_epsilon_says_what_it_costs(people: Path) -> None:
+    text = output(
+        "train", people, *INCOME, *QUICK, "--epsilon", "1", "--delta", "1e-5", "--format", "json"
+    )
+    facts = json.loads(text)
+    assert facts["epsilon"] <= 1
+    assert facts["delta"] == 1e-5
+    assert max(spends(people)) / (40 * 2**24) <= facts["kappa"] / 2
+
+
+def test_what_is_shown(people: Path, golden: Callable[[str, str], None]) -> None:
+    golden("train", output("train", people, *INCOME, *QUICK, "--checks", "1"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message", "code"),
+    [
+        ({"--features": "vists"}, "did you mean 'visits'?", 3),
+        ({"--features": "pay,income"}, "nothing public says what values income has", 3),
+        ({"--features": "age,age/3"}, "twice", 2),
+        ({"--features": "age/x"}, "how many ranges", 2),
+        ({"--features": "who"}, "it is no feature", 3),
+        ({"--features": ","}, "no features", 2),
+        ({"--features": "income,age", "--target": "late"}, "nothing public", 3),
+        ({"--target": "kind=golden"}, "none of the keys", 2),
+        ({"--target": "age=x"}, "no number", 2),
+        ({"--target": "income"}, "--target income=VALUE", 3),
+        ({"--model": "linear"}, "yes or no", 2),
+        ({"--model": "linear", "--target": "pay", "--checks": "2"}, "no accuracy", 2),
+        ({"--model": "softmax", "--target": "visits"}, "declare keys", 3),
+        ({"--epsilon": "50", "--delta": "1e-5"}, "kappa", 2),
+        ({"--epsilon": "1"}, "epsilon and delta", 2),
+        ({"--most": "3"}, "most", 2),
+        ({"--out": "model.txt"}, ".json or .npz", 2),
+        ({"--log": "model.txt"}, ".csv or .parquet", 2),
+        ({"--table": "nobody"}, "no table", 3),
+        ({"--clip": "0"}, "clip", 2),
+    ],
+)
+def test_mistakes_are_told_and_charge_nobody(
+    people: Path, wrong: dict[str, str], message: str, code: int
+) -> None:
+    asked: dict[str, Any] = dict(zip(INCOME[::2], INCOME[1::2], strict=True))
+    asked |= dict(zip(QUICK[::2], QUICK[1::2], strict=True)) | wrong
+    done = run("train", people, *(x for pair in asked.items() for x in pair))
+    assert done.exit_code == code, done.stderr
+    assert message in done.stderr
+    assert not any(spends(people))
