@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq.batch import Asked
 from sparseq.ledger.pots import Pot
 
 UNIT = 2**24
@@ -74,3 +75,24 @@ def test_history_says_what_a_release_was_paid_from_and_others_leave_nobody_out()
     assert [r.pot for r in con.history()] == [Pot.WATCH, Pot.QUERIES]
     assert con._pots[Pot.WATCH].spent.tolist() == [0, UNIT]
     assert con._departures.first.tolist() == [0, 0]
+
+
+def test_many_at_once_leave_out_the_same_people_as_one_by_one(tmp_path: Path) -> None:
+    rows = pa.table({"who": [i for i in range(20) for _ in range(1 + i % 5)]})
+    firsts = []
+    for batch in (False, True):
+        path = tmp_path / f"{batch}.sparseq"
+        with sparseq.create(
+            path, rows, user="who", table="t", reserves={"watch": 0.25}, seed=1
+        ) as con:
+            query = con.lower("SELECT count(*) AS n FROM t")
+            asked = [Asked(query)] * 16
+            for one in con.ask_many(asked) if batch else map(con.ask, [query] * 16):
+                assert one is not None
+            firsts.append(con._departures.first.tolist())
+            between = con._departures.between(2, 5).tolist()
+        with sparseq.connect(path) as con:
+            firsts.append(con._departures.first.tolist())
+            assert con._departures.between(2, 5).tolist() == between != []
+    assert firsts == [firsts[0]] * 4
+    assert set(firsts[0]) == {1, 2, 4, 16}

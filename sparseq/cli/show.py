@@ -112,6 +112,8 @@ def noise_lines(answer: Answer) -> list[str]:
 
 def _how_sure(answer: Answer) -> str:
     sure = f"with {percent(answer.facts.confidence)} confidence"
+    if answer.facts.comparisons:
+        return f"no comparison is wrong by more than the ±, {sure}"
     d = answer.facts.coordinates
     if d == 1:
         return f"the value is within its ± {sure}"
