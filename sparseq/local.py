@@ -10,7 +10,7 @@ halted.
 against a client that holds no data (add/remove one user: Theorem 4.5 with a data set of one; also
 mu-GDP with mu = sqrt(2 kappa)). Nobody is trusted: not the aggregator, not the other clients.
 Between any two data of the user's it is 4 kappa-zCDP (zCDP grows by the square along a chain of
-two, X - no data - X'; Bun & Steinke 2016, Proposition 1.9). It is the guarantee of the central
+two, X - no data - X'; Bun & Steinke 2016). It is the guarantee of the central
 store at the same kappa, by the same integer arithmetic.
 
 **What it costs.** The sum of n answers has n independent noises: standard deviation sqrt(n) sigma_t

@@ -4,7 +4,7 @@ Everything a store releases is mu-GDP with mu = sqrt(2 kappa) as long as each me
 unsubsampled Gaussian (fully adaptive composition: Smith & Thakurta 2022; individual filter:
 Koskela et al. 2023). Neighbours differ by all rows of one user (add/remove).
 
-Source of the conversion: Balle & Wang (2018), Theorem 8; Dong, Roth & Su (2022), Corollary 1:
+Source of the conversion: Balle & Wang (2018); Dong, Roth & Su (2022):
 a mechanism is mu-GDP iff for every epsilon >= 0 it is (epsilon, delta(epsilon))-DP with
 
     delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).

@@ -200,8 +200,8 @@ class LecuyerOdometer:
     Statement. Let the curve of each step depend on earlier answers in any way, and let the stream
     end at a time that does, too. With probability at least 1 - delta over the answers, their
     privacy loss log P(answers | X) / P(answers | X') is at most `epsilon()` at that time: for
-    neighbours X, X' either way round. So the interaction is (epsilon, delta)-DP for the epsilon
-    shown at its end.
+    neighbours X, X' either way round. So P(E) <= e^e P'(E) + delta for every number e and every
+    set E of runs that end with `epsilon()` <= e.
 
     Assumptions. At each step `rdp` bounds the mechanism's Rényi divergence at each of the orders,
     whatever the data; orders, delta and start are fixed in advance. It is one account for all

@@ -235,7 +235,8 @@ class TrajectoryAccount:
         fits = spent.shape == account._spent.shape and level.shape == account._level.shape
         if not (fits and spent.dtype == np.int64 and level.dtype == np.uint16):
             raise ParameterError("the saved account is damaged: its arrays don't fit together")
-        if spent.min() < 0 or spent.max() > _nats.NO_BOUND or level.max() > levels:
+        fits = spent.min() >= 0 and spent.max() <= _nats.NO_BOUND and level.max() <= levels
+        if not fits or min(steps, estimated, current) < 0 or estimated > steps:
             raise ParameterError("the saved account is damaged: a number is out of its range")
         account._level[:], account._spent[:] = level, spent
         account._steps, account._estimated = steps, estimated

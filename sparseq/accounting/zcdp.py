@@ -4,7 +4,7 @@ This is the guarantee of Corollary 4.7 (Feldman & Zrnic 2021; Remark 4.4 for the
 one that stays true when a store also uses mechanisms that are not Gaussian. Neighbours differ by
 all rows of one user (add/remove).
 
-Source of the conversion: Canonne, Kamath & Steinke (2020), Proposition 12 and Corollary 13:
+Source of the conversion: Canonne, Kamath & Steinke (2020), Proposition 12:
 rho-zCDP implies (epsilon, delta)-DP with
 
     delta = inf_{alpha > 1} exp((alpha-1)(alpha rho - epsilon)) / (alpha-1) · (1-1/alpha)^alpha.
@@ -128,7 +128,7 @@ def rho(epsilon: float, delta: float) -> float:
 def epsilon_simple(delta: float, rho: float) -> float:
     """Return rho + 2 sqrt(rho ln(1/delta)), rounded up: the classical, looser conversion.
 
-    Source: Bun & Steinke (2016), Proposition 1.3. It is Prop. 12 at alpha = 1 + sqrt(ln(1/delta)
+    Source: Bun & Steinke (2016). It is Prop. 12 at alpha = 1 + sqrt(ln(1/delta)
     / rho) without the factor (1-1/alpha)^alpha/(alpha-1) < 1.
 
     Raises:

@@ -15,7 +15,7 @@ draws 64 more for the next 64 bits of p, until they differ. The bits of p come f
 arithmetic with certain bounds (`exp_minus`); p is irrational, so the comparison ends.
 
 Sources: Ghosh, Roughgarden & Sundararajan (2009) for the geometric mechanism; Canonne, Kamath &
-Steinke (2020), section 5, for exact sampling by rejection, which this replaces by digits.
+Steinke (2020) for exact sampling by rejection, which this replaces by digits.
 
 Running time depends on the noise drawn: this is no constant-time sampler.
 """
@@ -81,7 +81,7 @@ def laplace_rdp(order: float, scale: float, shift: int) -> float:
 
     Returns:
         D_alpha(L || L + D), the same in both directions by symmetry; never above D/b (pure DP) nor
-        alpha D²/(2 b²) (Bun & Steinke 2016, Proposition 1.4).
+        alpha D²/(2 b²) (Bun & Steinke 2016).
 
     Raises:
         ParameterError: A number is out of its range.

@@ -7,9 +7,9 @@ draw is one uniform integer below a whole number, by rejection from entropy byte
 **Price.** For any two users' data the chance of any answer differs by a factor of at most t/o =
 lambda: epsilon = ln(lambda), pure, in the local model. For add/remove, a user who is not there
 answers with a uniformly random category, chance 1/K, and o <= 1/K <= t: the same epsilon holds. So
-does epsilon²/2-zCDP (Bun & Steinke 2016, Proposition 1.4), and, between two users' data,
+does epsilon²/2-zCDP (Bun & Steinke 2016), and, between two users' data,
     rdp(a) = ln(t^a o^(1-a) + o^a t^(1-a) + (K-2) o) / (a-1)
-(the definition of the Rényi divergence; Mironov 2017, Proposition 5, for K = 2). By convexity in
+(the definition of the Rényi divergence; Mironov 2017 for K = 2). By convexity in
 the second argument a uniform answer is no further than that.
 
 **Estimate.** Of n answers, c_j are j. n_j = (c_j - n o)/(t - o) is unbiased for the number of users

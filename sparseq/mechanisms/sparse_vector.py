@@ -17,7 +17,7 @@ w' in [0, w]. (one_sided and f' <= f: no substitution is needed, so the first fa
 
 *Laplace.* p(z) <= e^(D/b1) p(z + D), each 0 is no less likely under Q, each 1 at most e^(w/b2)
 times less likely: epsilon = D/b1 + c w/b2, c = positives, whatever the number of queries (Dwork &
-Roth 2014, Theorem 3.23, for c = 1; Lyu et al. 2017 for one z and several 1s).
+Roth 2014 for c = 1; Lyu et al. 2017 for one z and several 1s).
 
 *Entering* (Laplace, c = 1). Every user's value is 0 up to some query and D from then on, as in a
 count of those who have left. Then epsilon = max(D/b1, D/b2), and a user loses it only from the
@@ -133,7 +133,7 @@ class LaplaceSparseVector:
 
     @property
     def rho(self) -> Fraction:
-        """zCDP of the whole run: epsilon²/2 (Bun & Steinke 2016, Proposition 1.4)."""
+        """zCDP of the whole run: epsilon²/2 (Bun & Steinke 2016)."""
         return self.epsilon**2 / 2
 
     def rdp(self, order: float) -> float:

@@ -174,8 +174,8 @@ class PureDpRule(Rule):
     Source: Feldman & Zrnic (2021), Theorem 4.8, with B* *any* B for which B-zCDP implies
     (epsilon, delta)-DP. The best that a single Rényi order proves is `zcdp.rho(epsilon, delta)`,
     the inverse of Canonne, Kamath & Steinke (2020), Proposition 12. The simple one inverts B +
-    2 sqrt(B L), Bun & Steinke (2016), Proposition 1.3. Proof: epsilon_t-DP implies
-    (epsilon_t²/2)-zCDP (Bun & Steinke 2016, Proposition 1.4); then Remark 4.4.
+    2 sqrt(B L), Bun & Steinke (2016). Proof: epsilon_t-DP implies
+    (epsilon_t²/2)-zCDP (Bun & Steinke 2016); then Remark 4.4.
 
     Example:
         >>> from sparseq.accounting.filters import capacity
