@@ -228,7 +228,7 @@ def test_norms_that_do_not_fit_are_refused_and_change_nothing(bad):
     ("name", "change"),
     [("spent", lambda a: -a), ("spent", lambda a: a[:-1]), ("level", lambda a: a + 100),
      ("spent", lambda a: a.astype(float)), ("counters", lambda a: a - [0, 10, 0, 0]),
-     ("counters", lambda a: a + [0, 0, 10, 0])],
+     ("counters", lambda a: a - [0, 0, -10, 0])],
 )  # fmt: skip
 def test_a_damaged_state_is_refused(name, change):
     state = after([(np.full(4, 0.5), 3)]).state()
