@@ -100,7 +100,7 @@ def comparison_bound(scale: float, comparisons: int, beta: float) -> float:
         comparisons: K, in 1 to 2**63.
         beta: In [2**-500, 1).
 
-    Source: Dwork & Roth (2014), Theorem 3.24. Proof: P(|L| > m) <= 2 exp(-m/b); beta/2 for the
+    Source: Dwork & Roth (2014). Proof: P(|L| > m) <= 2 exp(-m/b); beta/2 for the
     threshold and beta/2 for the K comparisons.
 
     Example:

@@ -154,7 +154,7 @@ class LaplaceSparseVector:
         """Return m: with probability 1 - beta no answer among `queries` is wrong by more than m.
 
         That is, all answers of 1 have f_t >= T - m, all of 0 have f_t < T + m (Dwork & Roth 2014,
-        Theorem 3.24, with the exact tails of the discrete noise).
+        with the exact tails of the discrete noise).
         """
         half = in_range("beta", beta, 0.0, 1.0, open_low=True) / 2
         of_queries = laplace_margin(self.query_scale, half, count("queries", queries))
@@ -268,7 +268,8 @@ class AboveThreshold:
         self.found = 0
         self._entropy = entropy
         start = count("threshold", threshold, -(2**62), 2**62)
-        self.noise = design.threshold_noise(entropy) if noise is None else noise
+        drawn = design.threshold_noise(entropy) if noise is None else noise
+        self.noise = count("noise", drawn, -(2**62), 2**62)
         self._threshold = start + self.noise
 
     @property

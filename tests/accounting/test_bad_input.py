@@ -107,6 +107,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
         {"sigma": (1.0, POSITIVE), "coordinates": (2, COUNT), "beta": (0.05, (*DELTA,)),
          "lattice_step": (1.0, NUMBER)},
     ),
+    "accuracy.comparison_bound": (
+        acc.comparison_bound,
+        {"scale": (5.0, POSITIVE), "comparisons": (9, COUNT), "beta": (0.05, DELTA)},
+    ),
     "accuracy.sigma_for_accuracy": (
         acc.sigma_for_accuracy,
         {"accuracy": (9.0, (*POSITIVE, 0.25)), "coordinates": (2, COUNT), "beta": (0.05, DELTA),
@@ -359,7 +363,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     "sparse_vector.GaussianSparseVector.margin": (gaussian_design.margin, {"beta": (0.05, DELTA)}),
     "sparse_vector.AboveThreshold": (
         partial(sv.AboveThreshold, laplace_design, entropy=entropy.SeededEntropy(1)),
-        {"threshold": (9, (NAN, INF, 1.5, "1", None, 2**70))},
+        {"threshold": (9, (NAN, INF, 1.5, "1", None, 2**70)), "noise": (3, (NAN, 1.5, "1"))},
     ),
     "sparse_vector.AboveThreshold.above": (
         lambda value: sv.AboveThreshold(laplace_design, 9, entropy.SeededEntropy(1)).above(value),
