@@ -15,6 +15,7 @@ from sparseq.cli.curator import curator
 from sparseq.cli.demo import demo
 from sparseq.cli.history import history
 from sparseq.cli.monitor import monitor
+from sparseq.cli.plan import plan
 from sparseq.cli.replay import replay
 from sparseq.cli.shell import shell
 from sparseq.cli.sql import sql
@@ -81,6 +82,7 @@ for command in (
     shell,
     monitor,
     train,
+    plan,
     ingest,
     budget,
     replay,

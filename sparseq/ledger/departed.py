@@ -15,7 +15,6 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 
-from sparseq.compiled import selected
 from sparseq.ledger.accounts import Index, Ints
 
 
@@ -44,7 +43,8 @@ class Departures:
 
     def new(self, left_out: Index) -> Index:
         """Return those of `left_out` who have not been left out before."""
-        return selected(left_out, self.first[left_out] == 0)
+        new: Index = left_out[self.first[left_out] == 0]
+        return new
 
     def add(self, release: int, users: Index) -> None:
         """Remember a release, later than all before, as the first that `users` were left out of."""

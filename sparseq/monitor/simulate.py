@@ -1,9 +1,8 @@
-"""What a store would do to a stream that is known: drops, forecasts and errors, without the store.
+"""What a store would do to streams that are known: drops, forecasts and errors, without the store.
 
 For planning on public or historical data. The maths is the store's own: the same charges
 (`sparseq.pricing`), pots, rates, lattice and correction; a test compares drops and answers with a
-real store's. What is a loop over ticks there is a sort and a running sum by user here, since before
-its first drop a user has paid for all that it contributed.
+real store's. One pass over the contributions, tick by tick, all users of a tick at once.
 """
 
 from __future__ import annotations
@@ -36,46 +35,62 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Stream:
-    """A known stream of contributions: one row a (user, tick, coordinate), in that order.
+    """A known stream of contributions: one row a (tick, user, coordinate), in that order.
 
     Attributes:
         query: Any tick's; what is public of it is the same at every tick.
         ticks: How many there are.
-        users, tick, coordinate: int64; users are 0, 1, ….
-        values: In the query's unit, multiples of `granularity`.
-        granularity: The lattice that they are on.
+        people: How many users, 0, 1, … people - 1.
+        tick, users, coordinate: int64.
+        values: In the query's unit, multiples of its lattice step.
     """
 
     query: Query
     ticks: int
-    users: Ints
+    people: int
     tick: Ints
+    users: Ints
     coordinate: Ints
     values: Floats
-    granularity: float
 
     @classmethod
-    def of(cls, query: Query, ticks: Sequence[Cells], granularity: float) -> Stream:
+    def of(cls, query: Query, people: int, ticks: Sequence[Cells], granularity: float) -> Stream:
         """Return the stream that the cells of every tick are."""
         tick = np.repeat(np.arange(len(ticks)), [len(c.users) for c in ticks])
         users = np.concatenate([c.users for c in ticks]).astype(np.int64)
         coordinate = np.concatenate([c.coordinates for c in ticks]).astype(np.int64)
         values = np.concatenate([c.values for c in ticks]).astype(np.float64) * granularity
-        order = np.lexsort((coordinate, tick, users))
-        _, users = np.unique(users[order], return_inverse=True)
-        columns = (users.astype(np.int64), tick[order], coordinate[order], values[order])
-        return cls(query, len(ticks), *columns, granularity)
+        return cls(query, len(ticks), people, tick, users, coordinate, values)
 
-    @cached_property
-    def people(self) -> int:
-        """How many users contribute anything."""
-        return int(self.users[-1]) + 1 if len(self.users) else 0
+    def between(self, first: int, stop: int) -> Stream:
+        """Return the ticks from `first` up to and without `stop`, as a stream of its own."""
+        at = slice(*np.searchsorted(self.tick, [first, stop]).tolist())
+        columns = (self.tick[at] - first, self.users[at], self.coordinate[at], self.values[at])
+        return Stream(self.query, stop - first, self.people, *columns)
+
+    def over(self, ticks: int) -> Stream:
+        """Return so many ticks: the last ones, or all of them over again until there are enough."""
+        if ticks <= self.ticks:
+            return self.between(self.ticks - ticks, self.ticks)
+        times = -(-ticks // self.ticks)
+        shift = np.repeat(np.arange(times) * self.ticks, len(self.tick))
+        users, coordinate = np.tile(self.users, times), np.tile(self.coordinate, times)
+        tick, values = np.tile(self.tick, times) + shift, np.tile(self.values, times)
+        columns = (tick, users, coordinate, values)
+        return Stream(self.query, times * self.ticks, self.people, *columns).between(0, ticks)
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
-        """Where each (user, tick) begins among the rows."""
+        """Where each (tick, user) begins among the rows."""
         new = (np.diff(self.users) != 0) | (np.diff(self.tick) != 0)
-        return np.concatenate(([0], np.flatnonzero(new) + 1))
+        return np.concatenate(([0], np.flatnonzero(new) + 1))[: len(self.users)]
+
+    @cached_property
+    def first_ticks(self) -> Ints:
+        """When each user first contributes; the number of ticks for who never does."""
+        first = np.full(self.people, self.ticks)
+        first[self.users[::-1]] = self.tick[::-1]
+        return first
 
     @cached_property
     def truth(self) -> Floats:
@@ -97,7 +112,7 @@ class Simulated:
     Attributes:
         plan: The noise of the answers.
         active: Sums over the active, (ticks, d).
-        dropped: By (user, tick): whether the user was left out of the answer.
+        dropped: By (tick, user): whether the user was left out of the answer.
         left: Forecasts left at each tick, (ticks, d), in lattice steps; None without a reserve.
         columns: The counter's numbers; None without a reserve.
         departed: How many users have left the series.
@@ -188,29 +203,78 @@ class Setting:
     horizon: int | None = None
 
 
-def simulate(stream: Stream, kappa: float, setting: Setting) -> Simulated:
-    """Run a stream under one setting, every user with the same budget."""
+def simulate(
+    streams: Sequence[Stream],
+    kappa: float,
+    setting: Setting,
+    gates: Sequence[Gate] | None = None,
+) -> list[Simulated]:
+    """Run streams that are asked in turn at every tick, every user with the same budget.
+
+    With a reserve, each stream makes forecasts, from an equal share of it. `gates`, where known,
+    are those of a setting that differs in its clip at most.
+    """
     budget = Budget(kappa, setting.norm_budget)
-    plan = calibrate(stream.query, budget, Options())
-    charges = _charges(stream, plan)
+    gates = gates if gates is not None else gates_of(streams, kappa, setting)
+    reserve = int(Fraction(setting.forecast) * budget_units(setting.norm_budget))
+    share = int(reserve * Fraction(1 / len(streams)))
+    outcomes = zip(streams, gates, strict=True)
+    return [_outcome(stream, gate, budget, setting, share) for stream, gate in outcomes]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Who is active in a stream, and what who departs would leave if it could pay for all of it.
+
+    Attributes:
+        pairs: By (tick, user): active or not.
+        active: Sums over the active, (ticks, d).
+        users: How many depart.
+        owner, coordinate, rates: Of every cell left: whose of these it is, where, how much.
+        ticks: When each departs.
+    """
+
+    pairs: Mask
+    active: Floats
+    users: int
+    owner: Ints
+    coordinate: Ints
+    rates: Floats
+    ticks: Ints
+
+
+def gates_of(streams: Sequence[Stream], kappa: float, setting: Setting) -> list[Gate]:
+    """Return who is active in every stream, and the forecasts."""
+    budget = Budget(kappa, setting.norm_budget)
+    charges = [_charges(s, calibrate(s.query, budget, Options())) for s in streams]
     units = budget_units(setting.norm_budget)
     reserve = int(Fraction(setting.forecast) * units)
     paying = units - reserve - int(Fraction(setting.others) * units)
-    pairs = _paid_once(stream, charges, paying) if reserve else _paid(stream, charges, paying)
-    rows = np.repeat(pairs, np.diff(np.append(stream.starts, len(stream.users))))
-    active = stream.sums(rows)
-    departing = _departures(stream, pairs) if reserve else np.zeros(0, np.int64)
+    found = _gate(streams, charges, paying, leaving=reserve > 0)
+    form = Form.of(setting.form)
+    return [_gated(s, pairs, form, reserve > 0) for s, pairs in zip(streams, found, strict=True)]
+
+
+def _outcome(
+    stream: Stream, gate: Gate, budget: Budget, setting: Setting, reserve: int
+) -> Simulated:
+    plan = calibrate(stream.query, budget, Options())
     if not reserve:
-        return Simulated(stream, plan, active, ~pairs, None, None, 0)
-    horizon = setting.horizon or stream.ticks
+        return Simulated(stream, plan, gate.active, ~gate.pairs, None, None, 0)
     scale = setting.clip * plan.noise[0].scale
-    columns = Columns(budget, horizon, scale, reserve)
-    left = _left(stream, rows, departing, columns, Form.of(setting.form))
-    return Simulated(stream, plan, active, ~pairs, left, columns, len(departing))
+    columns = Columns(budget, setting.horizon or stream.ticks, scale, reserve)
+    units, d = np.full(gate.users, columns.units), stream.query.coordinates
+    steps = columns.fitted(gate.owner, gate.rates, units, gate.ticks)
+    left = np.zeros(stream.ticks * d, np.int64)
+    np.add.at(left, gate.ticks[gate.owner] * d + gate.coordinate, steps)
+    by_tick: Ints = left.reshape(-1, d)
+    return Simulated(stream, plan, gate.active, ~gate.pairs, by_tick, columns, gate.users)
 
 
 def _charges(stream: Stream, plan: Plan) -> Ints:
-    """Return the charge of every (user, tick)."""
+    """Return the charge of every (tick, user)."""
+    if not len(stream.users):
+        return np.zeros(0, np.int64)
     steps = np.rint(stream.values / plan.noise[0].granularity)
     squares = np.add.reduceat(steps**2, stream.starts)
     norms = np.where(squares < 2.0**62, squares, 0).astype(np.int64)
@@ -218,60 +282,49 @@ def _charges(stream: Stream, plan: Plan) -> Ints:
     return round_up(charges_of(plan.noise[0].price, norms))
 
 
-def _paid_once(stream: Stream, charges: Ints, units: int) -> Mask:
-    """Tell who is active when the first drop is the last: while all so far can be paid for."""
-    owner = stream.users[stream.starts]
-    running = np.cumsum(np.minimum(charges, units + 1))  # wraps evenly, if it does
-    first = np.searchsorted(owner, np.arange(stream.people))
-    before = running[first] - np.minimum(charges[first], units + 1)
-    paid: Mask = running - before[owner] <= units
-    return paid & ~_after_a_drop(owner, paid, first)
-
-
-def _after_a_drop(owner: Ints, paid: Mask, first: NDArray[np.intp]) -> Mask:
-    dropped = (~paid).astype(np.int64)
-    earlier = np.cumsum(dropped) - dropped
-    return np.asarray(earlier > earlier[first][owner])
-
-
-def _paid(stream: Stream, charges: Ints, units: int) -> Mask:
-    """Tell who is active by Algorithm 2, in which later, smaller contributions may fit again."""
-    if not len(charges) or charges.min() == charges.max():
-        return _paid_once(stream, charges, units)
-    owner, tick = stream.users[stream.starts], stream.tick[stream.starts]
-    order = np.argsort(tick, kind="stable")
-    ends = np.searchsorted(tick[order], np.arange(stream.ticks + 1))
-    spent, active = np.zeros(stream.people, np.int64), np.zeros(len(charges), bool)
-    for t in range(stream.ticks):
-        at = order[ends[t] : ends[t + 1]]
-        fits = charges[at] <= units - spent[owner[at]]
-        spent[owner[at]] += charges[at] * fits
-        active[at] = fits
+def _gate(
+    streams: Sequence[Stream], charges: Sequence[Ints], units: int, leaving: bool
+) -> list[Mask]:
+    """Tell who is active by Algorithm 2; `leaving`: whoever is dropped once leaves the stream."""
+    owners = [s.users[s.starts] for s in streams]
+    ends = [np.searchsorted(s.tick[s.starts], np.arange(s.ticks + 1)).tolist() for s in streams]
+    left = np.full(streams[0].people, units, np.int64)
+    gone = [np.zeros(streams[0].people, bool) for _ in streams]
+    active = [np.zeros(len(c), bool) for c in charges]
+    for tick in range(streams[0].ticks):
+        for i, end in enumerate(ends):
+            at = slice(end[tick], end[tick + 1])
+            users, due = owners[i][at], charges[i][at]
+            fits = due <= left[users]
+            if leaving:
+                fits &= ~gone[i][users]
+                gone[i][users[~fits]] = True
+            left[users] -= due * fits
+            active[i][at] = fits
     return active
 
 
 def _departures(stream: Stream, active: Mask) -> Ints:
-    """Return the (user, tick) at which each user that departs is first dropped."""
+    """Return the (tick, user) at which each user that departs is first dropped, by user."""
     dropped = np.flatnonzero(~active)
     _, first = np.unique(stream.users[stream.starts][dropped], return_index=True)
     return np.asarray(dropped[first], np.int64)
 
 
-def _left(stream: Stream, rows: Mask, departing: Ints, columns: Columns, form: Form) -> Ints:
-    """Return the forecasts left at each tick, (ticks, d), in lattice steps."""
-    d = stream.query.coordinates
+def _gated(stream: Stream, pairs: Mask, form: Form, leaving: bool) -> Gate:
+    """Return what comes of who is active."""
+    rows = np.repeat(pairs, np.diff(np.append(stream.starts, len(stream.users))))
+    active = stream.sums(rows)
+    departing = _departures(stream, pairs if leaving else np.ones_like(pairs))
     starts = stream.starts[departing]
     users, ticks = stream.users[starts], stream.tick[starts]
     of_user = np.full(stream.people, -1)
     of_user[users] = np.arange(len(users))
-    own = rows & (of_user[stream.users] >= 0)  # all that is active comes before the drop
+    own = np.flatnonzero(rows & (of_user[stream.users] >= 0))  # all of it comes before the drop
+    d = stream.query.coordinates
     keys = of_user[stream.users[own]] * d + stream.coordinate[own]
     cells, cell = np.unique(keys, return_inverse=True)
-    owner = cells // d
-    first = stream.tick[np.searchsorted(stream.users, users)]
-    rates = form.rates(cell, stream.tick[own], stream.values[own], ticks[owner], first[owner])
-    units = np.full(len(users), columns.units)
-    steps = columns.fitted(owner, rates, units, ticks)
-    left = np.zeros(stream.ticks * d, np.int64)
-    np.add.at(left, ticks[owner] * d + cells % d, steps)
-    return left.reshape(-1, d)
+    owner, coordinate = np.divmod(cells, d)
+    first = stream.first_ticks[users][owner]
+    rates = form.rates(cell, stream.tick[own], stream.values[own], ticks[owner], first)
+    return Gate(pairs, active, len(users), owner, coordinate, rates, ticks)

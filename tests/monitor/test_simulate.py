@@ -13,7 +13,8 @@ from sparseq.engine.cells import cells_of
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.correct import Post
 from sparseq.monitor.forecast import Forecast
-from sparseq.monitor.simulate import Setting, Simulated, Stream, simulate
+from sparseq.monitor.simulate import Setting, Simulated, Stream
+from sparseq.monitor.simulate import simulate as simulate_all
 from sparseq.query.plan import Query
 from sparseq.store import Store
 
@@ -46,7 +47,12 @@ def stream(store: Store, sql: str) -> Stream:
     asked = queries(store, sql)
     plan = store.explain(asked[0])
     cells = [cells_of(store._engine, store.explain(q), len(store._pots)) for q in asked]
-    return Stream.of(asked[0], cells, plan.noise[0].granularity)
+    return Stream.of(asked[0], len(store._pots), cells, plan.noise[0].granularity)
+
+
+def simulate(stream: Stream, kappa: float, setting: Setting) -> Simulated:
+    (simulated,) = simulate_all([stream], kappa, setting)
+    return simulated
 
 
 @pytest.mark.parametrize(
@@ -84,6 +90,24 @@ def test_without_it_drops_whom_the_store_drops(sql: str, reserves: dict[str, flo
         assert sum(dropped) > 20
         assert int(store._pots[Pot.QUERIES].spent.max()) > 0
     np.testing.assert_array_equal(simulated.corrected(5, Post()), found)
+
+
+def test_two_series_that_share_budgets_are_dropped_as_in_a_store() -> None:
+    """Asked in turn at every tick; each makes forecasts from half of the reserve."""
+    with make(8.0, {"forecast": 0.25}) as store:
+        known = [stream(store, COUNT), stream(store, BY_KIND)]
+        simulated = simulate_all(known, 0.5, Setting(8.0, 0.25))
+        series = [Forecast(store, name, ticks=DAYS, share=0.5) for name in "ab"]
+        asked = [queries(store, COUNT), queries(store, BY_KIND)]
+        for t in range(DAYS):
+            for forecast, texts in zip(series, asked, strict=True):
+                forecast.ask(t, texts[t])
+        for forecast, s in zip(series, simulated, strict=True):
+            left = forecast._left
+            found = np.zeros_like(s.left)
+            np.add.at(found, (left.ticks, left.coordinates), left.steps)
+            np.testing.assert_array_equal(found, s.left)
+            assert forecast._columns.sigma == s.columns.sigma
 
 
 def mean_square(simulated: Simulated, runs: int) -> float:

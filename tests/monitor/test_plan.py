@@ -1,0 +1,112 @@
+"""The planner: what it tries, and what it recommends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq.engine.cells import cells_of
+from sparseq.errors import DataError
+from sparseq.monitor.correct import Post
+from sparseq.monitor.plan import CAUTION, WORTH, plan
+from sparseq.monitor.simulate import Setting, Stream, simulate
+
+TICKS = 60
+SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
+
+
+def stream(rates: np.ndarray, seed: int = 1) -> Stream:
+    """People who come on their own share of 60 days."""
+    rng = np.random.default_rng(seed)
+    day, who = np.nonzero(rng.random((TICKS, len(rates))) < rates)
+    table = pa.table({"who": who, "day": day})
+    with sparseq.create(None, table, user="who", table="t", seed=1) as store:
+        asked = [store.lower(SQL.format(d)) for d in range(TICKS)]
+        cells = [cells_of(store._engine, store.explain(q), len(store._pots)) for q in asked]
+        return Stream.of(asked[0], len(store._pots), cells, 1.0)
+
+
+@pytest.fixture(scope="module")
+def light() -> Stream:
+    """Few come often: individual accounts pay off."""
+    return stream(np.concatenate([np.full(2000, 0.02), np.full(20, 0.5)]))
+
+
+@pytest.fixture(scope="module")
+def heavy() -> Stream:
+    """All come on nearly all days: whoever is dropped is missed."""
+    return stream(np.full(1000, 0.97))
+
+
+def test_the_first_row_is_worst_case_composition(light: Stream) -> None:
+    planned = plan([light], 0.5)
+    first = planned.rows[0]
+    assert first.worst_case
+    assert first.dropped == 0
+    assert first.setting.norm_budget == TICKS
+    assert first.total[0] == pytest.approx(TICKS**0.5, rel=1e-6)
+
+
+def test_a_light_stream_is_given_a_smaller_budget(light: Stream) -> None:
+    planned = plan([light], 0.5)
+    best = planned.recommended
+    assert best.relative < 0.7
+    assert best.total[0] == pytest.approx(best.relative * TICKS**0.5, rel=1e-6)
+    (simulated,) = simulate([light], 0.5, best.setting)
+    runs = [simulated.corrected(seed, Post()) - light.truth for seed in range(20)]
+    assert np.sqrt(np.mean(np.square(runs))) == pytest.approx(best.total[0], rel=0.1)
+
+
+def test_where_dropping_never_pays_worst_case_is_recommended(heavy: Stream) -> None:
+    planned = plan([heavy], 0.5, forecasts=False)
+    tried = [c for c in planned.tried if not c.worst_case]
+    assert min(c.cautious for c in tried) > WORTH
+    assert planned.recommended.worst_case
+
+
+@pytest.mark.parametrize("name", ["light", "heavy"])
+def test_another_sample_of_the_same_people_is_no_worse_than_worst_case(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """The promise: within 5 % of worst-case composition wherever the planner is followed."""
+    planned = plan([request.getfixturevalue(name)], 0.5)
+    rates = {"light": np.r_[np.full(2000, 0.02), np.full(20, 0.5)], "heavy": np.full(1000, 0.97)}
+    for seed in (2, 3):
+        (later,) = simulate([stream(rates[name], seed)], 0.5, planned.recommended.setting)
+        assert later.errors(Post())[2] <= 1.05 * planned.worst_case.total[0]
+
+
+def test_every_row_is_what_the_simulation_says(light: Stream) -> None:
+    for c in plan([light], 0.5).rows:
+        (simulated,) = simulate([light], 0.5, c.setting)
+        assert (c.noise[0], c.bias[0], c.total[0]) == simulated.errors(Post())
+        assert c.dropped == simulated.dropped.mean()
+        doubtful = np.hypot(c.noise[0], CAUTION * c.bias[0])
+        assert c.cautious == pytest.approx(doubtful / TICKS**0.5, rel=1e-6)
+
+
+def test_several_series_share_the_budget(light: Stream) -> None:
+    one, two = plan([light], 0.5), plan([light, light], 0.5)
+    assert two.worst_case.setting.norm_budget == 2 * one.worst_case.setting.norm_budget
+    assert len(two.recommended.total) == 2
+
+
+def test_other_reserves_are_left_alone(light: Stream) -> None:
+    planned = plan([light], 0.5, others=0.2)
+    assert planned.worst_case.setting == Setting(TICKS / 0.8, others=0.2)
+    assert planned.worst_case.dropped == 0
+    assert all(c.setting.others == 0.2 for c in planned.tried)
+
+
+def test_a_longer_horizon_takes_the_data_over_again(light: Stream) -> None:
+    twice = light.over(2 * TICKS)
+    np.testing.assert_array_equal(twice.truth, np.concatenate([light.truth, light.truth]))
+    np.testing.assert_array_equal(light.over(10).truth, light.truth[-10:])
+    np.testing.assert_array_equal(light.over(70).truth[TICKS:], light.truth[:10])
+
+
+def test_nobody_in_the_data_is_said(light: Stream) -> None:
+    with pytest.raises(DataError, match="no query finds anybody"):
+        plan([light.between(0, 0)], 0.5)
