@@ -11,7 +11,7 @@ import click
 from sparseq.cli.create import aside_lines
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.tables import format_table
-from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, upper
+from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, percent, upper
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -38,6 +38,7 @@ def budget(store: Path, format: str) -> None:
 def budget_facts(store: Store) -> dict[str, Any]:
     """Return the public facts as plain data."""
     from sparseq.cli.sql import latest_release
+    from sparseq.monitor.watch import begun_as
 
     budget = store.budget
     return {
@@ -55,6 +56,7 @@ def budget_facts(store: Store) -> dict[str, Any]:
         "parts": {pot.name.lower(): part for pot, part in store.parts.items()},
         "sigma_0": budget.sigma_0,
         "worst_case_queries": budget.worst_case_queries(),
+        "watch": begun_as(store),
         "releases": latest_release(store),
         "halt": store.halt,
         "seeded": store.seed is not None,
@@ -81,9 +83,18 @@ def budget_text(facts: dict[str, Any]) -> str:
         ("budget", f"norm_budget {number(facts['norm_budget'])}: a person pays 1 for a count, "
                    f"and whoever can't pay\nfor a query {stays}"),
         *aside_lines(facts["parts"]),
+        *_watch_lines(facts["watch"]),
         ("so far", f"{facts['releases']:,} releases; there is no limit"),
         ("compare", "one budget for everybody, at the same noise and guarantee, ends after "
                     f"{facts['worst_case_queries']:,} queries"),
     ]  # fmt: skip
     loud = [banner(NOT_PRIVATE)] if facts["seeded"] else []
     return "\n".join([*loud, labelled(lines)])
+
+
+def _watch_lines(begun: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if begun is None:
+        return []
+    below = ", ".join(percent(share) for share in begun["thresholds"])
+    alarm = f"; the alarm is for less than {below} active" if below else "; there is no alarm"
+    return [("watch", f"for {begun['ticks']:,} ticks{alarm}")]

@@ -38,12 +38,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sparseq.accounting import budget_units, simultaneous_bound
 from sparseq.accounting._checks import count
-from sparseq.errors import ParameterError
+from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.mechanisms.tree_counter import window
@@ -129,7 +130,7 @@ class ActiveWatch:
             )
         levels = [threshold] if isinstance(threshold, int | float) else list(threshold or ())
         smallest = store.budget.norm_budget if smallest_budget is None else smallest_budget
-        begun = store._storage.get("watch")
+        begun = begun_as(store)
         if ticks is None:
             if begun is None:
                 raise ParameterError("how many ticks will the watch serve?", "give ticks")
@@ -163,9 +164,14 @@ class ActiveWatch:
 
         Raises:
             ParameterError: It is not the next tick, nor an earlier one.
-            QueryRefused: The tick was released under another label.
+            QueryRefused: The tick was released under another label, or is later than T.
         """
-        number = count("tick", number, 1, self.design.ticks)
+        number = count("tick", number, 1)
+        if number > self.design.ticks:
+            raise QueryRefused(
+                f"the watch has served its {self.design.ticks} ticks",
+                "what was set aside was planned for these; its releases stay in the history",
+            )
         with self.store._lock:
             self.store._check_open()
             last = self._state.last_tick()
@@ -244,6 +250,14 @@ class ActiveWatch:
             release,
             compared.release if compared else None,
         )
+
+
+def begun_as(store: Store) -> dict[str, Any] | None:
+    """Return the numbers that a store's watch was begun with; None: it was not. Public."""
+    with store._lock:
+        store._check_open()
+        begun: dict[str, Any] | None = store._storage.get("watch")
+        return begun
 
 
 def _share_error(

@@ -20,6 +20,7 @@ from scipy import stats
 import sparseq
 import sparseq.store
 from sparseq.accounting import Budget, budget_units
+from sparseq.cli.budget import budget_facts, budget_text
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms import AboveThreshold, LaplaceSparseVector, SeededEntropy, TreeCounter
@@ -253,6 +254,15 @@ def test_both_are_releases_with_bounds_that_can_be_read_back() -> None:
         assert watch.done == 1
 
 
+def test_the_budget_command_says_what_the_watch_was_begun_as() -> None:
+    with make([1] * 5) as con:
+        assert budget_facts(con)["watch"] is None
+        ActiveWatch(con, 31, [0.9, 0.5]).tick(1)
+        facts = budget_facts(con)
+        assert facts["watch"] == {"ticks": 31, "thresholds": [0.9, 0.5], "smallest_budget": 8.0}
+        assert "for 31 ticks; the alarm is for less than 90 %, 50 % active" in budget_text(facts)
+
+
 # Misuse -------------------------------------------------------------------------------------------
 
 
@@ -275,8 +285,10 @@ def test_mistakes_are_told() -> None:
         watch.tick(1, "a")
         with pytest.raises(QueryRefused, match="belongs to another query"):
             watch.tick(1, "b")
-        with pytest.raises(ParameterError, match="tick is 3"):
+        with pytest.raises(QueryRefused, match="served its 2 ticks"):
             watch.tick(3)
+        with pytest.raises(ParameterError, match="tick is 0"):
+            watch.tick(0)
         with pytest.raises(ParameterError, match=r"begun with ticks 2, thresholds \[0.9, 0.5\]"):
             ActiveWatch(con, 2, 0.8)
         assert ActiveWatch(con).tick(2).tick == 2
