@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from scipy import stats
 import sparseq
 import sparseq.store
 from sparseq.ledger.accounts import Accounts
+from sparseq.query.outputs import Noised, Output, Outputs
+from sparseq.query.render import key_columns, render
 
 UNIT = 2**24  # ledger units of one full count
 COUNT = "SELECT count(*) AS x FROM t"
@@ -343,6 +346,41 @@ def test_6_what_is_seen_of_a_query_does_not_depend_on_anybodys_rows(
     assert seen[0] == seen[1]
     assert capfd.readouterr() == ("", "")
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "count(*) AS x FROM t GROUP BY g ORDER BY CASE WHEN count(*) > 1 THEN 'a' ELSE 1 END",
+        "CASE WHEN count(*) > 1 THEN 'a' ELSE 1 END AS x FROM t GROUP BY g",
+        "count(*) AS x FROM t GROUP BY g HAVING CASE WHEN count(*) > 1 THEN 'a' ELSE true END",
+        "CASE WHEN count(*) > 1 THEN g ELSE 'none' END AS x FROM t GROUP BY g",
+        "CASE WHEN sum(k) > 1 THEN DATE '2024-01-01' ELSE 'none' END AS x FROM t GROUP BY g",
+        "CASE WHEN avg(least(k, 1)) > 1 THEN 'a' ELSE avg(least(k, 1)) END AS x FROM t GROUP BY g",
+    ],
+)
+def test_6_whether_an_answer_can_be_shown_is_known_before_there_is_one(asked: str) -> None:
+    """A failure by noised values tells of them, and charges nobody."""
+    con = store([1, 2], k=[1, 2])
+    with pytest.raises(sparseq.QueryRefused, match="different kinds"):
+        con.lower(f"SELECT k % 2 AS g, {asked.replace(' FROM t', ' FROM t WHERE k % 2 IN (0, 1)')}")
+
+
+def test_6_an_answer_that_cannot_be_shown_as_asked_is_its_measures() -> None:
+    con = store([1, 2], k=[1, 2])
+    plan = con.explain(con.lower("SELECT k, count(*) AS x FROM t WHERE k IN (1, 2) GROUP BY k"))
+
+    def shown(noised: Noised) -> Any:
+        if noised.measures[0][0, 0] > 5:
+            raise TypeError("5")
+        return noised.keys[0]
+
+    plan = replace(plan, query=replace(plan.query, outputs=Outputs((Output("k", shown),))))
+    noised = [Noised([np.array([[x], [2.0]])], [0.5], key_columns(plan), 2) for x in (3.0, 7.0)]
+    assert render(plan, noised[0]).to_pydict() == {"k": [1, 2]}
+    assert render(plan, noised[1]).to_pydict() == {
+        "k": [1, 2], "COUNT(*)": [7.0, 2.0], "COUNT(*)_error": [0.5, 0.5]
+    }  # fmt: skip
 
 
 def test_6_what_the_database_says_of_a_row_is_not_passed_on() -> None:

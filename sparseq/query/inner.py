@@ -7,7 +7,7 @@ users, and is refused.
 The order in which rows are met is a back door for the crowd, and is shut. Sums are taken in
 DECIMAL, whose result does not depend on it; a window that looks at its rows one by one breaks ties
 by every column that the subquery looks at; and values that are equal without being the same, like
-zero and minus zero, are made the same before they are grouped.
+zero and minus zero, or NaN and minus NaN, are made the same before they are grouped.
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ class _Inner:
 
 
 def _signed(type: str) -> bool:
-    """Tell whether a type has a zero and a minus zero, which are equal and not the same."""
+    """Tell whether a type has zeros, and NaNs, of two signs: equal, and not the same."""
     return type in ("FLOAT", "DOUBLE")
 
 
@@ -341,7 +341,7 @@ def _plain(sql: str, type: str) -> str:
     a minimum, depends on the order of the rows."""
     if type == "INTERVAL":
         refuse("an interval can't be grouped, ordered or distinct in a subquery", "use date_diff()")
-    return f"({sql} + 0)" if _signed(type) else sql
+    return f"CASE WHEN isnan({sql}) THEN 'nan' ELSE {sql} + 0 END" if _signed(type) else sql
 
 
 def _as_double(function: exp.Expr, sql: str) -> str:

@@ -16,7 +16,32 @@ ERROR_SUFFIX = "_error"
 
 
 def render(plan: Plan, noised: Noised) -> pa.Table:
-    """Return the answer: one row a group (or a group and bin), in the order asked for."""
+    """Return the answer: one row a group (or a group and bin), in the order asked for.
+
+    It can't fail, and warns of nothing: that would tell of noised values before they are charged.
+    Should SELECT, HAVING or ORDER BY not be computable from them, the measures are the answer.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            return _shown(plan, noised)
+        except Exception:
+            return _measures(plan, noised)
+
+
+def _measures(plan: Plan, noised: Noised) -> pa.Table:
+    """Return the keys and the noised measures, one row a group, whatever was to become of them."""
+    columns = [
+        (d.name, pa.array(k.tolist())) for d, k in zip(plan.query.domains, noised.keys, strict=True)
+    ]
+    for m, values, bound in zip(plan.query.measures, noised.measures, noised.bounds, strict=True):
+        for i in range(m.bins):
+            name = f"{m.label} [{i}]" if m.bins > 1 else m.label
+            columns.append((name, _numbers(values[:, i], False)))
+            columns.append((name + ERROR_SUFFIX, _numbers(np.full(len(values), bound), False)))
+    return pa.Table.from_arrays([c for _, c in columns], names=[n for n, _ in columns])
+
+
+def _shown(plan: Plan, noised: Noised) -> pa.Table:
     outputs: Outputs = plan.query.outputs
     rows = outputs.rows(noised)
     if outputs.histogram is not None:

@@ -177,8 +177,10 @@ class Scope:
         for _ in self.private:
             for condition, optional in conditions:
                 pair = self._user_pair(condition)
-                if pair & joined and (not optional or optional in pair):
+                if not optional and pair & joined:
                     joined |= pair
+                elif optional in pair and (pair - {optional}) & joined:
+                    joined.add(optional)  # the other side's rows stay, equal or not
         for source in self.private:
             if source.alias not in joined:
                 first = self.private[0]

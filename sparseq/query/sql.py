@@ -320,13 +320,15 @@ _MONOTONE: dict[type, Callable[[Any], Any]] = {
 def _check_outputs(
     outputs: out.Outputs, domains: Sequence[Domain], measures: Sequence[Measure]
 ) -> None:
-    """Compute what is shown from zeros: values of kinds that don't go together show here."""
+    """Compute what is shown from zeros and ones: values that don't go together show here."""
     keys = [np.array([d.values[0]], object) for d in domains]
-    zeros = out.Noised([np.zeros((1, m.bins)) for m in measures], [1.0] * len(measures), keys, 1)
     try:
-        outputs.rows(zeros)
-        for column in outputs.columns:
-            column.node(zeros)
+        for value in (0.0, 1.0):
+            same = [np.full((1, m.bins), value) for m in measures]
+            noised = out.Noised(same, [1.0] * len(measures), keys, 1)
+            outputs.rows(noised)
+            for column in outputs.columns:
+                column.node(noised)
     except (TypeError, ValueError):
         refuse(
             "SELECT, HAVING or ORDER BY compares or computes with values of different kinds",

@@ -235,6 +235,32 @@ def test_equal_values_are_the_same(sql: str) -> None:
     assert seen[0] == seen[1]
 
 
+NANS = [
+    "SELECT count(*) m FROM (SELECT who, -x AS x FROM events GROUP BY who, -x) WHERE x::VARCHAR = '-nan'",  # noqa: E501
+    "SELECT count(*) m FROM (SELECT who, max(y) AS y FROM (SELECT who, day, n, "
+    "CASE WHEN n = 1 THEN x ELSE -x END AS y FROM events) GROUP BY who) WHERE y::VARCHAR = '-nan'",
+    "SELECT count(*) m FROM (SELECT DISTINCT who, CASE WHEN n = 1 THEN x ELSE -x END AS y "
+    "FROM events) WHERE y::VARCHAR = '-nan'",
+]
+
+
+@pytest.mark.parametrize("sql", NANS)
+def test_nan_has_no_sign_once_it_is_grouped(sql: str) -> None:
+    orders = ([1, 2], [2, 1])
+    stores = [_store({1: ([(FIRST, "a", math.nan, n, None) for n in ns], [])}) for ns in orders]
+    seen = [_vector(con, _plan(con, sql), 1) for con in stores]
+    assert seen[0] == seen[1] == ([[0]], 0)
+
+
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN"])
+def test_the_condition_of_a_left_join_joins_nobody_else(join: str) -> None:
+    con = _store({1: ([], [])})
+    sql = f"""SELECT count(*) FROM events AS e {join} visits AS v ON e.day = v.day
+        LEFT JOIN visits AS w ON w.who = e.who AND w.who = v.who"""
+    with pytest.raises(QueryRefused, match="e and v are joined across users"):
+        con.lower(sql)
+
+
 def test_intervals_are_not_grouped() -> None:
     con = _store({1: ([], [])})
     for sql in (
