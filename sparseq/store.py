@@ -127,7 +127,8 @@ class Store:
         self._templates = Templates()
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
         self._staged_bytes = 0  # about what the next transaction will write
-        self._lowered: dict[str, Query] = {}  # by text; what lowering reads never changes
+        self._lowered: dict[str, Query] = {}  # by text; what lowering reads changes with the day
+        self._lowered_on = dt.date.today()
 
     # -- the stream ------------------------------------------------------------------------------
 
@@ -290,15 +291,18 @@ class Store:
         """
         with self._lock:
             self._check_open()
+            if self._lowered_on != (today := dt.date.today()):  # CURRENT_DATE, today()
+                self._lowered, self._lowered_on = {}, today
             known = self._lowered.get(sql) or self._templates.lowered(sql)
             if known is not None:
                 return known
+            before = self._public.subqueries
             query = lower_sql(sql, self.catalog, self._public)
-            self._templates.learn(sql, query)
-            if "current" not in sql.lower():  # CURRENT_DATE means another day tomorrow
-                if len(self._lowered) >= _REMEMBERED:
-                    self._lowered.pop(next(iter(self._lowered)))
-                self._lowered[sql] = query
+            if self._public.subqueries == before:  # their answers could change with the dates
+                self._templates.learn(sql, query)
+            if len(self._lowered) >= _REMEMBERED:
+                self._lowered.pop(next(iter(self._lowered)))
+            self._lowered[sql] = query
             return query
 
     def sql(

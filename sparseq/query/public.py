@@ -20,13 +20,18 @@ _SCHEMAS = ("by_user", "by_time", "dictionary", "public", "ledger")
 
 
 class PublicFacts:
-    """A twin of the store without its private rows."""
+    """A twin of the store without its private rows.
+
+    Attributes:
+        subqueries: How many subqueries of queries it has answered.
+    """
 
     def __init__(self, catalog: Catalog, store: duckdb.DuckDBPyConnection) -> None:
         self.catalog = catalog
         self._con = duckdb.connect(":memory:", config={"enable_external_access": "false"})
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
+        self.subqueries = 0
         for schema in _SCHEMAS:
             self._con.execute(f"CREATE SCHEMA {schema}")
         tables = store.execute(

@@ -236,6 +236,7 @@ class Scope:
             holder.replace(value)
 
     def _public(self, select: exp.Select) -> Source:
+        self.public.subqueries += 1
         source = inner(select, "", self.public, self.ctes)
         if source.private:
             refuse(

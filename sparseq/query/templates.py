@@ -3,7 +3,8 @@
 When two queries of one shape have lowered to the same thing but for the dates in their WHERE, a
 third is made by putting its dates in the same places. That they are the same is seen, not assumed:
 the second must come out of the first by the substitution, letter for letter, with equal groups and
-measures. Every date of the text must be one of the WHERE, so that nothing else can depend on it.
+measures. Every date of the text must be one of the WHERE, so that nothing else can depend on it,
+and no group may be made of a column that a date limits, as its domain depends on the date.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from sparseq.query.plan import Query
 
 _DATE = re.compile(r"'(\d{4}-\d{2}-\d{2})'")
+_COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
 _REMEMBERED = 256
 
 
@@ -45,7 +47,7 @@ class Templates:
     def learn(self, text: str, query: Query) -> None:
         """Remember a query that was lowered from `text`."""
         dates = _DATE.findall(text)
-        if not dates or "current" in text.lower() or not all(map(_is_date, dates)):
+        if not dates or not all(map(_is_date, dates)) or _dated_groups(query):
             return
         if len(set(dates)) != len(dates) or sorted(dates) != _dates_of(query):
             return
@@ -71,6 +73,15 @@ def _is_date(text: str) -> bool:
 
 def _dates_of(query: Query) -> list[str]:
     return sorted(_DATE.findall(query.relation.where))
+
+
+def _dated_groups(query: Query) -> bool:
+    """Tell whether a key may look at a column that a date of the WHERE limits."""
+    if not query.domains:
+        return False
+    keys = " ".join([query.relation.sql, *(d.position.sql for d in query.domains)])
+    parts = [p for p in query.relation.where.split(") AND (") if _DATE.search(p)]
+    return not set(_COLUMN.findall(keys)).isdisjoint(_COLUMN.findall(" ".join(parts)))
 
 
 def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:

@@ -29,13 +29,18 @@ SHAPES = {
     "a date in the output": "SELECT CASE WHEN count(*) > 5 THEN '{0}' ELSE 'no' END AS n "
     "FROM events WHERE day < '{1}'",
     "a date as text": "SELECT count(*) AS n FROM events WHERE kind = '{0}'",
+    "a coarser key": "SELECT year(day + 345) AS m, count(*) AS n FROM events "
+    "WHERE day BETWEEN '{0}' AND '{1}' GROUP BY m",
+    "a look at a public table": "SELECT count(*) AS n FROM events "
+    "WHERE day = (SELECT day FROM holidays WHERE day = '{0}')",
     "arithmetic": "SELECT count(*) AS n FROM events WHERE day < DATE '{0}' + INTERVAL 3 DAY",
 }
 
 
 @pytest.fixture
 def con() -> sparseq.Store:
-    return sparseq.create(None, EVENTS, table="events", user="who", seed=1)
+    public = {"holidays": pa.table({"day": DAYS[:3:2]})}
+    return sparseq.create(None, EVENTS, table="events", user="who", public=public, seed=1)
 
 
 def public(query: Query) -> Query:
@@ -58,6 +63,26 @@ def test_a_daily_query_is_lowered_in_full_twice_only(
     for day in DAYS:
         assert con.lower(ONE_DAY.format(day)).text == ONE_DAY.format(day)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("today", ["current_date", "today()", "CURRENT_DATE"])
+def test_today_is_another_day_tomorrow(
+    con: sparseq.Store, monkeypatch: pytest.MonkeyPatch, today: str
+) -> None:
+    seen = []
+    for day in DAYS[:3]:
+
+        class Date(dt.date):
+            now = day
+
+            @classmethod
+            def today(cls) -> dt.date:
+                return cls.now
+
+        for module in ("sparseq.store.dt", "sparseq.query.parse.dt"):
+            monkeypatch.setattr(f"{module}.date", Date, raising=True)
+        seen.append(con.lower(f"SELECT count(*) AS n FROM events WHERE day < {today}"))
+    assert [str(day) in q.relation.where for day, q in zip(DAYS, seen, strict=False)] == [True] * 3
 
 
 def test_what_is_no_date_is_lowered_in_full_and_refused(con: sparseq.Store) -> None:
