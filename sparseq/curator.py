@@ -23,6 +23,7 @@ from sparseq.engine.people import USER
 from sparseq.engine.storage import dictionary_table
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.codec import unpack, unpack_set
+from sparseq.ledger.forecasts import forget_forecasts
 from sparseq.ledger.pots import Pot
 from sparseq.query.catalog import Table
 from sparseq.store import Store
@@ -132,9 +133,12 @@ def forget(store: Store, *identifiers: Any) -> Erased:
         named = sorted({k.user for k in known.values() if k and not k.erased})
         rows = {t.name: 0 for t in store.catalog.private}
         if named:
-            rows = store._storage.in_transaction(
-                lambda: erase(store._storage, store.catalog.private, named)
-            )
+
+            def forget_all() -> dict[str, int]:
+                forget_forecasts(store._con, named)
+                return erase(store._storage, store.catalog.private, named)
+
+            rows = store._storage.in_transaction(forget_all)
             store._engine.rows_arrived()
         try:
             scrub(store._con)

@@ -41,6 +41,24 @@ CREATE TABLE IF NOT EXISTS ledger.forecast_left (
 _HANDED = "forecast_handed"
 
 
+def forget_forecasts(connection: duckdb.DuckDBPyConnection, users: Sequence[int]) -> None:
+    """Erase what some users have contributed and left, in a transaction of the caller.
+
+    They stay departed, with nothing left behind. The tables are written anew, since DuckDB only
+    marks deleted rows.
+    """
+    connection.execute(TABLES)
+    them = f"_user IN ({', '.join(map(str, users))})"
+    nothing = f"REPLACE (if({them}, 0, rate) AS rate, if({them}, 0, steps) AS steps)"
+    for table, select in (
+        ("forecast_seen", f"* FROM ledger.forecast_seen WHERE NOT {them}"),
+        ("forecast_left", f"* {nothing} FROM ledger.forecast_left"),
+    ):
+        connection.execute(f"CREATE TABLE ledger.{table}_anew AS SELECT {select}")
+        connection.execute(f"DROP TABLE ledger.{table}")
+        connection.execute(f"ALTER TABLE ledger.{table}_anew RENAME TO {table}")
+
+
 @dataclass(frozen=True)
 class Left:
     """What departed users have left in one counter, a row a user and coordinate, users ascending.

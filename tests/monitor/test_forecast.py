@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import sparseq
 from sparseq.accounting import Budget, Price, budget_units, round_up
+from sparseq.curator import forget
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
@@ -389,3 +390,28 @@ def test_two_series_share_the_reserve() -> None:
         reserve = store._pots[Pot.FORECAST]
         assert (reserve.spent <= reserve.budgets).all()
         assert (reserve.spent > 0).any()
+
+
+def test_who_is_forgotten_leaves_nothing_behind_and_does_not_come_back(tmp_path: Path) -> None:
+    store = make(tmp_path / "s")
+    forecast = Forecast(store, "n", ticks=30)
+    for day in range(20):
+        ask(store, forecast, day)
+    users = np.unique(store._con.sql("SELECT _user FROM ledger.forecast_left").fetchall())
+    one = int(users[0])
+    ((who,),) = store._con.execute(f"SELECT id FROM ledger.users WHERE _user = {one}").fetchall()
+    forget(store, who)
+    left = "SELECT rate, steps FROM ledger.forecast_left WHERE _user = "
+    assert set(store._con.execute(f"{left}{one}").fetchall()) == {(0.0, 0)}
+    assert (0.0, 0) not in store._con.execute(f"{left}{int(users[1])}").fetchall()
+    seen = "SELECT count(*) FROM ledger.forecast_seen WHERE _user = "
+    assert store._con.execute(f"{seen}{one}").fetchall() == [(0,)]
+    assert store._con.execute(f"{seen}{int(users[1])}").fetchall() != [(0,)]
+    store.close()
+    with sparseq.connect(tmp_path / "s") as store:
+        store.ingest(pa.table({"who": [who], "day": [25], "kind": ["a"], "amount": [1.0]}))
+        before = [accounts.spent[one] for _, accounts in store._pots.items()]
+        forecast = Forecast(store, "n")
+        for day in range(20, 30):
+            ask(store, forecast, day)
+        assert [accounts.spent[one] for _, accounts in store._pots.items()] == before
