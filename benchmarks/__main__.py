@@ -16,7 +16,7 @@ import click
 
 from sparseq.cli.tables import format_table
 
-NAMES = ("noise", "engine", "filters", "forecasts")
+NAMES = ("noise", "engine", "training", "filters", "forecasts")
 
 
 def figures(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:

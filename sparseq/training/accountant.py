@@ -55,16 +55,19 @@ class Accountant:
         limits = self._limits(self.left(users))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             weights = limits / norms
-        weights[~(norms > 0)] = 0.0
         np.minimum(weights, 1.0, out=weights)
+        if not norms.min(initial=1.0) > 0:
+            weights[~(norms > 0)] = 0.0
         return np.asarray(weights)
 
-    def _limits(self, left: Ints) -> Floats:
+    def _limits(self, left: Ints) -> Floats | float:
         """Return min(C, sqrt(left)) as norms; sqrt(left) is what `left` pays for."""
-        limits = np.full(len(left), self.clip * _MARGIN)
         full = (self.clip / self.noise.norm_step) ** 2
         most = self.noise.price.charge_one(math.ceil(full)) if math.isfinite(full) else MAX_CHARGE
         most += (most >> (SIGNIFICANT_BITS - 1)) + 1  # the charge is rounded up to as many bits
+        if not left.min(initial=most) < most:
+            return self.clip * _MARGIN
+        limits = np.full(len(left), self.clip * _MARGIN)
         short = np.flatnonzero(left < most)
         if len(short):
             units = norm_for(left[short], self.noise.price) * (self.noise.norm_step * _MARGIN)

@@ -9,10 +9,10 @@ gradient, the sum of theirs (the user's loss is the sum of the records' losses).
 (a public thing to do with public numbers), few enough bits that |x| · |params| summed over a row
 stays below 2**53: linear predictors are then exact sums of integers, whatever order BLAS adds
 them up in, and so the same wherever the row lies. Residuals are made from them one by one. The
-weighted residual is rounded to an integer k, and the user's vector is *defined* as k ⊗ x, in
-steps of (the lattice's step / feature step) · feature step: products of integers again, which BLAS
-adds up exactly while the sum of |k| · |x| over the rows that it is given stays below 2**53. Rows
-are split until it does, and parts are added up as int64.
+weighted residual is rounded towards 0 to an integer k, and the user's vector is *defined* as
+k ⊗ x, in steps of (the lattice's step / feature step) · feature step: products of integers again,
+which BLAS adds up exactly while the sum of |k| · |x| over the rows that it is given stays below
+2**53. Rows are split until it does, and parts are added up as int64.
 
 Where a user has several records, the residuals are rounded to integers in units of the user's
 own largest, the user's sum is exact for the same reason, and its weighted coordinates are rounded
@@ -79,7 +79,8 @@ class ClosedForm:
     def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
         """Return norms and the pull: see the protocol."""
         residual = self.family.residual(self.predictors(params, batch), batch.y)
-        residual *= batch.counts
+        if batch.counts is not None:
+            residual *= batch.counts
         if batch.runs is not None:
             return _several_each(residual, batch, self.records)
         return _one_each(residual, batch, self.records)
@@ -91,7 +92,7 @@ class ClosedForm:
             ParameterError: The model does not classify.
         """
         right = self.family.correct(self.predictors(params, batch), batch.y)
-        shares = (right & batch.counts).astype(np.float64)
+        shares = (right if batch.counts is None else right & batch.counts).astype(np.float64)
         if batch.runs is None:
             return shares
         lengths = batch.runs.stop - batch.runs.first
@@ -113,27 +114,26 @@ class ClosedForm:
 
 
 def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
-    """Users with one record: the norm is |r| |x|, the sum is k @ x."""
+    """Users with one record: the norm is |r| |x|, the sum is k @ x, k rounded towards 0."""
     outputs = len(residual)
     upwards = 1 + (outputs + 8) * 2.0**-52
     with np.errstate(over="ignore", invalid="ignore"):
-        lengths = np.abs(residual[0]) if outputs == 1 else np.sqrt((residual**2).sum(axis=0))
-        norms = lengths * np.sqrt(batch.squares)
+        norms = np.abs(residual[0]) if outputs == 1 else np.sqrt((residual**2).sum(axis=0))
+        norms *= batch.lengths
         norms *= records.step * upwards
-    _leave_out(~(norms < _HUGE), norms, residual)
+    if not norms.max(initial=0.0) < _HUGE:
+        _leave_out(~(norms < _HUGE), norms, residual)
 
     def pull(weights: Floats, step: float) -> Pulled:
-        k = residual * (weights * (records.step / step))
-        clipped = weights < 1  # rounded towards 0, so as not to exceed the weighted norm
-        np.trunc(k, out=k, where=clipped)
-        np.rint(k, out=k, where=~clipped)
+        k = residual * weights
+        k *= records.step / step
+        np.trunc(k, out=k)
         with np.errstate(over="ignore"):
             squares = k[0] * k[0] if outputs == 1 else (k * k).sum(axis=0)
             squares *= batch.squares
             squares *= _SQUARED_UNIT * upwards
-        over = ~(squares < NORM_LIMIT)
-        if over.any():
-            k[:, over] = 0.0
+        if not squares.max(initial=0.0) < NORM_LIMIT:
+            k[:, ~(squares < NORM_LIMIT)] = 0.0
         return Pulled(saturated(squares), exact_sums(k, batch.x, records.limit))
 
     return norms, pull
@@ -196,9 +196,8 @@ def _scaled(gradients: Matrix, factors: Floats) -> Matrix:
 
 def _leave_out(bad: Any, norms: Floats, values: Floats) -> None:
     """Set the gradients that are not finite to 0, before anything is weighted."""
-    if bad.any():
-        norms[bad] = 0.0
-        values[:, bad] = 0.0
+    norms[bad] = 0.0
+    values[:, bad] = 0.0
 
 
 def exact_sums(k: Floats, x: Matrix, limit: float) -> Ints:
@@ -215,7 +214,7 @@ def exact_sums(k: Floats, x: Matrix, limit: float) -> Ints:
     """
     rows = x.shape[0]
     sums = np.zeros(len(k) * x.shape[1], np.int64)
-    peak = float(np.abs(k).max(initial=0.0)) * limit
+    peak = max(float(k.max(initial=0.0)), -float(k.min(initial=0.0))) * limit
     size = max(int(_EXACT / peak), 1) if peak > 0 else rows
     for start in range(0, rows, size or 1):
         part = slice(start, start + size)

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sparseq.answer import Answer
+from sparseq.compiled import COLD, compiled
 from sparseq.errors import ParameterError
 from sparseq.ledger.pots import Pot
 from sparseq.store import Store
@@ -207,6 +208,8 @@ class PrivateGD:
         if first.shape != (engine.coordinates,):
             raise ParameterError(f"start has shape {first.shape}; it has {engine.coordinates}")
         kappa = run_kappa(store, pot, epsilon, delta)
+        if len(store._pots) * self.last >= COLD:
+            compiled()  # loaded once, and worth it for as many rows in all
         label = f"train {run} ({about}; settings {self._digest(first, kappa)})"
         return _Run(self, Spending(store, kappa, pot), engine, run, label, validate, watch).go(
             first

@@ -151,5 +151,7 @@ def charged_squares(norms: Floats, step: float, slack: float = 0.0) -> Ints:
 
 def saturated(squares: Floats) -> Ints:
     """Return ceil, as int64; infinity, NaN and whatever is too large become NORM_LIMIT."""
+    if squares.max(initial=0.0) < NORM_LIMIT:
+        return np.ceil(squares).astype(np.int64)
     fits = squares < NORM_LIMIT
     return np.where(fits, np.ceil(np.where(fits, squares, 0.0)), float(NORM_LIMIT)).astype(np.int64)

@@ -40,16 +40,18 @@ class Batch:
         x: Integers as float64, in feature steps; a record that counts for nothing is all 0. The
             last column is the intercept's.
         y: Targets (outputs, rows).
-        counts: Which records count.
+        counts: Which records count; None: all.
         squares: float64 (rows,), |x|², exact.
+        lengths: float64 (rows,), |x|.
         runs: The rows of each user; None: row i is user i's only one.
     """
 
     users: Index
     x: Matrix
     y: Floats
-    counts: NDArray[np.bool_]
+    counts: NDArray[np.bool_] | None
     squares: Floats
+    lengths: Floats
     runs: Runs | None
 
 
@@ -172,12 +174,14 @@ def _batches(runs: Runs, x: Matrix, y: Floats, counts: NDArray[np.bool_]) -> Ite
             own = x[rows]
             lengths = some.stop - some.first
             stops = np.cumsum(lengths)
+            squares = row_squares(own)
             yield Batch(
                 some.owners,
                 own,
                 np.ascontiguousarray(y[:, rows]),
-                counts[rows],
-                row_squares(own),
+                None if counts[rows].all() else counts[rows],
+                squares,
+                np.sqrt(squares),
                 None if one_each else Runs(some.owners, stops - lengths, stops),
             )
 

@@ -1,0 +1,128 @@
+"""What a private gradient costs beside the same gradient without privacy: `make bench`.
+
+    python -m benchmarks.training
+
+Logistic regression on 32,561 records of 100 features (99 and the intercept), one a person, in
+float64, as NumPy has it by default. *Plain* is mean minus target at X @ w, and its product with X.
+*Private* is all that a step computes: norms, weights from everybody's account, the clipped sum on
+the lattice, everybody's charge, the gate, exact noise. *On a store* is the step with its release
+and charges committed: in memory, and durably on disk.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import sparseq
+from sparseq.compiled import compiled
+from sparseq.mechanisms import rounded_gaussian
+from sparseq.pricing import price
+from sparseq.query.plan import Options, calibrate
+from sparseq.training import ClosedForm, family, noised_gradient
+from sparseq.training.query import Gradients, gradient_query
+
+PEOPLE, FEATURES = 32_561, 100
+ROUNDS = 41
+MOST_RATIO = 1.3
+
+
+def run() -> list[dict[str, Any]]:
+    """The ratio, which is a gate, and times, which are information."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (PEOPLE, FEATURES - 1))
+    y = (rng.random(PEOPLE) < 0.5).astype(np.float64)
+    params = rng.normal(size=FEATURES) / 10
+    compiled()  # as `PrivateGD` has it, for so many people and steps
+    with tempfile.TemporaryDirectory() as folder:
+        stores = [store(None), store(Path(folder) / "s.sparseq")]
+        engine = ClosedForm(family("logistic"), np.arange(PEOPLE), x, y, bound=1.0)
+        plain, private = medians(
+            [plain_step(x, y, params), private_step(stores[0], engine, params)]
+        )
+        committed = medians([store_step(s, engine, params) for s in stores], ROUNDS // 4)
+        for one in stores:
+            one.close()
+    ratio = private / plain
+    return [
+        {
+            "name": "training.logistic_vs_numpy",
+            "figure": round(ratio, 2),
+            "unit": "times the plain gradient's time",
+            "limit": f"<= {MOST_RATIO}",
+            "ok": ratio <= MOST_RATIO,
+        },
+        *(
+            {"name": f"training.{name}", "figure": round(1e3 * t, 2), "unit": "ms a step",
+             "limit": None, "ok": True}
+            for name, t in [("plain", plain), ("private", private),
+                            ("on_a_store_in_memory", committed[0]),
+                            ("on_a_store_on_disk", committed[1])]
+        ),
+    ]  # fmt: skip
+
+
+def store(path: Path | None) -> sparseq.Store:
+    people = pa.table({"who": np.arange(PEOPLE)})
+    return sparseq.create(path, people, table="t", user="who", kappa=0.5, norm_budget=1000)
+
+
+def plain_step(x: Any, y: Any, params: Any) -> Callable[[], Any]:
+    """The gradient step as one would write it."""
+    full = np.hstack([x, np.ones((PEOPLE, 1))])
+
+    def step() -> Any:
+        residual = 1 / (1 + np.exp(-(full @ params))) - y
+        return params - 0.1 * (full.T @ residual) / PEOPLE
+
+    return step
+
+
+def private_step(con: sparseq.Store, engine: ClosedForm, params: Any) -> Callable[[], Any]:
+    """Everything but the commit."""
+    plan = calibrate(gradient_query(FEATURES, "step", 1.0), con.budget, Options())
+    accounts = con._accounts
+
+    def step() -> Any:
+        contributions = Gradients(engine, params, 1.0, accounts.left).contributions(plan)
+        users, charges = price(plan, contributions)
+        active = accounts.admits(users, charges)
+        (sums,) = contributions.without(users[~active])
+        accounts.due(users, charges, active)
+        noise = rounded_gaussian(plan.noise[0].lattice_sigma, FEATURES)
+        gradient = (sums + noise) * plan.noise[0].granularity
+        return params - 0.1 * gradient / PEOPLE
+
+    return step
+
+
+def store_step(con: sparseq.Store, engine: ClosedForm, params: Any) -> Callable[[], Any]:
+    """One step of the stream."""
+    return lambda: noised_gradient(con, engine, params, label="step", clip=1.0)
+
+
+def medians(steps: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[float]:
+    """Return the median seconds of each, measured in turns."""
+    times: list[list[float]] = [[] for _ in steps]
+    for step in steps:
+        step()
+    for _ in range(rounds):
+        for step, taken in zip(steps, times, strict=True):
+            start = time.perf_counter()
+            step()
+            taken.append(time.perf_counter() - start)
+    return [statistics.median(taken) for taken in times]
+
+
+if __name__ == "__main__":
+    for figure in run():
+        print(
+            f"{figure['name']:<32} {figure['figure']:>8} {figure['unit']} {figure['limit'] or ''}"
+        )
