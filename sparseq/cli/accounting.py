@@ -326,7 +326,7 @@ def curve(
         click.echo(json.dumps(curves.curve_facts(named, delta), indent=2))
         return
     width = min(terminal_width() or 80, 100)
-    table = curves.curve_table(named, delta, f"epsilon at delta {_power(delta)}")
+    table = curves.curve_table(named, delta, f"epsilon at delta {_power(delta)}, by these orders")
     click.echo(f"{curves.text_chart(named, width)}\n\n{table}")
 
 
