@@ -18,7 +18,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sparseq.query.allowed import BINNED
-from sparseq.query.catalog import Column
+from sparseq.query.catalog import INTEGER_TYPES, Column
 from sparseq.query.guard import check_constants, guarded, tamed
 from sparseq.query.parse import said
 from sparseq.query.public import PublicFacts
@@ -33,6 +33,10 @@ _AGGREGATES = (
 _TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
 _TO_DECIMAL = (exp.Sum, exp.Avg)
 _NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
+_ONE_FORM = INTEGER_TYPES | {
+    "BOOLEAN", "VARCHAR", "BLOB", "UUID", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S",
+    "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", '"NULL"',
+}  # fmt: skip
 _RANKS = (exp.Rank, exp.DenseRank)
 _ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead)
 
@@ -318,10 +322,9 @@ class _Inner:
         found = {c.sql(): c for e in self.select.expressions for c in e.find_all(exp.Column)}
         columns = [c for c in found.values() if not self._is_user(c)]
         breakers = [self.scope.value_sql(c) for c in columns]
-        floats = [
-            b for b, c in zip(breakers, columns, strict=True) if _signed(self.scope.type_of(c))
-        ]
-        return breakers + [f"CAST({sql} AS VARCHAR)" for sql in floats]
+        types = map(self.scope.type_of, columns)
+        several = [b for b, type in zip(breakers, types, strict=True) if not _one_form(type)]
+        return breakers + [f"CAST({sql} AS VARCHAR)" for sql in several]
 
     def _ordered(self, e: exp.Expr, to_sql: Callable[[exp.Expr], str]) -> str:
         if not isinstance(e, exp.Ordered):
@@ -336,11 +339,18 @@ def _signed(type: str) -> bool:
     return type in ("FLOAT", "DOUBLE")
 
 
+def _one_form(type: str) -> bool:
+    """Tell whether equal values of a type are the same: '30 days' and '1 month' are not."""
+    return type in _ONE_FORM or type.startswith(("DECIMAL", "ENUM"))
+
+
 def _plain(sql: str, type: str) -> str:
     """Return SQL whose values are the same where they are equal: which of them a group shows, or
     a minimum, depends on the order of the rows."""
-    if type == "INTERVAL":
-        refuse("an interval can't be grouped, ordered or distinct in a subquery", "use date_diff()")
+    if not (_one_form(type) or _signed(type)):
+        kind = "an interval" if type == "INTERVAL" else f"a value of type {type[:30]}"
+        hint = "use date_diff()" if type == "INTERVAL" else "use another column"
+        refuse(f"{kind} can't be grouped, ordered or distinct in a subquery", hint)
     return f"CASE WHEN isnan({sql}) THEN 'nan' ELSE {sql} + 0 END" if _signed(type) else sql
 
 
