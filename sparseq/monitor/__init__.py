@@ -1,5 +1,6 @@
 """Continual monitoring: the same questions, tick after tick, while data arrive."""
 
+from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.loop import Monitor, Ticked
 from sparseq.monitor.parameters import QueryText
 from sparseq.monitor.rows import Row
@@ -9,7 +10,9 @@ from sparseq.monitor.watch import ActiveWatch, Estimate
 
 __all__ = [
     "ActiveWatch",
+    "Arrival",
     "Estimate",
+    "Inbox",
     "Monitor",
     "QuerySeries",
     "QueryText",
