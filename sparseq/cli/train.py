@@ -61,11 +61,13 @@ LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
               help="Write the model to FILE, .json or .npz.")  # fmt: skip
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE",
               help="Write what is public about every step to FILE, .csv or .parquet.")  # fmt: skip
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE",
+              help="For the curator: who was active when, .png or .svg. Private.")  # fmt: skip
 @facts_format_option
 def train(
     store: Path, target: str, features: str, model: str, table: str | None, epsilon: float | None,
-    delta: float | None, name: str | None, out: Path | None, log: Path | None, format: str,
-    **settings: Any,
+    delta: float | None, name: str | None, out: Path | None, log: Path | None,
+    report: Path | None, format: str, **settings: Any,
 ) -> None:  # fmt: skip
     """Train a model on the rows of STORE.
 
@@ -86,11 +88,12 @@ def train(
 
     how = PrivateGD(**settings)
     asked = [part for part in features.split(",") if part.strip()]
-    kind, log_kind = model_format(out), log_format(log)
+    kind, log_kind, picture = model_format(out), log_format(log), report_format(report)
     with (
         open_store(store) as opened,
         Output(out, kind) as model_file,
         Output(log, log_kind) as log_file,
+        Output(report, picture) as report_file,
     ):
         run = name or default_name(target, asked, model, table, epsilon, delta, settings)
         trained, made = trained_on(opened, table, target, asked, model, how, run, epsilon, delta)
@@ -98,6 +101,9 @@ def train(
             model_file.write(model_bytes(made, kind))
         if log is not None:
             log_file.write(log_bytes(trained, log_kind))
+        if report is not None:
+            report_file.write(report_bytes(opened, how, trained, made, picture))
+            click.echo(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
         click.echo(banner(NOT_PRIVATE), err=True)
     facts = facts_of(trained, made, how, delta)
@@ -169,6 +175,26 @@ def log_format(log: Path | None) -> str:
     if log is None or log.suffix in LOGS:
         return LOGS[log.suffix] if log is not None else "csv"
     raise click.UsageError("--log FILE ends in .csv or .parquet")
+
+
+def report_format(report: Path | None) -> str:
+    """Return png or svg, by the file's name."""
+    if report is None or report.suffix in (".png", ".svg"):
+        return report.suffix[1:] if report is not None else "svg"
+    raise click.UsageError("--report FILE ends in .png or .svg")
+
+
+def report_bytes(store: Store, how: PrivateGD, trained: Trained, model: Model, kind: str) -> bytes:
+    """Return the curator's picture of the run. Private."""
+    from sparseq.training.report import figure_of, report_of
+
+    try:
+        figure: Any = figure_of(report_of(store, how, model.run, trained), model.run)
+    except ImportError:
+        raise ParameterError("--report needs matplotlib", "pip install 'sparseq[plot]'") from None
+    content = io.BytesIO()
+    figure.savefig(content, format=kind, dpi=120)
+    return content.getvalue()
 
 
 def model_bytes(model: Model, kind: str) -> str | bytes:

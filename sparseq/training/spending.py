@@ -22,6 +22,7 @@ from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import ParameterError
 from sparseq.ledger.pots import Pot
 from sparseq.store import Store
+from sparseq.training.protocol import Floats
 
 
 @dataclass
@@ -61,11 +62,21 @@ class Spending:
 
         A little more is kept back, as charges are rounded up to `SIGNIFICANT_BITS`.
         """
-        kept = math.ceil(kept_back * self._cap * (1 + 2.0 ** (2 - SIGNIFICANT_BITS)))
         left = self.store._pots[self.pot].left(users)
         if not self._whole:
             left = np.minimum(left, self._cap - self.spent[users])
-        return np.maximum(left - kept, 0)
+        return np.maximum(left - self._kept(kept_back), 0)
+
+    def left_in_run(self, users: Index, kept_back: float = 0.0) -> Ints:
+        """Return what is left of the run's part alone, less a share."""
+        return np.maximum(self._cap - self.spent[users] - self._kept(kept_back), 0)
+
+    def share(self) -> Floats:
+        """Return what each user has spent, as a share of what the run may spend. Private."""
+        return np.asarray(self.spent / self._cap)
+
+    def _kept(self, share: float) -> int:
+        return math.ceil(share * self._cap * (1 + 2.0 ** (2 - SIGNIFICANT_BITS)))
 
     def paid(self, release: int) -> None:
         """Take note of what a release of this run has cost, be it new or recorded."""

@@ -15,7 +15,9 @@ import pytest
 
 import sparseq
 from conftest import output, run
-from sparseq.training import load_model
+from sparseq.accounting import Budget
+from sparseq.training import PrivateGD, Step, Trained, load_model
+from sparseq.training.report import report_of
 
 SIZE = 3000
 
@@ -133,6 +135,31 @@ def test_training_and_sql_share_a_budget(people: Path) -> None:
         assert con.sql("SELECT count(*) AS n FROM people").value() < 0.75 * SIZE + 100
 
 
+def test_the_curators_report_is_exact_and_says_whose_it_is(people: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    report = tmp_path / "r.png"
+    done = run(
+        "train", people, *INCOME, *QUICK, "--most", "60", "--clip", "0.2", "--checks", "2",
+        "--epsilon", "3", "--delta", "1e-5", "--run", "a", "--report", report,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert "Curator only" in done.stderr
+    assert report.read_bytes()[:4] == b"\x89PNG"
+    how = PrivateGD(steps=20, most=60, clip=0.2, rate=3, averaging=0, checks=2)
+    with sparseq.connect(people) as con:
+        kappa = Budget.from_epsilon_delta(3, 1e-5, 1).kappa
+        steps = tuple(Step(t, 0, 0, 0) for t in range(1, 61))
+        trained = Trained(np.zeros(1), 60, np.zeros(1), steps, kappa, "", 0.0, True)
+        exact = report_of(con, how, "a", trained)
+        cap = kappa / 2 * 40 * 2**24
+        assert np.allclose(exact.spent, con._accounts.spent / cap, rtol=1e-6)
+        with pytest.raises(sparseq.StoreError, match="no run"):
+            report_of(con, how, "b", trained)
+    assert exact.active[:18].tolist() == [SIZE] * 18  # nobody can run out before step 20
+    assert 0 < exact.active[-1] < 0.9 * SIZE
+    assert np.all(np.diff(exact.active) <= 0)
+
+
 def test_a_run_with_an_epsilon_says_what_it_costs(people: Path) -> None:
     text = output(
         "train", people, *INCOME, *QUICK, "--epsilon", "1", "--delta", "1e-5", "--format", "json"
@@ -168,6 +195,7 @@ def test_what_is_shown(people: Path, golden: Callable[[str, str], None]) -> None
         ({"--most": "3"}, "most", 2),
         ({"--out": "model.txt"}, ".json or .npz", 2),
         ({"--log": "model.txt"}, ".csv or .parquet", 2),
+        ({"--report": "model.txt"}, ".png or .svg", 2),
         ({"--table": "nobody"}, "no table", 3),
         ({"--clip": "0"}, "clip", 2),
     ],

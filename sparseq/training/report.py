@@ -1,0 +1,91 @@
+"""Exact facts about a training run, for the curator only: who was active when, who spent what.
+
+Figure 1 of Feldman & Zrnic (2021) for a run in a store's journal. Nothing here is noised and
+nothing is charged: never show it to an analyst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.errors import StoreError
+from sparseq.store import Store
+from sparseq.training.descent import PrivateGD, Trained
+from sparseq.training.protocol import Floats
+from sparseq.training.spending import Spending
+
+EXHAUSTED = 0.01
+"""Whoever can't pay for this share of a full gradient counts as no longer active."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Private.
+
+    Attributes:
+        active: After each step, how many people can still pay for more than a hundredth of a full
+            gradient.
+        spent: What each person has spent in the run, as a share of what the run may spend.
+        steps: k, until which nobody can run out.
+        accuracy: (step, noised training accuracy) where it was asked; this much is public.
+    """
+
+    active: NDArray[np.int64]
+    spent: Floats
+    steps: int
+    accuracy: tuple[tuple[int, float], ...]
+
+
+def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Report:
+    """Return the exact facts about a run. Private.
+
+    Raises:
+        StoreError: The store has no such run.
+    """
+    ids = {release.request_id: release.id for release in store.history()}
+    if f"{run}/1" not in ids:
+        raise StoreError(f"there is no run {run!r}", "`sparseq history` lists the releases")
+    spending = Spending(store, trained.kappa)
+    everybody = np.arange(len(store._pots), dtype=np.int32)
+    full = (1 - how.questions) / how.steps
+    active, kept_back = [], how.checks * how.check_cost * (2 if how.least_active > 0 else 1)
+    if f"{run}/people" in ids:
+        spending.paid(ids[f"{run}/people"])
+    for step in (s.step for s in trained.log):
+        spending.paid(ids[f"{run}/{step}"])
+        left = spending.left_in_run(everybody, kept_back + EXHAUSTED * full)
+        active.append(int(np.count_nonzero(left > 0)))
+        for question in (f"{run}/{step} right", f"{run}/{step} active"):
+            if question in ids:
+                spending.paid(ids[question])
+                kept_back = max(kept_back - how.check_cost, 0.0)
+    return Report(
+        np.array(active),
+        spending.share(),
+        how.steps,
+        tuple((s.step, s.accuracy) for s in trained.log if s.accuracy is not None),
+    )
+
+
+def figure_of(report: Report, title: str) -> object:
+    """Return a matplotlib figure of the report: three panels, and that it is the curator's."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    steps, spends, right = figure.subplots(1, 3)
+    figure.suptitle(f"{title}   PRIVATE: exact facts about people, for the curator only", size=10)
+    steps.step(np.arange(1, len(report.active) + 1), report.active, where="post", color="tab:blue")
+    steps.axvline(report.steps, color="0.3", lw=1)
+    steps.set(xlabel="step", ylabel="people with budget left", ylim=(0, None))
+    spends.hist(100 * report.spent, bins=np.linspace(0, 100, 41), color="tab:orange")
+    spends.set(xlabel="spent, % of what the run may spend of anyone", ylabel="people")
+    if report.accuracy:
+        at, value = zip(*report.accuracy, strict=True)
+        right.plot(at, 100 * np.array(value), "o-", color="tab:green")
+    else:
+        right.text(0.5, 0.5, "not asked (--checks)", ha="center", transform=right.transAxes)
+    right.set(xlabel="step", ylabel="training accuracy, %, noised")
+    return figure
