@@ -163,7 +163,7 @@ class Aggregates:
         """Count the rows that a sum of the value takes in: not NULL, NaN or infinite."""
         sql = f"isfinite(TRY_CAST({self._scope.value_sql(value)} AS DOUBLE))"
         if condition is not None:
-            sql = f"({sql} AND {self._scope.truth_sql(condition)})"
+            sql = f"({sql} AND ({self._scope.truth_sql(condition)}))"
         return self._add(Measure(Kind.ROWS, Cell(sql), _moment("number", value, condition)))
 
     def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:

@@ -82,6 +82,7 @@ _PARTS: dict[type, frozenset[str]] = {
 }
 """What these may have beside `this`; lowering reads all of it, and nothing else."""
 MAX_SELECTS = 64
+MAX_JOINS = 32
 MAX_CONCAT = 20
 MAX_DEPTH = 500
 _OUTSIDE = ("read_", "glob", "duckdb_", "pragma_", "query")
@@ -150,6 +151,9 @@ def check_allowed(tree: exp.Expr, text: str) -> None:
     selects = list(tree.find_all(exp.Select))
     if len(selects) > MAX_SELECTS:
         raise QueryRefused(f"the query has {len(selects)} SELECTs; the limit is {MAX_SELECTS}")
+    joins = sum(1 for _ in tree.find_all(exp.Join))
+    if joins > MAX_JOINS:
+        raise QueryRefused(f"the query has {joins} joins; the limit is {MAX_JOINS}")
     for select in selects:
         _check_clauses(select)
 

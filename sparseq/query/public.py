@@ -16,6 +16,8 @@ from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
 
 _REMEMBERED = 4096
+PATIENCE = 30.0
+"""Seconds that a look at public tables may take; the store waits meanwhile."""
 _SCHEMAS = ("by_user", "by_time", "dictionary", "public", "ledger")
 
 
@@ -24,6 +26,7 @@ class PublicFacts:
 
     Attributes:
         subqueries: How many subqueries of queries it has answered.
+        patience: Seconds that one look may take.
     """
 
     def __init__(self, catalog: Catalog, store: duckdb.DuckDBPyConnection) -> None:
@@ -32,6 +35,7 @@ class PublicFacts:
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
         self.subqueries = 0
+        self.patience = PATIENCE
         for schema in _SCHEMAS:
             self._con.execute(f"CREATE SCHEMA {schema}")
         tables = store.execute(
@@ -84,12 +88,22 @@ class PublicFacts:
 
     def _run(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         with self._lock:
+            late = threading.Timer(self.patience, self._con.interrupt)
+            late.daemon = True
             try:
+                late.start()
                 result = self._con.execute(sql)
                 described = [(str(c[0]), str(c[1])) for c in result.description or []]
                 return described, result.fetchall()
+            except duckdb.InterruptException:
+                raise QueryRefused(
+                    "what the query asks of public tables alone takes too long",
+                    "join fewer of them, each ON a.x = b.x",
+                ) from None
             except duckdb.Error as error:
                 raise QueryRefused(*_in_callers_words(error)) from None
+            finally:
+                late.cancel()
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -107,6 +107,11 @@ SELECT avg(reading) s FROM events;
 -- is
 SELECT avg(reading) FILTER (WHERE isfinite(reading)) s FROM events;
 
+-- average that leaves them out, of one thing or another
+SELECT avg(reading) FILTER (WHERE qty > 0 OR qty < 0) s FROM events;
+-- is
+SELECT avg(reading) FILTER (WHERE isfinite(reading) AND (qty > 0 OR qty < 0)) s FROM events;
+
 -- average filtered
 SELECT avg(amount) FILTER (WHERE qty > 0) a FROM events;
 
