@@ -20,12 +20,14 @@ from sparseq.errors import DataError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparseq.monitor import Monitor, QuerySeries, Ticked, Ticks
+    from sparseq.monitor import Monitor, Ticked, Ticks
     from sparseq.monitor.arrivals import Arrival
     from sparseq.monitor.folder import Folder
+    from sparseq.monitor.series import Source
     from sparseq.store import Store
 
-FILES_SET_ASIDE = DataError.exit_code
+FILES_SET_ASIDE, ALARM = DataError.exit_code, 7
+ALARM_WORDS = "ALARM: too many people have used up their budgets; answers are about the others"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class Wanted:
     settle: float
     once: bool
     confidence: float | None
+    watch_active: float | None
+    forecast: bool
+    horizon: int | None
     plot: Path | None
     quiet: bool
 
@@ -87,6 +92,16 @@ class Wanted:
               )  # fmt: skip
 @click.option("--once", is_flag=True, help="With --follow: end when every file is dealt with.")
 @click.option("--confidence", type=float, help="Of every ±. [default: 0.95]")
+@click.option("--watch-active", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+              is_flag=False, flag_value=0.9, metavar="SHARE",
+              help="Estimate how many people have ever been left out; an alarm goes off when fewer "
+              "than SHARE (0.9) have not. Paid for from the store's reserve for it.",
+              )  # fmt: skip
+@click.option("--forecast", is_flag=True, help="Beside every answer, one corrected for the people "
+              "who are left out; paid for from the store's reserve for it.")  # fmt: skip
+@click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
+              help="For how many ticks these two are planned. [default: up to --to, else a year]",
+              )  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
@@ -111,24 +126,25 @@ def monitor(store: Path, **options: Any) -> None:
     """
     wanted = Wanted(**options)
     with open_store(store) as opened, stopping() as stop:
-        set_aside = run(opened, wanted, stop)
+        code = run(opened, wanted, stop)
     if stop.signal:
         wanted.say("stopped; the next run goes on from here")
-        raise click.exceptions.Exit(128 + stop.signal)
-    if set_aside:
-        raise click.exceptions.Exit(FILES_SET_ASIDE)
+        code = 128 + stop.signal
+    raise click.exceptions.Exit(code)
 
 
 def run(store: Store, wanted: Wanted, stop: Stop) -> int:
-    """Run the monitor; return how many files were set aside."""
+    """Run the monitor; return the exit code of a run that was not stopped."""
     from sparseq.cli.monitor_plot import Picture
     from sparseq.cli.monitor_view import progress, shown
     from sparseq.monitor import Monitor
+    from sparseq.monitor.companions import alarming
 
     ticks = ticks_of(wanted)
     check_over(store, wanted.over, ticks)
-    series = series_of(store, wanted, ticks)
-    monitor = Monitor(store, ticks, series, wanted.out, stop.now.is_set)
+    sources = sources_of(store, wanted, ticks)
+    monitor = Monitor(store, ticks, sources, wanted.out, stop.now.is_set)
+    alarm = False
     if store.seed is not None:
         wanted.say(banner(NOT_PRIVATE))
     picture = Picture(wanted.plot, monitor.table, store)
@@ -144,12 +160,17 @@ def run(store: Store, wanted: Wanted, stop: Stop) -> int:
             for ticked in steps:
                 show(ticked)
                 advance(ticked)
+                if alarming(ticked.rows):
+                    alarm = True
+                    wanted.say(banner(f"{ticked.tick.label}: {ALARM_WORDS}"))
                 picture.stale = True
     finally:
         monitor.flush()
     picture.stale = monitor.done > 0
     picture.refresh()
-    return folder.set_aside if folder is not None else 0
+    if alarm:
+        return ALARM
+    return FILES_SET_ASIDE if folder is not None and folder.set_aside else 0
 
 
 def ticks_of(wanted: Wanted) -> Ticks:
@@ -193,14 +214,17 @@ def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
         )
 
 
-def series_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[QuerySeries]:
-    """Return a series for each query file, of its name."""
+def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
+    """Return a series for each query file, of its name, and what goes along with them."""
     from sparseq.cli.sql import query_text
     from sparseq.monitor import QuerySeries, QueryText
+    from sparseq.monitor.companions import WATCH, ForecastSeries, Watch
     from sparseq.monitor.parameters import given
     from sparseq.query.plan import Options
 
     stems = [path.stem for path in wanted.queries]
+    if WATCH in stems and wanted.watch_active is not None:
+        raise ParameterError(f"a series can't be called {WATCH!r} beside --watch-active")
     for stem in stems:
         if stems.count(stem) > 1:
             raise ParameterError(
@@ -208,10 +232,17 @@ def series_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[QuerySeries]:
             )
     values, options = given(wanted.params), Options(confidence=wanted.confidence)
     texts = [QueryText.of(query_text(None, str(path))) for path in wanted.queries]
-    return [
-        QuerySeries(store, stem, text, ticks, values, options)
-        for stem, text in zip(stems, texts, strict=True)
-    ]
+    sources: list[Source] = []
+    for stem, text in zip(stems, texts, strict=True):
+        if wanted.forecast:
+            sources.append(
+                ForecastSeries(store, stem, text, ticks, values, options, wanted.horizon)
+            )
+        else:
+            sources.append(QuerySeries(store, stem, text, ticks, values, options))
+    if wanted.watch_active is not None:
+        sources.append(Watch(store, ticks, wanted.watch_active, wanted.horizon))
+    return sources
 
 
 def steps_of(

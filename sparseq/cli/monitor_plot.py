@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 KINDS = (".html", ".png", ".svg")
 MOST = 24
 """More figures than these are not drawn."""
+_NOT_DRAWN = {("watch", "alarm"), ("watch", "people")}
+_WATCH = {
+    "active_share": ("People who have never been left out", "share of all people"),
+    "dropped": ("People who have ever been left out", "number of people"),
+}
 _AFTER_TICK = ("estimate", "column", "value")
 
 
@@ -64,7 +69,7 @@ def figures_of(rows: pa.Table, store: Store) -> list[Figure]:
     lines: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
     names = rows.column_names
     keys = names[names.index("tick") + 1 : names.index(_AFTER_TICK[0])]
-    series = len(set(rows["series"].to_pylist()))
+    series = len(set(rows["series"].to_pylist()) - {"watch"})
     ticks = len(set(rows["tick"].to_pylist()))
     for row in rows.to_pylist():
         place = (row["series"], row["column"], *((k, row[k]) for k in keys if row[k] is not None))
@@ -75,7 +80,11 @@ def figures_of(rows: pa.Table, store: Store) -> list[Figure]:
         f"{'query' if series == 1 else 'queries'} on {ticks:,} ticks, and no answer after them.",
         *([NOT_PRIVATE] if store.seed is not None else []),
     ]
-    drawn = [_figure(place, found, times, notes) for place, found in lines.items()]
+    drawn = [
+        _figure(place, found, times, notes)
+        for place, found in lines.items()
+        if place not in _NOT_DRAWN
+    ]
     if len(drawn) > MOST:
         drawn[MOST - 1].notes.append(f"{MOST} of {len(drawn):,} groups are drawn.")
     return drawn[:MOST]
@@ -92,14 +101,16 @@ def _figure(
     title = f"{title}, {group}" if group else title
     answers = found.get("answer")
     if answers is None:  # an estimate that stands for itself
-        ((name, rows),) = list(found.items())[:1]
-        return Figure(title, name, [_series(name, rows, 1.0)], notes=notes[1:])
+        rows = next(iter(found.values()))
+        title, name = _WATCH.get(column, (title, column))
+        return Figure(title, "at a tick, noised", [_series(name, rows, 1.0)], notes=notes[1:])
     drawn = [
         _series("sparseq, an account per person", answers, 1.0),
         _series("worst-case composition", answers, times),
     ]
     if "corrected" in found:
         drawn.append(_series("corrected for those left out", found["corrected"], 1.0))
+        notes = ["What the forecast in the correction is off by is estimated apart.", *notes]
     about = "People whose budget is used up are left out; no ± of the answers covers that."
     return Figure(title, "a tick, noised", drawn, notes=[about, *notes])
 

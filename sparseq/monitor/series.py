@@ -79,7 +79,12 @@ class QuerySeries:
     def rows(self, tick: Tick) -> list[Row]:
         """Ask, or read back what was answered under the same request id."""
         query = self.lowered(tick)
-        answer = self.store.ask(query, self.options, request_id(self.name, tick))
+        return self.rows_of(
+            tick, query, self.store.ask(query, self.options, request_id(self.name, tick))
+        )
+
+    def rows_of(self, tick: Tick, query: Query, answer: Answer) -> list[Row]:
+        """Return the answer of a tick as rows."""
         label = tick.start.date() if self.ticks.whole_days else tick.start
         columns = _numbers(query)
         table = answer.arrow()

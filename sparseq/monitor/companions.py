@@ -1,0 +1,124 @@
+"""What goes along with a series, tick by tick: the watch over the active set, and forecasts.
+
+Both are releases of the store, paid for from what was set aside when it was made; here they are
+turned into rows. See `sparseq.monitor.watch` and `sparseq.monitor.forecast` for what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from sparseq.errors import ParameterError
+from sparseq.monitor.forecast import Forecast
+from sparseq.monitor.rows import Row
+from sparseq.monitor.series import QuerySeries, request_id
+from sparseq.monitor.ticks import Tick, Ticks
+from sparseq.monitor.watch import ActiveWatch
+from sparseq.store import Store
+
+WATCH, CORRECTED = "watch", "corrected"
+_DAYS = 365
+T = TypeVar("T")
+
+
+def horizon_of(ticks: Ticks) -> int:
+    """Return how many ticks there will be; where nobody says, those of a year."""
+    if ticks.last is not None:
+        return len(ticks)
+    return math.ceil(_DAYS * 86_400 / ticks.length.total_seconds())
+
+
+def _begun_or_new(make: Callable[[int | None], T], horizon: int | None, ticks: Ticks) -> T:
+    """Go on with what was begun, else begin: the horizon is fixed by then."""
+    if horizon is None:
+        try:
+            return make(None)
+        except ParameterError:
+            horizon = horizon_of(ticks)
+    return make(horizon)
+
+
+class Watch:
+    """How many people have ever been left out, and the alarm: rows of the series `watch`.
+
+    Args:
+        store: Made with a reserve for it.
+        ticks: When.
+        threshold: Of the alarm, a share of people.
+        horizon: How many ticks it will serve; later ones have no rows.
+    """
+
+    name = WATCH
+
+    def __init__(
+        self, store: Store, ticks: Ticks, threshold: float, horizon: int | None = None
+    ) -> None:
+        self._ticks = ticks
+        self._watch = _begun_or_new(lambda n: ActiveWatch(store, n, threshold), horizon, ticks)
+
+    def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
+        """See `Source`."""
+        return []
+
+    def rows(self, tick: Tick) -> list[Row]:
+        """See `Source`."""
+        if tick.number >= self._watch.design.ticks:
+            return []
+        e = self._watch.tick(tick.number + 1, tick.label)
+        alarm = None if e.alarm is None else float(e.alarm)
+        found = [
+            ("active_share", e.active_share, e.share_error, e.release),
+            ("dropped", e.dropped, e.dropped_error, e.release),
+            ("people", e.users, e.users_error, e.release),
+            ("alarm", alarm, None, e.alarm_release),
+        ]
+        label = tick.start.date() if self._ticks.whole_days else tick.start
+        return [
+            Row(WATCH, label, column, value, error, release=release, estimate=WATCH)
+            for column, value, error, release in found
+        ]
+
+
+@dataclass
+class ForecastSeries(QuerySeries):
+    """A series about everybody: beside every answer, one corrected for those who are left out.
+
+    Args:
+        horizon: How many ticks a counter serves, where it is to be said.
+    """
+
+    horizon: int | None = None
+    _forecast: Forecast = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._forecast = _begun_or_new(
+            lambda n: Forecast(self.store, self.name, n), self.horizon, self.ticks
+        )
+
+    def rows(self, tick: Tick) -> list[Row]:
+        """See `Source`."""
+        query = self.lowered(tick)
+        done = self._forecast.ask(tick.number, query, self.options, request_id(self.name, tick))
+        answers = self.rows_of(tick, query, done.active)
+        corrected = [
+            Row(
+                row.series, row.tick, row.column, value, done.noise_error,
+                forecast_error=None if math.isnan(off) else off, release=row.release,
+                estimate=CORRECTED, keys=row.keys,
+            )
+            for row, value, off in zip(
+                answers, done.corrected.tolist(), done.forecast_error.tolist(), strict=True
+            )
+        ]  # fmt: skip
+        return [row for pair in zip(answers, corrected, strict=True) for row in pair]
+
+
+def alarming(rows: Sequence[Row]) -> bool:
+    """Tell whether the alarm goes off in these rows."""
+    return any(r.estimate == WATCH and r.column == "alarm" and r.value == 1 for r in rows)

@@ -1,0 +1,106 @@
+"""The watch and the forecasts go along with a series; a cut-off run ends as one that was not."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shop_days import BUYERS, DAYS, make, spends, ticks
+from test_follow import Lives, fill
+
+import sparseq
+from sparseq.errors import ParameterError
+from sparseq.monitor import Monitor, QueryText, Ticks
+from sparseq.monitor.companions import ForecastSeries, Watch, alarming, horizon_of
+
+ASIDE = {"norm_budget": 30, "reserves": {"watch": 0.5, "forecast": 0.4}}
+
+
+def run(con: sparseq.Store, out: Path, stop_after: int = 99) -> list[Any]:
+    series = ForecastSeries(con, "buyers", QueryText.of(BUYERS), ticks())
+    monitor, done = Monitor(con, ticks(), [series, Watch(con, ticks(), 0.9)], out), []
+    for ticked in monitor.run():
+        done.append(ticked)
+        if len(done) == stop_after:
+            return done
+    monitor.flush()
+    return done
+
+
+def test_rows_of_all_kinds_and_restarts(tmp_path: Path) -> None:
+    with make(None, **ASIDE) as con:
+        done = run(con, tmp_path / "whole.csv")
+        whole = spends(con)
+        releases = con.releases
+    rows = list(csv.DictReader((tmp_path / "whole.csv").open()))
+    assert [(r["series"], r["estimate"], r["column"]) for r in rows[:6]] == [
+        ("buyers", "answer", "buyers"),
+        ("buyers", "corrected", "buyers"),
+        ("watch", "watch", "active_share"),
+        ("watch", "watch", "dropped"),
+        ("watch", "watch", "people"),
+        ("watch", "watch", "alarm"),
+    ]
+    assert len(rows) == 6 * len(DAYS)
+    assert all(r["forecast_error"] == "" for r in rows if r["estimate"] == "answer")
+    left_out = sum(alarming(t.rows) for t in done)
+    assert left_out in (0, 1)  # it goes off once
+    with make(None, **ASIDE) as con:
+        run(con, tmp_path / "cut.csv", 4)
+        run(con, tmp_path / "cut.csv", 3)
+        run(con, tmp_path / "cut.csv")
+        assert run(con, tmp_path / "cut.csv") == []
+        assert spends(con) == whole
+        assert con.releases == releases
+    assert (tmp_path / "cut.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_a_store_with_nothing_set_aside(tmp_path: Path) -> None:
+    with make(None) as con:
+        with pytest.raises(ParameterError, match="set nothing aside"):
+            Watch(con, ticks(), 0.9)
+        with pytest.raises(ParameterError, match="set nothing aside"):
+            ForecastSeries(con, "buyers", QueryText.of(BUYERS), ticks())
+        assert con.releases == 0
+
+
+def test_the_horizon_is_that_of_the_beginning() -> None:
+    endless = Ticks(ticks().first, "1h")
+    assert horizon_of(ticks()) == len(DAYS)
+    assert horizon_of(endless) == 365 * 24
+    with make(None, **ASIDE) as con:
+        rows = Watch(con, ticks(), 0.9, horizon=2).rows
+        assert [bool(rows(t)) for t in list(ticks())[:3]] == [True, True, False]
+        assert len(Watch(con, ticks(), 0.9).rows(ticks()[1])) == 4  # goes on as it was begun
+
+
+@pytest.fixture
+def lives() -> Iterator[Lives]:
+    lives = Lives()
+    yield lives
+    lives.close()
+
+
+def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
+    fill(tmp_path / "in", DAYS[:8])
+    (tmp_path / "buyers.sql").write_text(BUYERS)
+    results, draw = {}, random.Random(3)
+    for name in ("whole", "killed"):
+        path, out = tmp_path / f"{name}.sparseq", tmp_path / f"{name}.csv"
+        make(path, [], **ASIDE).close()
+        line = (
+            "monitor", path, tmp_path / "buyers.sql", "--from", DAYS[0], "--to", DAYS[7],
+            "--follow", tmp_path / "in", "--out", out, "--quiet", "--forecast", "--watch-active",
+        )  # fmt: skip
+        deaths = 0
+        while name == "killed" and lives.live(draw.randrange(1, 14), *map(str, line)) == -9:
+            deaths += 1
+        assert lives.live(0, *map(str, line)) in (0, 7)
+        assert name == "whole" or deaths >= 5
+        with sparseq.connect(path) as con:
+            results[name] = (out.read_text().splitlines(), spends(con), con.releases)
+    assert results["killed"] == results["whole"]
