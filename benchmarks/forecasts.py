@@ -75,18 +75,32 @@ def figures(name: str, events: pa.Table, most: float) -> Iterator[dict[str, Any]
     yield figure(f"forecasts.{name}.clip", setting.clip, "of the scale")
     total = mean_error(stream, setting)
     yield figure(f"forecasts.{name}.total", total, "rmse", most)
-    yield figure(f"forecasts.{name}.perfect", perfect(stream, planned), "rmse")
+    if name == "generated":
+        yield figure(f"forecasts.{name}.perfect", perfect(stream, planned), "rmse")
     yield figure(f"forecasts.{name}.without", without(planned), "rmse")
     yield figure(
         f"forecasts.{name}.store_differs", store_differs(events, stream, setting), "max", 0
     )
+    yield from choices(name, stream, setting)
     yield figure(f"forecasts.{name}.second_half", second_half(stream), "of worst case", 1.05)
 
 
-def mean_error(stream: Stream, setting: Setting) -> float:
+def choices(name: str, stream: Stream, setting: Setting) -> Iterator[dict[str, Any]]:
+    """The forms of forecasts, and ways to use them, against each other, at one setting."""
+    for form in ("mean", "own", "recent:60", "recent:20"):
+        (simulated,) = simulate([stream], KAPPA, replace(setting, form=form))
+        total = simulated.errors(Post())[2]
+        yield figure(f"forecasts.{name}.form_{form}", total, "rmse")
+    ways = {"unsmoothed": Post(1.0), "season_7": Post(period=7), "cut_off": Post(non_negative=True)}
+    for way, post in ways.items():
+        yield figure(f"forecasts.{name}.{way}", mean_error(stream, setting, post), "rmse")
+
+
+def mean_error(stream: Stream, setting: Setting, post: Post | None = None) -> float:
     """Total error of the corrected series: root mean square, averaged over the runs."""
     (simulated,) = simulate([stream], KAPPA, setting)
-    errors = [simulated.corrected(seed, Post()) - stream.truth for seed in range(RUNS)]
+    series = [simulated.corrected(seed, post or Post()) for seed in range(RUNS)]
+    errors = [found - stream.truth for found in series]
     return float(np.mean([np.sqrt(np.mean(error**2)) for error in errors]))
 
 

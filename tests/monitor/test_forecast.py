@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparseq
+from sparseq import curator
 from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.curator import forget
 from sparseq.errors import ParameterError, QueryRefused
@@ -302,6 +303,21 @@ def test_late_rows_count_when_their_tick_is_counted_anew_and_so_do_new_users() -
         forecast.recount(1, store.lower(COUNT.format(1)))
         found = [float(ask(store, forecast, day).forecast[0]) for day in range(5, 9)]
     assert found == pytest.approx([4 / 6, 4 / 6, 4 / 6, 4 / 6 + 3 / 9], abs=1e-4)
+
+
+def test_who_is_erased_leaves_nothing_in_the_forecasts(tmp_path: Path) -> None:
+    with make(tmp_path / "s.sparseq") as store:
+        forecast = Forecast(store, "s", ticks=30)
+        for day in range(20):
+            ask(store, forecast, day)
+        gone = int(forecast._left.users[forecast._left.steps > 0][0])
+        curator.forget(store, gone)  # identifiers are 0, 1, … as users are
+        forecast = Forecast(store, "s")
+        assert forecast._left.steps[forecast._left.users == gone].tolist() == [0]
+        assert len(forecast._ledger.seen(np.array([gone], np.int32))[0]) == 0
+        before = store._pots[Pot.FORECAST].spent[gone]
+        ask(store, forecast, 20)
+        assert store._pots[Pot.FORECAST].spent[gone] == before
 
 
 @pytest.mark.usefixtures("no_noise")
