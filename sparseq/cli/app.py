@@ -13,6 +13,7 @@ from sparseq.cli.budget import budget
 from sparseq.cli.create import create, ingest
 from sparseq.cli.curator import curator
 from sparseq.cli.demo import demo
+from sparseq.cli.derive import derive
 from sparseq.cli.history import history
 from sparseq.cli.monitor import monitor
 from sparseq.cli.plan import plan
@@ -81,6 +82,7 @@ for command in (
     sql,
     shell,
     monitor,
+    derive,
     train,
     plan,
     ingest,

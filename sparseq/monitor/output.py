@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.errors import ParameterError, StoreError
-from sparseq.monitor.rows import ANSWER
+from sparseq.monitor.rows import ANSWER, FIXED, schema_of
 
 _SHARE, _SECONDS = 8, 1.0
 
@@ -251,6 +251,29 @@ def _typed(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
             column.append(None if value in (None, "") else str(value))
     arrays = [pa.array(columns[f.name], pa.string()).cast(f.type) for f in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def series_table(path: Path) -> pa.Table:
+    """Return the rows of a series file; group keys of text files are text.
+
+    Raises:
+        StoreError: It is no such file.
+    """
+    format = format_of(path)
+    try:
+        if isinstance(format, ParquetFormat):
+            table = pq.read_table(path)
+        else:
+            names, rows = format.read(path)
+            first = next(rows, {})
+            known = {f.name: f.type for f in schema_of([], "T" not in str(first.get("tick")))}
+            schema = pa.schema([(name, known.get(name, pa.string())) for name in names])
+            table = format.table(path, schema)
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        raise StoreError(f"{path} can't be read as a series") from None
+    if not set(table.column_names) >= FIXED:
+        raise StoreError(f"{path} is no series", "`sparseq monitor --out FILE` makes one")
+    return table
 
 
 def plain(value: Any) -> Any:

@@ -149,3 +149,24 @@ def test_two_files_of_one_name(store: Path, queries: tuple[Path, Path]) -> None:
     result = run("monitor", store, queries[0], queries[0], "--from", "2024-01-01")
     assert result.exit_code == 2
     assert "two series would be called 'visitors'" in result.stderr
+
+
+def test_derived_series(store: Path, queries: tuple[Path, Path], tmp_path: Path) -> None:
+    line = ("monitor", store, *queries, "--param", "least=1", "--from", "2024-01-01")
+    for kind in ("parquet", "csv", "jsonl"):
+        out = tmp_path / f"series.{kind}"
+        assert run(*line, "--to", "2024-01-10", "--out", out, "--quiet").exit_code == 0
+    made = tmp_path / "derived.parquet"
+    assert run("derive", tmp_path / "series.parquet", "--out", made).exit_code == 0
+    rows = pq.read_table(made).to_pylist()
+    answers = [r for r in pq.read_table(tmp_path / "series.parquet").to_pylist() if not r["page"]]
+    total = [r for r in rows if r["derived"] == "running_total" and not r["page"]]
+    assert total[-1]["value"] == sum(r["value"] for r in answers)
+    assert {r["derived"] for r in rows} == {"running_total", "week_sum", "week_mean", "week_change"}
+    text = output("derive", tmp_path / "series.parquet")
+    assert output("derive", tmp_path / "series.csv") == text
+    assert output("derive", tmp_path / "series.jsonl") == text
+    assert len(text.splitlines()) == 1 + len(rows)
+    assert run("derive", queries[0]).exit_code == 2
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    assert run("derive", tmp_path / "x.csv").exit_code == 4

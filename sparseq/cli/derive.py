@@ -1,0 +1,88 @@
+"""`sparseq derive`: totals, weekly sums and changes of a monitored series. Free."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@click.command(short_help="Totals, weekly sums and changes of a monitored series: free.")
+@click.argument("series", type=click.Path(path_type=Path))
+@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="Parquet, CSV or JSON Lines, by its name. [default: CSV on standard output]",
+              )  # fmt: skip
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of every ±.")
+def derive(series: Path, out: Path | None, confidence: float) -> None:
+    """Compute from the file SERIES, which `sparseq monitor` has written, other series.
+
+    The running total, sums and means over 7 ticks, the change against 7 ticks before, and the
+    deviation from the same weekday of the 4 weeks before, flagged where it is out of the band. No
+    store is needed and nothing is charged. Each value has two ±: `error` holds for the value alone,
+    `error_all` for all values of its series at once.
+
+    \b
+    Examples:
+      sparseq derive buyers.parquet --out derived.parquet
+      sparseq derive shop.csv --confidence 0.99
+    """
+    from sparseq.monitor.output import CsvFormat, format_of, series_table
+
+    if out is None:
+        click.echo(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
+        return
+    format = format_of(out)
+    working = out.with_name(f".{out.name}.tmp")
+    try:
+        format.write(None, derived(series_table(series), confidence), working)
+        os.replace(working, out)
+    except OSError as error:
+        raise ParameterError(f"can't write {str(out)!r}: {error.strerror}") from None
+    finally:
+        working.unlink(missing_ok=True)
+
+
+def derived(rows: pa.Table, confidence: float) -> pa.Table:
+    """Return the derived rows of a series file: those of answers that are one noised number."""
+    import numpy as np
+    import pyarrow as pa
+
+    from sparseq.monitor.derive import DERIVED, Noised, out_of_band
+    from sparseq.monitor.rows import ANSWER
+
+    names = rows.column_names
+    keys = names[names.index("tick") + 1 : names.index("estimate")]
+    lines: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows.to_pylist():
+        if row["estimate"] == ANSWER and row["sigma"] is not None:
+            place = (row["series"], row["column"], *(row[k] for k in keys))
+            lines.setdefault(place, []).append(row)
+    made: list[dict[str, Any]] = []
+    for line in lines.values():
+        line.sort(key=lambda row: row["tick"])
+        values = [np.nan if r["value"] is None else r["value"] for r in line]
+        answers = Noised.of(np.array(values), np.array([r["sigma"] for r in line]), confidence)
+        flags = out_of_band(answers)[1].tolist()
+        for name, f in DERIVED.items():
+            found = f(answers)
+            numbers = zip(found.values, found.error, found.error_all, flags, strict=True)
+            for row, (value, error, error_all, flag) in zip(line, numbers, strict=True):
+                if np.isfinite(value):
+                    made.append(
+                        {key: row[key] for key in ("series", "tick", *keys, "column")}
+                        | {"derived": name, "value": float(value), "error": float(error)}
+                        | {"error_all": float(error_all)}
+                        | {"out_of_band": flag if name == "deviation" else None}
+                    )
+    floats = [(name, pa.float64()) for name in ("value", "error", "error_all")]
+    first = [rows.schema.field(name) for name in ("series", "tick", *keys, "column")]
+    more = [("derived", pa.string()), *floats, ("out_of_band", pa.bool_())]
+    schema = pa.schema([*first, *(pa.field(*m) for m in more)])
+    return pa.Table.from_pylist(made, schema=schema)
