@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 import sparseq
 from conftest import output, run
+from sparseq.monitor.folder import Folder
 
 VISITORS = "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day"
 PAGES = (
@@ -134,13 +134,13 @@ def test_waiting_for_files_ends_at_a_signal(
 ) -> None:
     inbox = tmp_path / "in"
     inbox.mkdir()
-    wait = threading.Event.wait
+    names = Folder._names
 
-    def interrupted(self: threading.Event, seconds: float) -> bool:
+    def interrupted(self: Folder) -> list[str]:
         os.kill(os.getpid(), signal.SIGTERM)
-        return wait(self, 60)
+        return names(self)
 
-    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    monkeypatch.setattr(Folder, "_names", interrupted)
     line = ("monitor", store, queries[0], "--from", "2024-01-10", "--follow", inbox)
     assert run(*line, "--table", "visits").exit_code == 143
 
