@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.batch import Asked, Outcome, ask_many
+from sparseq.compiled import selected
 from sparseq.engine.duck import Contributions, Engine
 from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
@@ -219,7 +220,7 @@ class Store:
         """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
         users, charges = price(plan, contributions)
         active = self._pots[pot].admits(users, charges)
-        left_out = users[~active]
+        left_out = selected(users, ~active)
         sums = contributions.without(left_out)
         noised = _in_unit(plan, (mechanism or add_gaussian)(plan, sums, self._entropy()))
         answer = Answer(render(plan, noised), self._facts(plan, request_id))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sparseq.cli.curator import PRIVATE
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.tables import format_table
 from sparseq.cli.text import NOT_PRIVATE, banner
@@ -30,6 +31,8 @@ _SHOWN = 20  # reasons
               help="Parquet, CSV or JSON Lines, by its name: one row a line of LOG.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on after the rows that a stopped replay wrote.")
 @click.option("--dry-run", is_flag=True, help="Check and price every line; ask and charge nothing.")
+@click.option("--compare", "modes", metavar="MODES",
+              help="Curator only: worst-case,individual[,halt] on exact values.")  # fmt: skip
 @click.option("--name", metavar="NAME", help="Of the log, in request ids. [default: the file's]")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on standard error.")
 @facts_format_option
@@ -39,6 +42,7 @@ def replay(
     out: Path | None,
     resume: bool,
     dry_run: bool,
+    modes: str | None,
     name: str | None,
     quiet: bool,
     format: str,
@@ -55,18 +59,27 @@ def replay(
       sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --out answers.parquet
       sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --out answers.parquet --resume
       sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --dry-run
+      sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --compare worst-case,individual
+          --out compared.parquet
     """
     from sparseq.replay import Answers, Log
     from sparseq.replay import replay as run
 
     if dry_run == (out is not None):
         raise click.UsageError("say --out FILE, or --dry-run")
+    if modes is not None and (dry_run or resume):
+        raise click.UsageError("--compare goes with --out FILE alone")
     lines = Log(log)
+    if modes is not None:
+        click.echo(banner(PRIVATE), err=True)
     with open_store(store) as opened:
         if dry_run:
             click.echo(checked(opened, lines, format, quiet))
             return
         assert out is not None
+        if modes is not None:
+            click.echo(compared(opened, lines, modes.split(","), out, format, quiet))
+            return
         if opened.seed is not None and not quiet:
             click.echo(banner(NOT_PRIVATE), err=True)
         facts = {"log": str(lines.path.resolve()), "bytes": lines.bytes, "name": name or lines.name}
@@ -122,6 +135,31 @@ def summary_text(summary: Summary) -> str:
         f"{summary.refused:,} refused, {summary.failed:,} failed; "
         f"{summary.seconds:,.1f} s, {rate:,.0f} lines/s"
     )
+
+
+def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, quiet: bool) -> str:
+    """Compare ways of accounting; write the rows, and the page beside them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from sparseq.cli.output import Output
+    from sparseq.cli.replay_page import compare_page, summary_table
+    from sparseq.replay.compare import compare, fared
+
+    if out.suffix.lower() not in (".parquet", ".pq"):
+        raise click.UsageError("--compare writes FILE.parquet, and FILE.html beside it")
+    page = out.with_suffix(".html")
+    with Output(out, "parquet") as rows_to, Output(page, "html") as page_to:
+        with progress(log, 0, quiet) as advance:
+            rows = compare(store, log, [m.strip() for m in modes], advance)
+        summary = fared(rows)
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink)
+        rows_to.write(sink.getvalue().to_pybytes())
+        page_to.write(compare_page(rows, summary, log.name))
+    if format == "json":
+        return json.dumps([asdict(f) for f in summary])
+    return format_table(*summary_table(summary)) + f"\n\n{out} has every line, {page} the plots"
 
 
 def checked(store: Store, log: Log, format: str, quiet: bool) -> str:

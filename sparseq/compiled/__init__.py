@@ -12,6 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 THREADS = 2
 SHARED = 1 << 17  # rows from which a second thread pays
 COLD, WARM = 200_000, 4_000  # rows from which loops pay, before and after they have been loaded
@@ -31,6 +34,15 @@ def worthwhile(length: int) -> bool:
     """Tell whether to use the compiled loops for an input of this length."""
     loaded = compiled.cache_info().currsize > 0
     return length >= (WARM if loaded else COLD) and compiled() is not None
+
+
+def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return `values[mask]`."""
+    if not worthwhile(len(values)):
+        return values[mask]
+    out = np.empty(len(values) + 1, values.dtype)
+    chosen: NDArray[Any] = out[: compiled().select(values, mask, out)]
+    return chosen.copy() if 2 * len(chosen) < len(values) else chosen
 
 
 def halves(length: int, work: Callable[[slice], object]) -> None:

@@ -97,6 +97,28 @@ def places(values, among, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def select(values, mask, out):  # type: ignore[no-untyped-def]
+    """Fill out with the values where the mask says so; return how many."""
+    found = 0
+    for i in range(len(values)):
+        out[found] = values[i]
+        found += mask[i]
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def starts(users, out):  # type: ignore[no-untyped-def]
+    """Fill out with where each run of equal, ascending users begins; -1 if they don't ascend."""
+    found = 0
+    for i in range(len(users)):
+        if i > 0 and users[i] < users[i - 1]:
+            return -1
+        out[found] = i
+        found += i == 0 or users[i] != users[i - 1]
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
 def shorten(numbers, out):  # type: ignore[no-untyped-def]
     """Fill out with numbers of at most 11 significant bits as 16 bits; tell whether all are."""
     for i in range(len(numbers)):

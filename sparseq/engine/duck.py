@@ -101,6 +101,9 @@ class Engine:
             plan: What to compute.
             users: How many users the store has.
         """
+        return self._ahead.made_of(plan, lambda: self._reduced(plan, users))
+
+    def _reduced(self, plan: Plan, users: int) -> Contributions:
         parts: list[list[Reduced]] = [[] for _ in plan.query.measures]
         last: list[Batch] = []
         for batch in self.batches(plan, users):

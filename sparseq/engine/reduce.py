@@ -51,8 +51,13 @@ class Runs:
         """
         if len(users) == 0:
             return cls(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        changes = np.flatnonzero(users[1:] != users[:-1]) + 1
-        starts = np.concatenate(([0], changes, [len(users)])).astype(np.int64)
+        if worthwhile(len(users)):
+            starts = np.empty(len(users) + 1, np.int64)
+            count = compiled().starts(users, starts)
+            starts = np.append(starts[:count], len(users))
+        else:
+            changes = np.flatnonzero(users[1:] != users[:-1]) + 1
+            starts = np.concatenate(([0], changes, [len(users)])).astype(np.int64)
         return cls(users[starts[:-1]], starts[:-1], starts[1:])
 
     def only(self, users: Index) -> Runs:
@@ -157,9 +162,11 @@ def reduce_numpy(
 
 def _reduce_row_counts(runs: Runs, size: int, distinct: bool) -> Reduced:
     """`reduce` where every row counts 1 at coordinate 0: no row need be looked at."""
-    lengths = runs.stop - runs.first
-    cells = np.minimum(lengths, 1) if distinct else lengths
     totals = np.zeros(size, np.int64)
+    if distinct:  # a run has a row
+        totals[0] = len(runs.owners)
+        return Reduced(runs.owners, np.ones(len(runs.owners), np.int64), totals)
+    cells = runs.stop - runs.first
     totals[0] = cells.sum()
     norms = np.where(cells > CELL_LIMIT, NORM_LIMIT, np.minimum(cells, CELL_LIMIT) ** 2)
     return Reduced(runs.owners, norms, totals)

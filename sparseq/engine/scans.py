@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sparseq.engine.windows import FOREVER, Window, hulls, window
 from sparseq.query.plan import Plan
 
+Made = TypeVar("Made")
 ROW_BYTES = 16
 """About what a row read ahead takes."""
 MOST_BYTES = 1 << 29
@@ -90,6 +91,8 @@ class Scans:
         self._type_of, self._count, self._read = type_of, count, read
         self._most_rows = min(capacity, MOST_BYTES) // ROW_BYTES
         self._scans: OrderedDict[tuple[Hashable, int, int], Scan] = OrderedDict()
+        self._made: dict[tuple[Hashable, int, int], object] = {}
+        self._made_rows = 0
 
     def read(self, plans: Iterable[Plan]) -> None:
         """Read ahead for plans that are likely to be asked next."""
@@ -108,15 +111,38 @@ class Scans:
 
     def rows(self, plan: Plan) -> Rows | None:
         """Return the rows of a plan, if they have been read."""
+        found = self._find(plan)
+        return None if found is None else found[1].between(*found[0][1:])
+
+    def made_of(self, plan: Plan, make: Callable[[], Made]) -> Made:
+        """Return what `make` makes of a plan's rows; kept, if the rows have been read ahead.
+
+        The same rows are asked for again and again: by dashboards, by other people.
+        """
+        found = self._find(plan)
+        if found is None:
+            return make()
+        at, scan = found
+        if at in self._made:
+            return cast(Made, self._made[at])
+        made = make()
+        self._made_rows += len(scan.between(*at[1:]).users)
+        if self._made_rows <= self._most_rows // 4:
+            self._made[at] = made
+        return made
+
+    def _find(self, plan: Plan) -> tuple[tuple[Hashable, int, int], Scan] | None:
         if not self._scans or (found := self._window(plan)) is None:
             return None
         key, window = found
         scan = self._covering(key, window)
-        return None if scan is None else scan.between(window.low, window.high)
+        return None if scan is None else ((key, window.low, window.high), scan)
 
     def clear(self) -> None:
         """Forget everything: rows have arrived."""
         self._scans.clear()
+        self._made.clear()
+        self._made_rows = 0
 
     def _window(self, plan: Plan) -> tuple[Hashable, Window] | None:
         """Return the plan's window, and what it shares with the plans of the same shape."""
@@ -152,5 +178,7 @@ class Scans:
         while self._scans and held + len(times) > self._most_rows:
             _, oldest = self._scans.popitem(last=False)
             held -= len(oldest.rows.users)
+            self._made.clear()
+            self._made_rows = 0
         self._scans[key, low, high] = Scan.of(low, high, times, rows)
         return len(times)

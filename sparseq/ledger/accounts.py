@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import compiled, worthwhile
+from sparseq.compiled import compiled, selected, worthwhile
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -70,18 +70,18 @@ class Accounts:
         With `halt` the others forfeit what they have left. Where few pay nothing they stay in the
         list, with 0, since a range of users without gaps is the quickest to write.
         """
-        if active.all():
-            amounts = charges
-        else:
+        if self.halt and not active.all():
             amounts = charges * active
-            if self.halt:
-                amounts[~active] = self.left(users[~active])
-        if isinstance(_as_slice(users), slice):
+            amounts[~active] = self.left(users[~active])
+        else:
+            amounts = charges
+        owing = amounts > 0 if self.halt else active & (amounts > 0)
+        if owing.all():
             return users, amounts
-        owing = amounts > 0
-        if 8 * np.count_nonzero(owing) >= 7 * len(owing):
-            return users, amounts
-        return users[owing], amounts[owing]
+        few = 8 * np.count_nonzero(owing) < 7 * len(owing)
+        if few and not isinstance(_as_slice(users), slice):
+            return selected(users, owing), selected(amounts, owing)
+        return users, amounts * owing
 
     def charge(self, users: Index, charges: Ints) -> None:
         """Add charges that `admits` has let through; users are distinct and ascend."""

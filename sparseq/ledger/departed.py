@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 
+from sparseq.compiled import selected
 from sparseq.ledger.accounts import Index, Ints
 
 
@@ -43,8 +44,7 @@ class Departures:
 
     def new(self, left_out: Index) -> Index:
         """Return those of `left_out` who have not been left out before."""
-        new: Index = left_out[self.first[left_out] == 0]
-        return new
+        return selected(left_out, self.first[left_out] == 0)
 
     def add(self, release: int, users: Index) -> None:
         """Remember a release, later than all before, as the first that `users` were left out of."""

@@ -82,7 +82,7 @@ def results(store: Store, lines: Iterable[Line], name: str) -> Iterator[Result]:
     """Yield what becomes of each line, in order."""
     coming = iter(lines)
     while block := list(islice(coming, BLOCK)):
-        prepared = [_prepared(store, line, name) for line in block]
+        prepared = [asked_of(store, line, name) for line in block]
         outcomes = store.ask_many(p for p in prepared if isinstance(p, Asked))
         for line, one in zip(block, prepared, strict=True):
             yield one if isinstance(one, Result) else _result(line, next(outcomes))
@@ -95,7 +95,7 @@ def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Plan 
     given to another query.
     """
     for line in lines:
-        one = _prepared(store, line, "")
+        one = asked_of(store, line, "")
         if isinstance(one, Asked):
             try:
                 plan = store.explain(one.query, one.options)
@@ -106,7 +106,7 @@ def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Plan 
             yield one, None
 
 
-def _prepared(store: Store, line: Line, name: str) -> Asked | Result:
+def asked_of(store: Store, line: Line, name: str) -> Asked | Result:
     """Lower a line; what can't be is told at once."""
     if line.failed:
         return Result(line.number, line.id, FAILED, line.failed)
