@@ -46,7 +46,7 @@ def test_killed_ten_times_at_random(tmp_path: Path) -> None:
         for _ in range(KILLS if run == "killed" else 0):
             process = subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL)
             try:
-                process.wait(draw.uniform(2, 8))
+                process.wait(draw.uniform(1.5, 3.5))
             except subprocess.TimeoutExpired:
                 process.kill()
             assert process.wait() == -9
