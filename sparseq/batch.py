@@ -78,6 +78,7 @@ def _plans(store: Store, block: Sequence[Asked]) -> Iterator[Plan]:
 def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
     """Answer queries until a transaction is full; it is written whatever happens."""
     outcomes: list[Outcome] = []
+    store._flush()  # what an interrupt left
     store._journal.read_ahead(one.request_id for one in block)
     try:
         for one in block:

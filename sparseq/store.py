@@ -183,6 +183,7 @@ class Store:
         """
         with self._lock:
             self._check_open()
+            self._flush()  # what an interrupt left
             recorded = self._journal.recorded(request_id, query.text)
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
@@ -532,6 +533,7 @@ class Store:
                 return
             try:
                 if self._pid == os.getpid():
+                    self._flush()  # what an interrupt left
                     self._journal.fold(self._pots, len(self._pots))
                     self._con.close()
             finally:

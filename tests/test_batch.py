@@ -259,3 +259,36 @@ def test_windows_far_apart_are_read_apart() -> None:
 
     parts = hulls([at(n) for n in (0, 10_000, 2, 10_001, 1, 50)])
     assert [[w.low for w in part] for part in parts] == [[0, 1, 2], [50], [10_000, 10_001]]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_an_interrupt_left_is_written_before_the_next(tmp_path: Path, many: bool) -> None:
+    """Asked again, an id gives the answer that was made before the interrupt, if one was."""
+    rows = pa.table({"who": [1, 2]})
+    con = sparseq.create(tmp_path / "s.sparseq", rows, table="t", user="who")
+    query, flush = con.lower("SELECT count(*) AS n FROM t"), con._flush
+
+    def ask() -> None:
+        if many:
+            list(con.ask_many([Asked(query, request_id="one")]))
+        else:
+            con.ask(query, request_id="one")
+
+    def interrupted() -> None:
+        if con._staged:
+            raise KeyboardInterrupt
+        flush()
+
+    con._flush = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        ask()
+    con._flush = flush  # type: ignore[method-assign]
+    ask()
+    assert [r.request_id for r in con.history()] == ["one"]
+    con._flush = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        con.ask(query, request_id="two")
+    con._flush = flush  # type: ignore[method-assign]
+    con.close()
+    with sparseq.connect(tmp_path / "s.sparseq") as again:
+        assert [r.request_id for r in again.history()] == ["one", "two"]
