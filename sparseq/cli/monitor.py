@@ -52,6 +52,7 @@ class Wanted:
     watch_active: float | None
     forecast: bool
     horizon: int | None
+    clip: float | None
     plot: Path | None
     quiet: bool
 
@@ -102,6 +103,9 @@ class Wanted:
 @click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
               help="For how many ticks these two are planned. [default: up to --to, else a year]",
               )  # fmt: skip
+@click.option("--clip", type=click.FloatRange(0, 1, min_open=True), metavar="PART",
+              help="With --forecast: the most of a full contribution that is forecast for one "
+              "person; `sparseq plan` recommends it. [default: 1]")  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
@@ -236,8 +240,11 @@ def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
     for stem, text in zip(stems, texts, strict=True):
         if wanted.forecast:
             sources.append(
-                ForecastSeries(store, stem, text, ticks, values, options, wanted.horizon)
-            )
+                ForecastSeries(
+                    store, stem, text, ticks, values, options, wanted.horizon, wanted.clip,
+                    share=1 / len(stems),
+                )
+            )  # fmt: skip
         else:
             sources.append(QuerySeries(store, stem, text, ticks, values, options))
     if wanted.watch_active is not None:

@@ -210,7 +210,8 @@ def advice(planned: Planned) -> str:
     text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
     text += f"  sparseq create … {flags}"
     if best.setting.forecast:
-        text += f"\nwith forecasts over {planned.ticks} ticks, clipped at {best.setting.clip:g}."
+        flags = f"--forecast --horizon {planned.ticks} --clip {best.setting.clip:g}"
+        text += f"\n  sparseq monitor … {flags}"
     return text
 
 

@@ -90,15 +90,23 @@ class ForecastSeries(QuerySeries):
 
     Args:
         horizon: How many ticks a counter serves, where it is to be said.
+        clip: Forecasts beyond this part of a full contribution are scaled down to it.
+        share: Of the reserve, for a series that is begun.
     """
 
     horizon: int | None = None
+    clip: float | None = None
+    share: float = 1.0
     _forecast: Forecast = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._forecast = _begun_or_new(
-            lambda n: Forecast(self.store, self.name, n), self.horizon, self.ticks
+            lambda n: Forecast(
+                self.store, self.name, n, clip=self.clip, share=None if n is None else self.share
+            ),
+            self.horizon,
+            self.ticks,
         )
 
     def rows(self, tick: Tick) -> list[Row]:

@@ -13,6 +13,9 @@ import pytest
 
 import sparseq
 from conftest import output, run
+from sparseq.cli.plan import advice
+from sparseq.monitor.plan import Candidate, Planned
+from sparseq.monitor.simulate import Setting
 
 DAYS = np.datetime64("2024-01-01") + np.arange(30)
 
@@ -92,3 +95,15 @@ def test_bad_input_is_told(visits: Path, query: Path, more: list[str], message: 
     failed = run(*asked(visits, query, *more))
     assert failed.exit_code in (2, 6)
     assert message in failed.stderr
+
+
+def test_the_advice_is_what_create_and_monitor_take() -> None:
+    setting = Setting(24.22, 0.05, clip=0.1)
+    better = Candidate(setting, False, (4.9,), 0.02, (5.0,), (1.8,), (5.3,), 0.23, 0.26)
+    worst = Candidate(Setting(546.0), True, (23.4,), 0.0, (23.4,), (0.0,), (23.4,), 1.0, 1.0)
+    assert advice(Planned(0.5, 546, (worst, better))).splitlines() == [
+        "Recommended, 0.23 times the error of the worst case:",
+        "  sparseq create … --norm-budget 24.22 --forecast=0.05",
+        "  sparseq monitor … --forecast --horizon 546 --clip 0.1",
+    ]
+    assert "--norm-budget 546" in advice(Planned(0.5, 546, (worst,)))

@@ -59,6 +59,20 @@ def test_rows_of_all_kinds_and_restarts(tmp_path: Path) -> None:
     assert (tmp_path / "cut.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
+def test_several_series_share_the_reserve_and_go_on_as_they_were_begun() -> None:
+    with make(None, **ASIDE) as con:
+        texts = {"buyers": QueryText.of(BUYERS), "again": QueryText.of(BUYERS)}
+        for again in (False, True):
+            series = [
+                ForecastSeries(con, name, text, ticks(), clip=None if again else 0.5, share=0.5)
+                for name, text in texts.items()
+            ]
+            assert all(len(s.rows(ticks()[0])) == 2 for s in series)
+        assert con.releases == 4
+        with pytest.raises(ParameterError, match=r"begun with clip 0.5, not 0.7"):
+            ForecastSeries(con, "buyers", texts["buyers"], ticks(), clip=0.7, share=0.5)
+
+
 def test_a_store_with_nothing_set_aside(tmp_path: Path) -> None:
     with make(None) as con:
         with pytest.raises(ParameterError, match="set nothing aside"):
