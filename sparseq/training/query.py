@@ -10,7 +10,7 @@ import numpy as np
 from sparseq.answer import Answer
 from sparseq.engine.duck import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduced
-from sparseq.errors import ParameterError
+from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.pots import Pot
 from sparseq.query.outputs import Output, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
@@ -79,6 +79,8 @@ class Gradients:
         if len(who) > 1 and not bool(np.all(who[1:] > who[:-1])):
             order = np.argsort(who, kind="stable")
             who, how_much = who[order], how_much[order]
+            if not bool(np.all(who[1:] > who[:-1])):
+                raise ParameterError("the engine has a user twice", "a user is in one batch, once")
         return Contributions(
             [Reduced(who, how_much, sums)], lambda only: [self._of(only, noise.granularity)]
         )
@@ -140,6 +142,12 @@ def ask_dense(
 ) -> Answer:
     """Ask one dense query; `left` says what users may spend on it, at most what they have."""
     gradients = Gradients(engine, params, checked_clip(clip), left)
+    if any(len(b.users) and not 0 <= b.users[0] <= b.users[-1] < len(store._pots)
+           for b in engine.batches()):  # fmt: skip
+        raise DataError(
+            "some records are by users who have no account",
+            "users are the store's own numbers for them, from 0",
+        )
     return store.step(
         gradient_query(engine.coordinates, label, clip),
         gradients.contributions,

@@ -22,6 +22,8 @@ from sparseq.errors import DataError, ParameterError
 from sparseq.training.protocol import Floats
 
 FEATURE_BITS = 18
+BOUNDS = (2.0**-8, 2.0**FEATURE_BITS)
+"""Of what `bound` can be: the intercept's 1 is then 1 to 2**26 steps, and |x|² below 2**53."""
 MAX_WIDTH = 1 << 16
 """Features a record has at most: |x|² is then below 2**53."""
 _BATCH_ROWS = 1 << 16
@@ -93,10 +95,13 @@ def records(
 
     Raises:
         DataError: The arrays are not of one length.
-        ParameterError: bound is not positive and finite.
+        ParameterError: bound is out of its range, or there are too many features.
     """
-    if not 0 < bound < math.inf:
-        raise ParameterError(f"bound is {bound!r}; it must be positive", "features lie within ± it")
+    if not BOUNDS[0] <= bound <= BOUNDS[1]:
+        raise ParameterError(
+            f"bound is {bound!r}; it must be in [{BOUNDS[0]:g}, {BOUNDS[1]:g}]",
+            "scale the features, to ± 1 for example, and say what they lie within",
+        )
     users, target = np.asarray(users), np.asarray(target, np.float64)
     if not len(users) == features.shape[0] == len(target):
         raise DataError(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse, special
 
+import sparseq
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.query.plan import DENSE_NORM_STEPS
 from sparseq.training import ClosedForm, family
@@ -175,6 +176,36 @@ def test_sums_are_exact_where_floats_would_not_be() -> None:
     integers = [[int(v * 2**44) for v in row] for row in np.column_stack([x, np.ones(n)])]
     exact = [sum(-int(b) * row[j] for b, row in zip(y, integers, strict=True)) for j in range(3)]
     assert sums.tolist() == exact
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("bound", [2.0**-8, 0.3, 1.0, 1000.0, 2.0**18])
+def test_features_of_any_scale_are_integers_with_an_intercept(bound: float, kind: str) -> None:
+    x = np.array([[bound, -bound / 3], [bound / 7, 2 * bound]])
+    features: Any = sparse.csr_array(x) if kind == "csr" else x
+    engine = ClosedForm(model("linear"), [0, 1], features, [1.0, 2.0], bound=bound)
+    (batch,) = engine.batches()
+    rows = batch.x.toarray() if kind == "csr" else batch.x
+    assert np.all(rows == np.rint(rows))
+    assert np.all(rows[:, -1] * engine.records.step == 1)
+    assert np.allclose(
+        rows[:, :2] * engine.records.step, np.clip(x, -bound, bound), atol=bound * 2.0**-18
+    )
+    assert np.abs(rows).max() <= engine.records.limit
+    z = engine.predictors(np.array([1.0, 2.0, 3.0]) / bound, batch)
+    expected = np.clip(x, -bound, bound) @ [1 / bound, 2 / bound] + 3 / bound
+    assert np.allclose(z[0], expected, rtol=2e-5, atol=2e-5 * (1 + 1 / bound))
+
+
+@pytest.mark.parametrize("bound", [0.0, 1e-9, 1e9, np.inf, np.nan])
+def test_a_bound_that_is_none_is_refused(bound: float) -> None:
+    with pytest.raises(sparseq.ParameterError, match="bound"):
+        ClosedForm(model("linear"), [0], np.ones((1, 1)), [1.0], bound=bound)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(sparseq.DataError, match="one of each"):
+        ClosedForm(model("linear"), [0], np.ones((2, 1)), [1.0, 2.0], bound=1.0)
 
 
 @pytest.mark.parametrize("records", [1, 1000])

@@ -190,6 +190,20 @@ def test_hostile_records_never_cost_more_than_the_budget(data: st.DataObject) ->
     assert all(con._accounts.spent[u] == 0 for u in worthless)
 
 
+def test_a_user_in_two_batches_or_without_an_account_is_refused() -> None:
+    """Two charges to one account at once: only one of them would be seen."""
+    con = store()
+    x, y = some_records()
+    twice = ClosedForm(family("logistic"), np.arange(5), x, y, bound=1.0)
+    (batch,) = twice.batches()
+    object.__setattr__(twice.records, "all", (batch, batch))
+    unknown = ClosedForm(family("logistic"), np.arange(1, 6), x, y, bound=1.0)
+    for engine, error in ((twice, sparseq.ParameterError), (unknown, sparseq.DataError)):
+        with pytest.raises(error):
+            noised_gradient(con, engine, np.zeros(4), label="g", clip=1.0)
+    assert not any(spent(con))
+
+
 def test_too_little_noise_is_refused() -> None:
     con = store()
     x, y = some_records()
