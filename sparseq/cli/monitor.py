@@ -101,7 +101,7 @@ class Wanted:
 @click.option("--forecast", is_flag=True, help="Beside every answer, one corrected for the people "
               "who are left out; paid for from the store's reserve for it.")  # fmt: skip
 @click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
-              help="For how many ticks these two are planned. [default: up to --to, else a year]",
+              help="For how many ticks these two are planned. [default: a year, or up to --to]",
               )  # fmt: skip
 @click.option("--clip", type=click.FloatRange(0, 1, min_open=True), metavar="PART",
               help="With --forecast: the most of a full contribution that is forecast for one "

@@ -27,10 +27,12 @@ T = TypeVar("T")
 
 
 def horizon_of(ticks: Ticks) -> int:
-    """Return how many ticks there will be; where nobody says, those of a year."""
-    if ticks.last is not None:
-        return len(ticks)
-    return math.ceil(_DAYS * 86_400 / ticks.length.total_seconds())
+    """Return for how many ticks to plan: those of a year, or all that are known if more.
+
+    Where the monitor is started every morning, the last tick known is yesterday's.
+    """
+    year = math.ceil(_DAYS * 86_400 / ticks.length.total_seconds())
+    return year if ticks.last is None else max(year, len(ticks))
 
 
 def _begun_or_new(make: Callable[[int | None], T], horizon: int | None, ticks: Ticks) -> T:

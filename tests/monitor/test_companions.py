@@ -84,7 +84,8 @@ def test_a_store_with_nothing_set_aside(tmp_path: Path) -> None:
 
 def test_the_horizon_is_that_of_the_beginning() -> None:
     endless = Ticks(ticks().first, "1h")
-    assert horizon_of(ticks()) == len(DAYS)
+    assert horizon_of(ticks()) == 365
+    assert horizon_of(Ticks(ticks().first, "1w", ticks().first.replace(year=2030))) == 314
     assert horizon_of(endless) == 365 * 24
     with make(None, **ASIDE) as con:
         rows = Watch(con, ticks(), 0.9, horizon=2).rows
