@@ -120,7 +120,6 @@ def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats,
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.abs(residual[0]) if outputs == 1 else np.sqrt((residual**2).sum(axis=0))
         norms *= batch.lengths
-        norms *= records.step * upwards
     if not norms.max(initial=0.0) < _HUGE:
         _leave_out(~(norms < _HUGE), norms, residual)
 

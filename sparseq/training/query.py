@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,8 @@ class Gradients:
                 f"sigma is at least {LEAST_SIGMA * self.clip:g} here",
             )
         accountant = Accountant(self.clip, noise, self.left)
-        users, squares = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        users: list[Index] = []
+        squares: list[Ints] = []
         sums = np.zeros(self.engine.coordinates, np.int64)
         self._weights.clear()
         for batch in self.engine.batches():
@@ -75,7 +77,7 @@ class Gradients:
             users.append(batch.users)
             squares.append(pulled.squares)
             sums += pulled.sums
-        who, how_much = np.concatenate(users), np.concatenate(squares)
+        who, how_much = _joined(users, np.int32), _joined(squares, np.int64)
         if len(who) > 1 and not bool(np.all(who[1:] > who[:-1])):
             order = np.argsort(who, kind="stable")
             who, how_much = who[order], how_much[order]
@@ -93,6 +95,12 @@ class Gradients:
                 _, pull = self.engine.query(self.params, batch)
                 total += pull(np.where(np.isin(batch.users, only), weights, 0.0), step).sums
         return total
+
+
+def _joined(parts: list[Any], kind: type) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([np.zeros(0, kind), *parts])
 
 
 def noised_gradient(

@@ -44,7 +44,7 @@ class Batch:
         y: Targets (outputs, rows).
         counts: Which records count; None: all.
         squares: float64 (rows,), |x|², exact.
-        lengths: float64 (rows,), |x|.
+        lengths: float64 (rows,), |x| in the features' unit, rounded up.
         runs: The rows of each user; None: row i is user i's only one.
     """
 
@@ -122,7 +122,7 @@ def records(
     counts &= finite
     x = _without(x, ~counts)
     y = expand(np.where(counts, target, 0.0))
-    parts = tuple(_batches(runs, x, y, counts))
+    parts = tuple(_batches(runs, x, y, counts, step))
     limit = max(math.ceil(bound / step), 1 / step)
     return Records(step, x.shape[1], float(limit), parts)
 
@@ -166,7 +166,9 @@ def row_squares(x: Matrix) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", x, x))
 
 
-def _batches(runs: Runs, x: Matrix, y: Floats, counts: NDArray[np.bool_]) -> Iterator[Batch]:
+def _batches(
+    runs: Runs, x: Matrix, y: Floats, counts: NDArray[np.bool_], step: float
+) -> Iterator[Batch]:
     """Yield users with one record in large batches, and the others in small ones."""
     single = runs.stop - runs.first == 1
     for one_each in (True, False):
@@ -186,7 +188,7 @@ def _batches(runs: Runs, x: Matrix, y: Floats, counts: NDArray[np.bool_]) -> Ite
                 np.ascontiguousarray(y[:, rows]),
                 None if counts[rows].all() else counts[rows],
                 squares,
-                np.sqrt(squares),
+                np.sqrt(squares) * (step * (1 + 2.0**-50)),
                 None if one_each else Runs(some.owners, stops - lengths, stops),
             )
 
