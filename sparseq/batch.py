@@ -79,10 +79,12 @@ def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
     """Answer queries until a transaction is full; it is written whatever happens."""
     outcomes: list[Outcome] = []
     store._flush()  # what an interrupt left
+    pending: set[str | None] = set()
     store._journal.read_ahead(one.request_id for one in block)
     try:
         for one in block:
-            outcomes.append(_outcome(store, one))
+            outcomes.append(_outcome(store, one, pending))
+            pending.add(one.request_id)
             if store._staged_bytes >= GROUP_BYTES:
                 break
     finally:
@@ -90,8 +92,8 @@ def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
     return outcomes
 
 
-def _outcome(store: Store, one: Asked) -> Outcome:
-    if any(one.request_id == e.release.request_id for e in store._staged if one.request_id):
+def _outcome(store: Store, one: Asked, pending: set[str | None]) -> Outcome:
+    if one.request_id is not None and one.request_id in pending:
         store._flush()  # asked again in the same group
     try:
         recorded = store._journal.recorded(one.request_id, one.query.text)

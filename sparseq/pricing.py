@@ -17,8 +17,16 @@ def price(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
     """Return who contributes, and what it costs each, in ledger units.
 
     The charge is the sum over the measures of the squared norm at its price, each rounded up to a
-    unit, and then the whole to `SIGNIFICANT_BITS`.
+    unit, and then the whole to `SIGNIFICANT_BITS`. Contributions remember it: where they are asked
+    for again at the same prices, it is the same.
     """
+    prices = tuple(n.price for n in plan.noise)
+    if prices not in contributions.priced:
+        contributions.priced[prices] = _priced(plan, contributions)
+    return contributions.priced[prices]
+
+
+def _priced(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
     measures = list(zip(plan.noise, contributions.measures, strict=True))
     if len(measures) == 1:
         noise, measure = measures[0]

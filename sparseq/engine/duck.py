@@ -7,7 +7,7 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -60,10 +60,12 @@ class Contributions:
     Attributes:
         measures: Norms by user and sums over all users, one a measure.
         pull: Sums over some users (ascending), one array a measure.
+        priced: What it costs whom, by the prices of the measures; kept by `pricing.price`.
     """
 
     measures: list[Reduced]
     pull: Callable[[Index], list[NDArray[np.int64]]]
+    priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = field(default_factory=dict)
 
     def without(self, dropped: Index) -> list[NDArray[np.int64]]:
         """Return the sums over everybody but `dropped`: exact, as all numbers are integers."""

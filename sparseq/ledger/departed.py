@@ -35,21 +35,24 @@ class Departures:
 
     def __init__(self) -> None:
         self.first: Ints = np.zeros(0, np.int64)
+        self._here = np.zeros(0, np.bool_)  # first == 0, in an eighth of the memory
         self._releases: list[int] = []  # those that somebody was first left out of, ascending
         self._users: list[Index] = []
 
     def add_users(self, users: int) -> None:
         """Make room for new users, who have not been left out of anything."""
         self.first = np.concatenate([self.first, np.zeros(users, np.int64)])
+        self._here = np.concatenate([self._here, np.ones(users, np.bool_)])
 
     def new(self, left_out: Index) -> Index:
         """Return those of `left_out` who have not been left out before."""
-        return selected(left_out, self.first[left_out] == 0)
+        return selected(left_out, self._here[left_out])
 
     def add(self, release: int, users: Index) -> None:
         """Remember a release, later than all before, as the first that `users` were left out of."""
         if len(users):
             self.first[users] = release
+            self._here[users] = False
             self._releases.append(release)
             self._users.append(users)
 
