@@ -65,6 +65,9 @@ class Asked:
               help="Whether to try departure forecasts.")  # fmt: skip
 @click.option("--historical", is_flag=True,
               help="The STORE's data are historical: they may be looked at.")  # fmt: skip
+@click.option("--charged", type=click.FloatRange(min=0, min_open=True), metavar="SIGMA",
+              help="The STORE's data are private: release people's totals with noise of SIGMA "
+              "people, once and charged, and plan on these.")  # fmt: skip
 @click.option("--user", metavar="COL", help="Of a FILE: whom a row is about.")
 @click.option("--table", metavar="NAME", help="Of a FILE: the table's name in the queries.")
 @click.option("--time", default="", metavar="COL", help="Of a FILE: when a row happened.")
@@ -74,10 +77,11 @@ class Asked:
               help="Draw the trade-off: .png or .svg.")  # fmt: skip
 @facts_format_option
 def plan(
-    source: Path, historical: bool, plot: Path | None, format: str, user: str | None,
-    table: str | None, time: str, keys: tuple[str, ...], bounds: tuple[str, ...], **options: Any,
+    source: Path, historical: bool, charged: float | None, plot: Path | None, format: str,
+    user: str | None, table: str | None, time: str, keys: tuple[str, ...],
+    bounds: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
-    """Try budgets on data that may be looked at, and recommend one: exact, and nothing is charged.
+    """Try budgets on data that may be looked at, and recommend one; without --charged, for free.
 
     The first row is worst-case composition: the error of any system that splits one budget over
     all answers. Below it, two rows for each budget: dropping alone, and with departure forecasts.
@@ -89,18 +93,40 @@ def plan(
           --queries queries/daily_buyers.sql --from 1997-01-01 --to 1997-12-31 --plot plan.png
       sparseq plan shop.sparseq --historical --queries queries/daily_buyers.sql
           --from 1997-01-01 --to 1998-06-30 --ticks 730 --format json
+      sparseq plan shop.sparseq --charged 50 --queries queries/daily_buyers.sql
+          --from 1997-01-01 --to 1998-06-30
     """
     from sparseq.monitor.plan import plan as planned_of
 
     asked = Asked(**options)
-    click.echo(banner(LOOKED_AT), err=True)
-    with _opened(source, historical, user, table, time, keys, bounds) as store:
+    if charged is None:
+        click.echo(banner(LOOKED_AT), err=True)
+    may = historical or charged is not None
+    with _opened(source, may, user, table, time, keys, bounds) as store:
         streams, names = streams_of(store, asked)
         kappa = asked.kappa if asked.kappa is not None else store.budget.kappa
-    planned = planned_of(streams, kappa, others=asked.others, forecasts=asked.forecasts)
+        if charged is not None:
+            planned = _charged(store, streams, charged, kappa, asked)
+    if charged is None:
+        planned = planned_of(streams, kappa, others=asked.others, forecasts=asked.forecasts)
     if plot is not None:
         draw(planned, names, plot)
     click.echo(as_json(planned, names) if format == "json" else as_text(planned, names))
+
+
+def _charged(
+    store: Store, streams: Sequence[Stream], sigma: float, kappa: float, asked: Asked
+) -> Planned:
+    """Release the totals, and plan on them."""
+    from sparseq.monitor.charged_plan import charged_plan, charged_ranks
+
+    if len(streams) != 1 or asked.horizon is not None:
+        raise ParameterError(
+            "--charged plans for one series, over the ticks that there are",
+            "one --queries, no --ticks",
+        )
+    ranks = charged_ranks(store, streams[0], sigma)
+    return charged_plan(ranks, kappa, streams[0].ticks, asked.others)
 
 
 @contextmanager
@@ -120,7 +146,7 @@ def _opened(
         if not historical:
             raise ParameterError(
                 f"{source} is a store: planning would show exact facts about people in it",
-                "say --historical if its data may be looked at; else plan on other data",
+                "say --historical if its data may be looked at; else --charged SIGMA",
             )
         with open_store(source) as store:
             yield store

@@ -83,6 +83,23 @@ def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) ->
         assert store.history() == []
 
 
+def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: Path) -> None:
+    path = visits.with_name("s.sparseq")
+    sparseq.create(path, str(visits), user="who", seed=1).close()
+    done = run(*asked(path, query, "--charged", "5", "--format", "json"))
+    assert done.exit_code == 0
+    assert "Exact" not in done.stderr
+    told = json.loads(done.stdout)
+    assert told["rows"][0]["worst_case"]
+    assert all(row["forecast"] == 0 for row in told["rows"])
+    with sparseq.connect(path) as store:
+        assert len(store.history()) == 1
+        assert store._accounts.spent.max() > 0
+    refused = run(*asked(path, query, "--charged", "5", "--ticks", "60"))
+    assert refused.exit_code == 2
+    assert "over the ticks that there are" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -1,0 +1,118 @@
+"""Planning on private data: the distribution of people's totals, released once and charged.
+
+Each user's total is what the series' ticks would have charged it, in full contributions. Totals are
+put in declared bins, and how many lie at or below each edge is released by a tree over the bins
+(`sparseq.mechanisms.quantile`, whose price and error these are), in one step of the stream. What
+budgets would do is read off the released ranks, which is free, under two assumptions that the
+ranks can't check: people contribute evenly over the ticks, and in full contributions. So bias is an
+estimate here; and forecasts, which depend on when people come, are not planned for.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from sparseq.accounting import Budget
+from sparseq.engine.cells import Cells, contributions_from
+from sparseq.engine.reduce import Ints
+from sparseq.mechanisms.quantile import Quantiles, Ranks
+from sparseq.monitor.plan import CAUTION, Candidate, Planned
+from sparseq.monitor.simulate import Setting, Stream
+from sparseq.query.outputs import Output, Outputs, key, measure
+from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
+from sparseq.store import Store
+
+
+def charged_ranks(
+    store: Store, stream: Stream, sigma: float, request_id: str | None = None
+) -> Ranks:
+    """Release how many users have totals at or below each edge: one step of the store.
+
+    Args:
+        store: Whose users the stream's are, by index.
+        stream: All ticks of one series; its length is public.
+        sigma: Of each node's noise, in users: a user pays for floor(log2 bins) + 1 nodes at most.
+        request_id: See `Store.ask`.
+    """
+    query = Quantiles(edges_for(stream.ticks), sigma)
+    scale = store.explain(stream.query).noise[0].scale
+    totals = np.bincount(stream.users, stream.values**2, stream.people) / scale**2
+    present = np.flatnonzero(totals > 0)
+    places = query.place(totals[present])
+    answer = store.step(
+        _query(query, stream),
+        lambda plan: contributions_from(_nodes(present, places, query.bins), query.bins),
+        Options(sigma=sigma),
+        request_id,
+    )
+    noised = np.rint(answer.arrow()["value"].to_numpy()).astype(np.int64)
+    ranks = np.array([_prefix(noised, k) for k in range(1, query.bins + 1)])
+    return Ranks(query, tuple(np.maximum.accumulate(np.maximum(ranks, 0)).tolist()))
+
+
+def edges_for(ticks: int) -> list[float]:
+    """Return edges from 1 to the number of ticks, each at most a quarter above the last."""
+    steps = math.ceil(math.log(max(ticks, 2)) / math.log(1.25))
+    return sorted({float(round(ticks ** (k / steps))) for k in range(steps + 1)})
+
+
+def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) -> Planned:
+    """Return what budgets would do to people with these ranks, without forecasts; free."""
+    edges = np.asarray(ranks.query.edges)
+    counts = np.diff(np.array((0, *ranks.cumulative[: len(edges)]), np.float64))
+    totals = np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
+    found = [
+        _candidate(float(b), counts, totals, kappa, ticks, others) for b in (ticks, *edges[:-1])
+    ]
+    return Planned(kappa, ticks, tuple(found))
+
+
+def _candidate(
+    paying: float, counts: np.ndarray, totals: np.ndarray, kappa: float, ticks: int, others: float
+) -> Candidate:
+    whole = math.ceil(paying / (1 - others) * 100 - 1e-9) / 100
+    sigma, worst = Budget(kappa, whole).sigma_0, math.sqrt(ticks / (1 - others) / (2 * kappa))
+    gone = np.arange(ticks)[:, None] >= ticks * paying / totals
+    bias = math.sqrt(float(np.mean((gone @ (counts * totals / ticks)) ** 2)))
+    there = float(counts @ totals)
+    dropped = float(counts @ np.maximum(totals - paying, 0)) / there if there else 0.0
+    total = math.hypot(sigma, bias)
+    cautious = math.hypot(sigma, CAUTION * bias) / worst
+    setting = Setting(whole, others=others)
+    return Candidate(
+        setting, paying == ticks, (sigma,), dropped, (sigma,), (bias,), (total,), total / worst,
+        cautious,
+    )  # fmt: skip
+
+
+def _nodes(users: Ints, places: Ints, bins: int) -> Cells:
+    """Return the nodes of the tree over the bins that each user lies in."""
+    owners, nodes = [users], [places + 1]
+    while len(owners[-1]):
+        up = nodes[-1] + (nodes[-1] & -nodes[-1])
+        owners.append(owners[-1][up <= bins])
+        nodes.append(up[up <= bins])
+    who, node = np.concatenate(owners), np.concatenate(nodes) - 1
+    order = np.lexsort((node, who))
+    ones = np.ones(len(who), np.int64)
+    return Cells(who[order].astype(np.int32), node[order].astype(np.int32), ones)
+
+
+def _prefix(nodes: Ints, last: int) -> int:
+    total = 0
+    while last:
+        total += int(nodes[last - 1])
+        last &= last - 1
+    return total
+
+
+def _query(query: Quantiles, stream: Stream) -> Query:
+    domain = Domain("node", tuple(range(1, query.bins + 1)), Cell("node"))
+    scale = math.sqrt(query.bins.bit_length())
+    one = Measure(Kind.SUM, Cell("value"), "people", integral=True, scale=scale, step=1.0)
+    shown = Outputs((Output("node", key(0)), Output("value", measure(0))))
+    text = f"totals over {stream.ticks} ticks of: {stream.query.text}"
+    return Query(text, Relation("FROM totals"), (domain,), (one,), shown)
