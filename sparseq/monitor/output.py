@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -149,7 +150,7 @@ class ParquetFormat:
         pq.write_table(rows, new)
 
 
-class TextFormat:
+class TextFormat(ABC):
     """CSV and JSON Lines: the old file is copied, and lines are added."""
 
     def read(self, path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
@@ -174,13 +175,13 @@ class TextFormat:
         with open(new, "ab" if old is not None else "wb") as file:
             file.write(self.text(rows, head=old is None).encode())
 
+    @abstractmethod
     def text(self, rows: pa.Table, head: bool) -> str:
         """Return rows as text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def parsed(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Return the rows of a file's lines."""
-        raise NotImplementedError
 
 
 class CsvFormat(TextFormat):
