@@ -13,7 +13,7 @@ from fractions import Fraction
 
 
 def sqrt_up(square: Fraction) -> float:
-    """Return the smallest float64 whose exact square is at least `square` > 0.
+    """Return the smallest float64 whose exact square is at least `square` >= 0.
 
     The integer root of 126 bits or more starts the search within an ulp.
 
@@ -24,9 +24,11 @@ def sqrt_up(square: Fraction) -> float:
     below² < square for the float just below. Squaring is monotone.
 
     Example:
-        >>> sqrt_up(Fraction(9)), sqrt_up(Fraction(2)) ** 2 > 2
-        (3.0, True)
+        >>> sqrt_up(Fraction(9)), sqrt_up(Fraction(2)) ** 2 > 2, sqrt_up(Fraction(0))
+        (3.0, True, 0.0)
     """
+    if square == 0:
+        return 0.0
     halvings = 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     root = math.ldexp(math.isqrt(math.floor(square * Fraction(4) ** halvings)), -halvings)
     while Fraction(root) ** 2 < square:
