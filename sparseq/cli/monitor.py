@@ -223,7 +223,8 @@ def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
     from sparseq.cli.sql import query_text
     from sparseq.monitor import QuerySeries, QueryText
     from sparseq.monitor.companions import WATCH, ForecastSeries, Watch
-    from sparseq.monitor.parameters import given
+    from sparseq.monitor.ticks import OF_TICKS
+    from sparseq.query.parameters import given
     from sparseq.query.plan import Options
 
     stems = [path.stem for path in wanted.queries]
@@ -234,7 +235,7 @@ def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
             raise ParameterError(
                 f"two series would be called {stem!r}", "a series has the name of its file"
             )
-    values, options = given(wanted.params), Options(confidence=wanted.confidence)
+    values, options = given(wanted.params, OF_TICKS), Options(confidence=wanted.confidence)
     texts = [QueryText.of(query_text(None, str(path))) for path in wanted.queries]
     sources: list[Source] = []
     for stem, text in zip(stems, texts, strict=True):

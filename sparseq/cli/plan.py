@@ -168,10 +168,11 @@ def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
     from sparseq.cli.sql import query_text
     from sparseq.engine.cells import cells_of
     from sparseq.monitor import QuerySeries, QueryText
-    from sparseq.monitor.parameters import given
     from sparseq.monitor.simulate import Stream
+    from sparseq.monitor.ticks import OF_TICKS
+    from sparseq.query.parameters import given
 
-    ticks, values, found, names = _ticks(asked), given(asked.params), [], []
+    ticks, values, found, names = _ticks(asked), given(asked.params, OF_TICKS), [], []
     for path in asked.queries:
         text = QueryText.of(query_text(None, str(path)))
         series = QuerySeries(store, path.stem, text, ticks, values)

@@ -2,11 +2,11 @@
 
 from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.loop import Monitor, Ticked
-from sparseq.monitor.parameters import QueryText
 from sparseq.monitor.rows import Row
 from sparseq.monitor.series import QuerySeries
 from sparseq.monitor.ticks import Tick, Ticks
 from sparseq.monitor.watch import ActiveWatch, Estimate
+from sparseq.query.parameters import QueryText
 
 __all__ = [
     "ActiveWatch",

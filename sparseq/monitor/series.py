@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from sparseq.answer import Answer
 from sparseq.errors import ParameterError
-from sparseq.monitor.parameters import QueryText, Value, of_tick
 from sparseq.monitor.rows import Row
-from sparseq.monitor.ticks import Tick, Ticks
+from sparseq.monitor.ticks import Tick, Ticks, of_tick
 from sparseq.query.outputs import KeyNode, MeasureNode
+from sparseq.query.parameters import QueryText, Value
 from sparseq.query.plan import Options, Query
 from sparseq.query.render import ERROR_SUFFIX
 from sparseq.store import Store

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sparseq.errors import ParameterError
+from sparseq.query.parameters import Value
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAY = dt.timedelta(days=1)
@@ -141,3 +142,15 @@ def moment(text: str) -> dt.datetime:
     if found.tzinfo is not None:
         raise ParameterError(f"{text!r} has a time zone", "write the time as it is in the data")
     return found
+
+
+OF_TICK = ("tick", "day", "hour", "week")
+"""Parameters that stand for a tick's start; with `next_` before them, for its end."""
+OF_TICKS = frozenset([*OF_TICK, *(f"next_{name}" for name in OF_TICK)])
+
+
+def of_tick(tick: Tick, whole_days: bool) -> dict[str, Value]:
+    """Return the parameters that a tick gives: dates where all ticks start at midnight."""
+    start: Value = tick.start.date() if whole_days else tick.start
+    end: Value = tick.end.date() if whole_days else tick.end
+    return dict.fromkeys(OF_TICK, start) | {f"next_{name}": end for name in OF_TICK}

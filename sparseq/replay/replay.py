@@ -14,7 +14,7 @@ from itertools import islice
 
 from sparseq.batch import BLOCK, Asked, Outcome
 from sparseq.errors import NotSql, ParameterError, QueryRefused
-from sparseq.monitor.parameters import QueryText
+from sparseq.query.parameters import QueryText
 from sparseq.query.plan import Plan
 from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, Answers, Result
 from sparseq.replay.log import Line, Log

@@ -1,4 +1,4 @@
-"""Queries with parameters: `:day` in the text of a query stands for a value, tick by tick.
+"""Queries with parameters: `:day` in the text of a query stands for a value.
 
 A parameter is a token of the SQL, never a piece of its text: `:day` in a string or in a comment is
 left alone, and a value enters as one literal of its own type, quoted where it is text. So no value
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,14 +18,10 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from sparseq.errors import NotSql, ParameterError
-from sparseq.monitor.ticks import Tick
 from sparseq.query.catalog import did_you_mean
 from sparseq.query.parse import Dialect
 
 Value = bool | int | float | str | dt.date | dt.datetime
-
-OF_TICK = ("tick", "day", "hour", "week")
-"""Names that stand for a tick's start; with `next_` before them, for its end."""
 
 
 @dataclass(frozen=True)
@@ -126,27 +122,24 @@ def value_of(text: str) -> Value:
     return text
 
 
-def given(pairs: tuple[str, ...]) -> dict[str, Value]:
+def given(pairs: Sequence[str], taken: Collection[str] = ()) -> dict[str, Value]:
     """Return the values of `name=value` texts.
 
+    Args:
+        pairs: The texts.
+        taken: Names that have values of their own.
+
     Raises:
-        ParameterError: A text is not of this form, or a name is a tick's or given twice.
+        ParameterError: A text is not of this form, or a name is taken or given twice.
     """
     values: dict[str, Value] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
             raise ParameterError(f"--param {pair!r} is not name=value", "--param country=DE")
-        if name.removeprefix("next_") in OF_TICK:
+        if name in taken:
             raise ParameterError(f":{name} is the tick's own", "choose another name")
         if name in values:
             raise ParameterError(f"--param {name} is given twice", "give it once")
         values[name] = value_of(text)
     return values
-
-
-def of_tick(tick: Tick, whole_days: bool) -> dict[str, Value]:
-    """Return the parameters that a tick gives: dates where all ticks start at midnight."""
-    start: Value = tick.start.date() if whole_days else tick.start
-    end: Value = tick.end.date() if whole_days else tick.end
-    return dict.fromkeys(OF_TICK, start) | {f"next_{name}": end for name in OF_TICK}

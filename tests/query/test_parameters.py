@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.monitor import QueryText
-from sparseq.monitor.parameters import given as given_values
-from sparseq.monitor.parameters import literal
+from sparseq.monitor.ticks import OF_TICKS
+from sparseq.query.parameters import given as given_values
+from sparseq.query.parameters import literal
 from sparseq.query.parse import Dialect
 
 PLAIN = duckdb.connect()
@@ -61,7 +62,7 @@ def test_a_name_without_a_value_is_said() -> None:
 @pytest.mark.parametrize("pair", ["", "a", "=1", "a b=1", "day=2024-01-01", "next_tick=1"])
 def test_params_that_are_none(pair: str) -> None:
     with pytest.raises(ParameterError):
-        given_values((pair,))
+        given_values((pair,), OF_TICKS)
 
 
 def test_params() -> None:
