@@ -96,8 +96,9 @@ class Domains:
         """Values that the WHERE or the curator gives for the very expression."""
         for condition in self._scope.where:
             listed = _listed(condition, key)
-            if listed is not None:
-                return self._constants(listed, type)
+            values = self._constants(listed, type) if listed is not None else None
+            if values is not None:
+                return values
         span = self._range(key, type)
         if span is not None:
             return span

@@ -433,6 +433,10 @@ SELECT kind, count(*) n FROM events GROUP BY kind;
 -- is
 SELECT kind, count(*) n FROM events WHERE kind NOT IN ('100%', 'Book') GROUP BY kind;
 
+-- a range, beside an equality that lists no values
+SELECT qty, count(*) n FROM events
+WHERE qty = CASE WHEN amount > 5 THEN 2 ELSE 3 END AND qty > 0 AND qty <= 4 GROUP BY qty;
+
 -- integer keys by the curator
 SELECT qty, sum(amount) s FROM events GROUP BY qty;
 
