@@ -45,9 +45,9 @@ def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     return chosen.copy() if 2 * len(chosen) < len(values) else chosen
 
 
-def halves(length: int, work: Callable[[slice], object]) -> None:
-    """Do something to both halves of an array, at once; to a short one in one go."""
-    if length < SHARED:
+def halves(length: int, work: Callable[[slice], object], shared: int = SHARED) -> None:
+    """Do something to both halves of an array, at once; to one below `shared` in one go."""
+    if length < shared:
         work(slice(0, length))
         return
     other = pool().submit(work, slice(length // 2, length))

@@ -9,6 +9,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from sparseq.compiled import dense
+
+__all__ = ["dense"]  # and all below
+
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62

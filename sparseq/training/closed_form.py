@@ -12,7 +12,9 @@ them up in, and so the same wherever the row lies. Residuals are made from them 
 weighted residual is rounded towards 0 to an integer k, and the user's vector is *defined* as
 k ⊗ x, in steps of (the lattice's step / feature step) · feature step: products of integers again,
 which BLAS adds up exactly while the sum of |k| · |x| over the rows that it is given stays below
-2**53. Rows are split until it does, and parts are added up as int64.
+2**53. Rows are split until it does, and parts are added up as int64. (The compiled loop splits by
+64: a user whose squared norm is NORM_LIMIT or more counts for nothing, so that no coordinate of
+the others' vectors is beyond 2**47.)
 
 Where a user has several records, the residuals are rounded to integers in units of the user's
 own largest, the user's sum is exact for the same reason, and its weighted coordinates are rounded
@@ -30,11 +32,11 @@ from scipy import sparse
 
 from sparseq.engine.reduce import NORM_LIMIT, Ints
 from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.training.exact import Matrix, dots, exact_sums, row_squares, weighted_sums
 from sparseq.training.families import Family
 from sparseq.training.protocol import Floats, Pull, Pulled, saturated
-from sparseq.training.records import Batch, Matrix, Records, records, row_squares
+from sparseq.training.records import Batch, Records, records
 
-_EXACT = 2.0**53
 _SQUARED_UNIT = 2.0**-32  # of squared lattice steps: 1 / DENSE_NORM_STEPS²
 _HUGE = 2.0**500  # a gradient beyond this is as good as not finite
 assert _SQUARED_UNIT * DENSE_NORM_STEPS**2 == 1
@@ -101,8 +103,9 @@ class ClosedForm:
     def predictors(self, params: Floats, batch: Batch) -> Floats:
         """Return linear predictors (outputs, rows): exact, at rounded parameters."""
         integers, unit = self._rounded(params)
-        exact = batch.x @ integers.T
-        return np.ascontiguousarray(exact.T) * (unit * self.records.step)
+        exact = dots(batch.x, integers)
+        exact *= unit * self.records.step
+        return exact
 
     def _rounded(self, params: Floats) -> tuple[Floats, float]:
         """Return parameters (outputs, width) as integers, and their unit."""
@@ -124,16 +127,12 @@ def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats,
         _leave_out(~(norms < _HUGE), norms, residual)
 
     def pull(weights: Floats, step: float) -> Pulled:
-        k = residual * weights
-        k *= records.step / step
-        np.trunc(k, out=k)
-        with np.errstate(over="ignore"):
-            squares = k[0] * k[0] if outputs == 1 else (k * k).sum(axis=0)
-            squares *= batch.squares
-            squares *= _SQUARED_UNIT * upwards
-        if not squares.max(initial=0.0) < NORM_LIMIT:
-            k[:, ~(squares < NORM_LIMIT)] = 0.0
-        return Pulled(saturated(squares), exact_sums(k, batch.x, records.limit))
+        return Pulled(
+            *weighted_sums(
+                residual, weights, records.step / step, batch.x, batch.squares,
+                _SQUARED_UNIT * upwards, records.limit,
+            )
+        )  # fmt: skip
 
     return norms, pull
 
@@ -197,26 +196,3 @@ def _leave_out(bad: Any, norms: Floats, values: Floats) -> None:
     """Set the gradients that are not finite to 0, before anything is weighted."""
     norms[bad] = 0.0
     values[:, bad] = 0.0
-
-
-def exact_sums(k: Floats, x: Matrix, limit: float) -> Ints:
-    """Return the sum over rows of k ⊗ x, exactly.
-
-    Args:
-        k: (outputs, rows), integers held as float64.
-        x: (rows, width), integers held as float64.
-        limit: Of |x|. Where one row's |k| · limit is beyond 2**53, its products are not.
-
-    Example:
-        >>> exact_sums(np.array([[2.0**51, 1.0]]), np.array([[2.0, 1.0], [1.0, 1.0]]), 2.0)
-        array([4503599627370497, 2251799813685249])
-    """
-    rows = x.shape[0]
-    sums = np.zeros(len(k) * x.shape[1], np.int64)
-    peak = max(float(k.max(initial=0.0)), -float(k.min(initial=0.0))) * limit
-    size = max(int(_EXACT / peak), 1) if peak > 0 else rows
-    for start in range(0, rows, size or 1):
-        part = slice(start, start + size)
-        one = (x[part].T @ k[:, part].T).T if sparse.issparse(x) else k[:, part] @ x[part]
-        sums += np.asarray(one, np.float64).reshape(-1).astype(np.int64)
-    return sums

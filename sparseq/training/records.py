@@ -1,9 +1,10 @@
 """Records on a lattice: features as integers, so that every sum of theirs is exact.
 
 A feature x in [-bound, bound] is stored as the integer rint(x / step), step being a power of two
-with 2**`FEATURE_BITS` steps to the bound (or a little more). The integers are float64, so that
-BLAS works on them: products and sums of integers are exact in float64 while everything that is
-added up stays below 2**53 in absolute value, whatever the order, the blocking or the machine.
+with 2**`FEATURE_BITS` steps to the bound (or a little less), and the intercept's 1 is a power of
+two of them: float32 holds both. They are held as floats, so that products and sums of theirs are
+exact in float64 while everything that is added up stays below 2**53 in absolute value, whatever the
+order, the blocking or the machine (`sparseq.training.exact`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy import sparse
 
 from sparseq.engine.reduce import Index, Runs
 from sparseq.errors import DataError, ParameterError
+from sparseq.training.exact import STORED, Matrix, row_squares
 from sparseq.training.protocol import Floats
 
 FEATURE_BITS = 18
@@ -29,9 +31,6 @@ MAX_WIDTH = 1 << 16
 _BATCH_ROWS = 1 << 16
 _BATCH_CELLS = 1 << 22  # of gradients that have to be written out: users with several records
 
-Matrix = Any
-"""NDArray[float64] (rows, features), or a scipy CSR array of that shape."""
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -39,7 +38,7 @@ class Batch:
 
     Attributes:
         users: int32, ascending.
-        x: Integers as float64, in feature steps; a record that counts for nothing is all 0. The
+        x: Integers held as floats, in feature steps; a record that counts for nothing is all 0. The
             last column is the intercept's.
         y: Targets (outputs, rows).
         counts: Which records count; None: all.
@@ -146,7 +145,7 @@ def _on_lattice(features: Any, bound: float, step: float) -> tuple[Matrix, NDArr
     dense[~finite] = 0.0
     np.clip(dense[:, :-1], -bound, bound, out=dense[:, :-1])
     dense /= step
-    return np.rint(dense, out=dense), finite
+    return np.rint(dense, out=dense).astype(STORED, copy=False), finite
 
 
 def _without(x: Matrix, rows: NDArray[np.bool_]) -> Matrix:
@@ -157,13 +156,6 @@ def _without(x: Matrix, rows: NDArray[np.bool_]) -> Matrix:
         return sparse.csr_array(sparse.diags_array((~rows).astype(np.float64)) @ x)
     x[rows] = 0.0
     return x
-
-
-def row_squares(x: Matrix) -> Floats:
-    """Return |x|² of each row, exact: integers below 2**53."""
-    if sparse.issparse(x):
-        return np.asarray((x * x).sum(axis=1)).reshape(-1)
-    return np.asarray(np.einsum("ij,ij->i", x, x))
 
 
 def _batches(

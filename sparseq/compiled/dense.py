@@ -1,0 +1,85 @@
+"""The loops of `training.exact`: rows of integers held as floats, read as few times as can be.
+
+Float64 adds and multiplies integers exactly below 2**53, in any order, so LLVM may reorder and
+fuse these sums: what comes out is the same to the bit. Whatever may round stands in functions
+without `fastmath`, whose operations IEEE 754 fixes one by one.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_ANY_ORDER = {"reassoc", "contract"}
+_BLOCK = 64  # rows whose vectors, of coordinates below 2**47, add up to at most 2**53
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def dots(x, weights, out):  # type: ignore[no-untyped-def]
+    """Fill out with each row's product with some weights."""
+    rows, width = x.shape
+    i = 0
+    while i + 4 <= rows:
+        a = b = c = d = 0.0
+        for j in range(width):
+            w = weights[j]
+            a += np.float64(x[i, j]) * w
+            b += np.float64(x[i + 1, j]) * w
+            c += np.float64(x[i + 2, j]) * w
+            d += np.float64(x[i + 3, j]) * w
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
+        i += 4
+    for r in range(i, rows):
+        a = 0.0
+        for j in range(width):
+            a += np.float64(x[r, j]) * weights[j]
+        out[r] = a
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def _add_rows(x, k, start, stop, out):  # type: ignore[no-untyped-def]
+    """Add k[i] · x[i] to out, for i from start to stop."""
+    width = x.shape[1]
+    i = start
+    while i + 4 <= stop:
+        a, b, c, d = k[i], k[i + 1], k[i + 2], k[i + 3]
+        for j in range(width):
+            out[j] += (
+                a * np.float64(x[i, j])
+                + b * np.float64(x[i + 1, j])
+                + c * np.float64(x[i + 2, j])
+                + d * np.float64(x[i + 3, j])
+            )
+        i += 4
+    for r in range(i, stop):
+        for j in range(width):
+            out[j] += k[r] * np.float64(x[r, j])
+
+
+@numba.njit(nogil=True, cache=True)
+def weighted(residual, weights, factor, squares, unit, limit, k, charged):  # type: ignore[no-untyped-def]
+    """Fill k with residuals times weights in lattice steps, towards 0, and charged with squares.
+
+    What costs `limit` or more counts for nothing.
+    """
+    most = np.int64(limit)
+    for i in range(len(k)):
+        one = np.trunc(residual[i] * weights[i] * factor)
+        square = one * one * squares[i] * unit
+        if square < limit:
+            k[i] = one
+            charged[i] = np.int64(np.ceil(square))
+        else:
+            k[i] = 0.0
+            charged[i] = most
+
+
+@numba.njit(nogil=True, cache=True)
+def sums(x, k, totals):  # type: ignore[no-untyped-def]
+    """Add the sum of k[i] · x[i] to totals, int64; each product is below 2**47."""
+    block = np.zeros(x.shape[1])
+    for start in range(0, len(k), _BLOCK):
+        block[:] = 0.0
+        _add_rows(x, k, start, min(start + _BLOCK, len(k)), block)
+        for j in range(len(block)):
+            totals[j] += np.int64(block[j])

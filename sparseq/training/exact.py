@@ -1,0 +1,143 @@
+"""Sums of products of integers held as floats: exact in whatever order they are added up.
+
+Float64 holds the integers up to 2**53, and adds and multiplies them exactly as long as no result
+is beyond. Features are integers that float32 holds as well (`sparseq.training.records`); so that
+is how rows are kept where the compiled loops are there to read them, and each row is then half as
+long. Two versions, one meaning, as everywhere: BLAS, and a compiled loop for large inputs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sparseq.compiled import compiled, halves, worthwhile
+from sparseq.engine.reduce import NORM_LIMIT, Ints
+from sparseq.training.protocol import Floats, saturated
+
+Matrix = Any
+"""Integers (rows, features): NDArray[float64 or float32], or a scipy CSR array of float64."""
+
+STORED: Any = np.float32 if importlib.util.find_spec("numba") else np.float64
+"""How rows of integers are kept."""
+
+_EXACT = 2.0**53
+_BLOCK = 1 << 12  # rows made float64 at a time
+_SHARED = 1 << 20  # cells from which a second thread pays
+
+
+def blocks(x: Matrix, size: int | None = None) -> Iterator[tuple[slice, Matrix]]:
+    """Yield blocks of at most `size` rows, as float64."""
+    rows = x.shape[0]
+    narrow = x.dtype != np.float64
+    size = min(size or rows, _BLOCK if narrow else rows) or 1
+    for start in range(0, rows, size):
+        part = slice(start, start + size)
+        yield part, x[part].astype(np.float64) if narrow else x[part]
+
+
+def row_squares(x: Matrix) -> Floats:
+    """Return |x|² of each row: exact below 2**53."""
+    if sparse.issparse(x):
+        return np.asarray((x * x).sum(axis=1)).reshape(-1)
+    squares = np.empty(len(x))
+    for rows, part in blocks(x):
+        np.einsum("ij,ij->i", part, part, out=squares[rows])
+    return squares
+
+
+def dots(x: Matrix, weights: Floats) -> Floats:
+    """Return (outputs, rows): every row's product with every output's weights.
+
+    Args:
+        x: (rows, width).
+        weights: (outputs, width), integers; |x| · |weights| over a row is below 2**53.
+    """
+    out = np.empty((len(weights), x.shape[0]))
+    if len(weights) == 1 and _by_loop(x):
+        loop, row = compiled().dense.dots, np.ascontiguousarray(weights[0])
+        halves(x.shape[0], lambda p: loop(x[p], row, out[0, p]), _SHARED // x.shape[1])
+        return out
+    for rows, part in blocks(x):
+        out[:, rows] = (part @ weights.T).T
+    return out
+
+
+def exact_sums(k: Floats, x: Matrix, limit: float) -> Ints:
+    """Return the sum over rows of k ⊗ x, exactly.
+
+    Args:
+        k: (outputs, rows), integers held as float64.
+        x: (rows, width).
+        limit: Of |x|. Where one row's |k| · limit is beyond 2**53, its products are not.
+
+    Example:
+        >>> exact_sums(np.array([[2.0**51, 1.0]]), np.array([[2.0, 1.0], [1.0, 1.0]]), 2.0)
+        array([4503599627370497, 2251799813685249])
+    """
+    sums = np.zeros(len(k) * x.shape[1], np.int64)
+    peak = max(float(k.max(initial=0.0)), -float(k.min(initial=0.0))) * limit
+    size = max(int(min(_EXACT / peak, x.shape[0])), 1) if peak > 0 else None
+    for rows, part in blocks(x, size):
+        one = (part.T @ k[:, rows].T).T if sparse.issparse(x) else k[:, rows] @ part
+        sums += np.asarray(one, np.float64).reshape(-1).astype(np.int64)
+    return sums
+
+
+def weighted_sums(
+    residual: Floats, weights: Floats, factor: float, x: Matrix, squares: Floats, unit: float,
+    limit: float,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Return what each row is charged for, and the sum of all rows, k ⊗ x.
+
+    k is residual · weight · factor, rounded towards 0; what is charged for is |k|² · squares ·
+    unit, rounded up. A row for which this is NORM_LIMIT or more is charged that, and counts for
+    nothing.
+
+    Args:
+        residual: (outputs, rows).
+        weights, squares: (rows,).
+        x, limit: See `exact_sums`.
+    """
+    if len(residual) == 1 and _by_loop(x):
+        return _weighted_compiled(residual[0], weights, factor, x, squares, unit)
+    k = residual * weights
+    k *= factor
+    np.trunc(k, out=k)
+    with np.errstate(over="ignore"):
+        charged = k[0] * k[0] if len(k) == 1 else (k * k).sum(axis=0)
+        charged *= squares
+        charged *= unit
+    if not charged.max(initial=0.0) < NORM_LIMIT:
+        k[:, ~(charged < NORM_LIMIT)] = 0.0
+    return saturated(charged), exact_sums(k, x, limit)
+
+
+def _weighted_compiled(
+    residual: Floats, weights: Floats, factor: float, x: Matrix, squares: Floats, unit: float
+) -> tuple[Ints, Ints]:
+    """`weighted_sums` by the compiled loops, for one output: the same integers."""
+    loops, lock = compiled().dense, Lock()
+    k, charged = np.empty(len(weights)), np.empty(len(weights), np.int64)
+    sums = np.zeros(x.shape[1], np.int64)
+
+    def part(p: slice) -> None:
+        loops.weighted(
+            residual[p], weights[p], factor, squares[p], unit, float(NORM_LIMIT), k[p], charged[p]
+        )
+        some = np.zeros_like(sums)
+        loops.sums(x[p], k[p], some)
+        with lock:
+            np.add(sums, some, out=sums)
+
+    halves(len(weights), part, _SHARED // x.shape[1])
+    return charged, sums
+
+
+def _by_loop(x: Matrix) -> bool:
+    return not sparse.issparse(x) and worthwhile(x.size)
