@@ -441,7 +441,13 @@ class Store:
     # -- data ------------------------------------------------------------------------------------
 
     def ingest(
-        self, source: Any, table: str | None = None, *, once: str | None = None, note: str = ""
+        self,
+        source: Any,
+        table: str | None = None,
+        *,
+        once: str | None = None,
+        note: str = "",
+        late: bool = True,
     ) -> int:
         """Add rows, and the users that are new; all of them or none. Return how many came in.
 
@@ -456,6 +462,8 @@ class Store:
             once: A key that stands for these rows, such as the file's name. It is written in the
                 transaction of the rows; under a key that was taken in already nothing is loaded.
             note: Kept beside the key (see `taken`).
+            late: The rows may be about moments that were asked about before; forecasts then count
+                these anew. To be told by public facts, such as a file's name.
 
         Raises:
             DataError: The rows don't fit the table; nothing was loaded.
@@ -475,6 +483,8 @@ class Store:
             def load() -> int:
                 if once is not None:
                     self._storage.take(once, note)
+                if late:
+                    self._storage.revise()
                 own = column if has_column else ""
                 return self._storage.load(target, rows, units, own, new=False)[1]
 

@@ -276,7 +276,8 @@ def steps_of(
         if wanted.late == "reject":
             folder.reject(arrival.key, "Its ticks are answered, and --late reject was said.")
             return False
-        wanted.say(f"{arrival.key} is late: its ticks are answered; only later queries see it")
+        who = "queries and forecasts" if wanted.forecast else "queries"
+        wanted.say(f"{arrival.key} is late: its ticks are answered; only later {who} see it")
         return True
 
     clock = dt.datetime.now if wanted.complete == "clock" else None

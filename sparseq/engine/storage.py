@@ -320,6 +320,15 @@ class Storage:
         ((number,),) = self._con.execute(sql).fetchall()
         return int(number)
 
+    @property
+    def revision(self) -> int:
+        """How often rows have come in that may be about what was asked before. Public."""
+        return int(self.get("revision") or 0)
+
+    def revise(self) -> None:
+        """Count one more such arrival, in the transaction of its rows."""
+        self.put("revision", self.revision + 1)
+
     def catalog(self) -> Catalog:
         """Return the public facts about the tables."""
         return Catalog.from_dict(self.get("catalog"))

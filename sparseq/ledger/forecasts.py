@@ -2,18 +2,19 @@
 
     forecast            one row a series: how it was begun; public
     forecast_release    which releases are a series' answers and rows, tick by tick; public
+    forecast_counted    which revision of the rows (`Storage.revision`) is in forecast_seen; public
     forecast_seen       private: what every user of a series has contributed, tick by tick
     forecast_left       private: what departed users have left, counter by counter, one row a
                         coordinate, and the rate that it was made from
 
-Whatever changes here is written in the transaction of a release (`Journal.commit`): there is
-neither without the other.
+Whatever changes here is written in the transaction of a release (`Journal.commit`), there is
+neither without the other; or in one of a recount, of all ticks and of which revision they are.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ CREATE TABLE IF NOT EXISTS ledger.forecast (series VARCHAR NOT NULL, settings VA
 CREATE TABLE IF NOT EXISTS ledger.forecast_release (
     series VARCHAR NOT NULL, tick BIGINT NOT NULL, is_row BOOLEAN NOT NULL,
     release BIGINT NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger.forecast_counted (
+    series VARCHAR NOT NULL, revision BIGINT NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger.forecast_seen (
     series VARCHAR NOT NULL, tick BIGINT NOT NULL, _user INTEGER NOT NULL,
     coordinate INTEGER NOT NULL, value DOUBLE NOT NULL);
@@ -39,6 +42,8 @@ CREATE TABLE IF NOT EXISTS ledger.forecast_left (
     steps BIGINT NOT NULL);
 """
 _HANDED = "forecast_handed"
+Seen = tuple[int, Index, Index, NDArray[np.float64]]
+"""A tick, and what users contributed to it: users, coordinates, values."""
 
 
 def forget_forecasts(connection: duckdb.DuckDBPyConnection, users: Sequence[int]) -> None:
@@ -173,16 +178,32 @@ class ForecastLedger:
         self._con.register(name, table)
         return [(sql.format(name), list(parameters))] if table.num_rows else []
 
-    def recount(
-        self, tick: int, users: Index, coordinates: Index, values: NDArray[np.float64]
-    ) -> None:
-        """Replace what was seen at a tick, but for departed users: a transaction of its own."""
-        self._con.execute("BEGIN")
+    @property
+    def counted(self) -> int:
+        """Which revision of the rows the ticks have been counted in."""
+        ((revision,),) = self._con.execute(
+            "SELECT coalesce(max(revision), 0) FROM ledger.forecast_counted WHERE series = ?",
+            [self.series],
+        ).fetchall()
+        return int(revision)
+
+    def count_of(self, revision: int) -> Statement:
+        """Return what remembers which revision of the rows the ticks have been counted in."""
+        return "INSERT INTO ledger.forecast_counted VALUES (?, ?)", [self.series, revision]
+
+    def recounted(self, revision: int, ticks: Iterable[Seen]) -> None:
+        """Replace what was seen, but for departed users; in a transaction of the caller.
+
+        Args:
+            revision: Of the rows.
+            ticks: Every tick, and what users who have not departed contribute to it.
+        """
         self._con.execute(
-            "DELETE FROM ledger.forecast_seen WHERE series = ? AND tick = ? AND _user NOT IN "
+            "DELETE FROM ledger.forecast_seen WHERE series = ? AND _user NOT IN "
             "(SELECT _user FROM ledger.forecast_left WHERE series = ?)",
-            [self.series, tick, self.series],
+            [self.series, self.series],
         )
-        for sql, parameters in self.remember_seen(tick, users, coordinates, values):
-            self._con.execute(sql, parameters)
-        self._con.execute("COMMIT")
+        for tick in ticks:
+            for sql, parameters in self.remember_seen(*tick):
+                self._con.execute(sql, parameters)
+        self._con.execute(*self.count_of(revision))

@@ -50,6 +50,7 @@ class Inbox:
 
     def __init__(self, store: Store, table: str) -> None:
         self._store, self._table = store, table
+        self._corrects = bool(store.catalog.table(table).row_key)
         self._prefix = f"monitor/{table}/"
         self.notes: dict[str, dict[str, Any]] = {
             key.removeprefix(self._prefix): json.loads(note)
@@ -61,10 +62,13 @@ class Inbox:
         self.upto = max(map(dt.datetime.fromisoformat, moments), default=None)
         """The data up to this moment are complete."""
 
-    def take(self, arrival: Arrival) -> bool:
+    def take(self, arrival: Arrival, late: bool = False) -> bool:
         """Take in rows, all or none, unless they were taken in before; tell whether they were now.
 
-        The rows and the record that they were taken in are one transaction.
+        The rows and the record that they were taken in are one transaction; so is that they may be
+        about ticks that were answered: because they are `late`, because nothing says up to when
+        they go, or because in a table with a row key they may replace any others. All of this is
+        public, and the rows are not looked at for it.
         """
         if arrival.key in self.notes:
             return False
@@ -72,7 +76,11 @@ class Inbox:
         note = {**arrival.note, "upto": upto}
         try:
             self._store.ingest(
-                arrival.rows, self._table, once=self._prefix + arrival.key, note=json.dumps(note)
+                arrival.rows,
+                self._table,
+                once=self._prefix + arrival.key,
+                note=json.dumps(note),
+                late=late or upto is None or self._corrects,
             )
         except DataError as error:
             arrival.refused(error)

@@ -105,7 +105,12 @@ class ForecastSeries(QuerySeries):
         super().__post_init__()
         self._forecast = _begun_or_new(
             lambda n: Forecast(
-                self.store, self.name, n, clip=self.clip, share=None if n is None else self.share
+                self.store,
+                self.name,
+                n,
+                clip=self.clip,
+                share=None if n is None else self.share,
+                query_of=lambda number: self.lowered(self.ticks[number]),
             ),
             self.horizon,
             self.ticks,

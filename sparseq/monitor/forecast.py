@@ -28,7 +28,7 @@ row is another, and a restart goes on after whatever is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -45,7 +45,7 @@ from sparseq.engine.duck import Contributions
 from sparseq.engine.reduce import Index
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Ints
-from sparseq.ledger.forecasts import ForecastLedger, Left
+from sparseq.ledger.forecasts import ForecastLedger, Left, Seen
 from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON, coefficients
@@ -107,6 +107,8 @@ class Forecast:
         slices: Into how many the share is cut, one for each counter of T ticks.
         clip: Forecasts beyond clip · C are scaled down to it: less noise, more error.
         post: How the running sum is used; free, so it may be another every time.
+        query_of: Returns the query of an earlier tick. With it, when rows have come in that may be
+            about earlier ticks, these are counted anew before the next one is asked.
 
     Raises:
         ParameterError: A number is out of range or not that of the series as it was begun, or the
@@ -136,6 +138,7 @@ class Forecast:
         slices: int | None = None,
         clip: float | None = None,
         post: Post | None = None,
+        query_of: Callable[[int], Query] | None = None,
     ) -> None:
         self._store = store
         self._reserve = store._pots[Pot.FORECAST]
@@ -147,6 +150,7 @@ class Forecast:
         self._agrees({name: value for name, value in given.items() if value is not None})
         self._form = Form.of(self._settings["form"])
         self._post = post or Post()
+        self._query_of = query_of
         self._left = Left.nothing()
         self._done: list[Forecasted] = []
         self._known: dict[int, Answer] = {}
@@ -201,6 +205,7 @@ class Forecast:
         if number not in self._answers:
             plan = self._store.explain(query, options)
             self._check(plan)
+            self._recount(number, options)
             self._answer(number, query, options, request_id)
         if number not in self._rows and number < self._last:
             self._row(number)
@@ -234,16 +239,21 @@ class Forecast:
         self._step = plan.noise[0].granularity
         return contributions_from(self._asked, plan.query.coordinates)
 
+    def _seen(self, number: int) -> Seen:
+        """Return the contributions of a tick, to be remembered."""
+        asked = self._asked
+        return number, asked.users, asked.coordinates, asked.values.astype(float) * self._step
+
     def _departures(self, number: int, gated: Gated) -> tuple[Left, list[Statement]]:
         """Return what all who have departed leave in this counter, and what is to be written."""
-        ledger, asked = self._ledger, self._asked
+        ledger = self._ledger
         statements = [ledger.released(number, False, gated.release)]
         if self._begun is None:
             statements.append(ledger.begin(self._settings))
+            statements.append(ledger.count_of(self._store._storage.revision))
         if number >= self._last:
             return self._left, statements
-        values = asked.values.astype(np.float64) * self._step
-        statements += ledger.remember_seen(number, asked.users, asked.coordinates, values)
+        statements += ledger.remember_seen(*self._seen(number))
         counter, tick = divmod(number, self._settings["ticks"])
         old = self._left
         new = self._leaving(number, gated.users[~gated.active])
@@ -330,23 +340,30 @@ class Forecast:
 
     # -- late rows -------------------------------------------------------------------------------
 
-    def recount(self, number: int, query: Query, options: Options | None = None) -> None:
-        """Count an earlier tick anew, for the forecasts to come: rows of it have come in late.
+    def _recount(self, number: int, options: Options) -> None:
+        """Count the ticks before `number` anew if rows have come in that may be about them.
 
-        Nothing is released and nothing charged. What departed users have left stays.
-
-        Raises:
-            ParameterError: The tick was not asked.
+        For the forecasts to come: nothing is released and nothing charged, and what departed users
+        have left stays. When that is, and of which ticks, is public; so what is remembered of a
+        user stays a function of that user's own rows. It is one transaction, with the revision of
+        the rows in it, and done before another release is: a crash makes no difference.
         """
-        with self._store._lock:
-            if number not in self._answers:
-                raise ParameterError(f"tick {number} of {self.series!r} was not asked")
-            plan = self._store.explain(query, options or Options())
+        storage, ledger = self._store._storage, self._ledger
+        if self._query_of is None or self._begun is None or number >= self._last:
+            return
+        if (revision := storage.revision) == ledger.counted:
+            return
+        plans = [self._store.explain(self._query_of(tick), options) for tick in range(number)]
+        for plan in plans:
             self._check(plan)
-            self._contributions(plan)
-            asked = self._asked
-            values = asked.values.astype(np.float64) * self._step
-            self._ledger.recount(number, asked.users, asked.coordinates, values)
+        self._store._engine.read_ahead(plans)
+
+        def counted() -> Iterator[Seen]:
+            for tick, plan in enumerate(plans):
+                self._contributions(plan)
+                yield self._seen(tick)
+
+        storage.in_transaction(lambda: ledger.recounted(revision, counted()))
 
     # -- settings --------------------------------------------------------------------------------
 

@@ -131,8 +131,10 @@ class Monitor:
                 yield from self._complete(inbox, lateness)
             if self._stopping() or self.finished:
                 return
-            if arrival is not None and (not self._is_late(arrival) or late(arrival)):
-                inbox.take(arrival)
+            if arrival is not None:
+                is_late = self._is_late(arrival)
+                if not is_late or late(arrival):
+                    inbox.take(arrival, is_late)
         yield from self._complete(inbox, lateness)
 
     def _begun(self) -> int:

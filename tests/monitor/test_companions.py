@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from shop_days import BUYERS, DAYS, make, spends, ticks
-from test_follow import Lives, fill
+from shop_days import BUYERS, DAYS, make, sales, spends, ticks
+from test_follow import Lives, fill, put
 
 import sparseq
 from sparseq.errors import ParameterError
@@ -101,21 +101,31 @@ def lives() -> Iterator[Lives]:
 
 
 def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
-    fill(tmp_path / "in", DAYS[:8])
+    """Rows of a day come in after it is answered: no moment between them and a recount is lost."""
     (tmp_path / "buyers.sql").write_text(BUYERS)
-    results, draw = {}, random.Random(3)
-    for name in ("whole", "killed"):
-        path, out = tmp_path / f"{name}.sparseq", tmp_path / f"{name}.csv"
+    late = pa.concat_tables([sales(d) for d in DAYS[8:]])
+    late = late.set_column(1, "day", pa.array([DAYS[1]] * late.num_rows))
+    people = {*late["who"].to_pylist(), *sales(DAYS[1])["who"].to_pylist()}
+    results = {}
+    for name in ("whole", "killed", "without"):
+        path, inbox, out = (tmp_path / f"{name}{end}" for end in (".sparseq", "", ".csv"))
         make(path, [], **ASIDE).close()
         line = (
             "monitor", path, tmp_path / "buyers.sql", "--from", DAYS[0], "--to", DAYS[7],
-            "--follow", tmp_path / "in", "--out", out, "--quiet", "--forecast", "--watch-active",
+            "--follow", inbox, "--out", out, "--quiet", "--forecast", "--watch-active",
         )  # fmt: skip
-        deaths = 0
-        while name == "killed" and lives.live(draw.randrange(1, 14), *map(str, line)) == -9:
-            deaths += 1
+        fill(inbox, DAYS[:4])
+        assert lives.live(0, *map(str, line), "--once") in (0, 7)
+        if name != "without":
+            put(inbox, f"{DAYS[1]}-late.csv", late)
+        fill(inbox, DAYS[:8])
+        # Before and after the late rows are in, before and after they are counted, and later on.
+        for moment in (1, 2, 3, 3, 4, 6, 9) if name == "killed" else ():
+            assert lives.live(moment, *map(str, line)) == -9
         assert lives.live(0, *map(str, line)) in (0, 7)
-        assert name == "whole" or deaths >= 5
         with sparseq.connect(path) as con:
             results[name] = (out.read_text().splitlines(), spends(con), con.releases)
+            seen = con._con.execute("SELECT _user FROM ledger.forecast_seen WHERE tick = 1")
+            assert (len(seen.fetchall()) == len(people)) == (name != "without")
     assert results["killed"] == results["whole"]
+    assert results["killed"][0] != results["without"][0]

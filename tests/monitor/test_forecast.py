@@ -19,6 +19,7 @@ from sparseq import curator
 from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.curator import forget
 from sparseq.errors import ParameterError, QueryRefused
+from sparseq.ledger.forecasts import ForecastLedger
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
@@ -276,7 +277,7 @@ def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
         assert store.history()[-1].id == releases
 
 
-def interrupted(self: Forecast, number: int) -> None:
+def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
@@ -293,16 +294,100 @@ def same(a: Forecasted, b: Forecasted) -> bool:
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_late_rows_count_when_their_tick_is_counted_anew_and_so_do_new_users() -> None:
+@pytest.mark.parametrize("late", [True, False])
+def test_late_rows_are_counted_before_the_next_tick_and_so_are_new_users(late: bool) -> None:
+    """Person 1 departs on day 5, with a row of day 1 that came in after day 4, or without it."""
     table = pa.table({"who": [1] * 4, "day": [0, 2, 4, 5]})
     with make(None, table, keys={}, bounds={}, norm_budget=4, reserves={"forecast": 0.25}) as store:
-        forecast = Forecast(store, "s", ticks=10, post=PLAIN)
+        query_of = lambda day: store.lower(COUNT.format(day))  # noqa: E731
+        forecast = Forecast(store, "s", ticks=10, post=PLAIN, query_of=query_of)
         for day in range(5):
             ask(store, forecast, day)
-        store.ingest(pa.table({"who": [1, 2, 2, 2, 2], "day": [1, 5, 6, 7, 8]}))
-        forecast.recount(1, store.lower(COUNT.format(1)))
+        rows = pa.table({"who": [1, 2, 2, 2, 2], "day": [1, 5, 6, 7, 8]})
+        releases, spent = store.releases, store._pots[Pot.QUERIES].spent.sum()
+        store.ingest(rows, late=late)
         found = [float(ask(store, forecast, day).forecast[0]) for day in range(5, 9)]
-    assert found == pytest.approx([4 / 6, 4 / 6, 4 / 6, 4 / 6 + 3 / 9], abs=1e-4)
+        assert store.releases == releases + 2 * 4
+        assert store._pots[Pot.QUERIES].spent.sum() == spent + 3 * 2**24  # of the new person
+    one = (4 if late else 3) / 6
+    assert found == pytest.approx([one, one, one, one + 3 / 9], abs=1e-4)
+
+
+def test_counting_anew_finds_what_was_seen_and_a_correction_replaces_it() -> None:
+    """Where nothing has changed the same is remembered; who has departed is left as it was."""
+    settings = {"row_key": ["day"], "norm_budget": 2}
+    table = events().group_by(["who", "day"]).aggregate([("kind", "max"), ("amount", "max")])
+    table = table.rename_columns(["who", "day", "kind", "amount"])
+    with make(None, table, **settings) as store:
+        forecast = Forecast(
+            store, "s", ticks=30, query_of=lambda day: store.lower(BY_KIND.format(day))
+        )
+        for day in range(20):
+            ask(store, forecast, day, BY_KIND)
+        before = seen(store)
+        gone = set(forecast._left.users.tolist())
+        store.ingest(table.slice(0, 0))
+        ask(store, forecast, 20, BY_KIND)
+        after = seen(store)
+        assert {cell: v for cell, v in after.items() if cell[0] < 20} == before
+        here, departed = (
+            next((t, u, k) for t, u, k in before if (u in gone) is which) for which in (False, True)
+        )
+        for tick, user, _ in (here, departed):  # identifiers are 0, 1, … as users are
+            (row,) = table.filter(
+                pa.array((table["who"].to_numpy() == user) & (table["day"].to_numpy() == tick))
+            ).to_pylist()
+            store.ingest(pa.Table.from_pylist([row | {"amount": 3.0 - row["amount"]}]))
+        ask(store, forecast, 21, BY_KIND)
+        anew = seen(store)
+        assert anew.get(here, 0.0) == 3.0 - before[here]
+        changed = {c for c in after.keys() | anew.keys() if after.get(c) != anew.get(c)}
+        assert {c for c in changed if c[0] < 21} == {here}
+
+
+def seen(store: Store) -> dict[tuple[int, int, int], float]:
+    sql = "SELECT tick, _user, coordinate, value FROM ledger.forecast_seen"
+    rows = store._con.execute(sql).fetchall()
+    found = {(t, u, k): v for t, u, k, v in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_an_interrupted_recount_is_done_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = events(seed=2).filter(pa.array(events(seed=2)["day"].to_numpy() < 4))
+
+    def run(
+        path: Path, interrupt: str | None, is_late: bool = True
+    ) -> tuple[list[float], list[Any]]:
+        make(path).close()
+        found = []
+        for first, stop in ((0, 4), (4, 8)):
+            if first:
+                with sparseq.connect(path) as store:
+                    store.ingest(late, late=is_late)
+                if interrupt:
+                    with monkeypatch.context() as patch, sparseq.connect(path) as store:
+                        forecast = opened(store)
+                        patch.setattr(ForecastLedger, interrupt, interrupted)
+                        with pytest.raises(KeyboardInterrupt):
+                            ask(store, forecast, first)
+                    with sparseq.connect(path) as store:
+                        assert store.releases == 8
+            with sparseq.connect(path) as store:
+                forecast = opened(store)
+                found += [float(ask(store, forecast, d).corrected[0]) for d in range(first, stop)]
+        with sparseq.connect(path) as store:
+            return found, [accounts.spent.tolist() for _, accounts in store._pots.items()]
+
+    def opened(store: Store) -> Forecast:
+        return Forecast(store, "s", ticks=30, query_of=lambda day: store.lower(COUNT.format(day)))
+
+    whole = run(tmp_path / "whole", None)
+    assert run(tmp_path / "never", None, is_late=False) != whole
+    assert run(tmp_path / "remembering", "remember_seen") == whole
+    assert run(tmp_path / "ending", "count_of") == whole
 
 
 def test_who_is_erased_leaves_nothing_in_the_forecasts(tmp_path: Path) -> None:
@@ -370,7 +455,6 @@ def begun() -> Iterator[tuple[Store, Forecast]]:
             ParameterError,
             "form is 'median'",
         ),
-        (lambda s, f: f.recount(5, s.lower(COUNT.format(5))), ParameterError, "was not asked"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_charges_nothing(
