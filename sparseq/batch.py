@@ -56,6 +56,7 @@ def ask_many(store: Store, asked: Iterable[Asked]) -> Iterator[Outcome]:
             compiled()
         with store._lock:
             store._check_open()
+            store._journal.requests.look_up(_ids(block))
             store._engine.read_ahead(_plans(store, block))
         while block:
             with store._lock:
@@ -65,10 +66,14 @@ def ask_many(store: Store, asked: Iterable[Asked]) -> Iterator[Outcome]:
             yield from outcomes
 
 
+def _ids(block: Sequence[Asked]) -> list[str]:
+    return [one.request_id for one in block if one.request_id is not None]
+
+
 def _plans(store: Store, block: Sequence[Asked]) -> Iterator[Plan]:
     """Yield the plans of the queries that are new."""
     for one in block:
-        if one.request_id is None or store._journal.release_of(one.request_id) is None:
+        if one.request_id is None or store._journal.requests.get(one.request_id) is None:
             try:
                 yield calibrate(one.query, store.budget, one.options)
             except (QueryRefused, ParameterError):
@@ -80,7 +85,7 @@ def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     store._flush()  # what an interrupt left
     pending: set[str | None] = set()
-    store._journal.read_ahead(one.request_id for one in block)
+    store._journal.read_ahead(_ids(block))
     try:
         for one in block:
             outcomes.append(_outcome(store, one, pending))

@@ -434,9 +434,11 @@ class Store:
         """How many answers have been released. Public."""
         return len(self._journal)
 
-    def release_of(self, request_id: str) -> int | None:
-        """Return the release that a request id stands for, if there is one. Public."""
-        return self._journal.release_of(request_id)
+    def releases_of(self, request_ids: Iterable[str]) -> dict[str, int]:
+        """Return the releases that request ids stand for, of those that have one. Public."""
+        with self._lock:
+            self._check_open()
+            return self._journal.requests.look_up(request_ids)
 
     # -- data ------------------------------------------------------------------------------------
 

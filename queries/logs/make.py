@@ -2,20 +2,26 @@
 
     python queries/logs/make.py cdnow OUT.jsonl.gz [--lines 2400] [--seed 0]
     python queries/logs/make.py events OUT.jsonl.gz [--lines 100000] [--days 365] [--seed 0]
+    python queries/logs/make.py mixed OUT.csv.zst [--lines 100000] [--days 365] [--seed 0]
 
+OUT is JSON Lines or CSV, plain or compressed, by its name: .jsonl or .csv, and then .gz or .zst.
 `cdnow` is a year and a half of a shop's analysts: every morning's dashboard, then drill-downs into
 whatever looked odd, weekly reports, and now and then a question that is refused, or a slip of the
 pen. Who asks what next hangs on what they have seen; a log holds what they asked. `events` is one
-dashboard for data/events.py, asked again and again. The same arguments give the same bytes.
+dashboard for data/events.py, asked again and again; `mixed` is many people's questions about the
+same data, a third of them refused or not even SQL. The same arguments give the same bytes.
 """
 
 from __future__ import annotations
 
+import codecs
+import csv
 import datetime as dt
 import gzip
 import json
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,23 +131,99 @@ def events(lines: int, days: int, rng: random.Random) -> Iterator[Line]:
         yield {"sql": sql}
 
 
+def mixed(lines: int, days: int, rng: random.Random) -> Iterator[Line]:
+    """Yield questions of all kinds about data/events.py, and what is none."""
+    first = dt.date(2024, 1, 1)
+    for _ in range(lines):
+        day = first + dt.timedelta(rng.randrange(days))
+        week = f"day >= {date(day)} AND day < {date(day + dt.timedelta(7))}"
+        top = ", ".join(f"'activity_{i:02}'" for i in range(1, rng.choice([3, 5, 8])))
+        (line,) = rng.choices(
+            [
+                _count("day = :day", {"day": day}),
+                _count(f"day = {date(day)} AND amount > {rng.choice([5, 20, 50, 100])}"),
+                _count(week, options={"sigma": 60}),
+                {"sql": f"SELECT sum(least(amount, 100)) AS amount FROM events WHERE {week}"},
+                {
+                    "sql": "SELECT activity, sum(least(amount, 100)) AS amount FROM events "
+                    f"WHERE activity IN ({top}) AND {week} GROUP BY activity"
+                },
+                {"sql": rng.choice(BAD).format(day=date(day), n=rng.randrange(1000))},
+            ],
+            [30, 15, 5, 7, 10, 33],
+        )
+        yield line
+
+
+def _count(where: str, parameters: Line | None = None, options: Line | None = None) -> Line:
+    line: Line = {"sql": f"SELECT count(DISTINCT user_id) AS users FROM events WHERE {where}"}
+    return line | {k: v for k, v in (("parameters", parameters), ("options", options)) if v}
+
+
+BAD = [
+    "SELECT count(* FROM events WHERE day = {day}",
+    "SELECT user_id FROM events LIMIT {n}",
+    "SELECT max(amount) FROM events WHERE day = {day}",
+    "SELECT count(*) FROM event WHERE day = {day}",
+    "SELECT sum(amount * 1e9 / amount) FROM events WHERE day < {day}",
+    "DROP TABLE events",
+    "SELECT count(*) FROM events WHERE day = :day",
+    "",
+]
+
+
 @click.command()
-@click.argument("kind", type=click.Choice(["cdnow", "events"]))
+@click.argument("kind", type=click.Choice(["cdnow", "events", "mixed"]))
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--lines", type=click.IntRange(1), help="About how many. [default: 2400, 100000]")
 @click.option("--days", type=click.IntRange(1), default=365, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 def main(kind: str, out: Path, lines: int | None, days: int, seed: int) -> None:
-    """Write a query log to OUT (JSON Lines, gzip)."""
+    """Write a query log to OUT: JSON Lines or CSV, and .gz or .zst, by its name."""
     rng = random.Random(seed)
-    made = cdnow(lines or 2400, rng) if kind == "cdnow" else events(lines or 100_000, days, rng)
-    written = 0
-    with open(out, "wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
-        for written, line in enumerate(made, 1):
-            file.write(
-                (json.dumps({"id": f"{kind[0]}{written:05}"} | line, default=str) + "\n").encode()
-            )
+    if kind == "cdnow":
+        made = cdnow(lines or 2400, rng)
+    else:
+        made = {"events": events, "mixed": mixed}[kind](lines or 100_000, days, rng)
+    named = ({"id": f"{kind[0]}{n:05}"} | line for n, line in enumerate(made, 1))
+    write = _write_csv if ".csv" in out.suffixes else _write_json_lines
+    with _opened(out) as file:
+        written = write(codecs.getwriter("utf-8")(file), named)
     click.echo(f"{out}: {written:,} lines, {out.stat().st_size:,} bytes")
+
+
+@contextmanager
+def _opened(out: Path) -> Iterator[Any]:
+    """Open a file for bytes that are compressed as its name says."""
+    if out.suffix == ".zst":
+        import pyarrow as pa
+
+        with pa.CompressedOutputStream(str(out), "zstd") as file:
+            yield file
+    elif out.suffix == ".gz":
+        with open(out, "wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as zipped:
+            yield zipped
+    else:
+        with open(out, "wb") as plain:
+            yield plain
+
+
+def _write_json_lines(file: codecs.StreamWriter, lines: Iterator[Line]) -> int:
+    written = 0
+    for written, line in enumerate(lines, 1):  # noqa: B007
+        file.write(json.dumps(line, default=str) + "\n")
+    return written
+
+
+def _write_csv(file: codecs.StreamWriter, lines: Iterator[Line]) -> int:
+    columns = ["id", "time", "analyst", "sql", "parameters", "options"]
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
+    writer.writeheader()
+    written = 0
+    for written, line in enumerate(lines, 1):  # noqa: B007
+        objects = {k: json.dumps(v, default=str) for k, v in line.items() if isinstance(v, dict)}
+        writer.writerow(line | objects)
+    return written
 
 
 if __name__ == "__main__":

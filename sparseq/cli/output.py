@@ -66,6 +66,12 @@ class Output:
             raise _cannot_write(self._path, error) from None
         return self
 
+    @property
+    def file(self) -> BinaryIO:
+        """The file itself, for what is written bit by bit."""
+        assert self._file is not None
+        return self._file
+
     def write(self, content: str | bytes) -> None:
         """Write text (a line end is added), or bytes."""
         if self._file is None:

@@ -139,27 +139,25 @@ def summary_text(summary: Summary) -> str:
 
 def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, quiet: bool) -> str:
     """Compare ways of accounting; write the rows, and the page beside them."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from sparseq.cli.output import Output
     from sparseq.cli.replay_page import compare_page, summary_table
-    from sparseq.replay.compare import compare, fared
+    from sparseq.replay.compare import SCHEMA, compare
 
     if out.suffix.lower() not in (".parquet", ".pq"):
         raise click.UsageError("--compare writes FILE.parquet, and FILE.html beside it")
     page = out.with_suffix(".html")
     with Output(out, "parquet") as rows_to, Output(page, "html") as page_to:
-        with progress(log, 0, quiet) as advance:
-            rows = compare(store, log, [m.strip() for m in modes], advance)
-        summary = fared(rows)
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink)
-        rows_to.write(sink.getvalue().to_pybytes())
-        page_to.write(compare_page(rows, summary, log.name))
+        with (
+            progress(log, 0, quiet) as advance,
+            pq.ParquetWriter(rows_to.file, SCHEMA) as writer,
+        ):
+            done = compare(store, log, [m.strip() for m in modes], writer.write_table, advance)
+        page_to.write(compare_page(done, log.name))
     if format == "json":
-        return json.dumps([asdict(f) for f in summary])
-    return format_table(*summary_table(summary)) + f"\n\n{out} has every line, {page} the plots"
+        return json.dumps([asdict(f) for f in done.fared])
+    return format_table(*summary_table(done.fared)) + f"\n\n{out} has every line, {page} the plots"
 
 
 def checked(store: Store, log: Log, format: str, quiet: bool) -> str:

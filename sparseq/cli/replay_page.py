@@ -16,9 +16,9 @@ from sparseq.cli.tables import MISSING, Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparseq.replay.compare import Fared
+    from sparseq.replay.compare import Comparison, Fared
 
-HEIGHT, MOST_POINTS, MOST_ROWS = 260, 600, 1000
+HEIGHT = 260
 COLORS = {"worst-case": "var(--worst)", "individual": "var(--ours)", "halt": "var(--corrected)"}
 Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 Columns = Mapping[str, Mapping[str, NDArray[np.float64]]]
@@ -36,15 +36,15 @@ WARNING = (
 )
 
 
-def compare_page(rows: pa.Table, summary: Sequence[Fared], log: str) -> str:
+def compare_page(comparison: Comparison, log: str) -> str:
     """Return the page of a comparison (see `sparseq.replay.compare`)."""
-    modes = [f.mode for f in summary]
-    data = {mode: _columns(rows, mode) for mode in modes}
+    modes = [f.mode for f in comparison.fared]
+    data = {mode: _columns(comparison.shown, mode) for mode in modes}
     legend = "".join(
         f'<span><i class="key" style="color: {COLORS[m]}"></i>{escape(m)}</span>' for m in modes
     )
     plots = [
-        _plot("Lines answered", "lines", {m: _cumulative(data[m]) for m in modes}),
+        _plot("Lines answered", "lines", _series(data, "answered_so_far", modes)),
         _plot("Error of an answer", "× its noise's sigma", _series(data, "error", modes)),
         _plot("Budget spent, of all people's", "%", _series(data, "spent", modes, 100.0)),
         _plot("People ever left out", "people", _series(data, "ever_left_out", modes)),
@@ -58,13 +58,13 @@ def compare_page(rows: pa.Table, summary: Sequence[Fared], log: str) -> str:
 <style>{_STYLE}{_MORE}</style>
 <h1>{escape(log)} under {escape(" and ".join(modes))} accounting</h1>
 <p class="warning">{WARNING}</p>
-{_html_table(summary_table(summary))}
+{_html_table(summary_table(comparison.fared))}
 <div class="legend">{legend}</div>
 {"".join(plots)}
 <div class="notes"><p>Error: noise and what is missed by leaving people out, together, as the root
 mean square over an answer's values; 1 is the noise alone.</p></div>
 <details><summary>The numbers</summary>
-{_html_table(rows_table(rows))}
+{_html_table(rows_table(comparison.shown))}
 </details>
 </html>
 """
@@ -89,14 +89,8 @@ def summary_table(summary: Sequence[Fared]) -> Table:
 
 
 def rows_table(rows: pa.Table) -> Table:
-    """Return the rows behind the plots as texts; of many lines every so many, and the last."""
-    lines = sorted(set(rows["line"].to_pylist()))
-    shown = {lines[i] for i in _spread(len(lines), MOST_ROWS)}
-    body = [
-        [number(v) for v in record.values()]
-        for record in rows.to_pylist()
-        if record["line"] in shown
-    ]
+    """Return the rows behind the plots as texts."""
+    body = [[number(v) for v in record.values()] for record in rows.to_pylist()]
     align = ["l" if name in ("id", "mode", "answered") else "r" for name in rows.column_names]
     return Table(rows.column_names, body, align)
 
@@ -114,30 +108,17 @@ def _columns(rows: pa.Table, mode: str) -> dict[str, NDArray[np.float64]]:
     import pyarrow.compute as pc
 
     own = rows.filter(pc.equal(rows["mode"], mode))
-    names = ("line", "answered", "error", "spent", "ever_left_out")
+    names = ("line", "answered_so_far", "error", "spent", "ever_left_out")
     return {
         name: np.array([np.nan if v is None else v for v in own[name].to_pylist()], np.float64)
         for name in names
     }
 
 
-def _cumulative(columns: Mapping[str, NDArray[np.float64]]) -> Points:
-    return columns["line"], np.cumsum(columns["answered"])
-
-
 def _series(
     data: Columns, name: str, modes: Sequence[str], factor: float = 1.0
 ) -> dict[str, Points]:
     return {mode: (data[mode]["line"], data[mode][name] * factor) for mode in modes}
-
-
-def _spread(length: int, most: int) -> list[int]:
-    """Return at most `most` places in a list, evenly, with the first and the last.
-
-    >>> _spread(3, 9), _spread(9, 3)
-    ([0, 1, 2], [0, 4, 8])
-    """
-    return sorted(set(np.linspace(0, length - 1, min(length, most)).round().astype(int).tolist()))
 
 
 def _plot(title: str, unit: str, series: Mapping[str, Points]) -> str:
@@ -163,8 +144,8 @@ def _plot(title: str, unit: str, series: Mapping[str, Points]) -> str:
         across, _ = place(tick, low).split(",")
         parts.append(f'<text x="{across}" y="{HEIGHT - 8}" text-anchor="middle">{tick:,g}</text>')
     for mode, (lines, ys) in series.items():
-        at = [i for i in _spread(len(ys), MOST_POINTS) if np.isfinite(ys[i])] if len(ys) else []
-        points = " ".join(place(lines[i], ys[i]) for i in at)
+        known = np.isfinite(ys)
+        points = " ".join(map(place, lines[known], ys[known]))
         parts.append(f'<polyline class="{mode}" stroke="{COLORS[mode]}" points="{points}"/>')
     return (
         f'<h2>{escape(title)}</h2><p class="unit">{escape(unit)}, by line of the log</p>'

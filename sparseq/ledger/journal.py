@@ -29,6 +29,7 @@ from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.requests import RequestIds
 
 Statement = tuple[str, list[Any]]
 """SQL, and its parameters."""
@@ -114,11 +115,7 @@ class Journal:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._con = connection
         self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
-        self._requests: dict[str, int] = dict(
-            connection.execute(
-                "SELECT request_id, id FROM ledger.release WHERE request_id IS NOT NULL"
-            ).fetchall()
-        )
+        self.requests = RequestIds(connection)
         self._unfolded = 0
         self._ahead: dict[int, Release] = {}
 
@@ -126,10 +123,6 @@ class Journal:
     def next_id(self) -> int:
         """The id of the release to come."""
         return self._last + 1
-
-    def release_of(self, request_id: str) -> int | None:
-        """Return the release that a request id stands for, if there is one."""
-        return self._requests.get(request_id)
 
     def recorded(self, request_id: str | None, query: str) -> Release | None:
         """Return the release that `request_id` stands for, if there is one.
@@ -145,11 +138,9 @@ class Journal:
             )
         return release
 
-    def read_ahead(self, request_ids: Iterable[str | None]) -> None:
+    def read_ahead(self, request_ids: Iterable[str]) -> None:
         """Read the releases of these ids, all at once; they are kept until the next call."""
-        numbers = {
-            self._requests[id] for id in request_ids if id is not None and id in self._requests
-        }
+        numbers = self.requests.look_up(request_ids).values()
         self._ahead = {}
         if numbers:
             rows = self._con.execute(
@@ -161,10 +152,8 @@ class Journal:
 
     def under(self, request_id: str) -> Release | None:
         """Return the release of a request id, whatever its query, if there is one."""
-        if request_id not in self._requests:
-            return None
-        number = self._requests[request_id]
-        return self._ahead.get(number) or self.read(number)
+        number = self.requests.get(request_id)
+        return None if number is None else self._ahead.get(number) or self.read(number)
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Write releases and their charges durably, all or none: one transaction.
@@ -184,11 +173,10 @@ class Journal:
             for sql, parameters in entry.also:
                 self._con.execute(sql, parameters)
         self._con.execute("COMMIT")
-        for entry in entries:
-            self._last = entry.release.id
-            self._unfolded += len(entry.users)
-            if entry.release.request_id is not None:
-                self._requests[entry.release.request_id] = entry.release.id
+        self._last += len(entries)
+        self._unfolded += sum(len(entry.users) for entry in entries)
+        releases = [entry.release for entry in entries]
+        self.requests.add({r.request_id: r.id for r in releases if r.request_id is not None})
 
     def _insert(self, table: str, rows: list[list[Any]], schema: pa.Schema) -> None:
         """Append rows; where there are many, by way of Arrow, which is many times as quick."""

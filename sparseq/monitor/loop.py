@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from sparseq.monitor.rows import Row, as_table, schema_of
 from sparseq.monitor.series import Source, request_id
 from sparseq.monitor.ticks import Tick, Ticks
 from sparseq.store import Store
+
+_TOGETHER = 1024  # ticks that are looked up together
 
 
 @dataclass(frozen=True)
@@ -139,12 +142,14 @@ class Monitor:
 
     def _begun(self) -> int:
         """Return how many ticks have been answered already, or begun to be."""
-        count = self.done
-        for tick in self.ticks:
-            ids = (request_id(source.name, tick) for source in self.sources)
-            if all(self._store.release_of(id) is None for id in ids):
-                break
-            count = tick.number + 1
+        ticks, count = iter(self.ticks), self.done
+        while some := list(islice(ticks, _TOGETHER)):
+            ids = {tick: [request_id(s.name, tick) for s in self.sources] for tick in some}
+            begun = self._store.releases_of(chain.from_iterable(ids.values()))
+            for tick, own in ids.items():
+                if begun.keys().isdisjoint(own):
+                    return count
+                count = tick.number + 1
         return count
 
     def _complete(self, inbox: Inbox, lateness: dt.timedelta) -> Iterator[Ticked]:
@@ -174,8 +179,10 @@ class Monitor:
             self._file.flush()
 
     def _check_known(self) -> None:
+        ids = {known: f"monitor/{known[0]}/{known[1]}" for known in self._known}
+        given = self._store.releases_of(ids.values())
         for (series, label), releases in self._known.items():
-            if not releases <= {self._store.release_of(f"monitor/{series}/{label}")}:
+            if not releases <= {given.get(ids[series, label])}:
                 raise StoreError(
                     f"{self._file.path if self._file else ''} has an answer of {series} for "
                     f"{label} that this store did not give",

@@ -102,7 +102,7 @@ def test_the_error_of_a_comparison_is_noise_and_what_is_missed(tmp_path: Path) -
     )
     path = tmp_path / "l.csv"
     path.write_text("sql\n" + "SELECT count(*) AS n FROM t\n" * 4)
-    rows = compare(con, Log(path), ["individual", "worst-case"]).to_pylist()
+    rows = compare(con, Log(path), ["individual", "worst-case"]).shown.to_pylist()
     ours, worst = rows[::2], rows[1::2]
     assert [r["left_out"] for r in ours] == [1, 1, 2, 2]  # 9 > 2; then the other is at 2 of 2
     sigma = con.budget.sigma_0
