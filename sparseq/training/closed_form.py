@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sparseq.engine.reduce import NORM_LIMIT, Ints
+from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
 from sparseq.query.plan import DENSE_NORM_STEPS
 from sparseq.training.exact import Matrix, dots, exact_sums, row_squares, weighted_sums
 from sparseq.training.families import Family
@@ -77,6 +77,11 @@ class ClosedForm:
     def batches(self) -> Iterable[Batch]:
         """Return all records."""
         return self.records.all
+
+    def of(self, users: Index) -> Iterable[Batch]:
+        """Return the records of some users (ascending)."""
+        parts = (batch.only(users) for batch in self.records.all)
+        return (part for part in parts if len(part.users))
 
     def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
         """Return norms and the pull: see the protocol."""

@@ -91,6 +91,18 @@ class Engine(Protocol):
         ...
 
 
+class Sampling(Engine, Protocol):
+    """An engine that can be asked about some of its users only, as private SGD does.
+
+    Where rounding lets a user with a weight of 0 do something to `sums`, a user who is not drawn
+    must not be there at all: such an engine needs this, and a `slack` for the largest batch.
+    """
+
+    def of(self, users: Index) -> Iterable[Any]:
+        """Return batches of these users (ascending) and no others."""
+        ...
+
+
 def upper_norms(squares: NDArray[Any], terms: int) -> Floats:
     """Return norms that are not below the truth, from sums of squares in floating point.
 

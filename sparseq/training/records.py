@@ -55,6 +55,26 @@ class Batch:
     lengths: Floats
     runs: Runs | None
 
+    def only(self, users: Index) -> Batch:
+        """Return the records of those who are among `users` (ascending)."""
+        place = np.flatnonzero(np.isin(self.users, users, assume_unique=True))
+        if self.runs is None:
+            rows, runs = place, None
+        else:
+            some = self.runs.only(self.users[place])
+            rows, lengths = some.row_numbers(), some.stop - some.first
+            stops = np.cumsum(lengths)
+            runs = Runs(some.owners, stops - lengths, stops)
+        return Batch(
+            self.users[place],
+            self.x[rows],
+            np.ascontiguousarray(self.y[:, rows]),
+            None if self.counts is None else self.counts[rows],
+            self.squares[rows],
+            self.lengths[rows],
+            runs,
+        )
+
 
 @dataclass(frozen=True)
 class Records:

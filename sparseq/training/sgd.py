@@ -1,0 +1,497 @@
+"""Private SGD: noised gradients of Poisson samples, accounted for in Rényi DP.
+
+**Where its privacy lives.** Not in a store. A step on a secret sample costs a user far less than
+its zCDP: that gain, amplification by sampling, lives in a Rényi curve that grows without bound at
+large orders and is no zCDP number, which is all that a store's ledger adds up. To let the drawn
+users pay in full from the ledger would be sound (coins don't depend on data, so that with the
+coins public it is Algorithm 2), but it buys nothing: at the same spending, sampling at rate q has
+sqrt(q) of the signal that full batches have. `PrivateGD` is what trains on a store. So a run of SGD
+is an account of its own, with its own guarantee, in its own file:
+
+    a run with epsilon is (epsilon, delta)-DP for add/remove of one user, however it was stopped
+    or continued. Whoever asks the same people's data through a store as well adds the two:
+    releases of both are (alpha, curve(alpha) + alpha · kappa)-RDP only for a run without policy
+    and filtering, whose curve is fixed in advance; otherwise epsilons and deltas add up.
+
+What the guarantee is from:
+
+    fixed noise and rate        all curves fixed in advance        Mironov et al. 2019; composition
+    a policy                    a filter over the Rényi curve      Lécuyer 2021, as mended
+    filtering                   such a filter for each user        Feldman & Zrnic, Theorem 4.5
+    no epsilon, stop any time   the odometer                       Lécuyer 2021, Theorem 2
+
+**Nothing leaves before it is on disk.** A checkpoint holds parameters and what they cost, written
+in one transaction; only then is anything told or validated. A killed run goes on from its last
+checkpoint: what was drawn after it was never seen by anybody.
+
+**Seeds** are for tests: coins and noise that can be computed again protect nobody, and the result
+says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparseq.accounting import rdp
+from sparseq.accounting._checks import probability
+from sparseq.accounting.filters import RenyiCurveRule
+from sparseq.accounting.sgd import TrajectoryAccount
+from sparseq.engine.reduce import Index
+from sparseq.errors import DataError, ParameterError
+from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy, for_release
+from sparseq.training.accountant import checked_clip
+from sparseq.training.individual import Individual, norms_of
+from sparseq.training.numbers import Numbers, everybody
+from sparseq.training.policies import GROWN, Policy, Setting
+from sparseq.training.promise import Promise, noise_for, rule_for, total
+from sparseq.training.protocol import Engine, Floats
+from sparseq.training.run_file import RunFile
+from sparseq.training.sampled import CHANCES, SampledGaussian, everybody_of
+
+_NUMBER_CLIP = 1 + 2.0**-8
+"""Of questions whose answers are in [0, 1]: a little above, so that none is scaled down."""
+_NEVER = -1.0  # in a checkpoint: no such number yet
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What is public of a run at one time.
+
+    Attributes:
+        step: Steps taken.
+        epochs: Sum of their sampling rates.
+        noise, sampling: Of the latest step.
+        odometer: Epsilon that holds if the run ends here, for whatever reason.
+        accuracy: Noised training accuracy, where it was asked for just before that step.
+        validation: What the caller's own function says, on public data.
+    """
+
+    step: int
+    epochs: float
+    noise: float
+    sampling: float
+    odometer: float
+    accuracy: float | None = None
+    validation: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainedSGD:
+    """What came out. All of it is public but `individual`.
+
+    Attributes:
+        params: The parameters.
+        steps: How many were taken.
+        epsilon: Promised beforehand, at `delta`; None: nothing was, see `odometer`.
+        delta: Of both.
+        odometer: Epsilon as spent, true because it holds for every way of stopping.
+        log: The checkpoints.
+        stopped: Why.
+        seeded: Coins and noise came from a seed: not private.
+        individual: PRIVATE, the curator's: what each user's data cost along this run.
+    """
+
+    params: Floats
+    steps: int
+    epsilon: float | None
+    delta: float
+    odometer: float
+    log: tuple[Checkpoint, ...]
+    stopped: str
+    seeded: bool
+    individual: TrajectoryAccount | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class PrivateSGD:
+    """Stochastic gradient descent on Poisson samples, clipped and noised.
+
+    Attributes:
+        steps: At full norm, everybody can take part in so many: this sets the noise.
+        sampling: Each user's probability of being drawn for a step, in (0, 1].
+        most: Steps at most; by default `steps`. More are of use with filtering or a policy.
+        noise: The noise's deviation over clip; None: the least at which epsilon allows `steps`.
+        clip: C.
+        rate: Learning rate, of the mean gradient: a number, or a function of the step from 1.
+        momentum: In [0, 1).
+        averaging: In [0, 1): weight of the past in an exponential mean of the parameters.
+        decay: Weight decay.
+        people: About how many users there are, if that is public; None: it is asked, noised.
+        refreshes: How often an epoch everybody's norm is computed, for individual accounts; 0:
+            there are none.
+        cut: Whether gradients are cut to everybody's latest norm, rounded up, so that the accounts
+            bound what was lost; if not they estimate it, as in Yu et al.'s experiments.
+        filtering: Whether everybody has a filter of their own: whoever can't pay is left out.
+        policy: Adapts noise or rate to noised training accuracy.
+        ask_every: Epochs between questions for accuracy where there is no policy; 0: none.
+        question_noise: Deviation of noised counts, in users.
+        target: Stop when noised accuracy has reached this.
+        patience: Stop after so many questions in a row at which accuracy had not grown; 0: never.
+        checkpoint: Steps between checkpoints.
+
+    Individual accounts are of steps: a run with `refreshes` asks no questions.
+
+    Example:
+        >>> from sparseq.training import ClosedForm, family
+        >>> x = np.linspace(-1, 1, 2000)[:, None]
+        >>> engine = ClosedForm(family("logistic"), range(2000), x, x[:, 0] > 0, bound=1.0)
+        >>> how = PrivateSGD(steps=100, sampling=0.1, rate=2.0, people=2000)
+        >>> trained = how.fit(engine, epsilon=2.0, delta=1e-5)
+        >>> bool(trained.params[0] > 1), trained.steps, trained.epsilon, trained.seeded
+        (True, 100, 2.0, False)
+    """
+
+    steps: int
+    sampling: float
+    most: int | None = None
+    noise: float | None = None
+    clip: float = 1.0
+    rate: float | Callable[[int], float] = 1.0
+    momentum: float = 0.0
+    averaging: float = 0.0
+    decay: float = 0.0
+    people: float | None = None
+    refreshes: float = 0.0
+    cut: bool = True
+    filtering: bool = False
+    policy: Policy | None = None
+    ask_every: float = 0.0
+    question_noise: float = 100.0
+    target: float | None = None
+    patience: int = 0
+    checkpoint: int = 20
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.last < self.steps:
+            raise ParameterError(
+                f"steps is {self.steps}, most {self.last}", "at least 1, and most at least steps"
+            )
+        checked_clip(self.clip)
+        SampledGaussian.of(self.sampling, 1.0 if self.noise is None else self.noise)
+        if not callable(self.rate) and not 0 <= self.rate < math.inf:
+            raise ParameterError(f"rate is {self.rate!r}; it must be at least 0")
+        for name in ("momentum", "averaging"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be in [0, 1)")
+        if self.people is not None and not self.people > 0:
+            raise ParameterError(f"people is {self.people!r}; it must be positive")
+        if not 0 <= self.ask_every < math.inf or not 0 <= self.refreshes < math.inf:
+            raise ParameterError("refreshes and ask_every are at least 0")
+        if not self.question_noise >= 1 or self.checkpoint < 1:
+            raise ParameterError("question_noise and checkpoint are at least 1")
+        if self.filtering and not self.refreshes:
+            raise ParameterError("filtering needs norms", "say how many refreshes an epoch has")
+        if self.refreshes and (self.people is None or self.asks):
+            raise ParameterError(
+                "individual accounts are of steps, and this run asks questions as well",
+                "give people, and leave out policy and ask_every",
+            )
+        if not self.asks and (self.target is not None or self.patience):
+            raise ParameterError("nobody asks for accuracy", "give ask_every or a policy")
+
+    @property
+    def last(self) -> int:
+        """The most steps."""
+        return self.steps if self.most is None else self.most
+
+    @property
+    def asks(self) -> float:
+        """Epochs between questions for training accuracy; 0: none."""
+        return self.ask_every if self.policy is None else self.policy.every
+
+    @property
+    def question(self) -> SampledGaussian:
+        """What a noised count of users is."""
+        return SampledGaussian(CHANCES, self.question_noise / _NUMBER_CLIP, _NUMBER_CLIP)
+
+    def questions(self, steps: int) -> int:
+        """Return how many are asked in so many steps at the planned rate, at most."""
+        accuracy = math.floor(steps * self.sampling / self.asks) + 1 if self.asks else 0
+        return accuracy + (self.people is None)
+
+    def planned(self, noise: float, steps: int) -> list[tuple[SampledGaussian, int]]:
+        """Return everything that is released in so many steps, without a policy's changes."""
+        step = SampledGaussian.of(self.sampling, noise, self.clip)
+        return [(step, steps), (self.question, self.questions(steps))]
+
+    def fit(
+        self,
+        engine: Engine,
+        *,
+        delta: float,
+        epsilon: float | None = None,
+        path: str | Path | None = None,
+        start: Floats | None = None,
+        validate: Callable[[Floats], float] | None = None,
+        watch: Callable[[Checkpoint], None] = lambda _: None,
+        seed: int | None = None,
+    ) -> TrainedSGD:
+        """Train; or go on where the run in that file stopped.
+
+        Args:
+            engine: The model and its data; one with `of` is asked about the drawn users only, one
+                with `right` can be asked for accuracy.
+            delta: Of every epsilon that is told.
+            epsilon: Promised beforehand; the run stops before it would pass it. None: give noise;
+                without a policy epsilon follows from the plan.
+            path: File of the run, private; None: it can't be continued.
+            start: Parameters to start from, public; 0 by default.
+            validate: Something to show of the parameters, computed on public data.
+            watch: Told of every checkpoint, once it is on disk.
+            seed: For tests: not private.
+
+        Raises:
+            ParameterError: A number makes no sense.
+            QueryRefused: The file holds a run with other settings.
+            StoreError: The file can't be used; another process has it.
+        """
+        delta = probability("delta", delta)
+        first = np.zeros(engine.coordinates) if start is None else np.asarray(start, np.float64)
+        if first.shape != (engine.coordinates,):
+            raise ParameterError(f"start has shape {first.shape}; it has {engine.coordinates}")
+        if self.asks and not hasattr(engine, "right"):
+            raise ParameterError("this engine can't be asked for accuracy", "it has no `right`")
+        if self.filtering and epsilon is None:
+            raise ParameterError("filtering needs an epsilon that nobody may pass")
+        noise, rule = self._noise_and_rule(epsilon, delta)
+        promised = epsilon
+        if promised is None and self.policy is None:
+            orders = tuple(rdp.DEFAULT_ORDERS.tolist())
+            promised = rdp.epsilon(total(self.planned(noise, self.last), orders), orders, delta)
+        users = everybody_of(engine)
+        own = None
+        if self.refreshes:
+            step = SampledGaussian.of(self.sampling, noise, self.clip)
+            own = Individual(len(users), step, rule if self.filtering else None, self.cut)
+        promise = Promise(None if self.filtering else rule, delta)
+        settings = self._digest(first, noise, epsilon, delta, seed)
+        with RunFile(path, settings) as file:
+            run = _Run(self, engine, users, file, promise, own, Setting(noise, self.sampling), seed)
+            run.begin(first)
+            stopped = run.go(validate, watch)
+        return TrainedSGD(
+            run.shown, run.step, promised, delta, promise.odometer.epsilon(), tuple(run.log),
+            stopped, seed is not None, None if own is None else own.report,
+        )  # fmt: skip
+
+    def _noise_and_rule(
+        self, epsilon: float | None, delta: float
+    ) -> tuple[float, RenyiCurveRule | None]:
+        if epsilon is None:
+            if self.noise is None:
+                raise ParameterError("neither noise nor epsilon is given", "give one of them")
+            return self.noise, None
+        asides = self.planned(1.0, self.steps)[1:]
+
+        def enough(rule: RenyiCurveRule) -> float:
+            if self.noise is not None:
+                return self.noise
+            return noise_for(rule, self.sampling, self.steps, asides)
+
+        rule = rule_for(epsilon, delta)
+        noise = enough(rule)
+        if self.policy is not None or self.filtering:
+            rule = rule_for(epsilon, delta, self.planned(noise, self.steps))
+            noise = enough(rule)
+        return noise, rule
+
+    def _digest(
+        self, start: Floats, noise: float, epsilon: float | None, delta: float, seed: int | None
+    ) -> str:
+        """Return what tells settings apart: a run is not continued with others."""
+        settings = asdict(self) | {"policy": repr(self.policy)}
+        if callable(self.rate):
+            settings["rate"] = [self.rate(t + 1) for t in range(self.last)]
+        text = repr((sorted(settings.items()), noise, epsilon, delta, seed)).encode()
+        return hashlib.sha256(text + start.tobytes()).hexdigest()
+
+
+@dataclass
+class _Run:
+    """The state of one run: what was released, and what is made of it."""
+
+    how: PrivateSGD
+    engine: Any
+    users: Index
+    file: RunFile
+    promise: Promise
+    own: Individual | None
+    planned: Setting
+    seed: int | None
+    step: int = 0
+    epochs: float = 0.0
+    asked: float = 0.0  # epochs at the latest question
+    right: float = -math.inf  # its answer
+    flat: int = 0  # questions in a row without growth
+    people: float = _NEVER
+    refreshed: bool = False  # since the latest checkpoint
+    limits: Floats | None = None
+    stopped: str = ""
+    log: list[Checkpoint] = field(default_factory=list)
+
+    def begin(self, params: Floats) -> None:
+        """Start, or read the file back."""
+        self.now = self.planned
+        self.params, self.velocity, self.mean = params, np.zeros_like(params), np.zeros_like(params)
+        self.people = self.how.people or _NEVER
+        self._read()
+
+    @property
+    def shown(self) -> Floats:
+        """The averaged parameters."""
+        past = self.how.averaging**self.step
+        return self.mean / (1 - past) if past < 1 else self.params
+
+    def go(
+        self, validate: Callable[[Floats], float] | None, watch: Callable[[Checkpoint], None]
+    ) -> str:
+        """Take steps until something says stop; return what."""
+        while not self.stopped:
+            accuracy = self._one_step(self._entropy())
+            if self.stopped or accuracy is not None or self.step % self.how.checkpoint == 0:
+                self._write(accuracy)
+                if validate is not None:
+                    value = validate(self.shown)
+                    self.log[-1] = Checkpoint(**(asdict(self.log[-1]) | {"validation": value}))
+                watch(self.log[-1])
+        return self.stopped
+
+    def _entropy(self) -> Entropy:
+        return SYSTEM_ENTROPY if self.seed is None else for_release(self.seed, self.step + 1)
+
+    def _one_step(self, entropy: Entropy) -> float | None:
+        """Ask what is to be asked, and take a step; return the accuracy if it was asked for."""
+        how = self.how
+        if self.step >= how.last:
+            self.stopped = "all steps are done"
+            return None
+        if self.people == _NEVER:
+            count = self._number(everybody(self.engine), np.zeros(0), entropy)
+            self.people = max(count or 0.0, 1.0)
+        accuracy = None
+        if how.asks and self.epochs - self.asked >= how.asks * (1 - 1e-9):
+            accuracy = self._asked(entropy)
+            if self.stopped:
+                return accuracy
+        step = SampledGaussian.of(self.now.sampling, self.now.noise, how.clip)
+        if not self.promise.pay(step):
+            self.stopped = "the budget is spent"
+            return accuracy
+        if self.own is not None:
+            self._refresh(self.own)
+        sums = step.release(self.engine, self.params, self.users, entropy, self.limits)
+        self.step += 1
+        self.epochs += step.sampling
+        self._descend(sums / (step.sampling * self.people))
+        return accuracy
+
+    def _descend(self, gradient: Floats) -> None:
+        how = self.how
+        self.velocity = how.momentum * self.velocity + gradient + how.decay * self.params
+        rate = how.rate(self.step) if callable(how.rate) else how.rate
+        self.params = self.params - rate * self.velocity
+        self.mean = how.averaging * self.mean + (1 - how.averaging) * self.params
+
+    def _refresh(self, own: Individual) -> None:
+        """Compute everybody's norm when it is due, and charge a step."""
+        period = max(round(1 / (self.how.sampling * self.how.refreshes)), 1)
+        if self.step % period == 0:
+            left = min(period, self.how.last - self.step)
+            norms = norms_of(self.engine, self.params, self.users)
+            self.limits = own.refresh(norms, left)
+            self.refreshed = True
+        own.stepped()
+
+    def _asked(self, entropy: Entropy) -> float | None:
+        """Ask how often the model is right, and let the policy say how to go on."""
+        how = self.how
+        right = self._number(Numbers(self.engine, self.engine.right), self.shown, entropy)
+        if right is None:
+            self.stopped = "the budget is spent"
+            return None
+        grew = right - self.right >= GROWN * how.question_noise
+        self.flat = 0 if grew else self.flat + 1
+        self.right, self.asked = right, self.epochs
+        if how.policy is not None:
+            self.now = how.policy.adapted(self.now, self.planned, grew, self._epochs_left)
+        if how.target is not None and right / self.people >= how.target:
+            self.stopped = "the target is reached"
+        elif how.patience and self.flat >= how.patience:
+            self.stopped = "training accuracy no longer grows"
+        return right / self.people
+
+    def _epochs_left(self) -> float:
+        step = SampledGaussian.of(self.now.sampling, self.now.noise, self.how.clip)
+        return self.promise.left(step) * step.sampling
+
+    def _number(self, numbers: Numbers, params: Floats, entropy: Entropy) -> float | None:
+        """Ask a question that everybody answers with a number in [0, 1]; None: it's too dear."""
+        if not self.promise.pay(self.how.question):
+            return None
+        return float(self.how.question.release(numbers, params, self.users, entropy)[0])
+
+    # The file: all that is released so far, and what it cost
+
+    def _write(self, accuracy: float | None) -> None:
+        self.log.append(
+            Checkpoint(
+                self.step, self.epochs, self.now.noise, self.now.sampling,
+                self.promise.odometer.epsilon(), accuracy,
+            )
+        )  # fmt: skip
+        rows = [
+            [c.step, c.epochs, c.noise, c.sampling, c.odometer,
+             _NEVER if c.accuracy is None else c.accuracy] for c in self.log
+        ]  # fmt: skip
+        numbers = [
+            self.step, self.epochs, self.asked, self.right, self.flat, self.people,
+            self.now.noise, self.now.sampling, len(self.users),
+        ]  # fmt: skip
+        state = {
+            "numbers": np.array(numbers, np.float64),
+            "stopped": np.array(self.stopped),
+            "params": self.params,
+            "velocity": self.velocity,
+            "mean": self.mean,
+            "log": np.array(rows, np.float64),
+            **self.promise.state(),
+        }
+        parts: dict[str, Any] = {"state": state}
+        if self.own is not None and self.refreshed:
+            at = np.array(self.step)
+            parts["accounts"] = {"at": at, "limits": self.limits, **self.own.state()}
+        self.file.write(**parts)
+        self.refreshed = False
+
+    def _read(self) -> None:
+        state = self.file.read("state")
+        if state is None:
+            return
+        step, self.epochs, self.asked, self.right, flat, self.people, *rest = state["numbers"]
+        noise, sampling, users = rest
+        if users != len(self.users):
+            raise DataError(
+                "the run was begun on other data", "continue it on the data that it is about"
+            )
+        self.step, self.flat, self.now = int(step), int(flat), Setting(noise, sampling)
+        self.stopped = str(state["stopped"])
+        self.params, self.velocity, self.mean = (state[k] for k in ("params", "velocity", "mean"))
+        self.log = [
+            Checkpoint(int(t), e, noise, rate, spent, None if right == _NEVER else right)
+            for t, e, noise, rate, spent, right in state["log"].tolist()
+        ]
+        self.promise.restore(state)
+        accounts = self.file.read("accounts")
+        if self.own is not None and accounts is not None:
+            since = self.step - int(accounts.pop("at"))
+            self.limits = accounts.pop("limits")
+            self.own.restore(accounts)
+            for _ in range(since):
+                self.own.stepped()
