@@ -55,6 +55,11 @@ LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
               help="Ask training accuracy N times; classifiers only.")  # fmt: skip
 @click.option("--patience", type=int, default=0, metavar="N",
               help="Stop after N checks in a row that were no better.")  # fmt: skip
+@click.option("--least-active", type=float, default=0.0, metavar="SHARE",
+              help="Stop when, asked at every check, fewer than SHARE can still pay.")  # fmt: skip
+@click.option("--stop-active", type=float, default=0.0, metavar="SHARE",
+              help="The same by a sparse vector, after every step; needs --most, and a store "
+                   "with a watch.")  # fmt: skip
 @click.option("--run", "name", metavar="NAME",
               help="The run's name; by default it is made from what is asked for.")  # fmt: skip
 @click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
@@ -239,7 +244,7 @@ def facts_of(trained: Trained, model: Model, how: PrivateGD, delta: float | None
         "taken": trained.taken,
         "stopped": trained.stopped,
         "kappa": trained.kappa,
-        "epsilon": Budget(trained.kappa, 1.0).epsilon(delta),
+        "epsilon": Budget(trained.kappa, 1.0, trained.gaussian).epsilon(delta),
         "delta": delta,
         "sigma": trained.log[0].sigma,
         "clip": how.clip,

@@ -6,20 +6,16 @@ Its price, and why it may be paid user by user, is in `sparseq.monitor.watch`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from sparseq.answer import Answer
-from sparseq.engine.reduce import Ints
+from sparseq.comparison import Comparison
 from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot
-from sparseq.mechanisms import AboveThreshold, Entropy, LaplaceSparseVector
 from sparseq.monitor.watch_design import WatchDesign
 from sparseq.monitor.watch_state import WatchState, request_id
-from sparseq.query.plan import Options, Plan
+from sparseq.query.plan import Options
 from sparseq.store import Gated
 
 
@@ -80,19 +76,10 @@ class Alarm:
         threshold = self._design.thresholds[run.level]
         limit = max(math.floor((1 - Fraction(threshold)) * Fraction(users)) + 1, 1)
         until, _ = self._state.covered(tick)
-        after: list[int | bool] = []
-
-        def compare(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
-            (noise,) = plan.noise
-            one, scale = round(1 / noise.granularity), noise.lattice_sigma
-            design = LaplaceSparseVector(one, scale, scale, entering=True)
-            vector = AboveThreshold(design, limit * one, entropy, run.noise)
-            counted = run.counted + int(sums[0][0])
-            fired = vector.above(counted)
-            after[:] = [vector.noise, counted, fired]
-            return [np.array([one if fired else 0])]
+        compare = Comparison(limit, run.noise, run.counted)
 
         def state(gated: Gated) -> list[Statement]:
+            after = [compare.noise, compare.counted, compare.fired]
             row = [tick, gated.release, run.level, *after]
             return [("INSERT INTO ledger.alarm VALUES (?, ?, ?, ?, ?, ?)", row)]
 

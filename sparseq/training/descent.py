@@ -20,13 +20,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparseq.answer import Answer
 from sparseq.compiled import COLD, compiled
+from sparseq.engine.reduce import Index
 from sparseq.errors import ParameterError
 from sparseq.ledger.pots import Pot
 from sparseq.store import Store
 from sparseq.training.accountant import checked_clip
+from sparseq.training.alarm import FewActive, check_zcdp
 from sparseq.training.numbers import Numbers, everybody
 from sparseq.training.protocol import Engine, Floats
 from sparseq.training.query import ask_dense, gradient_of
@@ -34,6 +37,8 @@ from sparseq.training.spending import Spending, run_kappa
 
 COUNT_COST = 0.01
 """What counting users costs, as a share of the run."""
+EXHAUSTED = 0.01
+"""Whoever can't pay for this share of a full gradient counts as no longer active."""
 MARGIN = 2.0
 """Standard deviations by which a noised accuracy must beat another one."""
 
@@ -82,6 +87,7 @@ class Trained:
         stopped: Why.
         accuracy_error: 95 % ± of every noised accuracy, of the noise alone; 0: none was asked.
         seeded: The noise came from a seed: not private.
+        gaussian: All of it was Gaussian, so that the run is mu-GDP too (see `Budget`).
     """
 
     params: Floats
@@ -92,6 +98,7 @@ class Trained:
     stopped: str
     accuracy_error: float
     seeded: bool
+    gaussian: bool = True
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,10 @@ class PrivateGD:
         patience: Stop after so many checks in a row that were no better; 0: never.
         least_active: Stop when the noised share of people who could still pay for a tenth of a
             full gradient is below this; 0: never asked.
+        stop_active: Stop when a sparse vector, asked after every step from `steps` on, says that
+            fewer than this share can still pay as much; 0: never asked. Whoever has run out pays
+            for it, once. For stores with a watch, which claim zCDP only.
+        stop_cost: What that costs them, as a share of the run.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -137,6 +148,8 @@ class PrivateGD:
     check_cost: float = 0.01
     patience: int = 0
     least_active: float = 0.0
+    stop_active: float = 0.0
+    stop_cost: float = 0.01
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.last < self.steps:
@@ -151,6 +164,14 @@ class PrivateGD:
                 raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be in [0, 1)")
         if self.people is not None and not self.people > 0:
             raise ParameterError(f"people is {self.people!r}; it must be positive")
+        if not 0 <= self.stop_active < 1 or not 0 < self.stop_cost < 1:
+            raise ParameterError(
+                f"stop_active is {self.stop_active!r} at {self.stop_cost!r}", "they are shares"
+            )
+        if self.stop_active and self.last == self.steps:
+            raise ParameterError(
+                "nobody can run out within `steps` steps", "give most, or leave out stop_active"
+            )
         if not 0 < self.check_cost < 1 or not 0 <= self.questions < 0.9:
             raise ParameterError(
                 f"checks would cost {self.questions:.0%} of the run", "ask fewer, or pay less"
@@ -165,7 +186,8 @@ class PrivateGD:
     def questions(self) -> float:
         """What everything but the steps costs, as a share of the run."""
         a_check = self.check_cost * (2 if self.least_active > 0 else 1)
-        return (COUNT_COST if self.people is None else 0.0) + self.checks * a_check
+        alarm = self.stop_cost if self.stop_active else 0.0
+        return (COUNT_COST if self.people is None else 0.0) + self.checks * a_check + alarm
 
     def check_steps(self) -> list[int]:
         """Return after which steps training accuracy is asked."""
@@ -207,7 +229,9 @@ class PrivateGD:
         first = np.zeros(engine.coordinates) if start is None else np.asarray(start, np.float64)
         if first.shape != (engine.coordinates,):
             raise ParameterError(f"start has shape {first.shape}; it has {engine.coordinates}")
-        kappa = run_kappa(store, pot, epsilon, delta)
+        if self.stop_active:
+            check_zcdp(store)
+        kappa = run_kappa(store, pot, epsilon, delta, gaussian=not self.stop_active)
         if len(store._pots) * self.last >= COLD:
             compiled()  # loaded once, and worth it for as many rows in all
         label = f"train {run} ({about}; settings {self._digest(first, kappa)})"
@@ -248,6 +272,7 @@ class _Run:
         velocity, mean = np.zeros_like(params), np.zeros_like(params)
         shown = plain = params
         noise = self.spending.sigma(1.0, how.check_cost) / people  # of an accuracy
+        alarm = self._alarm(people) if how.stop_active else None
         best, taken, chosen, worse, stopped = -np.inf, 0, params, 0, "all steps are done"
         for t in range(1, how.last + 1):
             gradient = self._gradient(params, t, sigma) / people
@@ -266,7 +291,8 @@ class _Run:
                 if accuracy > best + MARGIN * 2**0.5 * noise:
                     best, taken, chosen, worse = accuracy, t, shown, 0
             self._tell(t, sigma, gradient, accuracy, active, shown)
-            if active is not None and active < how.least_active:
+            few = alarm is not None and how.steps <= t < how.last and alarm.fired(t)
+            if few or (active is not None and active < how.least_active):
                 stopped = "few are active"
                 break
             if how.patience and worse >= how.patience:
@@ -276,8 +302,9 @@ class _Run:
             taken, chosen = len(self.log), shown
         error = 1.96 * noise if checks else 0.0
         return Trained(
-            chosen, taken, plain, tuple(self.log), self.spending.kappa, stopped, error, self.seeded
-        )
+            chosen, taken, plain, tuple(self.log), self.spending.kappa, stopped, error, self.seeded,
+            gaussian=not how.stop_active,
+        )  # fmt: skip
 
     def _tell(
         self, t: int, sigma: float, gradient: Floats, accuracy: float | None,
@@ -306,13 +333,24 @@ class _Run:
 
     def _active(self, t: int) -> float:
         """Return about how many could still pay for a tenth of a full gradient."""
-        without = self.kept_back + 0.01 * (1 - self.how.questions) / self.how.steps
-
-        def can_pay(_: Floats, batch: Any) -> Floats:
-            return (self.spending.left(batch.users, without) > 0).astype(np.float64)
-
-        numbers = Numbers(self.engine, can_pay)
+        before = self.kept_back  # what this very question costs included
+        numbers = Numbers(
+            self.engine, lambda _, batch: self._can_pay(batch.users, before).astype(np.float64)
+        )
         return self._number(numbers, np.zeros(0), f"{t} active", self.how.check_cost)
+
+    def _can_pay(self, users: Index, kept_back: float) -> NDArray[np.bool_]:
+        without = kept_back + EXHAUSTED * (1 - self.how.questions) / self.how.steps
+        can: NDArray[np.bool_] = self.spending.left(users, without) > 0
+        return can
+
+    def _alarm(self, people: float) -> FewActive:
+        how = self.how
+        users = np.concatenate([np.zeros(0, np.int32), *(b.users for b in self.engine.batches())])
+        return FewActive(
+            self.spending, self.run, self.label, np.sort(users), how.stop_active, people,
+            how.stop_cost, how.last - how.steps, lambda some: self._can_pay(some, self.kept_back),
+        )  # fmt: skip
 
     def _number(self, numbers: Numbers, params: Floats, what: str, cost: float) -> float:
         """Ask a question that its share has been kept back for."""

@@ -29,9 +29,10 @@ class Model:
         name: logistic, linear, softmax or poisson.
         target, features: As encoded.
         params: float64 (outputs, features + 1), the intercept last.
-        kappa: What the run cost at most, zCDP; mu is sqrt(2 kappa).
+        kappa: What the run cost at most, zCDP; mu is sqrt(2 kappa) if `gaussian`.
         run, steps: The run's name, and after how many of its steps this is.
         seeded: The noise came from a seed: not private.
+        gaussian: The run's noise was all Gaussian.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Model:
     run: str
     steps: int
     seeded: bool
+    gaussian: bool = True
 
     @classmethod
     def of(
@@ -51,8 +53,9 @@ class Model:
         width = sum(len(f.names) for f in features) + 1
         params = trained.params.reshape(-1, width)
         return cls(
-            name, target, features, params, trained.kappa, run, trained.taken, trained.seeded
-        )
+            name, target, features, params, trained.kappa, run, trained.taken, trained.seeded,
+            trained.gaussian,
+        )  # fmt: skip
 
     def predict(self, table: Any) -> Floats:
         """Return the model's mean for each row: a number, or a probability a class.
@@ -76,6 +79,7 @@ class Model:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain data."""
+        mu = math.sqrt(2 * self.kappa) if self.gaussian else None
         return {
             "format": FORMAT,
             "model": self.name,
@@ -88,8 +92,7 @@ class Model:
             "names": [name for f in self.features for name in f.names],
             "coefficients": self.params[:, :-1].tolist(),
             "intercept": self.params[:, -1].tolist(),
-            "guarantee": {"kappa": self.kappa, "mu": math.sqrt(2 * self.kappa),
-                          "private": not self.seeded},
+            "guarantee": {"kappa": self.kappa, "mu": mu, "private": not self.seeded},
             "run": self.run,
             "steps": self.steps,
         }  # fmt: skip
@@ -136,6 +139,7 @@ class Model:
                 data["run"],
                 data["steps"],
                 not data["guarantee"]["private"],
+                data["guarantee"]["mu"] is not None,
             )
         except (KeyError, TypeError, ValueError):
             raise DataError("that is no model that this version reads") from None

@@ -13,12 +13,9 @@ from numpy.typing import NDArray
 
 from sparseq.errors import StoreError
 from sparseq.store import Store
-from sparseq.training.descent import PrivateGD, Trained
+from sparseq.training.descent import EXHAUSTED, PrivateGD, Trained
 from sparseq.training.protocol import Floats
 from sparseq.training.spending import Spending
-
-EXHAUSTED = 0.01
-"""Whoever can't pay for this share of a full gradient counts as no longer active."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,7 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Repor
     everybody = np.arange(len(store._pots), dtype=np.int32)
     full = (1 - how.questions) / how.steps
     active, kept_back = [], how.checks * how.check_cost * (2 if how.least_active > 0 else 1)
+    kept_back += how.stop_cost if how.stop_active else 0.0
     if f"{run}/people" in ids:
         spending.paid(ids[f"{run}/people"])
     for step in (s.step for s in trained.log):
@@ -62,6 +60,8 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Repor
             if question in ids:
                 spending.paid(ids[question])
                 kept_back = max(kept_back - how.check_cost, 0.0)
+        if f"{run}/{step} few" in ids:
+            spending.paid(ids[f"{run}/{step} few"])
     return Report(
         np.array(active),
         spending.share(),

@@ -94,8 +94,12 @@ def pot_kappa(store: Store, pot: Pot) -> float:
     return round_down(Fraction(store.budget.kappa) * share)
 
 
-def run_kappa(store: Store, pot: Pot, epsilon: float | None, delta: float | None) -> float:
+def run_kappa(
+    store: Store, pot: Pot, epsilon: float | None, delta: float | None, gaussian: bool = True
+) -> float:
     """Return the kappa of a run that is (epsilon, delta)-DP; the pot's if none is asked for.
+
+    Where not all of its noise is Gaussian, the conversion is that of zCDP.
 
     Raises:
         ParameterError: One is given without the other, or they make no sense.
@@ -104,4 +108,4 @@ def run_kappa(store: Store, pot: Pot, epsilon: float | None, delta: float | None
         raise ParameterError("give epsilon and delta, or neither")
     if epsilon is None or delta is None:
         return pot_kappa(store, pot)
-    return Budget.from_epsilon_delta(epsilon, delta, 1.0).kappa
+    return Budget.from_epsilon_delta(epsilon, delta, 1.0, gaussian).kappa

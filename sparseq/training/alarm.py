@@ -1,0 +1,150 @@
+"""Are still enough people active? A sparse vector, asked after every step, that stops a run.
+
+Feldman & Zrnic (2021), section 5: "if one only wants to ensure that the size of the active set
+exceeds a fixed threshold, one can use the sparse vector technique". The count is of those whose
+account has run out in the run; each enters it once, for good, at a step that its own gradients and
+past releases decide. So each pays 1/(2b²) of zCDP when it enters, and whoever stays active pays
+nothing, however often it is asked (docs/theorems/watch.md).
+
+The noise is no Gaussian. Only a store that claims zCDP alone may ask: one with a watch.
+
+z, the count and who is in it are private: z and the count stand in `ledger.stop`, written with the
+release that they belong to; who is in it is who paid. A restart neither draws z again nor shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from sparseq.accounting.charge import round_up
+from sparseq.comparison import Comparison
+from sparseq.engine.duck import Contributions
+from sparseq.engine.reduce import Index, Reduced
+from sparseq.errors import ParameterError
+from sparseq.ledger.journal import Statement
+from sparseq.query.outputs import Output, Outputs
+from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation
+from sparseq.store import Gated, Store
+from sparseq.training.spending import Spending
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS ledger.stop (
+    release_id BIGINT NOT NULL, run VARCHAR NOT NULL, noise BIGINT NOT NULL,
+    counted BIGINT NOT NULL)
+"""
+
+
+@dataclass
+class FewActive:
+    """One run of the sparse vector.
+
+    Attributes:
+        spending: Of the training run.
+        run: Its name.
+        label: Begins what stands in the history.
+        users: Who could be in the count: the engine's, ascending.
+        threshold: The share of people below which it says so.
+        people: How many there are, public.
+        cost: What it costs whoever enters, as a share of the training run.
+        comparisons: How many there will be at most; the stated ± is of all of them.
+        active: Who of some users can still pay. Private.
+    """
+
+    spending: Spending
+    run: str
+    label: str
+    users: Index
+    threshold: float
+    people: float
+    cost: float
+    comparisons: int
+    active: Callable[[Index], np.typing.NDArray[np.bool_]]
+    _entered: np.typing.NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_zcdp(self.spending.store)
+        self._entered = np.zeros(len(self.spending.store._pots), np.bool_)
+
+    @property
+    def limit(self) -> int:
+        """How many must have run out for less than the threshold to be active: public."""
+        return max(math.floor((1 - Fraction(self.threshold)) * Fraction(self.people)) + 1, 1)
+
+    def fired(self, step: int) -> bool:
+        """Compare after a step of the training run, or read it back."""
+        store, before = self.spending.store, self._state()
+        compare = Comparison(self.limit, *before)
+
+        def state(gated: Gated) -> list[Statement]:
+            row = [gated.release, self.run, compare.noise, compare.counted]
+            return [(_TABLE, []), ("INSERT INTO ledger.stop VALUES (?, ?, ?, ?)", row)]
+
+        answer = store.step(
+            self._query(step),
+            lambda plan: self._entering(plan),
+            Options(sigma=self.spending.sigma(1.0, self.cost)),
+            f"{self.run}/{step} few",
+            pot=self.spending.pot,
+            gated=state,
+            mechanism=compare,
+        )
+        payers, charges = store._journal.charges(answer.facts.release)
+        self._entered[payers[charges > 0]] = True
+        self.spending.paid(answer.facts.release)
+        (row,) = answer.rows()
+        return bool(row["few"])
+
+    def _entering(self, plan: Plan) -> Contributions:
+        """Return a 1 of everybody who has run out and is not in the count, and can pay for it."""
+        one = round(1 / plan.noise[0].granularity)
+        price = int(round_up(plan.noise[0].price.charge(np.array([one**2])))[0])
+        out = self.users[~self._entered[self.users]]
+        out = out[~self.active(out)]
+        out = out[self.spending.left(out) >= price]
+        ones = Reduced(out, np.full(len(out), one**2, np.int64), np.array([one * len(out)]))
+        return Contributions([ones], lambda only: [np.array([one * np.isin(out, only).sum()])])
+
+    def _query(self, step: int) -> Query:
+        compared = Measure(Kind.USERS, None, "few")
+        few = Output("few", lambda noised: noised.measures[0][:, 0] > 0)
+        text = f"{self.label}: {step} few: are fewer than {100 * self.threshold:g} % active?"
+        return Query(
+            text, Relation("FROM ledger"), (), (compared,), Outputs((few,)),
+            comparisons=self.comparisons,
+        )  # fmt: skip
+
+    def _state(self) -> tuple[int | None, int]:
+        """Return z and the count of this run so far: private."""
+        store = self.spending.store
+        with store._lock:
+            store._check_open()
+            con = store._con
+            if not con.execute(
+                "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'ledger' AND table_name = 'stop'"
+            ).fetchall():
+                return None, 0
+            rows = con.execute(
+                "SELECT noise, counted FROM ledger.stop WHERE run = ? ORDER BY release_id DESC "
+                "LIMIT 1",
+                [self.run],
+            ).fetchall()
+        return (int(rows[0][0]), int(rows[0][1])) if rows else (None, 0)
+
+
+def check_zcdp(store: Store) -> None:
+    """Refuse a store that claims more than zCDP.
+
+    Raises:
+        ParameterError: It has promised what holds for Gaussian noise alone.
+    """
+    if store.budget.gaussian:
+        raise ParameterError(
+            "the store's epsilon is that of Gaussian noise; a sparse vector's is Laplace noise",
+            "make the store with a watch (sparseq create … --watch-active), which claims zCDP "
+            "only; or ask with checks and least_active",
+        )
