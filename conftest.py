@@ -8,8 +8,9 @@ from hypothesis import settings
 settings.register_profile("sparseq", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("sparseq")
 
-# its doctests can't be collected where Numba is not installed
-collect_ignore = [] if importlib.util.find_spec("numba") else ["sparseq/compiled/loops.py"]
+# whose doctests can't be collected where an extra is not installed
+_NEEDS = {"sparseq/compiled/loops.py": "numba", "sparseq/training/network": "torch"}
+collect_ignore = [p for p, extra in _NEEDS.items() if not importlib.util.find_spec(extra)]
 
 FEWEST_TESTS = 600
 

@@ -1,0 +1,292 @@
+"""Gradients of a PyTorch module in one pass: one forward, one backward for activations only.
+
+A hook keeps each layer's input; one backward pass gives the loss's gradient at each layer's
+output; from the two come every user's norm and, once weights are known, the weighted sum, from the
+same tensors (`layers`, `parts`). Modules with other layers than those known there go through
+`torch.func.vmap` instead, which is general and slower.
+
+**Why the sum is exact**, and what a user adds to it depends on nobody else (points 1 and 2 of
+`sparseq.training.protocol`). A user's gradient is *defined* as the float32 numbers that the module
+gives; rounded towards 0 to the lattice they are integers, whose sum is exact (`parts`). What is
+left to show is that these float32 numbers depend on the user's own records only, to the last bit.
+Every batch has the same shape, filled up with empty records, and every operation treats rows alike:
+then a row's numbers are the same beside any other rows and at any place. That is a property of the
+libraries beneath, and of the module, so it is not believed: `checked` tries it on the very shapes
+that are used, to the bit, with other users' records changed to extremes, NaN included, and rows
+moved; a module that mixes its rows, or a library that treats them differently, is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
+from sparseq.errors import DataError, ParameterError
+from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.training.network.checks import check_layers, check_rows
+from sparseq.training.network.parts import UPWARDS, Part
+from sparseq.training.network.passes import OnePass, PerExample, one_pass_fits
+from sparseq.training.protocol import Floats, Pull, Pulled, saturated
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+_LONGEST = (float(NORM_LIMIT) / 4) ** 0.5 * DENSE_NORM_STEPS
+"""In lattice steps: what is longer costs more than any budget, and is not added."""
+_SHARDS = 2
+"""How many micro-batches a batch has: as many threads, with one thread of PyTorch's each."""
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_SHARDS, initializer=torch.set_num_threads, initargs=(1,))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some users with equally many records, filled up with empty ones.
+
+    Attributes:
+        users: int32, ascending.
+        rows: (places, records): which rows of the data; -1 where there is none.
+        size: How many users are computed at a time; places are a multiple of it.
+    """
+
+    users: Index
+    rows: NDArray[np.int64]
+    size: int
+
+    def shards(self) -> list[NDArray[np.int64]]:
+        """Return rows, `size` users at a time."""
+        return np.split(self.rows, len(self.rows) // self.size)
+
+
+class _Shard:
+    """One forward and backward, and what is left to do once weights are known."""
+
+    def __init__(self, parts: list[tuple[slice, Part]], coordinates: int) -> None:
+        self.parts, self.coordinates = parts, coordinates
+        with np.errstate(all="ignore"):
+            norms = np.sqrt(np.sum([part.squares() for _, part in parts], axis=0) * UPWARDS)
+        self.bad = ~np.isfinite(norms)
+        norms[self.bad] = 0.0
+        self.norms = norms
+
+    def pull(self, factors: Floats) -> Pulled:
+        """Return the sum, each user's gradient times its factor: weight over lattice step."""
+        factors = np.where(self.bad, 0.0, factors)
+        with np.errstate(all="ignore"):
+            over = ~(factors * self.norms < _LONGEST)
+        factors[over] = 0.0
+        sums = np.zeros(self.coordinates, np.int64)
+        bounds = np.zeros(len(factors))
+        for where, part in self.parts:
+            bounds += part.add(factors, sums[where])
+        bounds *= UPWARDS / float(DENSE_NORM_STEPS) ** 2
+        bounds[over] = np.inf
+        return Pulled(saturated(bounds), sums)
+
+
+class Network:
+    """An engine for PyTorch modules.
+
+    Args:
+        module: The model, called with a batch of inputs; it is copied. Dropout does nothing here.
+        users: The store's index of each record's user.
+        inputs, targets: Tensors or arrays of as many records.
+        loss: (outputs, targets) -> one loss a record; cross-entropy by default. A user's loss is
+            the sum over the user's records.
+        micro: Records that are computed at a time.
+        device: Where; the data is moved there batch by batch.
+        method: "one-pass", "vmap", or "auto": the first where the module allows it.
+
+    Raises:
+        ParameterError: The module has layers that mix users, or mixes them in its own code.
+        DataError: The arrays are not of one length.
+
+    Example:
+        >>> x, y = torch.eye(4), torch.tensor([0, 1, 0, 1])
+        >>> engine = Network(nn.Linear(4, 2), np.arange(4), x, y, micro=4)
+        >>> (batch,) = engine.batches()
+        >>> norms, pull = engine.query(np.zeros(10), batch)
+        >>> norms.round(3).tolist()
+        [1.0, 1.0, 1.0, 1.0]
+        >>> (pull(np.ones(4), 2.0**-30).sums * 2.0**-30)[:4].tolist()
+        [-0.5, 0.5, -0.5, 0.5]
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        users: Any,
+        inputs: Any,
+        targets: Any,
+        *,
+        loss: Loss | None = None,
+        micro: int = 256,
+        device: str = "cpu",
+        method: str = "auto",
+    ) -> None:
+        check_layers(module)
+        self.module = copy.deepcopy(module).to(device).eval()
+        if any(isinstance(m, nn.Conv2d) for m in self.module.modules()):
+            self.module.to(memory_format=torch.channels_last)
+        for part in self.module.modules():
+            if getattr(part, "inplace", False) is True:
+                part.inplace = False
+        trained = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
+        self._names, self._params = list(trained), list(trained.values())
+        self._shapes = [tuple(p.shape) for p in self._params]
+        self._loss = loss or (lambda o, t: F.cross_entropy(o, t, reduction="none"))
+        self._inputs, self._targets = _tensor(inputs), _tensor(targets)
+        users = np.asarray(users)
+        if not len(users) == len(self._inputs) == len(self._targets):
+            raise DataError(
+                f"{len(users)} users, {len(self._inputs)} inputs, {len(self._targets)} targets",
+                "there is one of each a record",
+            )
+        self.device = torch.device(device)
+        self._batches = tuple(_batches(users, micro))
+        if method not in ("auto", "one-pass", "vmap"):
+            raise ParameterError(f"method is {method!r}", 'it is "auto", "one-pass" or "vmap"')
+        fits = method != "vmap" and one_pass_fits(self.module, self._sample(1))
+        if method == "one-pass" and not fits:
+            raise ParameterError(
+                "the module has layers, or uses of layers, that one pass has no recipe for",
+                'say method="vmap", which is general and slower',
+            )
+        self._pass = (OnePass if fits else PerExample)(self.module, self._names, self._loss)
+        for users_at_once in sorted({(b.size, b.rows.shape[1]) for b in self._batches}):
+            check_rows(self, *users_at_once)
+
+    @property
+    def coordinates(self) -> int:
+        """d, how many parameters there are."""
+        return sum(int(np.prod(shape)) for shape in self._shapes)
+
+    def start(self) -> Floats:
+        """Return the module's own parameters, as `PrivateGD.fit` takes them: they are public."""
+        return np.concatenate([p.detach().cpu().double().numpy().ravel() for p in self._params])
+
+    def load(self, params: Floats) -> nn.Module:
+        """Return the module, at these parameters."""
+        flat = torch.from_numpy(np.asarray(params, np.float64)).float().to(self.device)
+        with torch.no_grad():
+            for p, one in zip(
+                self._params, flat.split([int(np.prod(s)) for s in self._shapes]), strict=True
+            ):
+                p.copy_(one.view(p.shape))
+        return self.module
+
+    def batches(self) -> Iterable[Batch]:
+        """Return all records, `micro` at a time."""
+        return self._batches
+
+    def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
+        """Return norms and the pull: see the protocol."""
+        self.load(params)
+        shards = self._at_once(self._shard, batch.shards())
+        norms = np.concatenate([shard.norms for shard in shards])
+
+        def pull(weights: Floats, step: float) -> Pulled:
+            factors = np.zeros(len(norms))
+            factors[: len(weights)] = weights / step
+            cut = np.split(factors, len(shards))
+            pulled = self._at_once(lambda s: s[0].pull(s[1]), list(zip(shards, cut, strict=True)))
+            squares = np.concatenate([p.squares for p in pulled])
+            return Pulled(squares[: len(weights)], np.sum([p.sums for p in pulled], axis=0))
+
+        return norms[: len(batch.users)], pull
+
+    def right(self, params: Floats, batch: Batch) -> Floats:
+        """Return which share of each user's records the model classifies as they are."""
+        module = self.load(params)
+
+        def shard(rows: NDArray[np.int64]) -> Floats:
+            x, y, there = self._of(rows)
+            with torch.no_grad():
+                right = (module(x).argmax(1) == y) & there
+            return np.asarray(right.view(len(rows), -1).double().mean(1).cpu().numpy())
+
+        shares = np.concatenate(self._at_once(shard, batch.shards()))[: len(batch.users)]
+        rows = batch.rows[: len(batch.users)]
+        return np.asarray(shares * rows.shape[1] / (rows >= 0).sum(1))
+
+    def _shard(self, rows: NDArray[np.int64]) -> _Shard:
+        return _Shard(self.parts(*self._of(rows), len(rows)), self.coordinates)
+
+    def _at_once(self, work: Callable[[Any], Any], items: list[Any]) -> list[Any]:
+        """Do something to each of a few things, on threads of their own."""
+        if self.device.type != "cpu" or len(items) == 1:
+            return [work(item) for item in items]
+        return list(_pool().map(work, items))
+
+    def parts(self, x: Tensor, y: Tensor, there: Tensor, users: int) -> list[tuple[slice, Part]]:
+        """Return every parameter's part, and where it lies in the gradient."""
+        found = self._pass(x, y, there, users)
+        stops = np.cumsum([int(np.prod(s)) for s in self._shapes])
+        return [
+            (slice(int(stop) - int(np.prod(shape)), int(stop)), found[name])
+            for name, shape, stop in zip(self._names, self._shapes, stops, strict=True)
+        ]
+
+    def _of(self, which: NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return inputs, targets and which of them are there."""
+        rows = torch.from_numpy(which.reshape(-1))
+        there = rows >= 0
+        if bool(there.all()):
+            x, y = self._inputs[rows], self._targets[rows]
+        else:
+            rows = rows.clamp(min=0)
+            x, y = self._inputs[rows], self._targets[rows]
+            x[~there], y[~there] = 0, 0
+        return x.to(self.device), y.to(self.device), there.to(self.device)
+
+    def _sample(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Return records of the data's shape that are not of the data."""
+        x = _zeros(rows, self._inputs)
+        y = torch.zeros(rows, *self._targets.shape[1:], dtype=self._targets.dtype)
+        return x.to(self.device), y.to(self.device)
+
+
+def _zeros(rows: int, like: Tensor) -> Tensor:
+    """Return zeros, laid out in memory as the data is."""
+    found = torch.zeros(rows, *like.shape[1:], dtype=like.dtype)
+    channels_last = like.dim() == 4 and like.is_contiguous(memory_format=torch.channels_last)
+    return found.contiguous(memory_format=torch.channels_last) if channels_last else found
+
+
+def _tensor(values: Any) -> Tensor:
+    """Return a tensor: float32, or integers as they are."""
+    found = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+    return found.float() if found.is_floating_point() else found
+
+
+def _batches(users: NDArray[Any], micro: int) -> Iterable[Batch]:
+    """Yield batches of users with the same number of records, up to the next power of two."""
+    if micro < 1:
+        raise ParameterError(f"micro is {micro}; it must be at least 1")
+    order = np.argsort(users, kind="stable")
+    runs = Runs.of(users[order].astype(np.int32))
+    lengths = runs.stop - runs.first
+    width = np.left_shift(1, np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64))
+    for records in np.unique(width):
+        chosen = np.flatnonzero(width == records)
+        size = max(micro // int(records), 1)
+        for start in range(0, len(chosen), _SHARDS * size):
+            some = chosen[start : start + _SHARDS * size]
+            rows = np.full((-(-len(some) // size) * size, int(records)), -1, np.int64)
+            for i, k in enumerate(some) if records > 1 else ():
+                rows[i, : lengths[k]] = order[runs.first[k] : runs.stop[k]]
+            if records == 1:
+                rows[: len(some), 0] = order[runs.first[some]]
+            yield Batch(runs.owners[some], rows, size)
