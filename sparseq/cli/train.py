@@ -16,6 +16,7 @@ import click
 
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.output import Output
+from sparseq.cli.tables import Table
 from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, upper
 from sparseq.errors import ParameterError
 
@@ -67,7 +68,8 @@ LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE",
               help="Write what is public about every step to FILE, .csv or .parquet.")  # fmt: skip
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE",
-              help="For the curator: who was active when, .png or .svg. Private.")  # fmt: skip
+              help="For the curator: who was active when, who spent what; .html, .png or .svg. "
+                   "Private.")  # fmt: skip
 @facts_format_option
 def train(
     store: Path, target: str, features: str, model: str, table: str | None, epsilon: float | None,
@@ -102,16 +104,16 @@ def train(
     ):
         run = name or default_name(target, asked, model, table, epsilon, delta, settings)
         trained, made = trained_on(opened, table, target, asked, model, how, run, epsilon, delta)
+        facts = facts_of(trained, made, how, delta)
         if out is not None:
             model_file.write(model_bytes(made, kind))
         if log is not None:
             log_file.write(log_bytes(trained, log_kind))
         if report is not None:
-            report_file.write(report_bytes(opened, how, trained, made, picture))
+            report_file.write(report_bytes(opened, how, trained, made, facts, picture))
             click.echo(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
         click.echo(banner(NOT_PRIVATE), err=True)
-    facts = facts_of(trained, made, how, delta)
     click.echo(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
 
 
@@ -183,20 +185,29 @@ def log_format(log: Path | None) -> str:
 
 
 def report_format(report: Path | None) -> str:
-    """Return png or svg, by the file's name."""
-    if report is None or report.suffix in (".png", ".svg"):
-        return report.suffix[1:] if report is not None else "svg"
-    raise click.UsageError("--report FILE ends in .png or .svg")
+    """Return html, png or svg, by the file's name."""
+    if report is None or report.suffix in (".html", ".png", ".svg"):
+        return report.suffix[1:] if report is not None else "html"
+    raise click.UsageError("--report FILE ends in .html, .png or .svg")
 
 
-def report_bytes(store: Store, how: PrivateGD, trained: Trained, model: Model, kind: str) -> bytes:
-    """Return the curator's picture of the run. Private."""
+def report_bytes(
+    store: Store, how: PrivateGD, trained: Trained, model: Model, facts: dict[str, Any], kind: str
+) -> str | bytes:
+    """Return the curator's page or picture of the run. Private."""
     from sparseq.training.report import figure_of, report_of
 
+    report = report_of(store, how, model.run, trained)
+    title = f"Training run {model.run}"
+    if kind == "html":
+        from sparseq.cli.train_page import train_page
+
+        rows = [[name, value] for name, value in summary_rows(facts, None)]
+        return train_page(report, trained, title, Table(["", ""], rows, ["l", "l"]))
     try:
-        figure: Any = figure_of(report_of(store, how, model.run, trained), model.run)
+        figure: Any = figure_of(report, title)
     except ImportError:
-        raise ParameterError("--report needs matplotlib", "pip install 'sparseq[plot]'") from None
+        raise ParameterError("a picture needs matplotlib", "pip install 'sparseq[plot]'") from None
     content = io.BytesIO()
     figure.savefig(content, format=kind, dpi=120)
     return content.getvalue()
@@ -267,6 +278,11 @@ def _coefficients(model: Model) -> dict[str, Any]:
 
 def summary(facts: dict[str, Any], out: Path | None) -> str:
     """Return the facts as a person reads them."""
+    return labelled(summary_rows(facts, out))
+
+
+def summary_rows(facts: dict[str, Any], out: Path | None) -> list[tuple[str, str]]:
+    """Return the facts as pairs of a label and a text."""
     cost = f"epsilon {upper(facts['epsilon'])} at delta {facts['delta']:g}, by itself"
     lines = [
         ("run", facts["run"]),
@@ -280,4 +296,4 @@ def summary(facts: dict[str, Any], out: Path | None) -> str:
         lines.append(("accuracy", f"{value:.1f} % in training, ± {upper(error, 2)} of noise"))
     if out is not None:
         lines.append(("model", str(out)))
-    return labelled(lines)
+    return lines

@@ -284,9 +284,9 @@ class _Run:
             plain = shown if t == how.steps else plain
             accuracy = active = None
             if t in checks:
-                accuracy = self._accuracy(shown, t) / people
-                if how.least_active > 0:
+                if how.least_active > 0:  # first: whoever is wrong pays nothing for the next
                     active = self._active(t) / people
+                accuracy = self._accuracy(shown, t) / people
                 worse += 1
                 if accuracy > best + MARGIN * 2**0.5 * noise:
                     best, taken, chosen, worse = accuracy, t, shown, 0

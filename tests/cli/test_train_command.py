@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from browser import browse, needs_browser
 
 import sparseq
 from conftest import output, run
@@ -160,6 +162,43 @@ def test_the_curators_report_is_exact_and_says_whose_it_is(people: Path, tmp_pat
     assert np.all(np.diff(exact.active) <= 0)
 
 
+def numeric(text: str) -> float | None:
+    return None if text in ("", "–") else float(text)
+
+
+@needs_browser
+def test_a_browser_shows_the_report_with_the_numbers_of_the_log(
+    people: Path, tmp_path: Path
+) -> None:
+    page, log = tmp_path / "r.html", tmp_path / "l.csv"
+    done = run(
+        "train", people, *INCOME, *QUICK, "--most", "40", "--clip", "0.2", "--checks", "3",
+        "--least-active", "0.01", "--report", page, "--log", log,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    shown = browse(page, tmp_path / "profile")
+    assert "PRIVATE" in shown
+    tables = [
+        [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", t)[1:]]
+        for t in re.findall(r"<table>(.*?)</table>", shown, re.DOTALL)
+    ]
+    _, active, spends_, accuracy, every = tables
+    rows = list(csv.DictReader(log.open()))
+    assert len(rows) == len(every) == len(active) == 40
+    for cells, row in zip(every, rows, strict=True):
+        logged = [row[k] for k in ("step", "sigma", "norm", "worst_case", "accuracy", "active")]
+        assert [numeric(c) for c in [cells[0], *cells[2:]]] == [numeric(c) for c in logged]
+    asked = [r for r in rows if r["accuracy"]]
+    assert [(f"step {r['step']}", f"{100 * float(r['accuracy']):.2f} %") for r in asked] == [
+        tuple(cells) for cells in accuracy
+    ]
+    assert shown.count('<circle class="dot"') == len(accuracy) == 3
+    assert [int(c[1].replace(",", "")) for c in active] == [int(c[1]) for c in every]
+    assert sum(int(n.replace(",", "")) for _, n in spends_) == SIZE
+    full = [x for x in spends(people) if x > 0.975 * 40 * 2**24]
+    assert int(spends_[-1][1].replace(",", "")) == len(full) > 0
+
+
 def test_a_run_with_an_epsilon_says_what_it_costs(people: Path) -> None:
     text = output(
         "train", people, *INCOME, *QUICK, "--epsilon", "1", "--delta", "1e-5", "--format", "json"
@@ -195,7 +234,7 @@ def test_what_is_shown(people: Path, golden: Callable[[str, str], None]) -> None
         ({"--most": "3"}, "most", 2),
         ({"--out": "model.txt"}, ".json or .npz", 2),
         ({"--log": "model.txt"}, ".csv or .parquet", 2),
-        ({"--report": "model.txt"}, ".png or .svg", 2),
+        ({"--report": "model.txt"}, ".html, .png or .svg", 2),
         ({"--table": "nobody"}, "no table", 3),
         ({"--clip": "0"}, "clip", 2),
     ],
