@@ -53,7 +53,9 @@ LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 @click.option("--people", type=float, metavar="N",
               help="About how many people there are, if public; else it is asked.")  # fmt: skip
 @click.option("--checks", type=int, default=0, metavar="N",
-              help="Ask training accuracy N times; classifiers only.")  # fmt: skip
+              help="Ask training accuracy N times; or, with --loss, the loss.")  # fmt: skip
+@click.option("--loss", type=float, default=0.0, metavar="LIMIT",
+              help="Checks ask the mean loss, each person's clipped at LIMIT.")  # fmt: skip
 @click.option("--patience", type=int, default=0, metavar="N",
               help="Stop after N checks in a row that were no better.")  # fmt: skip
 @click.option("--least-active", type=float, default=0.0, metavar="SHARE",
@@ -126,8 +128,8 @@ def trained_on(
     from sparseq.training.model import Model
     from sparseq.training.tables import engine_for
 
-    if how.checks and model in ("linear", "poisson"):
-        raise ParameterError(f"a {model} model has no accuracy to check", "leave out --checks")
+    if how.checks and not how.loss and model in ("linear", "poisson"):
+        raise ParameterError(f"a {model} model has no accuracy to check", "check --loss LIMIT")
     chosen = store.catalog.table(table) if table else store.catalog.only_private()
     if not chosen.private:
         raise ParameterError(f"{chosen.name} is a public table", "train on one about people")
@@ -144,7 +146,7 @@ def trained_on(
 
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Callable[[Step], None]]:
-    """Yield what to call after each step. It shows public facts only: no loss, no spends."""
+    """Yield what to call after each step. It shows public facts only: no exact loss, no spends."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -153,16 +155,28 @@ def progress_bar(steps: int) -> Iterator[Callable[[Step], None]]:
         console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
     ) as progress:  # fmt: skip
         task = progress.add_task("training", total=steps)
-        seen = ""
+        seen: dict[str, str] = {}
 
         def tick(step: Step) -> None:
-            nonlocal seen
-            if step.accuracy is not None:
-                seen = f", accuracy about {100 * step.accuracy:.1f} %"
+            seen.update(noised(step))
+            told = ", ".join(f"{name} about {value}" for name, value in seen.items())
             worst = f"budget: {100 * step.worst_case:.0f} % at most"
-            progress.update(task, advance=1, description=f"training ({worst}{seen})")
+            shown = f"training ({worst}{', ' if told else ''}{told})"
+            progress.update(task, advance=1, description=shown)
 
         yield tick
+
+
+def noised(step: Step) -> dict[str, str]:
+    """Return what was asked about people after a step, noised, as texts."""
+    texts = {}
+    if step.accuracy is not None:
+        texts["accuracy"] = f"{100 * step.accuracy:.1f} %"
+    if step.loss is not None:
+        texts["loss"] = f"{step.loss:.3g}"
+    if step.active is not None:
+        texts["active"] = f"{100 * min(max(step.active, 0), 1):.0f} %"
+    return texts
 
 
 def default_name(*asked: Any) -> str:
@@ -246,8 +260,8 @@ def facts_of(trained: Trained, model: Model, how: PrivateGD, delta: float | None
     from sparseq.accounting import Budget
 
     delta = delta if delta is not None else DELTA
-    checks = [s for s in trained.log if s.accuracy is not None]
-    taken = next((s.accuracy for s in checks if s.step == trained.taken), None)
+    taken = next((s for s in trained.log if s.step == trained.taken), None)
+    accuracy, loss = (taken.accuracy, taken.loss) if taken is not None else (None, None)
     return {
         "run": model.run,
         "model": model.name,
@@ -259,8 +273,10 @@ def facts_of(trained: Trained, model: Model, how: PrivateGD, delta: float | None
         "delta": delta,
         "sigma": trained.log[0].sigma,
         "clip": how.clip,
-        "accuracy": taken,
-        "accuracy_error": trained.accuracy_error if taken is not None else None,
+        "accuracy": accuracy,
+        "accuracy_error": trained.check_error if accuracy is not None else None,
+        "loss": loss,
+        "loss_error": trained.check_error if loss is not None else None,
         "seeded": trained.seeded,
         "coefficients": _coefficients(model),
     }
@@ -294,6 +310,9 @@ def summary_rows(facts: dict[str, Any], out: Path | None) -> list[tuple[str, str
     if facts["accuracy"] is not None:
         value, error = 100 * facts["accuracy"], 100 * facts["accuracy_error"]
         lines.append(("accuracy", f"{value:.1f} % in training, ± {upper(error, 2)} of noise"))
+    if facts["loss"] is not None:
+        error = upper(facts["loss_error"], 2)
+        lines.append(("loss", f"{number(facts['loss'])} in training, ± {error} of noise"))
     if out is not None:
         lines.append(("model", str(out)))
     return lines

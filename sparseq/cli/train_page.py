@@ -69,7 +69,7 @@ def train_page(report: Report, trained: Trained, title: str, facts: Table) -> st
         title: What was trained.
         facts: The summary that everybody sees.
     """
-    charts = [_active(report, trained), _spends(report), _accuracy(trained)]
+    charts = [_active(report, trained), _spends(report), _checks(report, trained)]
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
@@ -92,11 +92,12 @@ def train_page(report: Report, trained: Trained, title: str, facts: Table) -> st
 
 def log_table(report: Report, trained: Trained) -> Table:
     """Return the log, with how many people had budget left."""
-    names = ["step", "people with budget left", "sigma", "norm", "worst_case", "accuracy", "active"]
+    names = ["step", "people with budget left", "sigma", "norm", "worst_case", "accuracy", "loss",
+             "active"]  # fmt: skip
     rows = [
         [
             str(s.step), str(left), repr(s.sigma), repr(s.norm), repr(s.worst_case),
-            *(MISSING if v is None else repr(v) for v in (s.accuracy, s.active)),
+            *(MISSING if v is None else repr(v) for v in (s.accuracy, s.loss, s.active)),
         ]
         for s, left in zip(trained.log, report.active.tolist(), strict=True)
     ]  # fmt: skip
@@ -136,17 +137,22 @@ def _spends(report: Report) -> Chart:
     )  # fmt: skip
 
 
-def _accuracy(trained: Trained) -> Chart:
-    asked = [(s.step, 100 * s.accuracy) for s in trained.log if s.accuracy is not None]
-    error = 100 * trained.accuracy_error
+def _checks(report: Report, trained: Trained) -> Chart:
+    """What the checks have said: accuracy, or the loss, or nothing."""
+    asked, unit = report.checks, report.checked
+    factor, percent = (1, "") if unit == "loss" else (100, " %")
+    error = factor * trained.check_error
     x, y = (np.array([a[i] for a in asked], np.float64) for i in (0, 1))
-    low = max(np.floor((y.min(initial=100.0) - error) / 5) * 5, 0.0) if asked else 0.0
+    y *= factor
+    low = max(np.floor((y.min(initial=100.0) - error) / 5) * 5, 0.0) if percent else 0.0
+    high = 100.0 if percent else (float(y.max(initial=0.0)) + error) * 1.1
     taken = f"Parameters of step {trained.taken} were taken."
     return Chart(
-        "dots", "Training accuracy", f"%, noised, ± {upper(error, 2)} of noise" if asked else "%",
-        taken if asked else "Not asked: see --checks.",
-        x, y, (0.0, float(max(len(trained.log), 1)), float(low), 100.0),
-        ["accuracy"], [[f"step {int(t)}", f"{v:.2f} %"] for t, v in asked], error=error,
+        "dots", f"Training {unit}", f"{unit}, noised, ± {upper(error, 2)}{percent} of noise", taken
+        if asked else "Not asked: see --checks.", x, y,
+        (0.0, float(max(len(trained.log), 1)), float(low), max(high, low + 1e-9)),
+        [unit], [[f"step {int(t)}", f"{v:.4g}{percent}"] for t, v in zip(x, y, strict=True)],
+        error=error,
     )  # fmt: skip
 
 

@@ -99,11 +99,12 @@ class ClosedForm:
             ParameterError: The model does not classify.
         """
         right = self.family.correct(self.predictors(params, batch), batch.y)
-        shares = (right if batch.counts is None else right & batch.counts).astype(np.float64)
-        if batch.runs is None:
-            return shares
-        lengths = batch.runs.stop - batch.runs.first
-        return np.asarray(np.add.reduceat(shares, batch.runs.first) / lengths)
+        return _mean(right.astype(np.float64), batch)
+
+    def losses(self, params: Floats, batch: Batch) -> Floats:
+        """Return each user's loss, the mean of its records'; it may be infinite or NaN."""
+        with np.errstate(all="ignore"):
+            return _mean(self.family.loss(self.predictors(params, batch), batch.y), batch)
 
     def predictors(self, params: Floats, batch: Batch) -> Floats:
         """Return linear predictors (outputs, rows): exact, at rounded parameters."""
@@ -119,6 +120,15 @@ class ClosedForm:
         bits = math.frexp(room)[1] - 1
         unit = math.ldexp(1.0, math.frexp(float(np.abs(matrix).max(initial=0.0)))[1] - bits)
         return np.rint(matrix / unit), unit
+
+
+def _mean(values: Floats, batch: Batch) -> Floats:
+    """Return each user's mean over its records; those that count for nothing are 0 in it."""
+    counted = values if batch.counts is None else np.where(batch.counts, values, 0.0)
+    if batch.runs is None:
+        return counted
+    lengths = batch.runs.stop - batch.runs.first
+    return np.asarray(np.add.reduceat(counted, batch.runs.first) / lengths)
 
 
 def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:

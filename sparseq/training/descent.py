@@ -60,7 +60,7 @@ class Step:
         sigma: Of the noise on the sum of gradients.
         norm: Of the noised mean gradient: mostly noise, in the end.
         worst_case: Share of the run's budget that somebody with full gradients has spent.
-        accuracy: Noised training accuracy, where it was asked for.
+        accuracy, loss: Noised training accuracy, or mean loss, where it was asked for.
         active: Noised share of people who could still pay, where it was asked for.
         validation: What the caller's own function says, on public data.
     """
@@ -72,6 +72,7 @@ class Step:
     accuracy: float | None = None
     active: float | None = None
     validation: float | None = None
+    loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Trained:
         log: What is public about every step.
         kappa: Of the run.
         stopped: Why.
-        accuracy_error: 95 % ± of every noised accuracy, of the noise alone; 0: none was asked.
+        check_error: 95 % ± of every noised accuracy or loss, of the noise alone; 0: none was asked.
         seeded: The noise came from a seed: not private.
         gaussian: All of it was Gaussian, so that the run is mu-GDP too (see `Budget`).
     """
@@ -96,7 +97,7 @@ class Trained:
     log: tuple[Step, ...]
     kappa: float
     stopped: str
-    accuracy_error: float
+    check_error: float
     seeded: bool
     gaussian: bool = True
 
@@ -116,6 +117,7 @@ class PrivateGD:
         people: About how many users there are, if that is public; None: it is asked, noised.
         checks: How often training accuracy is asked after `steps`, at equal distances to `most`.
         check_cost: What one such question costs, as a share of the run.
+        loss: Checks ask the mean loss instead, each user's clipped at this; 0: accuracy.
         patience: Stop after so many checks in a row that were no better; 0: never.
         least_active: Stop when the noised share of people who could still pay for a tenth of a
             full gradient is below this; 0: never asked.
@@ -146,6 +148,7 @@ class PrivateGD:
     people: float | None = None
     checks: int = 0
     check_cost: float = 0.01
+    loss: float = 0.0
     patience: int = 0
     least_active: float = 0.0
     stop_active: float = 0.0
@@ -164,6 +167,8 @@ class PrivateGD:
                 raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be in [0, 1)")
         if self.people is not None and not self.people > 0:
             raise ParameterError(f"people is {self.people!r}; it must be positive")
+        if not 0 <= self.loss < math.inf:
+            raise ParameterError(f"loss is {self.loss!r}; it is what a user's loss is clipped at")
         if not 0 <= self.stop_active < 1 or not 0 < self.stop_cost < 1:
             raise ParameterError(
                 f"stop_active is {self.stop_active!r} at {self.stop_cost!r}", "they are shares"
@@ -213,7 +218,7 @@ class PrivateGD:
 
         Args:
             store: Whose accounts pay.
-            engine: The model and its data; with `checks`, one that has `right`.
+            engine: The model and its data; with `checks`, one that has `right`, or `losses`.
             run: A name, unique in the store: it is what a run is found again by.
             about: What is trained, public; stands in the history.
             epsilon, delta: Of the run by itself, at most the store's; by default all it has.
@@ -271,7 +276,7 @@ class _Run:
         people = how.people or self._people()
         velocity, mean = np.zeros_like(params), np.zeros_like(params)
         shown = plain = params
-        noise = self.spending.sigma(1.0, how.check_cost) / people  # of an accuracy
+        noise = self.spending.sigma(1.0, how.check_cost) / people * (how.loss or 1.0)  # of a check
         alarm = self._alarm(people) if how.stop_active else None
         best, taken, chosen, worse, stopped = -np.inf, 0, params, 0, "all steps are done"
         for t in range(1, how.last + 1):
@@ -282,21 +287,25 @@ class _Run:
             mean = how.averaging * mean + (1 - how.averaging) * params
             shown = mean / (1 - how.averaging**t)
             plain = shown if t == how.steps else plain
-            accuracy = active = None
+            accuracy = loss = active = None
             if t in checks:
                 if how.least_active > 0:  # first: whoever is wrong pays nothing for the next
                     active = self._active(t) / people
-                accuracy = self._accuracy(shown, t) / people
+                if how.loss:
+                    loss = self._loss(shown, t) / people
+                    score = -loss
+                else:
+                    score = accuracy = self._accuracy(shown, t) / people
                 worse += 1
-                if accuracy > best + MARGIN * 2**0.5 * noise:
-                    best, taken, chosen, worse = accuracy, t, shown, 0
-            self._tell(t, sigma, gradient, accuracy, active, shown)
+                if score > best + MARGIN * 2**0.5 * noise:
+                    best, taken, chosen, worse = score, t, shown, 0
+            self._tell(t, sigma, gradient, shown, accuracy, loss, active)
             few = alarm is not None and how.steps <= t < how.last and alarm.fired(t)
             if few or (active is not None and active < how.least_active):
                 stopped = "few are active"
                 break
             if how.patience and worse >= how.patience:
-                stopped = "training accuracy no longer grows"
+                stopped = f"training {'loss' if how.loss else 'accuracy'} gets no better"
                 break
         if not checks:
             taken, chosen = len(self.log), shown
@@ -307,14 +316,14 @@ class _Run:
         )  # fmt: skip
 
     def _tell(
-        self, t: int, sigma: float, gradient: Floats, accuracy: float | None,
-        active: float | None, shown: Floats,
+        self, t: int, sigma: float, gradient: Floats, shown: Floats,
+        accuracy: float | None, loss: float | None, active: float | None,
     ) -> None:  # fmt: skip
         how = self.how
         worst = min((1 - how.questions) * min(t / how.steps, 1) + how.questions - self.kept_back, 1)
         validation = self.validate(shown) if self.validate is not None else None
         norm = float(np.linalg.norm(gradient))
-        self.log.append(Step(t, sigma, norm, worst, accuracy, active, validation))
+        self.log.append(Step(t, sigma, norm, worst, accuracy, active, validation, loss))
         self.watch(self.log[-1])
 
     # Questions: each a query of the stream, with the run's name and its place as request id
@@ -330,6 +339,11 @@ class _Run:
     def _accuracy(self, params: Floats, t: int) -> float:
         numbers = Numbers(self.engine, self.engine.right)
         return self._number(numbers, params, f"{t} right", self.how.check_cost)
+
+    def _loss(self, params: Floats, t: int) -> float:
+        limit = self.how.loss
+        numbers = Numbers(self.engine, lambda p, batch: self.engine.losses(p, batch) / limit)
+        return limit * self._number(numbers, params, f"{t} loss", self.how.check_cost)
 
     def _active(self, t: int) -> float:
         """Return about how many could still pay for a tenth of a full gradient."""

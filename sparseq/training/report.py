@@ -7,6 +7,7 @@ nothing is charged: never show it to an analyst.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +28,15 @@ class Report:
             gradient.
         spent: What each person has spent in the run, as a share of what the run may spend.
         steps: k, until which nobody can run out.
-        accuracy: (step, noised training accuracy) where it was asked; this much is public.
+        checks: (step, noised training accuracy or loss) where it was asked; this much is public.
+        checked: Which of the two.
     """
 
     active: NDArray[np.int64]
     spent: Floats
     steps: int
-    accuracy: tuple[tuple[int, float], ...]
+    checks: tuple[tuple[int, float], ...]
+    checked: Literal["accuracy", "loss"]
 
 
 def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Report:
@@ -56,7 +59,7 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Repor
         spending.paid(ids[f"{run}/{step}"])
         left = spending.left_in_run(everybody, kept_back + EXHAUSTED * full)
         active.append(int(np.count_nonzero(left > 0)))
-        for question in (f"{run}/{step} right", f"{run}/{step} active"):
+        for question in (f"{run}/{step} {what}" for what in ("active", "right", "loss")):
             if question in ids:
                 spending.paid(ids[question])
                 kept_back = max(kept_back - how.check_cost, 0.0)
@@ -66,7 +69,8 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Repor
         np.array(active),
         spending.share(),
         how.steps,
-        tuple((s.step, s.accuracy) for s in trained.log if s.accuracy is not None),
+        tuple((s.step, v) for s in trained.log for v in (s.accuracy, s.loss) if v is not None),
+        "loss" if how.loss else "accuracy",
     )
 
 
@@ -82,10 +86,11 @@ def figure_of(report: Report, title: str) -> object:
     steps.set(xlabel="step", ylabel="people with budget left", ylim=(0, None))
     spends.hist(100 * report.spent, bins=np.linspace(0, 100, 41), color="tab:orange")
     spends.set(xlabel="spent, % of what the run may spend of anyone", ylabel="people")
-    if report.accuracy:
-        at, value = zip(*report.accuracy, strict=True)
-        right.plot(at, 100 * np.array(value), "o-", color="tab:green")
+    factor, unit = (100, ", %") if report.checked == "accuracy" else (1, "")
+    if report.checks:
+        at, value = zip(*report.checks, strict=True)
+        right.plot(at, factor * np.array(value), "o-", color="tab:green")
     else:
         right.text(0.5, 0.5, "not asked (--checks)", ha="center", transform=right.transAxes)
-    right.set(xlabel="step", ylabel="training accuracy, %, noised")
+    right.set(xlabel="step", ylabel=f"training {report.checked}{unit}, noised")
     return figure

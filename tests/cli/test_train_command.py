@@ -18,6 +18,7 @@ from browser import browse, needs_browser
 import sparseq
 from conftest import output, run
 from sparseq.accounting import Budget
+from sparseq.cli.train import noised
 from sparseq.training import PrivateGD, Step, Trained, load_model
 from sparseq.training.report import report_of
 
@@ -186,10 +187,12 @@ def test_a_browser_shows_the_report_with_the_numbers_of_the_log(
     rows = list(csv.DictReader(log.open()))
     assert len(rows) == len(every) == len(active) == 40
     for cells, row in zip(every, rows, strict=True):
-        logged = [row[k] for k in ("step", "sigma", "norm", "worst_case", "accuracy", "active")]
+        logged = [
+            row[k] for k in ("step", "sigma", "norm", "worst_case", "accuracy", "loss", "active")
+        ]
         assert [numeric(c) for c in [cells[0], *cells[2:]]] == [numeric(c) for c in logged]
     asked = [r for r in rows if r["accuracy"]]
-    assert [(f"step {r['step']}", f"{100 * float(r['accuracy']):.2f} %") for r in asked] == [
+    assert [(f"step {r['step']}", f"{100 * float(r['accuracy']):.4g} %") for r in asked] == [
         tuple(cells) for cells in accuracy
     ]
     assert shown.count('<circle class="dot"') == len(accuracy) == 3
@@ -211,6 +214,29 @@ def test_a_run_with_an_epsilon_says_what_it_costs(people: Path) -> None:
 
 def test_what_is_shown(people: Path, golden: Callable[[str, str], None]) -> None:
     golden("train", output("train", people, *INCOME, *QUICK, "--checks", "1"))
+
+
+def test_checks_of_a_regression_ask_its_loss(people: Path, tmp_path: Path) -> None:
+    log = tmp_path / "l.parquet"
+    text = output(
+        "train", people, "--model", "linear", "--target", "pay", "--features", "age,job,late",
+        *QUICK, "--rate", "0.5", "--most", "30", "--checks", "3", "--loss", "0.5",
+        "--least-active", "0.1", "--log", log, "--format", "json",
+    )  # fmt: skip
+    rows = [r for r in pq.read_table(log).to_pylist() if r["loss"] is not None]
+    assert [r["step"] for r in rows] == [20, 25, 30]
+    facts = json.loads(text)
+    assert facts["loss"] == min(r["loss"] for r in rows if r["step"] <= facts["taken"])
+    assert 0 < facts["loss"] < 0.2  # half a squared error, of targets within ± 1
+    assert 0 < facts["loss_error"] < 0.01
+    assert all(0.9 < r["active"] < 1.1 for r in rows[:1])
+
+
+def test_the_bar_tells_what_was_asked() -> None:
+    step = Step(3, 1.0, 0.2, 0.5, accuracy=0.8123, active=1.02)
+    assert noised(step) == {"accuracy": "81.2 %", "active": "100 %"}
+    assert noised(Step(3, 1.0, 0.2, 0.5, loss=0.69315)) == {"loss": "0.693"}
+    assert noised(Step(3, 1.0, 0.2, 0.5)) == {}
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_few_active_people_stop_a_run() -> None:
 def test_accuracy_that_does_not_grow_stops_a_run() -> None:
     how = PrivateGD(steps=5, most=50, rate=0.0, checks=6, patience=2, people=N)
     trained = how.fit(store(kappa=30.0), engine(), run="a")
-    assert trained.stopped == "training accuracy no longer grows"
+    assert trained.stopped == "training accuracy gets no better"
     assert trained.taken == 5
 
 
