@@ -16,7 +16,7 @@ import click
 
 from sparseq.cli.tables import format_table
 
-NAMES = ("noise", "engine", "training", "filters", "forecasts", "replay")
+NAMES = ("noise", "engine", "training", "network", "filters", "forecasts", "replay")
 
 
 def figures(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:

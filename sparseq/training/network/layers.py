@@ -22,6 +22,8 @@ _WIDE = 1 << 18  # weights of a layer from which Gram matrices of its positions 
 
 _CACHED = 1 << 19
 """Bytes of patches at a time."""
+_LONG_RUN = 32
+"""Numbers side by side in memory from which copying them is not helped by blocks."""
 
 Recipe = Callable[..., dict[str, Part]]
 
@@ -86,29 +88,36 @@ def _channels_last(t: Tensor) -> Tensor:
 def _patches(module: nn.Conv2d, a: Tensor) -> tuple[Tensor, NDArray[np.intp]]:
     """Return what each place of the output sees, (n, height, width, …), and its order.
 
-    Channels come last, so that long runs of memory are copied. Where the kernel is as wide as a
-    few strides, s x s blocks of the image become channels first: fewer and longer runs still.
+    Channels come last, so that long runs of memory are copied. Where they are short and the kernel
+    is a few strides wide, blocks of s x s pixels become channels first, for longer runs.
     """
     (kh, kw), (sh, sw), (dh, dw) = module.kernel_size, module.stride, module.dilation
     ph, pw = int(module.padding[0]), int(module.padding[1])
     height, width = a.shape[2] + 2 * ph, a.shape[3] + 2 * pw
-    blocks = sh * sw > 1 and dh == dw == 1 and kh % sh == kw % sw == 0
+    short = kw * a.shape[1] < _LONG_RUN and sh * sw > 1
+    blocks = short and dh == dw == 1 and kh % sh == kw % sw == 0
     down, right = (-height % sh, -width % sw) if blocks else (0, 0)
-    x = _channels_last(F.pad(a, (pw, pw + right, ph, ph + down)))
+    around = (pw, pw + right, ph, ph + down)
+    x = _channels_last(F.pad(a, around) if any(around) else a)
     place = _place(tuple(module.weight.shape), (sh, sw) if blocks else (1, 1))
     if blocks:
-        n, h, w, c = x.shape
-        x = (
-            x.reshape(n, h // sh, sh, w // sw, sw, c)
-            .transpose(2, 3)
-            .reshape(n, h // sh, w // sw, -1)
-        )
+        x = _blocks(x, sh, sw)
         kh, kw, sh, sw = kh // sh, kw // sw, 1, 1
     view = x.unfold(1, dh * (kh - 1) + 1, sh).unfold(2, dw * (kw - 1) + 1, sw)
     out = ((height - dh * (module.kernel_size[0] - 1) - 1) // module.stride[0] + 1,
            (width - dw * (module.kernel_size[1] - 1) - 1) // module.stride[1] + 1)  # fmt: skip
     view = view[:, : out[0], : out[1], :, ::dh, ::dw]
     return view.permute(0, 1, 2, 4, 5, 3), place
+
+
+def _blocks(x: Tensor, sh: int, sw: int) -> Tensor:
+    """Return (n, height / sh, width / sw, sh · sw · channels) of (n, height, width, channels)."""
+    n, h, w, c = x.shape
+    out = x.new_empty(n, h // sh, w // sw, sh, sw, c)
+    for down in range(sh):
+        for right in range(sw):
+            out[:, :, :, down, right] = x[:, down::sh, right::sw]
+    return out.flatten(3)
 
 
 @lru_cache

@@ -1,0 +1,57 @@
+"""The script of the MNIST table runs, on made-up digits in the data's form."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="pip install 'sparseq[torch]'")
+
+from benchmarks.papers.table import KEYS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def write(folder: Path, part: str, count: int) -> None:
+    """Digits that are bright in a place of their own."""
+    rng = np.random.default_rng(count)
+    labels = rng.integers(0, 10, count).astype(np.uint8)
+    pixels = rng.integers(0, 40, (count, 28, 28)).astype(np.uint8)
+    for image, label in zip(pixels, labels, strict=True):
+        image[4 * (label // 4) : 4 * (label // 4) + 8, 6 * (label % 4) : 6 * (label % 4) + 6] = 255
+    for kind, values, code in (("images-idx3", pixels, 0x803), ("labels-idx1", labels, 0x801)):
+        head = np.array([code, *values.shape], ">u4").tobytes()
+        (folder / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(head + values.tobytes()))
+
+
+def test_the_script_prints_its_table_and_draws_its_figure(tmp_path: Path) -> None:
+    write(tmp_path, "train", 300)
+    write(tmp_path, "t10k", 100)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.papers.mnist", "--data", str(tmp_path), "--quick",
+         "--epsilon", "0.5", "--trials", "1", "--format", "json", "--figure", str(tmp_path / "f")],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    row = json.loads(line)
+    assert tuple(row) == KEYS
+    assert (row["epsilon"], row["paper_plain"], row["paper_filtered"]) == (0.5, 94.62, 94.90)
+    assert 0 <= row["accuracy_filtered"] <= 100
+    assert (tmp_path / "f" / "mnist_0.5.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_without_digits_is_told_where_they_come_from(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.papers.mnist", "--data", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "train-images-idx3-ubyte" in done.stderr
+    assert "Traceback" not in done.stderr
