@@ -35,7 +35,6 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -43,43 +42,18 @@ from sparseq.accounting import rdp
 from sparseq.accounting._checks import probability
 from sparseq.accounting.filters import RenyiCurveRule
 from sparseq.accounting.sgd import TrajectoryAccount
-from sparseq.engine.reduce import Index
-from sparseq.errors import DataError, ParameterError
-from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy, for_release
+from sparseq.errors import ParameterError
 from sparseq.training.accountant import checked_clip
-from sparseq.training.individual import Individual, norms_of
-from sparseq.training.numbers import Numbers, everybody
-from sparseq.training.policies import GROWN, Policy, Setting
+from sparseq.training.individual import Individual
+from sparseq.training.policies import Policy, Setting
 from sparseq.training.promise import Promise, noise_for, rule_for, total
 from sparseq.training.protocol import Engine, Floats
 from sparseq.training.run_file import RunFile
 from sparseq.training.sampled import CHANCES, SampledGaussian, everybody_of
+from sparseq.training.sgd_run import Checkpoint, SgdRun
 
 _NUMBER_CLIP = 1 + 2.0**-8
 """Of questions whose answers are in [0, 1]: a little above, so that none is scaled down."""
-_NEVER = -1.0  # in a checkpoint: no such number yet
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What is public of a run at one time.
-
-    Attributes:
-        step: Steps taken.
-        epochs: Sum of their sampling rates.
-        noise, sampling: Of the latest step.
-        odometer: Epsilon that holds if the run ends here, for whatever reason.
-        accuracy: Noised training accuracy, where it was asked for just before that step.
-        validation: What the caller's own function says, on public data.
-    """
-
-    step: int
-    epochs: float
-    noise: float
-    sampling: float
-    odometer: float
-    accuracy: float | None = None
-    validation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -273,7 +247,9 @@ class PrivateSGD:
         promise = Promise(None if self.filtering else rule, delta)
         settings = self._digest(first, noise, epsilon, delta, seed)
         with RunFile(path, settings) as file:
-            run = _Run(self, engine, users, file, promise, own, Setting(noise, self.sampling), seed)
+            run = SgdRun(
+                self, engine, users, file, promise, own, Setting(noise, self.sampling), seed
+            )
             run.begin(first)
             stopped = run.go(validate, watch)
         return TrainedSGD(
@@ -311,187 +287,3 @@ class PrivateSGD:
             settings["rate"] = [self.rate(t + 1) for t in range(self.last)]
         text = repr((sorted(settings.items()), noise, epsilon, delta, seed)).encode()
         return hashlib.sha256(text + start.tobytes()).hexdigest()
-
-
-@dataclass
-class _Run:
-    """The state of one run: what was released, and what is made of it."""
-
-    how: PrivateSGD
-    engine: Any
-    users: Index
-    file: RunFile
-    promise: Promise
-    own: Individual | None
-    planned: Setting
-    seed: int | None
-    step: int = 0
-    epochs: float = 0.0
-    asked: float = 0.0  # epochs at the latest question
-    right: float = -math.inf  # its answer
-    flat: int = 0  # questions in a row without growth
-    people: float = _NEVER
-    refreshed: bool = False  # since the latest checkpoint
-    limits: Floats | None = None
-    stopped: str = ""
-    log: list[Checkpoint] = field(default_factory=list)
-
-    def begin(self, params: Floats) -> None:
-        """Start, or read the file back."""
-        self.now = self.planned
-        self.params, self.velocity, self.mean = params, np.zeros_like(params), np.zeros_like(params)
-        self.people = self.how.people or _NEVER
-        self._read()
-
-    @property
-    def shown(self) -> Floats:
-        """The averaged parameters."""
-        past = self.how.averaging**self.step
-        return self.mean / (1 - past) if past < 1 else self.params
-
-    def go(
-        self, validate: Callable[[Floats], float] | None, watch: Callable[[Checkpoint], None]
-    ) -> str:
-        """Take steps until something says stop; return what."""
-        while not self.stopped:
-            accuracy = self._one_step(self._entropy())
-            if self.stopped or accuracy is not None or self.step % self.how.checkpoint == 0:
-                self._write(accuracy)
-                if validate is not None:
-                    value = validate(self.shown)
-                    self.log[-1] = Checkpoint(**(asdict(self.log[-1]) | {"validation": value}))
-                watch(self.log[-1])
-        return self.stopped
-
-    def _entropy(self) -> Entropy:
-        return SYSTEM_ENTROPY if self.seed is None else for_release(self.seed, self.step + 1)
-
-    def _one_step(self, entropy: Entropy) -> float | None:
-        """Ask what is to be asked, and take a step; return the accuracy if it was asked for."""
-        how = self.how
-        if self.step >= how.last:
-            self.stopped = "all steps are done"
-            return None
-        if self.people == _NEVER:
-            count = self._number(everybody(self.engine), np.zeros(0), entropy)
-            self.people = max(count or 0.0, 1.0)
-        accuracy = None
-        if how.asks and self.epochs - self.asked >= how.asks * (1 - 1e-9):
-            accuracy = self._asked(entropy)
-            if self.stopped:
-                return accuracy
-        step = SampledGaussian.of(self.now.sampling, self.now.noise, how.clip)
-        if not self.promise.pay(step):
-            self.stopped = "the budget is spent"
-            return accuracy
-        if self.own is not None:
-            self._refresh(self.own)
-        sums = step.release(self.engine, self.params, self.users, entropy, self.limits)
-        self.step += 1
-        self.epochs += step.sampling
-        self._descend(sums / (step.sampling * self.people))
-        return accuracy
-
-    def _descend(self, gradient: Floats) -> None:
-        how = self.how
-        self.velocity = how.momentum * self.velocity + gradient + how.decay * self.params
-        rate = how.rate(self.step) if callable(how.rate) else how.rate
-        self.params = self.params - rate * self.velocity
-        self.mean = how.averaging * self.mean + (1 - how.averaging) * self.params
-
-    def _refresh(self, own: Individual) -> None:
-        """Compute everybody's norm when it is due, and charge a step."""
-        period = max(round(1 / (self.how.sampling * self.how.refreshes)), 1)
-        if self.step % period == 0:
-            left = min(period, self.how.last - self.step)
-            norms = norms_of(self.engine, self.params, self.users)
-            self.limits = own.refresh(norms, left)
-            self.refreshed = True
-        own.stepped()
-
-    def _asked(self, entropy: Entropy) -> float | None:
-        """Ask how often the model is right, and let the policy say how to go on."""
-        how = self.how
-        right = self._number(Numbers(self.engine, self.engine.right), self.shown, entropy)
-        if right is None:
-            self.stopped = "the budget is spent"
-            return None
-        grew = right - self.right >= GROWN * how.question_noise
-        self.flat = 0 if grew else self.flat + 1
-        self.right, self.asked = right, self.epochs
-        if how.policy is not None:
-            self.now = how.policy.adapted(self.now, self.planned, grew, self._epochs_left)
-        if how.target is not None and right / self.people >= how.target:
-            self.stopped = "the target is reached"
-        elif how.patience and self.flat >= how.patience:
-            self.stopped = "training accuracy no longer grows"
-        return right / self.people
-
-    def _epochs_left(self) -> float:
-        step = SampledGaussian.of(self.now.sampling, self.now.noise, self.how.clip)
-        return self.promise.left(step) * step.sampling
-
-    def _number(self, numbers: Numbers, params: Floats, entropy: Entropy) -> float | None:
-        """Ask a question that everybody answers with a number in [0, 1]; None: it's too dear."""
-        if not self.promise.pay(self.how.question):
-            return None
-        return float(self.how.question.release(numbers, params, self.users, entropy)[0])
-
-    # The file: all that is released so far, and what it cost
-
-    def _write(self, accuracy: float | None) -> None:
-        self.log.append(
-            Checkpoint(
-                self.step, self.epochs, self.now.noise, self.now.sampling,
-                self.promise.odometer.epsilon(), accuracy,
-            )
-        )  # fmt: skip
-        rows = [
-            [c.step, c.epochs, c.noise, c.sampling, c.odometer,
-             _NEVER if c.accuracy is None else c.accuracy] for c in self.log
-        ]  # fmt: skip
-        numbers = [
-            self.step, self.epochs, self.asked, self.right, self.flat, self.people,
-            self.now.noise, self.now.sampling, len(self.users),
-        ]  # fmt: skip
-        state = {
-            "numbers": np.array(numbers, np.float64),
-            "stopped": np.array(self.stopped),
-            "params": self.params,
-            "velocity": self.velocity,
-            "mean": self.mean,
-            "log": np.array(rows, np.float64),
-            **self.promise.state(),
-        }
-        parts: dict[str, Any] = {"state": state}
-        if self.own is not None and self.refreshed:
-            at = np.array(self.step)
-            parts["accounts"] = {"at": at, "limits": self.limits, **self.own.state()}
-        self.file.write(**parts)
-        self.refreshed = False
-
-    def _read(self) -> None:
-        state = self.file.read("state")
-        if state is None:
-            return
-        step, self.epochs, self.asked, self.right, flat, self.people, *rest = state["numbers"]
-        noise, sampling, users = rest
-        if users != len(self.users):
-            raise DataError(
-                "the run was begun on other data", "continue it on the data that it is about"
-            )
-        self.step, self.flat, self.now = int(step), int(flat), Setting(noise, sampling)
-        self.stopped = str(state["stopped"])
-        self.params, self.velocity, self.mean = (state[k] for k in ("params", "velocity", "mean"))
-        self.log = [
-            Checkpoint(int(t), e, noise, rate, spent, None if right == _NEVER else right)
-            for t, e, noise, rate, spent, right in state["log"].tolist()
-        ]
-        self.promise.restore(state)
-        accounts = self.file.read("accounts")
-        if self.own is not None and accounts is not None:
-            since = self.step - int(accounts.pop("at"))
-            self.limits = accounts.pop("limits")
-            self.own.restore(accounts)
-            for _ in range(since):
-                self.own.stepped()
