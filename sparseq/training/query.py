@@ -91,9 +91,11 @@ class Gradients:
         """Return the sum over some users: what is taken out again if they can't pay."""
         total = np.zeros(self.engine.coordinates, np.int64)
         for batch, weights in zip(self.engine.batches(), self._weights, strict=True):
-            with np.errstate(all="ignore"):
-                _, pull = self.engine.query(self.params, batch)
-                total += pull(np.where(np.isin(batch.users, only), weights, 0.0), step).sums
+            asked = np.isin(batch.users, only)
+            if asked.any():
+                with np.errstate(all="ignore"):
+                    _, pull = self.engine.query(self.params, batch)
+                    total += pull(np.where(asked, weights, 0.0), step).sums
         return total
 
 

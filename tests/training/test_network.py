@@ -183,6 +183,31 @@ def test_what_a_user_adds_depends_on_nobody_else(name: str) -> None:
     assert alone.any()
 
 
+@pytest.mark.parametrize("name", ["one channel", "words"])
+def test_some_users_alone_are_as_they_are_among_all(name: str) -> None:
+    """As private SGD asks for them; their losses and how often they are right, too."""
+    users = np.repeat(np.arange(12), [1, 2, 3, 1, 1, 5, 1, 1, 2, 1, 1, 1])
+    engine = made(name, users, micro=8)
+    params = engine.start()
+    some = np.array([1, 2, 5, 6, 11], np.int32)
+    found, everything = {}, {}
+    for kept, batches in ((found, engine.of(some)), (everything, engine.batches())):
+        for batch in batches:
+            _, pull = engine.query(params, batch)
+            losses, right = engine.losses(params, batch), engine.right(params, batch)
+            for i, user in enumerate(batch.users.tolist()):
+                own = pull((batch.users == user).astype(float), STEP)
+                kept[user] = (own.sums.tolist(), own.squares[i], losses[i], right[i])
+    assert found == {user: everything[user] for user in some.tolist()}
+    module = copy(name)
+    for user, (_, _, loss, right) in everything.items():
+        rows = torch.from_numpy(np.flatnonzero(users == user))
+        out = module(engine._inputs[rows])
+        assert right == (out.argmax(1) == engine._targets[rows]).double().mean()
+        true = nn.functional.cross_entropy(out, engine._targets[rows])
+        assert loss == pytest.approx(float(true), rel=1e-5)
+
+
 @pytest.mark.parametrize("name", ["one channel", "words", "linear"])
 def test_squares_are_never_below_what_is_added(name: str) -> None:
     users = np.repeat(np.arange(6), [1, 1, 2, 3, 5, 1])

@@ -155,7 +155,11 @@ class Network:
                 "there is one of each a record",
             )
         self.device = torch.device(device)
-        self._batches = tuple(_batches(users, micro))
+        if micro < 1:
+            raise ParameterError(f"micro is {micro}; it must be at least 1")
+        self._order = np.argsort(users, kind="stable")
+        self._runs, self._micro = Runs.of(users[self._order].astype(np.int32)), micro
+        self._batches = tuple(self.of(self._runs.owners))
         if method not in ("auto", "one-pass", "vmap"):
             raise ParameterError(f"method is {method!r}", 'it is "auto", "one-pass" or "vmap"')
         fits = method != "vmap" and one_pass_fits(self.module, self._sample(1))
@@ -191,6 +195,22 @@ class Network:
         """Return all records, `micro` at a time."""
         return self._batches
 
+    def of(self, users: Index) -> Iterable[Batch]:
+        """Return batches of these users (ascending): equally many records, up to a power of two."""
+        runs = self._runs.only(users)
+        lengths = runs.stop - runs.first
+        width = np.left_shift(1, np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64))
+        for records in np.unique(width).tolist():
+            chosen = np.flatnonzero(width == records)
+            size = max(self._micro // records, 1)
+            for start in range(0, len(chosen), _SHARDS * size):
+                some = chosen[start : start + _SHARDS * size]
+                rows = np.full((-(-len(some) // size) * size, records), -1, np.int64)
+                places = np.arange(records)
+                there = places < lengths[some, None]
+                rows[: len(some)][there] = self._order[(runs.first[some, None] + places)[there]]
+                yield Batch(runs.owners[some], rows, size)
+
     def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
         """Return norms and the pull: see the protocol."""
         self.load(params)
@@ -209,17 +229,23 @@ class Network:
 
     def right(self, params: Floats, batch: Batch) -> Floats:
         """Return which share of each user's records the model classifies as they are."""
+        return self._mean(params, batch, lambda o, y: (o.argmax(1) == y).double())
+
+    def losses(self, params: Floats, batch: Batch) -> Floats:
+        """Return each user's loss, the mean of its records'; it may be infinite or NaN."""
+        return self._mean(params, batch, lambda o, y: self._loss(o, y).double())
+
+    def _mean(self, params: Floats, batch: Batch, value: Loss) -> Floats:
+        """Return the mean of a value over each user's records."""
         module = self.load(params)
 
         def shard(rows: NDArray[np.int64]) -> Floats:
             x, y, there = self._of(rows)
             with torch.no_grad():
-                right = (module(x).argmax(1) == y) & there
-            return np.asarray(right.view(len(rows), -1).double().mean(1).cpu().numpy())
+                values = torch.where(there, value(module(x), y), 0.0).view(len(rows), -1)
+            return np.asarray((values.sum(1) / there.view(len(rows), -1).sum(1)).cpu().numpy())
 
-        shares = np.concatenate(self._at_once(shard, batch.shards()))[: len(batch.users)]
-        rows = batch.rows[: len(batch.users)]
-        return np.asarray(shares * rows.shape[1] / (rows >= 0).sum(1))
+        return np.concatenate(self._at_once(shard, batch.shards()))[: len(batch.users)]
 
     def _shard(self, rows: NDArray[np.int64]) -> _Shard:
         return _Shard(self.parts(*self._of(rows), len(rows)), self.coordinates)
@@ -269,24 +295,3 @@ def _tensor(values: Any) -> Tensor:
     """Return a tensor: float32, or integers as they are."""
     found = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
     return found.float() if found.is_floating_point() else found
-
-
-def _batches(users: NDArray[Any], micro: int) -> Iterable[Batch]:
-    """Yield batches of users with the same number of records, up to the next power of two."""
-    if micro < 1:
-        raise ParameterError(f"micro is {micro}; it must be at least 1")
-    order = np.argsort(users, kind="stable")
-    runs = Runs.of(users[order].astype(np.int32))
-    lengths = runs.stop - runs.first
-    width = np.left_shift(1, np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64))
-    for records in np.unique(width):
-        chosen = np.flatnonzero(width == records)
-        size = max(micro // int(records), 1)
-        for start in range(0, len(chosen), _SHARDS * size):
-            some = chosen[start : start + _SHARDS * size]
-            rows = np.full((-(-len(some) // size) * size, int(records)), -1, np.int64)
-            for i, k in enumerate(some) if records > 1 else ():
-                rows[i, : lengths[k]] = order[runs.first[k] : runs.stop[k]]
-            if records == 1:
-                rows[: len(some), 0] = order[runs.first[some]]
-            yield Batch(runs.owners[some], rows, size)
