@@ -83,3 +83,35 @@ def sums(x, k, totals):  # type: ignore[no-untyped-def]
         _add_rows(x, k, start, min(start + _BLOCK, len(k)), block)
         for j in range(len(block)):
             totals[j] += np.int64(block[j])
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
+def row_squares(rows, out):  # type: ignore[no-untyped-def]
+    """Fill out with each row's sum of squares, added up in float64 in an order of its own."""
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            total += np.float64(rows[i, j]) * np.float64(rows[i, j])
+        out[i] = total
+
+
+@numba.njit(nogil=True, cache=True)
+def add_rows(rows, factors, totals):  # type: ignore[no-untyped-def]
+    """Add trunc(factor · value) of all rows whose factor is not 0 to totals, int64."""
+    users, columns = rows.shape
+    for i in range(users):
+        factor = factors[i]
+        if factor != 0.0:
+            for j in range(columns):
+                totals[j] += np.int64(factor * np.float64(rows[i, j]))
+
+
+@numba.njit(nogil=True, cache=True)
+def add_outer(left, right, factors, totals):  # type: ignore[no-untyped-def]
+    """Add trunc(factor · left ⊗ right) of all rows whose factor is not 0 to totals, int64."""
+    for i in range(left.shape[0]):
+        if factors[i] != 0.0:
+            for j in range(left.shape[1]):
+                scaled = factors[i] * np.float64(left[i, j])
+                for k in range(right.shape[1]):
+                    totals[j, k] += np.int64(scaled * np.float64(right[i, k]))

@@ -169,8 +169,8 @@ class Network:
                 'say method="vmap", which is general and slower',
             )
         self._pass = (OnePass if fits else PerExample)(self.module, self._names, self._loss)
-        for users_at_once in sorted({(b.size, b.rows.shape[1]) for b in self._batches}):
-            check_rows(self, *users_at_once)
+        shapes = sorted({(b.size, b.rows.shape[1]) for b in self._batches})
+        self._at_once(lambda shape: check_rows(self, *shape), shapes)
 
     @property
     def coordinates(self) -> int:
@@ -251,8 +251,11 @@ class Network:
         return _Shard(self.parts(*self._of(rows), len(rows)), self.coordinates)
 
     def _at_once(self, work: Callable[[Any], Any], items: list[Any]) -> list[Any]:
-        """Do something to each of a few things, on threads of their own."""
-        if self.device.type != "cpu" or len(items) == 1:
+        """Do something to each of a few things, on threads of their own.
+
+        Also where it is one thing: with other threads PyTorch may round otherwise.
+        """
+        if self.device.type != "cpu":
             return [work(item) for item in items]
         return list(_pool().map(work, items))
 

@@ -93,7 +93,7 @@ class RankOne:
         bounds[factors == 0.0] = 0.0
         if self.g.device.type == "cpu" and compiled() is not None:
             g, a = (t.detach().contiguous().numpy() for t in (self.g, self.a))
-            compiled().add_outer(g, a, factors, totals.reshape(g.shape[1], -1))
+            compiled().dense.add_outer(g, a, factors, totals.reshape(g.shape[1], -1))
             return bounds
         used = torch.from_numpy(np.flatnonzero(factors != 0.0)).to(self.g.device)
         weights = torch.from_numpy(factors).to(used.device)[used]
@@ -184,7 +184,7 @@ def row_squares(rows: Tensor) -> Floats:
     if rows.device.type != "cpu" or compiled() is None:
         return np.asarray(rows.detach().double().square().sum(1).cpu().numpy())
     out = np.empty(rows.shape[0])
-    compiled().row_squares(rows.detach().contiguous().numpy(), out)
+    compiled().dense.row_squares(rows.detach().contiguous().numpy(), out)
     return out
 
 
@@ -201,7 +201,7 @@ def add_rows(rows: Tensor, factors: Floats) -> Ints:
     """
     if rows.device.type == "cpu" and compiled() is not None:
         totals = np.zeros(rows.shape[1], np.int64)
-        compiled().add_rows(rows.detach().contiguous().numpy(), factors, totals)
+        compiled().dense.add_rows(rows.detach().contiguous().numpy(), factors, totals)
         return totals
     used = torch.from_numpy(np.flatnonzero(factors != 0.0)).to(rows.device)
     weights = torch.from_numpy(factors).to(rows.device)[used]
