@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +16,22 @@ from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.output import Output
 from sparseq.cli.tables import Table
 from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, upper
+from sparseq.cli.train_files import (
+    CLOSED,
+    log_bytes,
+    log_format,
+    model_bytes,
+    model_format,
+    report_bytes,
+    report_format,
+)
 from sparseq.errors import ParameterError
 
 if TYPE_CHECKING:
     from sparseq.store import Store
     from sparseq.training import PrivateGD, Step, Trained
     from sparseq.training.model import Model
-
-MODELS = ("logistic", "linear", "softmax", "poisson")
-LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+    from sparseq.training.network import NetworkModel
 
 
 @click.command(short_help="Train a model on the rows, privately.")
@@ -35,8 +40,9 @@ LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
               help="What to predict: a column, or whether it is VALUE.")  # fmt: skip
 @click.option("--features", required=True, metavar="COL,COL/8,…",
               help="Columns to predict from; COL/8 cuts a number into 8 ranges.")  # fmt: skip
-@click.option("--model", type=click.Choice(MODELS), default="logistic", show_default=True,
-              help="What is fitted.")  # fmt: skip
+@click.option("--model", default="logistic", show_default=True,
+              metavar="|".join([*CLOSED, "mlp", "FILE.py:FUNCTION"]),
+              help="What is fitted; FUNCTION(features, outputs) makes a torch module.")  # fmt: skip
 @click.option("--table", metavar="NAME", help="Which table, if there are several.")
 @click.option("--epsilon", type=float, help="What this run may cost, with --delta. [default: all]")
 @click.option("--delta", type=float, help="See --epsilon.")
@@ -66,7 +72,7 @@ LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 @click.option("--run", "name", metavar="NAME",
               help="The run's name; by default it is made from what is asked for.")  # fmt: skip
 @click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write the model to FILE, .json or .npz.")  # fmt: skip
+              help="Write the model to FILE: .json or .npz; .pt for a network.")  # fmt: skip
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE",
               help="Write what is public about every step to FILE, .csv or .parquet.")  # fmt: skip
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE",
@@ -92,12 +98,14 @@ def train(
       sparseq train people.sparseq --target income=">50K" --features age/8,sex,hours
           --epsilon 1 --delta 1e-6 --out income.json
       sparseq train shop.sparseq --model poisson --target visits --features age,region
+      sparseq train shop.sparseq --model mlp --target region --features age,visits --out net.pt
     """
     from sparseq.training import PrivateGD
 
+    check_model(model, settings)
     how = PrivateGD(**settings)
     asked = [part for part in features.split(",") if part.strip()]
-    kind, log_kind, picture = model_format(out), log_format(log), report_format(report)
+    kind, log_kind, picture = model_format(out, model), log_format(log), report_format(report)
     with (
         open_store(store) as opened,
         Output(out, kind) as model_file,
@@ -112,36 +120,75 @@ def train(
         if log is not None:
             log_file.write(log_bytes(trained, log_kind))
         if report is not None:
-            report_file.write(report_bytes(opened, how, trained, made, facts, picture))
+            table_of = Table(["", ""], [list(row) for row in summary_rows(facts, None)], ["l", "l"])
+            content = report_bytes(opened, how, trained, made.run, table_of, picture)
+            report_file.write(content)
             click.echo(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
         click.echo(banner(NOT_PRIVATE), err=True)
     click.echo(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
 
 
+def check_model(model: str, settings: dict[str, Any]) -> None:
+    """Find out before anything is asked whether there can be such a model.
+
+    Raises:
+        ParameterError: PyTorch is missing, or the model can't be checked so.
+    """
+    closed = model in CLOSED
+    if not closed and model != "mlp" and ".py:" not in model:
+        raise click.UsageError(
+            f"there is no model {model!r}: {', '.join(CLOSED)}, mlp, or FILE.py:FUNCTION"
+        )
+    if not closed:
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            raise ParameterError(
+                f"--model {model} needs PyTorch, which is not installed",
+                "pip install 'sparseq[torch]'",
+            ) from None
+    if settings["checks"] and not settings["loss"] and model in ("linear", "poisson"):
+        raise ParameterError(f"a {model} model has no accuracy to check", "check --loss LIMIT")
+
+
 def trained_on(
     store: Store, table: str | None, target: str, asked: list[str], model: str, how: PrivateGD,
     run: str, epsilon: float | None, delta: float | None,
-) -> tuple[Trained, Model]:  # fmt: skip
+) -> tuple[Trained, Model | NetworkModel]:  # fmt: skip
     """Train, with a progress bar on a terminal's standard error."""
     from sparseq.training.features import features_of, target_of
-    from sparseq.training.model import Model
-    from sparseq.training.tables import engine_for
 
-    if how.checks and not how.loss and model in ("linear", "poisson"):
-        raise ParameterError(f"a {model} model has no accuracy to check", "check --loss LIMIT")
     chosen = store.catalog.table(table) if table else store.catalog.only_private()
     if not chosen.private:
         raise ParameterError(f"{chosen.name} is a public table", "train on one about people")
     aim = target_of(chosen, target, model)
     features = features_of(chosen, asked, aim.column)
-    engine = engine_for(store, chosen, features, aim, model)
+    engine: Any
+    if model in CLOSED:
+        from sparseq.training.tables import engine_for
+
+        engine, start = engine_for(store, chosen, features, aim, model), None
+    else:
+        from sparseq.training.network.tables import network_for, outputs_of
+
+        if how.checks and not how.loss and outputs_of(aim) == 1:
+            raise ParameterError(f"{target} is a number: it has no accuracy", "check --loss LIMIT")
+        engine = network_for(store, chosen, features, aim, model)
+        start = engine.start()
     about = f"{model}: {target} from {', '.join(asked)}"
     with progress_bar(how.last) as tick:
         trained = how.fit(
-            store, engine, run=run, about=about, epsilon=epsilon, delta=delta, watch=tick
-        )
-    return trained, Model.of(model, aim, features, run, trained)
+            store, engine, run=run, about=about, epsilon=epsilon, delta=delta, start=start,
+            watch=tick,
+        )  # fmt: skip
+    if model in CLOSED:
+        from sparseq.training.model import Model
+
+        return trained, Model.of(model, aim, features, run, trained)
+    from sparseq.training.network.tables import NetworkModel
+
+    return trained, NetworkModel.of(model, aim, features, run, trained, engine)
 
 
 @contextmanager
@@ -184,78 +231,7 @@ def default_name(*asked: Any) -> str:
     return "run-" + hashlib.sha256(repr(asked).encode()).hexdigest()[:10]
 
 
-def model_format(out: Path | None) -> str:
-    """Return json or npz, by the file's name."""
-    if out is None or out.suffix in (".json", ".npz"):
-        return out.suffix[1:] if out is not None else "json"
-    raise click.UsageError("--out FILE ends in .json or .npz")
-
-
-def log_format(log: Path | None) -> str:
-    """Return csv or parquet, by the file's name."""
-    if log is None or log.suffix in LOGS:
-        return LOGS[log.suffix] if log is not None else "csv"
-    raise click.UsageError("--log FILE ends in .csv or .parquet")
-
-
-def report_format(report: Path | None) -> str:
-    """Return html, png or svg, by the file's name."""
-    if report is None or report.suffix in (".html", ".png", ".svg"):
-        return report.suffix[1:] if report is not None else "html"
-    raise click.UsageError("--report FILE ends in .html, .png or .svg")
-
-
-def report_bytes(
-    store: Store, how: PrivateGD, trained: Trained, model: Model, facts: dict[str, Any], kind: str
-) -> str | bytes:
-    """Return the curator's page or picture of the run. Private."""
-    from sparseq.training.report import figure_of, report_of
-
-    report = report_of(store, how, model.run, trained)
-    title = f"Training run {model.run}"
-    if kind == "html":
-        from sparseq.cli.train_page import train_page
-
-        rows = [[name, value] for name, value in summary_rows(facts, None)]
-        return train_page(report, trained, title, Table(["", ""], rows, ["l", "l"]))
-    try:
-        figure: Any = figure_of(report, title)
-    except ImportError:
-        raise ParameterError("a picture needs matplotlib", "pip install 'sparseq[plot]'") from None
-    content = io.BytesIO()
-    figure.savefig(content, format=kind, dpi=120)
-    return content.getvalue()
-
-
-def model_bytes(model: Model, kind: str) -> str | bytes:
-    """Return the model as the file's content."""
-    if kind == "json":
-        return model.to_json()
-    content = io.BytesIO()
-    model.save_npz(content)
-    return content.getvalue()
-
-
-def log_bytes(trained: Trained, kind: str) -> str | bytes:
-    """Return the log as the file's content: one row a step."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    rows = [asdict(step) for step in trained.log]
-    kinds = {"step": pa.int64()}
-    table = pa.table(
-        {name: pa.array([r[name] for r in rows], kinds.get(name, pa.float64())) for name in rows[0]}
-    )
-    content = io.BytesIO()
-    if kind == "csv":
-        pyarrow.csv.write_csv(table, content)
-        return content.getvalue().decode().rstrip("\n")
-    pyarrow.parquet.write_table(table, content)
-    return content.getvalue()
-
-
-def facts_of(trained: Trained, model: Model, how: PrivateGD, delta: float | None) -> dict[str, Any]:
+def facts_of(trained: Trained, model: Any, how: PrivateGD, delta: float | None) -> dict[str, Any]:
     """Return what is public about the run as plain data."""
     from sparseq.accounting import Budget
 
@@ -278,8 +254,8 @@ def facts_of(trained: Trained, model: Model, how: PrivateGD, delta: float | None
         "loss": loss,
         "loss_error": trained.check_error if loss is not None else None,
         "seeded": trained.seeded,
-        "coefficients": _coefficients(model),
-    }
+        "parameters": len(trained.params),
+    } | ({"coefficients": _coefficients(model)} if model.name in CLOSED else {})
 
 
 def _coefficients(model: Model) -> dict[str, Any]:

@@ -156,7 +156,10 @@ def _feature(table: Table, column: Column, ranges: int) -> Feature:
 
 
 def target_of(table: Table, text: str, model: str) -> Target:
-    """Return the target that was asked for: `name`, or `name=value` for logistic regression.
+    """Return the target that was asked for: `name`, or `name=value` where that is yes or no.
+
+    For a network, `name` is a class where it has keys, yes or no where it is a boolean, and else a
+    number.
 
     Raises:
         QueryRefused: There is no such column, or it does not fit the model.
@@ -167,21 +170,24 @@ def target_of(table: Table, text: str, model: str) -> Target:
     if column.name == table.user:
         raise QueryRefused(f"{column.name} says whom a row is about; it is no target")
     if equals:
-        if model != "logistic":
+        if model in ("linear", "softmax", "poisson"):
             raise ParameterError(f"{text!r} is yes or no: that is for --model logistic")
         return Target(column.name, value=_value(column, value.strip()))
-    if model == "softmax":
+    network = model not in ("logistic", "linear", "softmax", "poisson")
+    if model == "softmax" or (network and column.keys is not None):
         if column.keys is None:
             raise QueryRefused(
                 f"nothing public says which classes {column.name} has",
                 f"have the curator declare keys: create --keys {column.name}=a,b,c",
             )
         return Target(column.name, keys=column.keys)
+    if network and column.type == "BOOLEAN":
+        return Target(column.name, value=True)
     if not (_is_number(column) or column.type == "BOOLEAN"):
         raise QueryRefused(
             f"{column.name} is no number", f"--target {column.name}=VALUE asks for yes or no"
         )
-    return Target(column.name, bounds=column.bounds if model == "linear" else None)
+    return Target(column.name, bounds=column.bounds if model == "linear" or network else None)
 
 
 def _value(column: Column, text: str) -> Any:

@@ -36,6 +36,15 @@ def engine_for(
     Raises:
         ParameterError: There is no such model.
     """
+    users, x, y = rows_of(store, table, features, target)
+    classes = len(target.keys) if target.keys is not None else 2
+    return ClosedForm(family(model, classes), users, x, y, bound=1.0)
+
+
+def rows_of(
+    store: Store, table: Table, features: Sequence[Feature], target: Target
+) -> tuple[Any, Any, Any]:
+    """Return users, features (rows, width) and targets of a private table, in order of user."""
     columns = [*dict.fromkeys([*(f.column for f in features), target.column])]
     with store._lock:
         store._check_open()
@@ -44,14 +53,10 @@ def engine_for(
     users = np.concatenate([np.zeros(0, np.int32), *(users for users, _, _ in blocks)])
     y = np.concatenate([np.zeros(0), *(y for _, _, y in blocks)])
     width = sum(len(f.names) for f in features)
-    x: Any
     if width >= SPARSE_FROM:
         empty = sparse.csr_array((0, width))
-        x = sparse.vstack([empty, *(block for _, block, _ in blocks)], format="csr")
-    else:
-        x = np.concatenate([np.zeros((0, width)), *(block for _, block, _ in blocks)])
-    classes = len(target.keys) if target.keys is not None else 2
-    return ClosedForm(family(model, classes), users, x, y, bound=1.0)
+        return users, sparse.vstack([empty, *(block for _, block, _ in blocks)], format="csr"), y
+    return users, np.concatenate([np.zeros((0, width)), *(block for _, block, _ in blocks)]), y
 
 
 def encoded(

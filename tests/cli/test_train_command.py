@@ -259,6 +259,7 @@ def test_the_bar_tells_what_was_asked() -> None:
         ({"--epsilon": "1"}, "epsilon and delta", 2),
         ({"--most": "3"}, "most", 2),
         ({"--out": "model.txt"}, ".json or .npz", 2),
+        ({"--model": "forest"}, "FILE.py:FUNCTION", 2),
         ({"--log": "model.txt"}, ".csv or .parquet", 2),
         ({"--report": "model.txt"}, ".html, .png or .svg", 2),
         ({"--table": "nobody"}, "no table", 3),

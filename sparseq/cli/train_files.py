@@ -1,0 +1,91 @@
+"""What `sparseq train` writes to files: the model, the log, the curator's report."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.tables import Table
+from sparseq.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sparseq.store import Store
+    from sparseq.training import PrivateGD, Trained
+
+CLOSED = ("logistic", "linear", "softmax", "poisson")
+LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+def model_format(out: Path | None, model: str) -> str:
+    """Return json, npz or pt, by the file's name."""
+    kinds = (".json", ".npz") if model in CLOSED else (".pt",)
+    if out is None or out.suffix in kinds:
+        return out.suffix[1:] if out is not None else "json"
+    raise click.UsageError(f"--out FILE ends in {' or '.join(kinds)} for --model {model}")
+
+
+def log_format(log: Path | None) -> str:
+    """Return csv or parquet, by the file's name."""
+    if log is None or log.suffix in LOGS:
+        return LOGS[log.suffix] if log is not None else "csv"
+    raise click.UsageError("--log FILE ends in .csv or .parquet")
+
+
+def report_format(report: Path | None) -> str:
+    """Return html, png or svg, by the file's name."""
+    if report is None or report.suffix in (".html", ".png", ".svg"):
+        return report.suffix[1:] if report is not None else "html"
+    raise click.UsageError("--report FILE ends in .html, .png or .svg")
+
+
+def report_bytes(
+    store: Store, how: PrivateGD, trained: Trained, run: str, facts: Table, kind: str
+) -> str | bytes:
+    """Return the curator's page or picture of the run. Private."""
+    from sparseq.training.report import figure_of, report_of
+
+    report = report_of(store, how, run, trained)
+    title = f"Training run {run}"
+    if kind == "html":
+        from sparseq.cli.train_page import train_page
+
+        return train_page(report, trained, title, facts)
+    try:
+        figure: Any = figure_of(report, title)
+    except ImportError:
+        raise ParameterError("a picture needs matplotlib", "pip install 'sparseq[plot]'") from None
+    content = io.BytesIO()
+    figure.savefig(content, format=kind, dpi=120)
+    return content.getvalue()
+
+
+def model_bytes(model: Any, kind: str) -> str | bytes:
+    """Return the model as the file's content."""
+    if kind == "json":
+        return str(model.to_json())
+    content = io.BytesIO()
+    (model.save if kind == "pt" else model.save_npz)(content)
+    return content.getvalue()
+
+
+def log_bytes(trained: Trained, kind: str) -> str | bytes:
+    """Return the log as the file's content: one row a step."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    rows = [asdict(step) for step in trained.log]
+    kinds = {"step": pa.int64()}
+    table = pa.table(
+        {name: pa.array([r[name] for r in rows], kinds.get(name, pa.float64())) for name in rows[0]}
+    )
+    content = io.BytesIO()
+    if kind == "csv":
+        pyarrow.csv.write_csv(table, content)
+        return content.getvalue().decode().rstrip("\n")
+    pyarrow.parquet.write_table(table, content)
+    return content.getvalue()
