@@ -2,14 +2,14 @@
 
     python queries/logs/make.py cdnow OUT.jsonl.gz [--lines 2400] [--seed 0]
     python queries/logs/make.py events OUT.jsonl.gz [--lines 100000] [--days 365] [--seed 0]
-    python queries/logs/make.py mixed OUT.csv.zst [--lines 100000] [--days 365] [--seed 0]
+    python queries/logs/make.py mixed OUT.csv.zst [--lines 100000] [--days 365] [--bad 0.33]
 
 OUT is JSON Lines or CSV, plain or compressed, by its name: .jsonl or .csv, and then .gz or .zst.
 `cdnow` is a year and a half of a shop's analysts: every morning's dashboard, then drill-downs into
 whatever looked odd, weekly reports, and now and then a question that is refused, or a slip of the
 pen. Who asks what next hangs on what they have seen; a log holds what they asked. `events` is one
 dashboard for data/events.py, asked again and again; `mixed` is many people's questions about the
-same data, a third of them refused or not even SQL. The same arguments give the same bytes.
+same data, a share (--bad) of them refused or not even SQL. The same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -131,13 +131,16 @@ def events(lines: int, days: int, rng: random.Random) -> Iterator[Line]:
         yield {"sql": sql}
 
 
-def mixed(lines: int, days: int, rng: random.Random) -> Iterator[Line]:
+def mixed(lines: int, days: int, rng: random.Random, bad: float) -> Iterator[Line]:
     """Yield questions of all kinds about data/events.py, and what is none."""
     first = dt.date(2024, 1, 1)
     for _ in range(lines):
         day = first + dt.timedelta(rng.randrange(days))
         week = f"day >= {date(day)} AND day < {date(day + dt.timedelta(7))}"
         top = ", ".join(f"'activity_{i:02}'" for i in range(1, rng.choice([3, 5, 8])))
+        if rng.random() < bad:
+            yield {"sql": rng.choice(BAD).format(day=date(day), n=rng.randrange(1000))}
+            continue
         (line,) = rng.choices(
             [
                 _count("day = :day", {"day": day}),
@@ -148,9 +151,8 @@ def mixed(lines: int, days: int, rng: random.Random) -> Iterator[Line]:
                     "sql": "SELECT activity, sum(least(amount, 100)) AS amount FROM events "
                     f"WHERE activity IN ({top}) AND {week} GROUP BY activity"
                 },
-                {"sql": rng.choice(BAD).format(day=date(day), n=rng.randrange(1000))},
             ],
-            [30, 15, 5, 7, 10, 33],
+            [45, 22, 8, 10, 15],
         )
         yield line
 
@@ -177,14 +179,17 @@ BAD = [
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--lines", type=click.IntRange(1), help="About how many. [default: 2400, 100000]")
 @click.option("--days", type=click.IntRange(1), default=365, show_default=True)
+@click.option("--bad", type=click.FloatRange(0, 1), default=0.33, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-def main(kind: str, out: Path, lines: int | None, days: int, seed: int) -> None:
+def main(kind: str, out: Path, lines: int | None, days: int, bad: float, seed: int) -> None:
     """Write a query log to OUT: JSON Lines or CSV, and .gz or .zst, by its name."""
     rng = random.Random(seed)
     if kind == "cdnow":
         made = cdnow(lines or 2400, rng)
+    elif kind == "events":
+        made = events(lines or 100_000, days, rng)
     else:
-        made = {"events": events, "mixed": mixed}[kind](lines or 100_000, days, rng)
+        made = mixed(lines or 100_000, days, rng, bad)
     named = ({"id": f"{kind[0]}{n:05}"} | line for n, line in enumerate(made, 1))
     write = _write_csv if ".csv" in out.suffixes else _write_json_lines
     with _opened(out) as file:

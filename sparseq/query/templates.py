@@ -1,5 +1,6 @@
 """Queries that differ in their dates only are lowered once: a daily query is the same every day.
 
+A date here is a quoted date, or a date with a time of day: an hourly query is the same every hour.
 When two queries of one shape have lowered to the same thing but for the dates in their WHERE, a
 third is made by putting its dates in the same places. That they are the same is seen, not assumed:
 the second must come out of the first by the substitution, letter for letter, with equal groups and
@@ -16,9 +17,10 @@ from dataclasses import dataclass, replace
 
 from sparseq.query.plan import Query
 
-_DATE = re.compile(r"'(\d{4}-\d{2}-\d{2})'")
+_DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
 _COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
 _REMEMBERED = 256
+_Key = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,12 @@ class Templates:
     """The shapes seen lately."""
 
     def __init__(self) -> None:
-        self._shapes: OrderedDict[str, _Shape] = OrderedDict()
+        self._shapes: OrderedDict[_Key, _Shape] = OrderedDict()
 
     def lowered(self, text: str) -> Query | None:
         """Return the query lowered from `text`, if its shape is known."""
         dates = _DATE.findall(text)
-        shape = self._shapes.get(_DATE.sub("'?'", text)) if dates else None
+        shape = self._shapes.get(_key(text)) if dates else None
         if shape is None or not shape.confirmed or not all(map(_is_date, dates)):
             return None
         return _with_dates(shape, text, dates)
@@ -51,7 +53,7 @@ class Templates:
             return
         if len(set(dates)) != len(dates) or sorted(dates) != _dates_of(query):
             return
-        key = _DATE.sub("'?'", text)
+        key = _key(text)
         known = self._shapes.get(key)
         if known is not None and not known.confirmed and not set(dates) & set(known.dates):
             same = _with_dates(known, text, dates)
@@ -63,9 +65,15 @@ class Templates:
                 self._shapes.popitem(last=False)
 
 
+def _key(text: str) -> _Key:
+    """Return what queries of one shape share: the text between dates, and how long each date is."""
+    parts = _DATE.split(text)
+    return tuple(zip(parts[::2], map(len, [*parts[1::2], ""]), strict=True))
+
+
 def _is_date(text: str) -> bool:
     try:
-        dt.date.fromisoformat(text)
+        dt.datetime.fromisoformat(text)
     except ValueError:
         return False
     return text >= "0001"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM
-from sparseq.batch import BLOCK, Asked
+from sparseq.batch import Asked
 from sparseq.engine.duck import Contributions
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.pricing import price
 from sparseq.query.plan import Plan, calibrate
-from sparseq.replay.log import Line, Log
+from sparseq.replay.log import Line, Log, blocks
 from sparseq.replay.replay import asked_of
 from sparseq.store import Store
 
@@ -218,8 +218,8 @@ def compare(
     with store._lock:
         store._check_open()
         running = [_mode(store, name) for name in dict.fromkeys(modes)]
-        done, lines = 0, log.lines()
-        while block := list(islice(lines, BLOCK)):
+        done = 0
+        for block in blocks(log.lines()):
             plans = [(line, _plan(store, line)) for line in block]
             store._engine.read_ahead(plan for _, plan in plans if plan is not None)
             rows: list[Row] = []

@@ -7,20 +7,23 @@ A line that can't be read is a line all the same: it says why.
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from sparseq.batch import BLOCK
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.plan import Options
 
 COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
 LONGEST_LINE = 1 << 24  # bytes; a longer one is no query
+BLOCK_TEXT = 1 << 24  # characters of queries that are looked at together, about
 _ROWS = 2048  # of Parquet at a time
 _COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {
@@ -196,6 +199,20 @@ class Log:
             )
 
 
+def blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yield lines in blocks, of as many as are asked together or as fit in memory."""
+    block: list[Line] = []
+    size = 0
+    for line in lines:
+        block.append(line)
+        size += len(line.sql)
+        if len(block) == BLOCK or size >= BLOCK_TEXT:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
 class _Readable(io.RawIOBase):
     """An Arrow stream as Python's `io` wants it."""
 
@@ -232,16 +249,20 @@ def line_of(number: int, record: Mapping[str, Any]) -> Line:
     sql = record.get("sql")
     try:
         if not isinstance(sql, str) or not sql.strip():
-            raise ValueError("the line has no sql" if sql is None else "sql is no text")
-        sql.encode()  # bytes that are no text came in as half characters
+            raise ValueError(
+                "sql is no text"
+                if sql is not None and not isinstance(sql, str)
+                else "the line has no sql"
+            )
+        _check_text(sql, line.id)
         return replace(
             line,
             sql=sql,
-            parameters=_object("parameters", record.get("parameters")),
+            parameters=_parameters(_object("parameters", record.get("parameters"))),
             options=_options(_object("options", record.get("options"))),
         )
     except UnicodeEncodeError:
-        return replace(line, id=f"line {number}", analyst=None, failed="the line is not UTF-8 text")
+        return Line(number, f"line {number}", failed="the line is not UTF-8 text")
     except (ValueError, RecursionError) as error:
         message = error.message if isinstance(error, ParameterError) else _plain(error)
         return replace(line, failed=message)
@@ -261,6 +282,24 @@ def _object(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f'{name} must be an object, as in {{"sigma": 10}}')
     return {str(k): v for k, v in value.items() if v is not None}
+
+
+def _parameters(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name, value in given.items():
+        _check_text(name, value if isinstance(value, str) else "")
+        if isinstance(value, str):
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"parameter {name} is {value!r}; it must be a finite number")
+        if not isinstance(value, int | float | dt.date):
+            raise ValueError(f"parameter {name} must be text, a number, a truth or a date")
+    return given
+
+
+def _check_text(*texts: str) -> None:
+    """Fail on half characters, which bytes that are no text came in as."""
+    for text in texts:
+        text.encode()
 
 
 def _options(given: Mapping[str, Any]) -> Options:

@@ -10,14 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
-from sparseq.batch import BLOCK, Asked, Outcome
+from sparseq.batch import Asked, Outcome
 from sparseq.errors import NotSql, ParameterError, QueryRefused
 from sparseq.query.parameters import QueryText
 from sparseq.query.plan import Plan
 from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, Answers, Result
-from sparseq.replay.log import Line, Log
+from sparseq.replay.log import Line, Log, blocks
 from sparseq.store import Store
 
 MOST_REASONS = 1000  # kept apart
@@ -80,8 +79,7 @@ def replay(
 
 def results(store: Store, lines: Iterable[Line], name: str) -> Iterator[Result]:
     """Yield what becomes of each line, in order."""
-    coming = iter(lines)
-    while block := list(islice(coming, BLOCK)):
+    for block in blocks(lines):
         prepared = [asked_of(store, line, name) for line in block]
         outcomes = store.ask_many(p for p in prepared if isinstance(p, Asked))
         for line, one in zip(block, prepared, strict=True):

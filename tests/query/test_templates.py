@@ -13,11 +13,26 @@ from sparseq.query import sql as lowering
 from sparseq.query.plan import Query
 
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=i) for i in range(40)]
-EVENTS = pa.table({"who": [i % 7 for i in range(40)], "day": DAYS, "kind": ["a", "b"] * 20})
+NOON = [dt.datetime(day.year, day.month, day.day, 12) for day in DAYS]
+EVENTS = pa.table(
+    {"who": [i % 7 for i in range(40)], "day": DAYS, "at": NOON, "kind": ["a", "b"] * 20}
+)
 ONE_DAY = "SELECT count(DISTINCT who) AS n FROM events WHERE day = DATE '{0}'"
+ONE_HOUR = (
+    "SELECT count(DISTINCT who) AS n FROM events "
+    "WHERE at >= TIMESTAMP '{0} 06:00:00' AND at < TIMESTAMP '{0} 07:00:00'"
+)
 SHAPES = {
     "one day": ONE_DAY,
     "a string for a date": "SELECT count(*) AS n FROM events WHERE day = '{0}'",
+    "one hour": ONE_HOUR,
+    "a string for a moment": "SELECT count(*) AS n FROM events WHERE at > '{0} 06:00:00'",
+    "a day and a moment": "SELECT count(*) AS n FROM events "
+    "WHERE day > DATE '{0}' AND at < TIMESTAMP '{1} 06:00:00'",
+    "by kind and hour": "SELECT kind, count(*) AS n FROM events WHERE kind IN ('a', 'b') "
+    "AND at BETWEEN TIMESTAMP '{0} 06:00:00' AND TIMESTAMP '{0} 07:00:00' GROUP BY kind",
+    "a moment for a day": "SELECT count(*) AS n FROM events WHERE day > TIMESTAMP '{0} 06:00:00'",
+    "a moment in the aggregate": "SELECT countif(at > TIMESTAMP '{0} 06:00:00') AS n FROM events",
     "two dates": "SELECT count(*) AS n FROM events WHERE day >= DATE '{0}' AND day < DATE '{1}'",
     "dates the other way": "SELECT count(*) AS n FROM events WHERE day < '{1}' AND day > '{0}'",
     "between, by kind": "SELECT kind, count(*) AS n FROM events "
@@ -54,14 +69,15 @@ def test_a_shape_lowers_as_the_text_does(con: sparseq.Store, name: str) -> None:
         assert public(con.lower(text)) == public(lowering.lower_sql(text, con.catalog, con._public))
 
 
-def test_a_daily_query_is_lowered_in_full_twice_only(
-    con: sparseq.Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("query", [ONE_DAY, ONE_HOUR], ids=["day", "hour"])
+def test_a_query_of_every_tick_is_lowered_in_full_twice_only(
+    con: sparseq.Store, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     calls = []
     full = lowering.lower_sql
     monkeypatch.setattr("sparseq.store.lower_sql", lambda *a: calls.append(a[0]) or full(*a))
     for day in DAYS:
-        assert con.lower(ONE_DAY.format(day)).text == ONE_DAY.format(day)
+        assert con.lower(query.format(day)).text == query.format(day)
     assert len(calls) == 2
 
 
@@ -86,10 +102,30 @@ def test_today_is_another_day_tomorrow(
 
 
 def test_what_is_no_date_is_lowered_in_full_and_refused(con: sparseq.Store) -> None:
+    for query, wrong in ((ONE_DAY, "2024-02-31"), (ONE_HOUR.replace("06:", "26:"), "2024-02-01")):
+        for day in DAYS[:3]:
+            con.lower(query.replace("26:", "06:").format(day))
+        with pytest.raises(sparseq.QueryRefused):
+            con.lower(query.format(wrong))
+
+
+def test_a_question_mark_is_no_date(con: sparseq.Store) -> None:
+    """It stood for one among the shapes: the two texts of the last query changed places."""
+    text = "SELECT count(*) AS n FROM events WHERE kind = '{}' OR kind || 'x' = '{}'"
     for day in DAYS[:3]:
-        con.lower(ONE_DAY.format(day))
-    with pytest.raises(sparseq.QueryRefused):
-        con.lower(ONE_DAY.format("2024-02-31"))
+        con.lower(text.format("?", day))
+    for other in (text.format(DAYS[3], "?"), text.format(DAYS[3], DAYS[4])):
+        lowered = lowering.lower_sql(other, con.catalog, con._public)
+        assert public(con.lower(other)) == public(lowered)
+
+
+def test_a_moment_does_not_stand_where_a_date_stood(con: sparseq.Store) -> None:
+    text = "SELECT count(*) AS n FROM events WHERE kind = '{}'"
+    for day in DAYS[:3]:
+        con.lower(text.format(day))
+    other = text.format("2024-01-09 06:00:00")
+    lowered = lowering.lower_sql(other, con.catalog, con._public)
+    assert public(con.lower(other)) == public(lowered)
 
 
 def test_another_shape_is_another_query(con: sparseq.Store) -> None:

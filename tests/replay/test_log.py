@@ -77,7 +77,13 @@ def test_every_format_gives_the_same_lines(kind: str, tmp_path: Path) -> None:
         (b"[1]", "no JSON object"),
         (b'{"query": "SELECT 1"}', "no sql"),
         (b'{"sql": 7}', "no text"),
-        (b'{"sql": "  "}', "no text"),
+        (b'{"sql": "  "}', "no sql"),
+        (rb'{"sql": "a", "id": "\ud800"}', "UTF-8"),
+        (rb'{"sql": "a", "parameters": {"k": "\ud800"}}', "UTF-8"),
+        (rb'{"sql": "a", "parameters": {"\ud800": 1}}', "UTF-8"),
+        (b'{"sql": "a", "parameters": {"k": {"x": 1}}}', "parameter k must be text"),
+        (b'{"sql": "a", "parameters": {"k": [1]}}', "parameter k must be text"),
+        (b'{"sql": "a", "parameters": {"k": 1e400}}', "finite"),
         (b'{"sql": "\xff"}', "codec"),
         (b'{"sql": "a", "options": {"sigma": -1}}', "positive"),
         (b'{"sql": "a", "options": {"sigma": true}}', "must be a number"),
@@ -105,6 +111,15 @@ def test_a_line_without_end_is_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     long, two = Log(path).lines()
     assert "longer than 100 bytes" in long.failed
     assert two.sql == "two"
+
+
+def test_lines_are_looked_at_in_blocks_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_log, "BLOCK", 4)
+    monkeypatch.setattr(replay_log, "BLOCK_TEXT", 100)
+    lines = [Line(n, "", "x" * size) for n, size in enumerate([1] * 9 + [99, 1, 200, 3])]
+    found = list(replay_log.blocks(iter(lines)))
+    assert [len(block) for block in found] == [4, 4, 2, 2, 1]
+    assert [line for block in found for line in block] == lines
 
 
 def test_rows_of_csv_that_dont_fit_the_head(tmp_path: Path) -> None:

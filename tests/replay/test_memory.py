@@ -1,0 +1,109 @@
+"""A log may be of any length: memory holds a block of it, whatever came before.
+
+What Python and Arrow hold is measured where blocks end, so nothing here hangs on the clock or on
+when memory goes back to the machine. Every line has an id of its own and every third is answered.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq import batch
+from sparseq.replay import Answers, Log, Summary, answers, price_list, replay
+from sparseq.replay import compare as comparing
+from sparseq.replay import log as replay_log
+from sparseq.replay.compare import Comparison, compare
+
+BLOCK, LINES = 64, 24 * 64
+SHOWN = 8
+A_LINE = 32.0
+"""Bytes: a request id kept in a dict takes five times as many, a row of a comparison twenty."""
+
+
+@pytest.fixture
+def store() -> sparseq.Store:
+    rows = pa.table({"who": [1, 2, 2, 3], "day": [1, 2, 3, 3]})
+    return sparseq.create(None, rows, table="t", user="who", seed=1, norm_budget=LINES)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    texts = [
+        "SELECT count(*) AS n FROM t WHERE day = {}",
+        "",
+        "DROP TABLE t",
+    ]
+    lines = [
+        {"id": f"a line of a long log: {n}", "sql": texts[n % 3].format(n % 8)}
+        for n in range(LINES)
+    ]
+    path = tmp_path / "long.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def growth(run: Callable[[Callable[[int], None]], object]) -> float:
+    """Return by how many bytes a line memory grows over the second half of a log."""
+    held: list[int] = []
+
+    def advance(lines: int) -> None:
+        if lines % BLOCK == 0:
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes())
+
+    tracemalloc.start()
+    try:
+        run(advance)
+    finally:
+        tracemalloc.stop()
+    assert len(held) == LINES // BLOCK
+    half = len(held) // 2
+    return (min(held[-half // 2 :]) - min(held[half : half + half // 2])) / (LINES / 4)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (batch, replay_log):
+        monkeypatch.setattr(module, "BLOCK", BLOCK)
+    monkeypatch.setattr(answers, "PART_ROWS", BLOCK)
+    monkeypatch.setattr(comparing, "MOST_SHOWN", SHOWN)
+
+
+def test_memory_does_not_grow_with_the_log(store: sparseq.Store, log: Path, tmp_path: Path) -> None:
+    """First asked, then read back from the journal."""
+    summaries: list[Summary] = []
+
+    def ask(advance: Callable[[int], None]) -> None:
+        to = Answers(tmp_path / "a.parquet", {}, False)
+        summaries.append(replay(store, Log(log), to, advance=advance))
+
+    for _ in range(2):
+        assert growth(ask) < A_LINE
+    assert [s.from_journal for s in summaries] == [0, summaries[0].answered]
+    assert growth(lambda advance: price_list(store, Log(log), advance)) < A_LINE
+
+
+def test_memory_of_a_comparison_does_not_grow_with_the_log(store: sparseq.Store, log: Path) -> None:
+    written: list[int] = []
+
+    def run(advance: Callable[[int], None]) -> None:
+        modes = ["worst-case", "individual"]
+        done.append(compare(store, Log(log), modes, lambda t: written.append(t.num_rows), advance))
+
+    done: list[Comparison] = []
+    assert growth(run) < A_LINE
+    (comparison,) = done
+    assert sum(written) == 2 * comparison.fared[0].lines > LINES // 2
+    shown = comparison.shown["line"].to_pylist()[::2]
+    assert SHOWN // 2 <= len(shown) <= SHOWN
+    assert shown[-1] > LINES - 3, "the last line that can be answered"
+    assert len({b - a for a, b in pairwise(shown[:-1])}) == 1, "evenly spread"
