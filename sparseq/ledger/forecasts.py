@@ -6,6 +6,7 @@
     forecast_seen       private: what every user of a series has contributed, tick by tick
     forecast_left       private: what departed users have left, counter by counter, one row a
                         coordinate, and the rate that it was made from
+    forecast_part_time  private: the weights that users have announced; 0: has departed
 
 Whatever changes here is written in the transaction of a release (`Journal.commit`), there is
 neither without the other; or in one of a recount, of all ticks and of which revision they are.
@@ -40,6 +41,9 @@ CREATE TABLE IF NOT EXISTS ledger.forecast_left (
     series VARCHAR NOT NULL, counter BIGINT NOT NULL, tick BIGINT NOT NULL,
     _user INTEGER NOT NULL, coordinate INTEGER NOT NULL, rate DOUBLE NOT NULL,
     steps BIGINT NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger.forecast_part_time (
+    series VARCHAR NOT NULL, tick BIGINT NOT NULL, _user INTEGER NOT NULL,
+    weight BIGINT NOT NULL);
 """
 _HANDED = "forecast_handed"
 Seen = tuple[int, Index, Index, NDArray[np.float64]]
@@ -49,14 +53,16 @@ Seen = tuple[int, Index, Index, NDArray[np.float64]]
 def forget_forecasts(connection: duckdb.DuckDBPyConnection, users: Sequence[int]) -> None:
     """Erase what some users have contributed and left, in a transaction of the caller.
 
-    They stay departed, with nothing left behind. The tables are written anew, since DuckDB only
-    marks deleted rows.
+    They stay departed, with nothing left behind; and so are they from now on whose weights are less
+    than full. The tables are written anew, since DuckDB only marks deleted rows.
     """
     connection.execute(TABLES)
     them = f"_user IN ({', '.join(map(str, users))})"
     nothing = f"REPLACE (if({them}, 0, rate) AS rate, if({them}, 0, steps) AS steps)"
+    depart = f"REPLACE (if({them}, 0, weight) AS weight)"
     for table, select in (
         ("forecast_seen", f"* FROM ledger.forecast_seen WHERE NOT {them}"),
+        ("forecast_part_time", f"* {depart} FROM ledger.forecast_part_time"),
         ("forecast_left", f"* {nothing} FROM ledger.forecast_left"),
     ):
         connection.execute(f"CREATE TABLE ledger.{table}_anew AS SELECT {select}")
@@ -171,6 +177,24 @@ class ForecastLedger:
             [self.series, counter],
         )  # fmt: skip
 
+    def announced(self) -> tuple[Ints, Ints, Ints]:
+        """Return the weights that users have announced: tick, user, weight, by tick."""
+        table = self._con.sql(
+            "SELECT tick, _user, weight FROM ledger.forecast_part_time WHERE series = ? "
+            "ORDER BY tick, _user",
+            params=[self.series],
+        ).to_arrow_table()
+        tick, user, weight = (column.to_numpy().astype(np.int64) for column in table.columns)
+        return tick, user, weight
+
+    def remember_announced(self, tick: int, users: Ints, weights: Ints) -> list[Statement]:
+        """Return what writes the weights that users announce at a tick."""
+        return self._from(
+            "forecast_part_time_handed", pa.table({"u": users, "w": weights}),
+            "INSERT INTO ledger.forecast_part_time SELECT ?, ?, u, w FROM {}",
+            [self.series, tick],
+        )  # fmt: skip
+
     def _from(
         self, name: str, table: pa.Table, sql: str, parameters: Sequence[Any]
     ) -> list[Statement]:
@@ -191,18 +215,23 @@ class ForecastLedger:
         """Return what remembers which revision of the rows the ticks have been counted in."""
         return "INSERT INTO ledger.forecast_counted VALUES (?, ?)", [self.series, revision]
 
-    def recounted(self, revision: int, ticks: Iterable[Seen]) -> None:
+    def recounted(self, revision: int, departed: Index, ticks: Iterable[Seen]) -> None:
         """Replace what was seen, but for departed users; in a transaction of the caller.
 
         Args:
             revision: Of the rows.
-            ticks: Every tick, and what users who have not departed contribute to it.
+            departed: Whom to leave as they are.
+            ticks: Every tick, and what the other users contribute to it.
         """
-        self._con.execute(
-            "DELETE FROM ledger.forecast_seen WHERE series = ? AND _user NOT IN "
-            "(SELECT _user FROM ledger.forecast_left WHERE series = ?)",
-            [self.series, self.series],
-        )
+        self._con.register(_HANDED, pa.table({"u": departed}))
+        try:
+            self._con.execute(
+                "DELETE FROM ledger.forecast_seen WHERE series = ? "
+                f"AND _user NOT IN (SELECT u FROM {_HANDED})",
+                [self.series],
+            )
+        finally:
+            self._con.unregister(_HANDED)
         for tick in ticks:
             for sql, parameters in self.remember_seen(*tick):
                 self._con.execute(sql, parameters)

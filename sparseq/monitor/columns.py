@@ -107,6 +107,17 @@ class Columns:
         """Return the squared steps of a forecast of norm `scale`, the most that anyone leaves."""
         return math.floor((Fraction(self.scale) / Fraction(self.step)) ** 2)
 
+    def root(self, units: int, tick: int) -> int:
+        """Return the largest norm, in whole steps, that `units` pay for, left at `tick`."""
+        return math.isqrt(min(self.most(units, tick), self.full()))
+
+    @staticmethod
+    def shrunk(steps: Ints, most: int) -> Ints:
+        """Return one user's steps scaled down to a squared norm of `most`."""
+        factor = np.int64(_factor(int((steps.astype(object) ** 2).sum()), most))
+        scaled: Ints = np.sign(steps) * (np.abs(steps) * factor >> _FINE)
+        return scaled
+
     def fitted(self, owner: Ints, rates: Floats, units: Ints, ticks: Ints) -> Ints:
         """Return forecasts as lattice steps, each user's scaled down to what it can pay.
 

@@ -51,6 +51,7 @@ from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON, coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Corrector, Post
+from sparseq.monitor.part_time import PartTime, Standing, anew, by_tick, fine, price_of, weighed
 from sparseq.monitor.rates import Form
 from sparseq.query.outputs import Estimate, Noised, Output, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
@@ -106,6 +107,8 @@ class Forecast:
         share: Of the reserve that is this series', where several share it.
         slices: Into how many the share is cut, one for each counter of T ticks.
         clip: Forecasts beyond clip · C are scaled down to it: less noise, more error.
+        part_time: Who would run out takes part with a smaller weight before, and leaves the rest
+            (see `sparseq.monitor.part_time`). The active answer alone then misses that too.
         post: How the running sum is used; free, so it may be another every time.
         query_of: Returns the query of an earlier tick. With it, when rows have come in that may be
             about earlier ticks, these are counted anew before the next one is asked.
@@ -137,6 +140,7 @@ class Forecast:
         share: float | None = None,
         slices: int | None = None,
         clip: float | None = None,
+        part_time: bool | None = None,
         post: Post | None = None,
         query_of: Callable[[int], Query] | None = None,
     ) -> None:
@@ -145,13 +149,19 @@ class Forecast:
         self._ledger = ForecastLedger(store._con, series)
         self.series = series
         given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "clip": clip}
+        given["part_time"] = part_time
         self._begun = self._ledger.settings()
         self._settings = self._begun or self._checked(given)
+        self._settings.setdefault("part_time", False)
         self._agrees({name: value for name, value in given.items() if value is not None})
         self._form = Form.of(self._settings["form"])
         self._post = post or Post()
         self._query_of = query_of
         self._left = Left.nothing()
+        self._part_time = (
+            PartTime(self._last, self._settings["share"]) if self._settings["part_time"] else None
+        )
+        self._standing: Standing | None = None
         self._done: list[Forecasted] = []
         self._known: dict[int, Answer] = {}
         self._answers = self._ledger.releases(rows=False)
@@ -187,6 +197,7 @@ class Forecast:
                     f"tick {number} of {self.series!r} is not the next, which is {len(self._done)}",
                     "ask one tick after the other, from 0",
                 )
+            query = self._fine(query, options or Options())
             if number < len(self._done):
                 done = self._done[number]
             else:
@@ -213,11 +224,11 @@ class Forecast:
 
     def _answer(self, number: int, query: Query, options: Options, request_id: str | None) -> None:
         """Release the answer; who is dropped leaves a forecast in the same transaction."""
-        after: list[Left] = []
+        after: list[Callable[[], None]] = []
 
         def gated(gated: Gated) -> Sequence[Statement]:
-            left, statements = self._departures(number, gated)
-            after.append(left)
+            then, statements = self._departures(number, gated)
+            after.append(then)
             return statements
 
         answer = self._store.step(
@@ -228,32 +239,56 @@ class Forecast:
                 f"request id {request_id!r} was answered outside of the forecast",
                 "use a new request id",
             )
-        self._left, self._begun = after[0], self._settings
+        after[0]()
+        self._begun = self._settings
         self._answers[number] = answer.facts.release
         self._known[answer.facts.release] = answer
 
     def _contributions(self, plan: Plan) -> Contributions:
         """Return what users who have not left the series contribute."""
         cells = cells_of(self._store._engine, plan, len(self._store._pots))
-        self._asked = cells.where(~np.isin(cells.users, self._left.users))
-        self._step = plan.noise[0].granularity
-        return contributions_from(self._asked, plan.query.coordinates)
+        self._asked = cells.where(~np.isin(cells.users, self._departed()))
+        self._step, self._sigma = plan.noise[0].granularity, plan.noise[0].sigma
+        paying = self._asked
+        if self._part_time is not None:
+            weights = self._part_time.weights(paying.users, len(self._done))
+            values = weighed(paying.values, weights)
+            paying = Cells(paying.users, paying.coordinates, values).where(values != 0)
+        return contributions_from(paying, plan.query.coordinates)
+
+    def _departed(self) -> Index:
+        if self._part_time is None:
+            return self._left.users
+        return self._part_time.departed().astype(np.int32)
+
+    @property
+    def _stood(self) -> Standing:
+        """What everybody has left in this counter."""
+        if self._standing is None:
+            self._standing = Standing(self._columns, self._settings["coordinates"])
+        return self._standing
+
+    def _fine(self, query: Query, options: Options) -> Query:
+        """Return the query, on a lattice for weights if there are any."""
+        return query if self._part_time is None else fine(self._store.explain(query, options))
 
     def _seen(self, number: int) -> Seen:
         """Return the contributions of a tick, to be remembered."""
         asked = self._asked
         return number, asked.users, asked.coordinates, asked.values.astype(float) * self._step
 
-    def _departures(self, number: int, gated: Gated) -> tuple[Left, list[Statement]]:
-        """Return what all who have departed leave in this counter, and what is to be written."""
+    def _departures(self, number: int, gated: Gated) -> tuple[Callable[[], None], list[Statement]]:
+        """Return what is to be done once it is written, and what is to be written."""
         ledger = self._ledger
         statements = [ledger.released(number, False, gated.release)]
         if self._begun is None:
             statements.append(ledger.begin(self._settings))
             statements.append(ledger.count_of(self._store._storage.revision))
         if number >= self._last:
-            return self._left, statements
+            return lambda: None, statements
         statements += ledger.remember_seen(*self._seen(number))
+        if self._part_time is not None:
+            return self._turns(self._part_time, number, gated, statements)
         counter, tick = divmod(number, self._settings["ticks"])
         old = self._left
         new = self._leaving(number, gated.users[~gated.active])
@@ -261,24 +296,55 @@ class Forecast:
             old, new = Left.nothing(), old.joined(new)
         new = self._fitted(new, tick)
         statements += ledger.remember_left(counter, new)
-        return old.joined(new), statements
+
+        def then() -> None:
+            self._left = old.joined(new)
+
+        return then, statements
+
+    def _turns(
+        self, part_time: PartTime, number: int, gated: Gated, statements: list[Statement]
+    ) -> tuple[Callable[[], None], list[Statement]]:
+        """The same with part time: what is announced, and what it leaves."""
+        pot, ledger = self._store._pots[Pot.QUERIES], self._ledger
+        counter, tick = divmod(number, self._settings["ticks"])
+        here = gated.users[gated.active]
+        turn = part_time.turn(
+            number, gated.users[~gated.active], here, pot.spent[here], pot.left(here),
+            lambda users: ledger.seen(users.astype(np.int32)), self._form,
+            self._settings["coordinates"], price_of(self._store.budget, self._sigma),
+        )  # fmt: skip
+        old, cells = self._left, (turn.owners, turn.coordinates, turn.rates)
+        standing = self._stood
+        if tick == 0 and counter > 0:
+            standing = Standing(self._columns, self._settings["coordinates"])
+            cells, old = anew(turn, old.users, old.coordinates, old.rates), Left.nothing()
+        users, coordinates, rates = cells
+        units = self._units(users)
+        steps = standing.missing(tick, users, coordinates, rates, units)
+        new = Left(
+            users.astype(np.int32), coordinates.astype(np.int32), np.full(len(steps), tick),
+            np.asarray(steps * self._columns.step, np.float64), steps,
+        )  # fmt: skip
+
+        def then() -> None:
+            part_time.announce(turn.users, number, turn.weights)
+            standing.take(tick, users, coordinates, steps, units)
+            self._left, self._standing = old.joined(new), standing
+
+        statements += ledger.remember_announced(number, turn.users, turn.weights)
+        return then, statements + ledger.remember_left(counter, new)
 
     def _leaving(self, number: int, users: Index) -> Left:
         """Return the rates of users who depart, from what they have contributed so far."""
         if not len(users):
             return Left.nothing()
-        user, tick, coordinate, value = self._ledger.seen(users)
-        owner = np.searchsorted(users, user)
-        first = np.full(len(users), number)
-        np.minimum.at(first, owner, tick)
-        places = self._settings["coordinates"]
-        keys, cell = np.unique(owner * places + coordinate, return_inverse=True)
-        mine = keys // places
-        left = np.full(len(keys), number)
-        rates = self._form.rates(cell, tick, value, left, first[mine])
+        history, places = self._ledger.seen(users), self._settings["coordinates"]
+        mine, coordinates, rates = self._form.means(history, users, number, places)
+        left = np.full(len(mine), number)
         silent = np.setdiff1d(np.arange(len(users)), mine)  # had contributed nothing before
         nothing = np.zeros(len(silent))
-        found = Left(users[mine], (keys % places).astype(np.int32), left, rates, left)
+        found = Left(users[mine], coordinates.astype(np.int32), left, rates, left)
         zeros = nothing.astype(np.int64)
         return found.joined(Left(users[silent], nothing.astype(np.int32), zeros, nothing, zeros))
 
@@ -353,17 +419,22 @@ class Forecast:
             return
         if (revision := storage.revision) == ledger.counted:
             return
-        plans = [self._store.explain(self._query_of(tick), options) for tick in range(number)]
+        plans = [
+            self._store.explain(self._fine(self._query_of(tick), options), options)
+            for tick in range(number)
+        ]
         for plan in plans:
             self._check(plan)
         self._store._engine.read_ahead(plans)
+
+        departed = np.unique(self._departed())
 
         def counted() -> Iterator[Seen]:
             for tick, plan in enumerate(plans):
                 self._contributions(plan)
                 yield self._seen(tick)
 
-        storage.in_transaction(lambda: ledger.recounted(revision, counted()))
+        storage.in_transaction(lambda: ledger.recounted(revision, departed, counted()))
 
     # -- settings --------------------------------------------------------------------------------
 
@@ -378,6 +449,7 @@ class Forecast:
             "share": 1.0 if given["share"] is None else given["share"],
             "slices": count("slices", given["slices"] or 1, 1, 1000),
             "clip": 1.0 if given["clip"] is None else given["clip"],
+            "part_time": bool(given["part_time"]),
         }
         in_range("share", settings["share"], 0.0, 1.0, open_low=True)
         in_range("clip", settings["clip"], 0.0, 1.0, open_low=True)
@@ -431,7 +503,7 @@ class Forecast:
         """Return what of a reserve one counter of this series may spend."""
         return int(units * Fraction(self._settings["share"]) / self._settings["slices"])
 
-    def _units(self, users: Index) -> Ints:
+    def _units(self, users: NDArray[np.integer]) -> Ints:
         different, which = np.unique(self._reserve.budgets[users], return_inverse=True)
         return np.array([self._slice(int(b)) for b in different], np.int64)[which]
 
@@ -455,6 +527,13 @@ class Forecast:
         if self._answers:
             last = min(max(self._answers), self._last - 1)
             self._left = self._ledger.left(last // self._settings["ticks"])
+        if self._part_time is not None:
+            for tick, users, weights in by_tick(*self._ledger.announced()):
+                self._part_time.announce(users, tick, weights)
+            left = self._left
+            cells = (left.users.astype(np.int64), left.coordinates.astype(np.int64), left.steps)
+            for tick, users, coordinates, steps in by_tick(left.ticks, *cells):
+                self._stood.take(tick, users, coordinates, steps, self._units(users))
 
 
 def _column(query: Query) -> str:

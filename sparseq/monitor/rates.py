@@ -56,6 +56,35 @@ class Form:
     def __str__(self) -> str:
         return f"{self.name}:{self.half_life:g}" if self.name == RECENT else self.name
 
+    def means(
+        self,
+        history: tuple[NDArray[np.integer], Ints, NDArray[np.integer], Floats],
+        users: NDArray[np.integer],
+        number: int,
+        places: int,
+    ) -> tuple[Ints, Ints, Floats]:
+        """Return the mean contribution a tick of users before tick `number`.
+
+        Args:
+            history: What they contributed: user, tick, coordinate, value; in that order but for
+                the tick, which comes last.
+            users: Who, ascending.
+            number: The tick at which the means are taken, and at which they contribute again.
+            places: How many coordinates there are.
+
+        Returns:
+            Which of the users, coordinate, mean: one row a cell, in that order.
+        """
+        user, tick, coordinate, value = history
+        owner = np.searchsorted(users, user)
+        first = np.full(len(users), number)
+        np.minimum.at(first, owner, tick)
+        keys, cell = np.unique(owner * places + coordinate, return_inverse=True)
+        mine = keys // places
+        left = np.full(len(keys), number)
+        rates = self.rates(cell, tick, value, left, first[mine])
+        return mine.astype(np.int64), (keys % places).astype(np.int64), rates
+
     def rates(self, cell: Ints, ticks: Ints, values: Floats, left: Ints, first: Ints) -> Floats:
         """Return the mean of every cell, (cells,).
 

@@ -25,7 +25,9 @@ from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Corrector, Post
+from sparseq.monitor.part_time import fine
 from sparseq.monitor.rates import Form
+from sparseq.monitor.simulate_part_time import run
 from sparseq.pricing import charges_of
 from sparseq.query.plan import Options, Plan, Query, calibrate
 
@@ -113,6 +115,7 @@ class Simulated:
         plan: The noise of the answers.
         active: Sums over the active, (ticks, d).
         dropped: By (tick, user): whether the user was left out of the answer.
+            In part time is not left out.
         left: Forecasts left at each tick, (ticks, d), in lattice steps; None without a reserve.
         columns: The counter's numbers; None without a reserve.
         departed: How many users have left the series.
@@ -193,6 +196,7 @@ class Setting:
         forecast: Share set aside for forecasts; 0: none are made.
         others: Shares set aside for anything else.
         horizon: T of the counter; None: the stream's length.
+        part_time: See `sparseq.monitor.part_time`; with a reserve only.
     """
 
     norm_budget: float
@@ -201,6 +205,7 @@ class Setting:
     form: str = "mean"
     clip: float = 1.0
     horizon: int | None = None
+    part_time: bool = False
 
 
 def simulate(
@@ -215,9 +220,11 @@ def simulate(
     are those of a setting that differs in its clip at most.
     """
     budget = Budget(kappa, setting.norm_budget)
-    gates = gates if gates is not None else gates_of(streams, kappa, setting)
     reserve = int(Fraction(setting.forecast) * budget_units(setting.norm_budget))
     share = int(reserve * Fraction(1 / len(streams)))
+    if setting.part_time and share:
+        return _part_time(streams, budget, setting, reserve, share)
+    gates = gates if gates is not None else gates_of(streams, kappa, setting)
     outcomes = zip(streams, gates, strict=True)
     return [_outcome(stream, gate, budget, setting, share) for stream, gate in outcomes]
 
@@ -253,6 +260,24 @@ def gates_of(streams: Sequence[Stream], kappa: float, setting: Setting) -> list[
     found = _gate(streams, charges, paying, leaving=reserve > 0)
     form = Form.of(setting.form)
     return [_gated(s, pairs, form, reserve > 0) for s, pairs in zip(streams, found, strict=True)]
+
+
+def _part_time(
+    streams: Sequence[Stream], budget: Budget, setting: Setting, reserve: int, share: int
+) -> list[Simulated]:
+    units = budget_units(setting.norm_budget)
+    paying = units - reserve - int(Fraction(setting.others) * units)
+    rough = [calibrate(s.query, budget, Options()) for s in streams]
+    plans = [calibrate(fine(plan), budget, Options()) for plan in rough]
+    columns = [
+        Columns(budget, setting.horizon or s.ticks, setting.clip * p.noise[0].scale, share)
+        for s, p in zip(streams, plans, strict=True)
+    ]
+    runs = run(streams, plans, columns, Form.of(setting.form), budget, paying)
+    return [
+        Simulated(s, p, r.active, ~r.pairs, r.left, c, r.departed)
+        for s, p, r, c in zip(streams, plans, runs, columns, strict=True)
+    ]
 
 
 def _outcome(

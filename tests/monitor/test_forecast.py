@@ -19,7 +19,7 @@ from sparseq import curator
 from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.curator import forget
 from sparseq.errors import ParameterError, QueryRefused
-from sparseq.ledger.forecasts import ForecastLedger
+from sparseq.ledger.forecasts import ForecastLedger, Left
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
@@ -218,10 +218,38 @@ def test_nobody_is_dropped_from_a_row_and_no_budget_is_passed(sql: str) -> None:
             assert due <= reserve.spent[who] <= 1.001 * due + ages + 1
 
 
-def exact_releases(table: pa.Table, sql: str) -> tuple[list[np.ndarray], np.ndarray]:
+@pytest.mark.parametrize("clip", [1.0, 0.1])
+@pytest.mark.parametrize("sql", [COUNT, BY_KIND])
+def test_in_part_time_nobody_is_dropped_from_a_row_either(sql: str, clip: float) -> None:
+    """What is left at several ticks is within the reserve, and paid for in full."""
+    with make() as store:
+        forecast = Forecast(store, "s", ticks=30, clip=clip, part_time=True)
+        for day in range(30):
+            ask(store, forecast, day, sql)
+        reserve, left, columns = store._pots[Pot.FORECAST], forecast._left, forecast._columns
+        assert (reserve.spent <= reserve.budgets).all()
+        price = float(Fraction(columns.row_step) ** 2 * Fraction(8) * 2**24) / columns.sigma**2
+        a, several = coefficients(30).astype(float), 0
+        for who in np.unique(left.users):
+            rows = np.zeros((30, 3))
+            for s, k, x in zip(*(c[left.users == who] for c in cells(left)), strict=True):
+                rows[s:, k] += a[: 30 - s] * x
+            due = float((rows**2).sum()) * price
+            assert due <= reserve.spent[who] * (1 + 1e-9) <= 1.001 * due + 31
+            several += len(np.unique(left.ticks[left.users == who])) > 1
+        assert several > 10
+
+
+def cells(left: Left) -> tuple[np.ndarray, ...]:
+    return left.ticks, left.coordinates, left.steps
+
+
+def exact_releases(
+    table: pa.Table, sql: str, part_time: bool
+) -> tuple[list[np.ndarray], np.ndarray]:
     """Every release's exact sums in units of its sigma; and what each user was charged."""
     with make(None, table) as store:
-        forecast = Forecast(store, "s", ticks=12, slices=2)
+        forecast = Forecast(store, "s", ticks=12, slices=2, part_time=part_time)
         sums = []
         for day in range(30):
             done = ask(store, forecast, day, sql)
@@ -234,14 +262,18 @@ def exact_releases(table: pa.Table, sql: str) -> tuple[list[np.ndarray], np.ndar
 
 
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize("sql", [COUNT, BY_KIND])
-def test_without_a_user_the_releases_move_by_what_the_user_was_charged(sql: str) -> None:
+@pytest.mark.parametrize(
+    ("sql", "part_time"), [(COUNT, False), (BY_KIND, False), (COUNT, True), (BY_KIND, True)]
+)
+def test_without_a_user_the_releases_move_by_what_the_user_was_charged(
+    sql: str, part_time: bool
+) -> None:
     """The theorem's premise, end to end: squared distance of all releases, in sigmas, is 2 rho."""
     table = events()
-    sums, charged = exact_releases(table, sql)
+    sums, charged = exact_releases(table, sql, part_time)
     for who in (3, 17, 40):
         rest = table.filter(pa.array(table["who"].to_numpy() != who))
-        others, _ = exact_releases(rest, sql)
+        others, _ = exact_releases(rest, sql, part_time)
         moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(sums, others, strict=True))
         paid = charged[who] / 2**24 * (2 * 0.5 / 8)
         assert moved <= paid * (1 + 1e-9)
@@ -251,18 +283,20 @@ def test_without_a_user_the_releases_move_by_what_the_user_was_charged(sql: str)
 # Restarts ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("part_time", [False, True])
 def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_time: bool
 ) -> None:
     with make() as store:
-        forecast = Forecast(store, "s", ticks=8, slices=2)
+        forecast = Forecast(store, "s", ticks=8, slices=2, part_time=part_time)
         expected = [ask(store, forecast, day) for day in range(18)]
         releases = store.history()[-1].id
     path = tmp_path / "s.sparseq"
     make(path).close()
     for day in range(18):
         with sparseq.connect(path) as store:
-            forecast = Forecast(store, "s", ticks=8 if day == 0 else None, slices=2)
+            first = {"ticks": 8, "part_time": part_time} if day == 0 else {}
+            forecast = Forecast(store, "s", slices=2, **first)
             if day % 3 == 1 and day < 16:
                 with monkeypatch.context() as patch:
                     patch.setattr(Forecast, "_row", interrupted)
@@ -513,5 +547,23 @@ def test_who_is_forgotten_leaves_nothing_behind_and_does_not_come_back(tmp_path:
         before = [accounts.spent[one] for _, accounts in store._pots.items()]
         forecast = Forecast(store, "n")
         for day in range(20, 30):
+            ask(store, forecast, day)
+        assert [accounts.spent[one] for _, accounts in store._pots.items()] == before
+
+
+def test_who_takes_part_in_part_departs_when_forgotten(tmp_path: Path) -> None:
+    with make(tmp_path / "s") as store:
+        forecast = Forecast(store, "s", ticks=30, part_time=True)
+        for day in range(15):
+            ask(store, forecast, day)
+        weights = forecast._part_time._weight[:60]
+        one = int(np.flatnonzero((weights > 0) & (weights < 64))[0])
+        forget(store, one)  # identifiers are 0, 1, … as users are
+        rows = pa.table({"who": [one] * 5, "day": range(15, 20)})
+        store.ingest(rows.append_column("kind", pa.array(["a"] * 5)).append_column(
+            "amount", pa.array([1.0] * 5)))  # fmt: skip
+        before = [accounts.spent[one] for _, accounts in store._pots.items()]
+        forecast = Forecast(store, "s")
+        for day in range(15, 20):
             ask(store, forecast, day)
         assert [accounts.spent[one] for _, accounts in store._pots.items()] == before

@@ -71,6 +71,29 @@ def test_with_forecasts_it_gives_the_stores_answers_bit_by_bit(
     np.testing.assert_array_equal(simulated.corrected(5, post), found)
 
 
+@pytest.mark.parametrize(
+    ("form", "clip", "post"),
+    [("mean", 0.5, Post()), ("own", 0.15, Post(0.3, True, 7)), ("recent:5", 1.0, Post(1.0))],
+)
+@pytest.mark.parametrize("sql", [COUNT, BY_KIND])
+def test_in_part_time_too(sql: str, form: str, clip: float, post: Post) -> None:
+    setting = Setting(8.0, 0.25, form=form, clip=clip, part_time=True)
+    with make(8.0, {"forecast": 0.25}) as store:
+        simulated = simulate(stream(store, sql), 0.5, setting)
+        forecast = Forecast(store, "s", DAYS, form, clip=clip, part_time=True, post=post)
+        found = [forecast.ask(t, q).corrected for t, q in enumerate(queries(store, sql))]
+        weights = forecast._part_time._weight[:80]
+        assert simulated.departed == (weights == 0).sum()
+        assert ((weights > 0) & (weights < 64)).sum() > 10
+        left = np.zeros_like(simulated.left)
+        np.add.at(left, (forecast._left.ticks, forecast._left.coordinates), forecast._left.steps)
+        np.testing.assert_array_equal(left, simulated.left)
+        for pot, accounts in store._pots.items():
+            assert (accounts.spent <= accounts.budgets).all()
+            assert (accounts.spent > 0).any(), pot
+    np.testing.assert_array_equal(simulated.corrected(5, post), found)
+
+
 @pytest.mark.parametrize("sql", [COUNT, BY_KIND])
 @pytest.mark.parametrize("reserves", [{}, {"watch": 0.1}])
 def test_without_it_drops_whom_the_store_drops(sql: str, reserves: dict[str, float]) -> None:
