@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from sparseq.errors import ParameterError
 
@@ -79,7 +80,7 @@ def family(name: str, classes: int = 2) -> Family:
             lambda z: np.exp(z, out=z),
             lambda y: (y >= 0) & np.isfinite(y),
             _row,
-            lambda z, y: np.exp(z[0]) - y[0] * z[0],
+            _poisson_loss,
         )
     if name == "softmax":
         if classes < 2:
@@ -109,6 +110,11 @@ def _sigmoid(z: Floats) -> Floats:
 
 def _logistic_loss(z: Floats, y: Floats) -> Floats:
     return np.asarray(np.logaddexp(0.0, np.where(y[0] > 0.5, -z[0], z[0])))
+
+
+def _poisson_loss(z: Floats, y: Floats) -> Floats:
+    """Return half the deviance: at least 0, and 0 where the mean is the target."""
+    return np.asarray(np.exp(z[0]) - y[0] * z[0] + special.xlogy(y[0], y[0]) - y[0])
 
 
 def _exponentials(z: Floats) -> tuple[Floats, Floats]:

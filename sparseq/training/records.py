@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sparseq.engine.load import as_arrow
 from sparseq.engine.reduce import Index, Runs
 from sparseq.errors import DataError, ParameterError
 from sparseq.training.exact import STORED, Matrix, row_squares
@@ -106,14 +108,15 @@ def records(
 
     Args:
         users: The store's index of each record's user.
-        features: (records, features): an array, or a scipy sparse matrix.
+        features: (records, features): an array, a scipy sparse matrix, or columns of numbers as an
+            Arrow table, record batch, or stream of batches (Polars and pandas frames too).
         target: (records,).
         bound: Public: features lie in [-bound, bound]; what does not is moved to the edge. A
             feature that is NaN makes its record count for nothing.
         valid, expand: Of the model, see `Family`.
 
     Raises:
-        DataError: The arrays are not of one length.
+        DataError: The arrays are not of one length, or a column holds no numbers.
         ParameterError: bound is out of its range, or there are too many features.
     """
     if not BOUNDS[0] <= bound <= BOUNDS[1]:
@@ -121,7 +124,7 @@ def records(
             f"bound is {bound!r}; it must be in [{BOUNDS[0]:g}, {BOUNDS[1]:g}]",
             "scale the features, to ± 1 for example, and say what they lie within",
         )
-    users, target = np.asarray(users), np.asarray(target, np.float64)
+    users, target, features = np.asarray(users), _numbers(target), _matrix(features)
     if not len(users) == features.shape[0] == len(target):
         raise DataError(
             f"{len(users)} users, {features.shape[0]} rows of features, {len(target)} targets",
@@ -144,6 +147,40 @@ def records(
     parts = tuple(_batches(runs, x, y, counts, step))
     limit = max(math.ceil(bound / step), 1 / step)
     return Records(step, x.shape[1], float(limit), parts)
+
+
+def _matrix(features: Any) -> Any:
+    """Return features as an array or a sparse matrix; what is missing is NaN."""
+    if sparse.issparse(features):
+        return features
+    if any(hasattr(features, f"__arrow_c_{kind}__") for kind in ("stream", "array")):
+        table = as_arrow(features)
+        columns = [_numbers(table[name], name) for name in table.column_names]
+        return np.column_stack([np.zeros((table.num_rows, 0)), *columns])
+    numeric = isinstance(features, np.ndarray) and features.dtype.kind in "biuf"
+    matrix = features if numeric else _numbers(features, "a feature")
+    if matrix.ndim != 2:
+        raise DataError(
+            f"features have shape {matrix.shape}", "(records, features): one row a record"
+        )
+    return matrix
+
+
+def _numbers(values: Any, name: str = "the target") -> Floats:
+    """Return a column as float64; what is missing is NaN.
+
+    Raises:
+        DataError: It holds no numbers.
+    """
+    try:
+        if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+            chunks = pa.chunked_array(values)
+            values = chunks.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, pa.ArrowException):
+        raise DataError(
+            f"{name} holds no numbers", "encode it first: a number, or 0 and 1 for each key"
+        ) from None
 
 
 def _on_lattice(features: Any, bound: float, step: float) -> tuple[Matrix, NDArray[np.bool_]]:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -218,3 +219,47 @@ def test_one_user_with_many_records_has_one_gradient(records: int) -> None:
     _, squares, sums = run(engine, np.zeros(3), lambda u: 1 / norms[u])
     assert np.allclose([squares[3], squares[8]], (STEP * DENSE_NORM_STEPS) ** -2, rtol=1e-4)
     assert np.allclose(sums * STEP * norms[8], 2 * np.array([-0.25, -0.125, -0.5]), rtol=1e-4)
+
+
+def test_features_come_from_arrow_as_from_arrays() -> None:
+    """A table, a record batch, a stream of batches; integers, and what is missing, which is NaN."""
+    rng = np.random.default_rng(6)
+    a, b = rng.uniform(-1, 1, 50), rng.integers(-1, 2, 50)
+    missing = np.arange(50) % 9 == 4
+    users, y = rng.permutation(50), rng.poisson(2, 50)
+    table = pa.table({"a": pa.array(a, mask=missing), "b": b})
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
+    expected = np.column_stack([np.where(missing, np.nan, a), b])
+    whole = [
+        ClosedForm(family("poisson"), users, x, target, bound=1.0)
+        for x, target in [(expected, y), (table, pa.array(y)), (table.to_batches()[0], y),
+                          (stream, pa.chunked_array([y[:9], y[9:]]))]
+    ]  # fmt: skip
+    first, *others = (run(engine, np.array([0.3, -0.2, 0.1]), lambda _: 1.0) for engine in whole)
+    for norms, squares, sums in others:
+        assert norms == first[0]
+        assert squares == first[1]
+        assert sums.tolist() == first[2].tolist()
+    assert sum(n == 0 for n in first[0].values()) == missing.sum()
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [(pa.table({"a": ["x", "y"]}), "a holds no numbers"), ([1.0, 2.0], "shape"),
+     ([["x"], ["y"]], "numbers")],
+)  # fmt: skip
+def test_features_that_are_no_numbers_are_refused(features: Any, message: str) -> None:
+    with pytest.raises(sparseq.DataError, match=message):
+        ClosedForm(model("linear"), [0, 1], features, [1.0, 2.0], bound=1.0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_are_never_negative_and_least_where_the_model_is_right(name: str) -> None:
+    fam = model(name)
+    y = np.array([0.0, 1.0, 1.0, 2.0] if name in ("poisson", "softmax") else [0.0, 1.0, 1.0, 0.0])
+    z = np.random.default_rng(1).normal(size=(fam.outputs, 4))
+    targets_ = fam.expand(y)
+    loss = fam.loss(z, targets_)
+    assert np.all(loss >= 0)
+    down = z - 0.05 * fam.residual(z.copy(), targets_)
+    assert np.all(fam.loss(down, targets_) <= loss)
