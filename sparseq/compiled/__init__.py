@@ -38,8 +38,9 @@ def worthwhile(length: int) -> bool:
 
 def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     """Return `values[mask]`."""
-    if not worthwhile(len(values)):
-        return values[mask]
+    few = 16 * np.count_nonzero(mask) < len(values)
+    if few or not worthwhile(len(values)):
+        return values[np.flatnonzero(mask)] if few else values[mask]
     out = np.empty(len(values) + 1, values.dtype)
     chosen: NDArray[Any] = out[: compiled().select(values, mask, out)]
     return chosen.copy() if 2 * len(chosen) < len(values) else chosen

@@ -15,6 +15,7 @@ __all__ = ["dense"]  # and all below
 
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
+_SMALL = 128  # coordinates up to which all cells are cleared sooner than the user's own
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
 
@@ -28,16 +29,13 @@ def quantise(values, inverse, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, inline="always")
 def _rounded_up(charge, significant_bits):  # type: ignore[no-untyped-def]
-    if charge > np.int64(2**52):
+    if charge > np.int64(2**52) or significant_bits > 52:
         return charge
-    spare = np.int64(0)  # the bit length of what is above the significant bits
-    above = charge >> significant_bits
-    for half in (32, 16, 8, 4, 2, 1):
-        if above >> half != 0:
-            spare += half
-            above >>= half
-    spare += above
-    return -((-charge) >> spare) << spare
+    # as a float64, which is exact, what is above the significant bits are its last ones; a carry
+    # out of them goes on to the exponent, as it should
+    unused = (np.int64(1) << (53 - significant_bits)) - 1
+    bits = (np.float64(charge).view(np.int64) + unused) & ~unused
+    return np.int64(np.int64(bits).view(np.float64))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -74,9 +72,22 @@ def charge(norms, upper, lower, shift, most, significant_bits, out):  # type: ig
 
 @numba.njit(nogil=True, cache=True)
 def fits(users, charges, spent, budget, out):  # type: ignore[no-untyped-def]
-    """Fill out with whether each user's charge fits into the budget, the same for all."""
-    for i in range(len(users)):
-        out[i] = charges[i] <= budget - spent[users[i]]
+    """Fill out with whether each user's charge fits into the budget, the same for all.
+
+    Without users (None) the charges are of everybody in `spent`.
+    """
+    for i in range(len(charges)):
+        out[i] = charges[i] <= budget - spent[i if users is None else users[i]]
+
+
+@numba.njit(nogil=True, cache=True)
+def due(charges, active, out):  # type: ignore[no-untyped-def]
+    """Fill out with the charges of the active, and 0 for others; return how many are not 0."""
+    found = 0
+    for i in range(len(charges)):
+        out[i] = charges[i] if active[i] else 0
+        found += out[i] != 0
+    return found
 
 
 @numba.njit(nogil=True, cache=True)
@@ -124,24 +135,17 @@ def starts(users, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def shorten(numbers, out):  # type: ignore[no-untyped-def]
-    """Fill out with numbers of at most 11 significant bits as 16 bits; tell whether all are."""
+    """Fill out with numbers of at most 11 significant bits as 16 bits; tell whether all are.
+
+    Numbers beyond 2**53, which a float64 might not hold exactly, count as having more.
+    """
+    unused = (np.int64(1) << 42) - 1
+    more = np.int64(0)
     for i in range(len(numbers)):
-        number = numbers[i]
-        if number == 0:
-            out[i] = 0
-            continue
-        length = np.int64(0)  # bits after the first
-        above = number >> 1
-        for half in (32, 16, 8, 4, 2, 1):
-            if above >> half != 0:
-                length += half
-                above >>= half
-        length += above
-        top = number >> (length - 10) if length >= 10 else number << (10 - length)
-        if length > 10 and top << (length - 10) != number:
-            return False
-        out[i] = ((length + 1) << 10) | (top & 1023)
-    return True
+        bits = np.float64(numbers[i]).view(np.int64)
+        more |= (numbers[i] >> 53) | (bits & unused)
+        out[i] = (bits >> 42) - 1022 * 1024 if numbers[i] > 0 else 0
+    return more == 0
 
 
 @numba.njit(nogil=True, cache=True)
@@ -153,24 +157,31 @@ def round_up(charges, significant_bits, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def reduce_sums(first, stop, coordinates, values, size, norms, totals):  # type: ignore[no-untyped-def]
-    """Fill norms (one a run) and add to totals; a user's value is the sum of its rows."""
+    """Fill norms (one a run) and add to totals; a user's value is the sum of its rows.
+
+    One pass: where v joins a cell of x, the square grows by v (2 x + v).
+    """
     cells = np.zeros(size + 1, np.int64)  # cell 0 takes the rows that count for nothing
     sums = np.zeros(size + 1, np.int64)
     for r in range(len(first)):
+        start, end = np.uint64(first[r]), np.uint64(stop[r])  # unsigned: no check for negative ones
         magnitude = np.int64(0)
-        for i in range(first[r], stop[r]):  # unsigned places need no check for negative ones
+        norm = np.int64(0)
+        for i in range(start, end):
             k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
             v = np.int64(1) if values is None else np.int64(values[i])
-            cells[k] += v
-            magnitude += abs(v)
-        cells[0] = 0
-        norm = np.int64(0)
-        for i in range(first[r], stop[r]):
-            k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
+            v = v if k != 0 else np.int64(0)
             x = cells[k]
-            cells[k] = 0
-            sums[k] += x
-            norm += x * x
+            cells[k] = x + v
+            sums[k] += v
+            norm += v * (x + x + v)
+            magnitude += abs(v)
+        if size <= _SMALL:
+            cells[:] = 0
+        else:
+            for i in range(start, end):
+                k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
+                cells[k] = 0
         if magnitude > _SAFE:  # the squares may have wrapped around: once more, saturating
             norm = _large_norm(first[r], stop[r], coordinates, values, cells)
         norms[r] = norm

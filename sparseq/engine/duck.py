@@ -82,6 +82,7 @@ class Engine:
         self._con = connection
         self.cache = ColumnCache(cache_bytes)
         self._layouts: dict[str, tuple[Runs, NDArray[np.int64] | None]] = {}
+        self._sizes: dict[str, int] = {}
         self._types: dict[tuple[str, str], str] = {}
         self._ahead = Scans(self._type_of, self._count, self._read_span, cache_bytes)
 
@@ -144,12 +145,15 @@ class Engine:
             yield self._query(plan, "")
 
     def _rows(self, table: str) -> int:
-        ((rows,),) = self._con.execute(
-            "SELECT estimated_size FROM duckdb_tables() "
-            "WHERE schema_name = 'by_user' AND table_name = ?",
-            [table],
-        ).fetchall()
-        return int(rows)
+        """Return about how many rows a table has."""
+        if table not in self._sizes:
+            ((rows,),) = self._con.execute(
+                "SELECT estimated_size FROM duckdb_tables() "
+                "WHERE schema_name = 'by_user' AND table_name = ?",
+                [table],
+            ).fetchall()
+            self._sizes[table] = int(rows)
+        return self._sizes[table]
 
     def _whole_table(self, plan: Plan) -> Batch:
         """All rows of one table, every vector from the cache or for it."""
@@ -206,6 +210,7 @@ class Engine:
         """Forget what was kept of the rows."""
         self.cache.clear()
         self._layouts.clear()
+        self._sizes.clear()
         self._ahead.clear()
 
     def _query(self, plan: Plan, also: str) -> Batch:

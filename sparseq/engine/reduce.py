@@ -64,6 +64,10 @@ class Runs:
         """Return the runs of some users (ascending); those without rows have none."""
         if len(self.owners) == 0:
             return self
+        low, high = int(self.owners[0]), int(self.owners[-1])
+        if high - low + 1 == len(self.owners):  # without gaps, a user's place is the user's number
+            place = users[np.searchsorted(users, low) : np.searchsorted(users, high + 1)] - low
+            return Runs(self.owners[place], self.first[place], self.stop[place])
         if worthwhile(len(self.owners)):
             found = np.empty(len(users), np.int64)
             found = found[: compiled().places(users, self.owners, found)]

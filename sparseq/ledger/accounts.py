@@ -58,11 +58,15 @@ class Accounts:
 
     def admits(self, users: Index, charges: Ints) -> Mask:
         """Tell who can pay; changes nothing."""
-        if self._same is not None and self._by_loop(users):
-            admitted: Mask = np.empty(len(users), bool)
+        if self._same is None or not self._by_loop(users):
+            return charges <= self.left(users)
+        at = _as_slice(users)
+        admitted: Mask = np.empty(len(users), bool)
+        if isinstance(at, slice):
+            compiled().fits(None, charges, self.spent[at], self._same, admitted)
+        else:
             compiled().fits(users, charges, self.spent, self._same, admitted)
-            return admitted
-        return charges <= self.left(users)
+        return admitted
 
     def due(self, users: Index, charges: Ints, active: Mask) -> tuple[Index, Ints]:
         """Return who pays and how much: the active their charge, the others nothing.
@@ -70,32 +74,29 @@ class Accounts:
         With `halt` the others forfeit what they have left. Where few pay nothing they stay in the
         list, with 0, since a range of users without gaps is the quickest to write.
         """
+        amounts, owing = _due(charges, active)
         if self.halt and not active.all():
-            amounts = charges * active
             amounts[~active] = self.left(users[~active])
-        else:
-            amounts = charges
-        owing = amounts > 0 if self.halt else active & (amounts > 0)
-        if owing.all():
-            return users, amounts
-        few = 8 * np.count_nonzero(owing) < 7 * len(owing)
+            owing = int(np.count_nonzero(amounts))
+        few = 8 * owing < 7 * len(amounts)
         if few and not isinstance(_as_slice(users), slice):
-            return selected(users, owing), selected(amounts, owing)
-        return users, amounts * owing
+            return selected(users, amounts > 0), selected(amounts, amounts > 0)
+        return users, amounts
 
     def charge(self, users: Index, charges: Ints) -> None:
         """Add charges that `admits` has let through; users are distinct and ascend."""
-        if self._by_loop(users):
+        at = _as_slice(users)
+        if not isinstance(at, slice) and self._by_loop(users):
             compiled().add_at(users, charges, self.spent)
         else:
-            self.spent[_as_slice(users)] += charges
+            self.spent[at] += charges
 
     def _by_loop(self, users: Index) -> bool:
         """Tell whether the compiled loops are the quickest way to these users' entries.
 
         They check no bounds, so it is done here.
         """
-        if isinstance(_as_slice(users), slice) or not worthwhile(len(users)):
+        if not worthwhile(len(users)):
             return False
         return int(users[0]) >= 0 and int(users[-1]) < len(self.spent)
 
@@ -105,6 +106,15 @@ class Accounts:
         self.spent = np.concatenate([self.spent, np.zeros(len(budgets), np.int64)])
         same = len(self.budgets) > 0 and bool(np.all(self.budgets == self.budgets[0]))
         self._same = int(self.budgets[0]) if same else None
+
+
+def _due(charges: Ints, active: Mask) -> tuple[Ints, int]:
+    """Return the charges of the active, 0 for others, and how many are not 0."""
+    if worthwhile(len(charges)):
+        amounts = np.empty_like(charges)
+        return amounts, int(compiled().due(charges, active, amounts))
+    amounts = charges * active
+    return amounts, int(np.count_nonzero(amounts))
 
 
 def _as_slice(users: Index) -> Index | slice:

@@ -71,14 +71,18 @@ def unpack(data: bytes) -> NDArray[np.int64]:
 
 
 def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint16] | None:
-    """Return each number as 16 bits, None if one has too many significant bits."""
+    """Return each number as 16 bits, None if one has too many significant bits.
+
+    One of 2**53 or more counts as having too many, whatever its bits.
+    """
     short = np.empty(len(numbers), "<u2")
     if worthwhile(len(numbers)):
         return short if compiled().shorten(numbers, short) else None
     for start in range(0, len(numbers), _BLOCK):
         block = numbers[start : start + _BLOCK]
         lowest = np.maximum(block & -block, 1)
-        if np.any((block >> 11) >= lowest):  # highest and lowest set bit are too far apart
+        # highest and lowest set bit are too far apart
+        if np.any((block >> 11) >= lowest) or np.any(block >> 53):
             return None
         bits = block.astype(np.float32).view(np.uint32)
         # 0 alone is below the bias

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparseq.accounting.charge import MAX_CHARGE
+from sparseq.compiled import compiled
+from sparseq.ledger import accounts as module
 from sparseq.ledger.accounts import Accounts
 
 many = settings(derandomize=True, deadline=None, max_examples=120)
@@ -17,7 +19,17 @@ PEOPLE = 6
 
 amounts = st.one_of(st.integers(0, 5), st.integers(0, 2**44), st.just(MAX_CHARGE))
 steps = st.lists(st.dictionaries(st.integers(0, PEOPLE - 1), amounts), max_size=20)
-budgets = st.lists(st.integers(0, 12) | st.integers(0, 2**44), min_size=PEOPLE, max_size=PEOPLE)
+of_anybody = st.integers(0, 12) | st.integers(0, 2**44)
+budgets = st.lists(of_anybody, min_size=PEOPLE, max_size=PEOPLE)
+same_for_all = of_anybody.map(lambda budget: [budget] * PEOPLE)
+LOOPS = [
+    pytest.param(False, id="numpy"),
+    pytest.param(
+        True,
+        id="compiled",
+        marks=pytest.mark.skipif(compiled() is None, reason="Numba is not installed"),
+    ),
+]
 
 
 def take(accounts: Accounts, step: Step) -> NDArray[np.bool_]:
@@ -30,11 +42,18 @@ def take(accounts: Accounts, step: Step) -> NDArray[np.bool_]:
     return active
 
 
+@pytest.mark.parametrize("loops", LOOPS)
 @many
-@given(own=budgets, stream=steps, halt=st.booleans())
+@given(own=budgets | same_for_all, stream=steps, halt=st.booleans())
 def test_the_filter_is_algorithm_2_in_python_integers(
-    own: list[int], stream: list[Step], halt: bool
+    loops: bool, own: list[int], stream: list[Step], halt: bool
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "worthwhile", lambda length: loops and length > 0)
+        follow(own, stream, halt)
+
+
+def follow(own: list[int], stream: list[Step], halt: bool) -> None:
     accounts = Accounts(np.array(own), halt)
     spent = [0] * PEOPLE
     for step in stream:
