@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.cli.declare import bounds_of, keys_of
-from sparseq.cli.options import facts_format_option, open_store
+from sparseq.cli.options import Share, facts_format_option, open_store
 from sparseq.cli.tables import format_number, format_table
 from sparseq.cli.text import banner
 from sparseq.errors import DataError, ParameterError
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 LOOKED_AT = (
     "Exact, uncharged facts about the people in the data: plan on public or historical data only."
 )
-_COLUMNS = ("norm_budget", "reserve", "clip", "sigma", "left out", "noise", "bias", "total", "")
+_COLUMNS = ("norm_budget", "watch", "reserve", "clip", "sigma", "left out", "noise", "bias",
+            "total", "")  # fmt: skip
+_WATCH = 0.05
+"""What `create --watch-active` sets aside."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,10 @@ class Asked:
               "fewer. [default: as many as there are]")  # fmt: skip
 @click.option("--param", "params", multiple=True, metavar="K=V", help="Value of a parameter :K.")
 @click.option("--kappa", type=float, help="zCDP level. [default: 0.5, or the STORE's]")
-@click.option("--watch-active", "others", type=float, default=0.0, show_default=True,
-              metavar="SHARE", help="Set aside for the watch.")  # fmt: skip
+@click.option("--watch", "--watch-active", "others", type=Share(), is_flag=False,
+              flag_value=_WATCH, default=0.0, metavar="[SHARE]",
+              help="Plan with 5 %, or SHARE, of every budget set aside for a watch, as by create "
+              "--watch-active.")  # fmt: skip
 @click.option("--forecast/--no-forecast", "forecasts", default=True, show_default=True,
               help="Whether to try departure forecasts.")  # fmt: skip
 @click.option("--historical", is_flag=True,
@@ -201,7 +206,12 @@ def as_text(planned: Planned, names: Sequence[str]) -> str:
     """Return the table, and what is recommended."""
     rows = [_row(c, planned) for c in planned.rows]
     head = f"{', '.join(names)}: {planned.ticks} ticks, kappa {planned.kappa:g}; root mean squares"
-    table = format_table(_COLUMNS, rows, ["r"] * 8 + ["l"])
+    columns, align = list(_COLUMNS), ["r"] * 9 + ["l"]
+    if not any(c.setting.others for c in planned.tried):
+        at = columns.index("watch")
+        columns, rows = columns[:at] + columns[at + 1 :], [r[:at] + r[at + 1 :] for r in rows]
+        align = align[1:]
+    table = format_table(columns, rows, align)
     return f"{head}\n\n{table}\n\n{advice(planned)}"
 
 
@@ -210,6 +220,7 @@ def _row(c: Candidate, planned: Planned) -> list[str]:
     forecast = c.setting.forecast
     return [
         format_number(c.setting.norm_budget, 2),
+        f"{c.setting.others:.0%}" if c.setting.others else "–",
         f"{forecast:.0%}" if forecast else "–",
         f"{c.setting.clip:g}" if forecast else "–",
         *(_numbers(x) for x in (c.sigma,)),
@@ -228,18 +239,25 @@ def advice(planned: Planned) -> str:
     best = planned.recommended
     if best.worst_case:
         return (
-            "Recommended: worst-case composition. No smaller budget is better by 5 %:\n"
+            "Recommended: worst-case composition. No smaller budget is better by 5 %,\n"
+            "and with this one nobody is left out:\n"
             f"  sparseq create … --norm-budget {best.setting.norm_budget:g}"
         )
-    flags = f"--norm-budget {best.setting.norm_budget:g}"
-    if best.setting.forecast:
-        flags += f" --forecast={best.setting.forecast:g}"
+    setting = best.setting
+    made, run = [f"--norm-budget {setting.norm_budget:g}"], []
+    if setting.others:
+        made.append("--watch-active" + ("" if setting.others == _WATCH else f"={setting.others:g}"))
+        run.append("--watch-active")
+    if setting.forecast:
+        made.append(f"--forecast={setting.forecast:g}")
+        run.append("--forecast")
+    if run:
+        run.append(f"--horizon {planned.ticks}")
+    if setting.forecast:
+        run.append(f"--clip {setting.clip:g}")
     text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
-    text += f"  sparseq create … {flags}"
-    if best.setting.forecast:
-        flags = f"--forecast --horizon {planned.ticks} --clip {best.setting.clip:g}"
-        text += f"\n  sparseq monitor … {flags}"
-    return text
+    text += f"  sparseq create … {' '.join(made)}"
+    return text + (f"\n  sparseq monitor … {' '.join(run)}" if run else "")
 
 
 def as_json(planned: Planned, names: Sequence[str]) -> str:

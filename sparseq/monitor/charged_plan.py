@@ -19,7 +19,7 @@ from sparseq.accounting import Budget
 from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.reduce import Ints
 from sparseq.mechanisms.quantile import Quantiles, Ranks
-from sparseq.monitor.plan import CAUTION, Candidate, Planned
+from sparseq.monitor.plan import CAUTION, Candidate, Planned, check_share
 from sparseq.monitor.simulate import Setting, Stream
 from sparseq.query.outputs import Output, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
@@ -64,17 +64,17 @@ def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) ->
     edges = np.asarray(ranks.query.edges)
     counts = np.diff(np.array((0, *ranks.cumulative[: len(edges)]), np.float64))
     totals = np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
-    found = [
-        _candidate(float(b), counts, totals, kappa, ticks, others) for b in (ticks, *edges[:-1])
-    ]
-    return Planned(kappa, ticks, tuple(found))
+    check_share(others)
+    worst = _candidate(float(ticks), counts, totals, kappa, ticks, 0.0)
+    found = [_candidate(float(b), counts, totals, kappa, ticks, others) for b in edges[:-1]]
+    return Planned(kappa, ticks, (worst, *found))
 
 
 def _candidate(
     paying: float, counts: np.ndarray, totals: np.ndarray, kappa: float, ticks: int, others: float
 ) -> Candidate:
     whole = math.ceil(paying / (1 - others) * 100 - 1e-9) / 100
-    sigma, worst = Budget(kappa, whole).sigma_0, math.sqrt(ticks / (1 - others) / (2 * kappa))
+    sigma, worst = Budget(kappa, whole).sigma_0, math.sqrt(ticks / (2 * kappa))
     gone = np.arange(ticks)[:, None] >= ticks * paying / totals
     bias = math.sqrt(float(np.mean((gone @ (counts * totals / ticks)) ** 2)))
     there = float(counts @ totals)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparseq.accounting import Budget
-from sparseq.errors import DataError
+from sparseq.errors import DataError, ParameterError
 from sparseq.monitor.correct import Post
 from sparseq.monitor.simulate import Setting, Simulated, Stream, gates_of, simulate
 from sparseq.query.plan import Options, calibrate
@@ -81,7 +81,8 @@ class Planned:
         """The table: without forecasts, and with the best reserve, for each norm_budget tried."""
         best: dict[tuple[float, bool], Candidate] = {}
         for c in self.tried[1:]:
-            paying = round(c.setting.norm_budget * (1 - c.setting.forecast), 1)
+            aside = c.setting.forecast + c.setting.others
+            paying = round(c.setting.norm_budget * (1 - aside), 1)
             key = (paying, c.setting.forecast > 0)
             if key not in best or c.cautious < best[key].cautious:
                 best[key] = c
@@ -102,19 +103,21 @@ def plan(
     Args:
         streams: One a series, over equally many ticks.
         kappa: zCDP level of the store to be made.
-        others: Share of every budget set aside for anything but forecasts.
+        others: Share of every budget set aside for anything but forecasts: a watch. Worst-case
+            composition, under which nobody is left out, needs none and has none.
         form: See `sparseq.monitor.rates`.
         forecasts: Whether to try reserves at all.
         post: How the running sum will be used; smoothing only.
 
     Raises:
         DataError: There is nobody in the streams.
+        ParameterError: What is set aside is not from 0 to a half.
     """
+    check_share(others)
     if not any(len(stream.users) for stream in streams):
         raise DataError("no query finds anybody in the data", "check the dates")
     tried = _Tried(streams, kappa, others, form, post or Post())
-    worst = tried.full / (1 - others)
-    first = tried.candidate(Setting(_nice(worst), others=others), worst_case=True)
+    first = tried.candidate(Setting(_nice(tried.full)), worst_case=True)
     found = [first]
     known = set(_coarse(tried.full))
     for paying in sorted(known):
@@ -124,6 +127,15 @@ def plan(
     for paying in sorted({max(round(paid * factor), 1) for factor in _FINER} - known):
         found += tried.all_of(paying, forecasts)
     return Planned(kappa, streams[0].ticks, tuple(found))
+
+
+def check_share(others: float) -> None:
+    """Raise if so much can't be set aside beside the reserves that are tried."""
+    if not 0 <= others <= 0.5:
+        raise ParameterError(
+            f"{others:g} of every budget for the watch leaves too little",
+            "0.05 is what create does",
+        )
 
 
 class _Tried:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,27 @@ def test_what_is_recommended_can_be_followed(visits: Path, query: Path) -> None:
         assert store.explain(lowered).noise[0].sigma == pytest.approx(best["sigma"][0])
 
 
+def test_with_a_watch_the_table_and_the_advice_say_so(visits: Path, query: Path) -> None:
+    text = output(*asked(visits, query, "--user", "who", "--watch=0.1", "--no-forecast"))
+    head, _, worst, *rows = text.splitlines()[2:]
+    assert head.split()[:2] == ["norm_budget", "watch"]
+    assert worst.split()[:2] == ["30.00", "–"]
+    assert all(row.split()[1] == "10%" for row in rows[: rows.index("")])
+    assert "--watch-active=0.1" in text
+    assert "sparseq monitor … --watch-active --horizon 30" in text
+    found = json.loads(
+        output(*asked(visits, query, "--user", "who", "--format", "json", "--watch"))
+    )
+    best = found["recommended"]
+    assert best["others"] == 0.05
+    with sparseq.create(
+        None, str(visits), user="who", norm_budget=best["norm_budget"],
+        reserves={"watch": best["others"], "forecast": best["forecast"]}, seed=1,
+    ) as store:  # fmt: skip
+        lowered = store.lower("SELECT count(DISTINCT who) AS n FROM visits")
+        assert store.explain(lowered).noise[0].sigma == pytest.approx(best["sigma"][0])
+
+
 def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) -> None:
     path = visits.with_name("s.sparseq")
     sparseq.create(path, str(visits), user="who", seed=1).close()
@@ -106,6 +128,7 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
         ([], "whom is a row of FILE about?"),
         (["--user", "who", "--plot", "plan.pdf"], "a picture is .png or .svg"),
         (["--user", "nobody"], "has no column 'nobody'"),
+        (["--user", "who", "--watch=0.9"], "leaves too little"),
     ],
 )
 def test_bad_input_is_told(visits: Path, query: Path, more: list[str], message: str) -> None:
@@ -124,3 +147,8 @@ def test_the_advice_is_what_create_and_monitor_take() -> None:
         "  sparseq monitor … --forecast --horizon 546 --clip 0.1",
     ]
     assert "--norm-budget 546" in advice(Planned(0.5, 546, (worst,)))
+    watched = replace(better, setting=Setting(24.22, 0.05, 0.05, clip=0.1))
+    assert advice(Planned(0.5, 546, (worst, watched))).splitlines()[1:] == [
+        "  sparseq create … --norm-budget 24.22 --watch-active --forecast=0.05",
+        "  sparseq monitor … --watch-active --forecast --horizon 546 --clip 0.1",
+    ]

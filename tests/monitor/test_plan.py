@@ -11,7 +11,7 @@ from sparseq.engine.cells import cells_of
 from sparseq.errors import DataError
 from sparseq.monitor.correct import Post
 from sparseq.monitor.plan import CAUTION, WORTH, plan
-from sparseq.monitor.simulate import Setting, Stream, simulate
+from sparseq.monitor.simulate import Stream, simulate
 
 TICKS = 60
 SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
@@ -94,10 +94,28 @@ def test_several_series_share_the_budget(light: Stream) -> None:
 
 
 def test_other_reserves_are_left_alone(light: Stream) -> None:
-    planned = plan([light], 0.5, others=0.2)
-    assert planned.worst_case.setting == Setting(TICKS / 0.8, others=0.2)
-    assert planned.worst_case.dropped == 0
-    assert all(c.setting.others == 0.2 for c in planned.tried)
+    """The same people are left out as without; what is set aside is paid for in noise."""
+    planned, without = plan([light], 0.5, others=0.2), plan([light], 0.5)
+    assert planned.worst_case == without.worst_case, "it leaves nobody out, and has no watch"
+    tried = planned.tried[1:]
+    assert all(c.setting.others == 0.2 for c in tried)
+    alone = {round(c.setting.norm_budget): c for c in without.tried if not c.setting.forecast}
+    compared = 0
+    for c in tried:
+        paying = round(0.8 * c.setting.norm_budget)
+        if not c.setting.forecast and paying in alone:
+            other = alone[paying]
+            assert c.dropped == other.dropped
+            assert c.bias == pytest.approx(other.bias)
+            assert c.sigma[0] == pytest.approx(other.sigma[0] / 0.8**0.5, rel=0.01)
+            compared += 1
+    assert compared > 5
+
+
+@pytest.mark.parametrize("others", [-0.1, 0.51, 1.0, float("nan")])
+def test_a_share_that_leaves_too_little_is_refused(light: Stream, others: float) -> None:
+    with pytest.raises(sparseq.ParameterError, match="too little"):
+        plan([light], 0.5, others=others)
 
 
 def test_a_longer_horizon_takes_the_data_over_again(light: Stream) -> None:
