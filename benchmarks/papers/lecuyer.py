@@ -173,7 +173,7 @@ def load(folder: Path, noise: float, epochs: float, target: float, quick: bool) 
 @click.option("--data", "folder", type=click.Path(path_type=Path), required=True)
 @click.option("--noise", type=float, default=4.0, show_default=True, help="Over clip, at first.")
 @click.option("--epochs", type=float, default=10.0, show_default=True, help="Of the fixed run.")
-@click.option("--target", type=float, default=0.87, show_default=True, help="Where to stop.")
+@click.option("--target", type=float, default=0.85, show_default=True, help="Where to stop.")
 @click.option("--trials", type=int, default=3, show_default=True)
 @click.option("--figure", "figures", type=click.Path(path_type=Path), help="For lecuyer.png.")
 @click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
@@ -192,12 +192,13 @@ def main(
     for name, (how, filtered) in rules(problem).items():
         line, runs[name] = row(problem, name, how, epsilon if filtered else None, trials)
         rows.append(line)
+        if format == "json":
+            click.echo(json.dumps(line))
         epsilon = runs["fixed"].epsilon
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
         figure(problem, runs).savefig(figures / "lecuyer.png", dpi=150)
     if format == "json":
-        click.echo("\n".join(json.dumps(line) for line in rows))
         return
     cells = [["" if line[k] is None else str(line[k]) for k in KEYS] for line in rows]
     click.echo(format_table(list(KEYS), cells, ["l"] + ["."] * (len(KEYS) - 1)))

@@ -77,8 +77,13 @@ def network() -> nn.Module:
 def images(folder: Path, part: str, most: int | None = None) -> tuple[Tensor, Tensor]:
     """Return scaled images (n, 1, 28, 28) and labels."""
     pixels, labels = digits(folder, part)
-    scaled = ((pixels[:most, None] / 255.0 - MEAN) / DEVIATION).astype(np.float32)
-    return torch.from_numpy(scaled), torch.from_numpy(labels[:most].astype(np.int64))
+    return scaled(pixels[:most], labels[:most])
+
+
+def scaled(pixels: Any, labels: Any) -> tuple[Tensor, Tensor]:
+    """Return scaled images (n, 1, 28, 28) and labels, as PyTorch has them."""
+    images = ((pixels[:, None] / 255.0 - MEAN) / DEVIATION).astype(np.float32)
+    return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
 
 
 def engine(x: Tensor, y: Tensor, seed: int) -> Network:

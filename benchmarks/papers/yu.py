@@ -5,8 +5,10 @@
 Yu, Kamath, Kulkarni, Liu, Yin & Zhang (2023) report every example's own epsilon along the models
 that a run has released, and find that groups with worse accuracy also have larger epsilons: on
 CIFAR-10, the average epsilon of the class with the lowest test accuracy is 44.2 % above that of the
-class with the highest. CIFAR-10 and UTK-Face are not to be had here, so this is MNIST, by softmax
-regression on images scaled to length 1. FOLDER has the files of `benchmarks.papers.mnist_data`.
+class with the highest. CIFAR-10 and UTK-Face are not to be had here, so this is MNIST: by softmax
+regression on images scaled to length 1, or with `--model cnn` by the network of
+`benchmarks.papers.mnist` (`pip install 'sparseq[torch]'`). FOLDER has MNIST's four files, see
+`benchmarks.papers.mnist_data`.
 
 Two reports of the same setting: `bound` cuts every gradient to the norm that it is charged for, so
 that the reported epsilons are proven (Theorem 3.1); `estimate` doesn't, as in the paper, and norms
@@ -32,21 +34,50 @@ from sparseq.training.protocol import Floats
 DELTA = 1e-5
 PAPER_SPREAD = 44.2  # percent, on CIFAR-10
 CLASSES = np.arange(10)
-SETTINGS = PrivateSGD(
+SOFTMAX = PrivateSGD(
     steps=1200, sampling=1024 / 60_000, clip=0.5, rate=16.0, averaging=0.95, people=60_000,
     refreshes=3.0, checkpoint=100,
+)  # fmt: skip
+CNN = PrivateSGD(
+    steps=600, sampling=1024 / 60_000, clip=0.2, rate=5.0, momentum=0.5, averaging=0.95,
+    people=60_000, refreshes=1.0, checkpoint=100,
 )  # fmt: skip
 KEYS = ("class", "accuracy", "loss", "epsilon_bound", "epsilon_estimate")
 
 
 @dataclass(frozen=True)
-class Data:
-    """Images as rows, and labels."""
+class Problem:
+    """What is trained: engines over the images to train on and to test, their labels, a plan."""
 
-    x: Floats
+    train: Any
+    test: Any
     y: Any
-    test_x: Floats
     test_y: Any
+    start: Floats | None
+    plan: PrivateSGD
+
+
+def load(folder: Path, model: str, quick: bool) -> Problem:
+    """Return the problem on MNIST, or a small part of it."""
+    (x, y), (test_x, test_y) = digits(folder, "train"), digits(folder, "t10k")
+    plan = {"softmax": SOFTMAX, "cnn": CNN}[model]
+    if quick:
+        some = 3000 if model == "softmax" else 600
+        x, y, test_x, test_y = x[:some], y[:some], test_x[:some], test_y[:some]
+        plan = replace(plan, steps=60 if model == "softmax" else 10, sampling=0.05, people=some)
+    if model == "softmax":
+        return Problem(softmax(x, y), softmax(test_x, test_y), y, test_y, None, plan)
+    from benchmarks.papers.mnist import engine, scaled
+
+    train = engine(*scaled(x, y), seed=0)
+    test = engine(*scaled(test_x, test_y), seed=0)
+    return Problem(train, test, y, test_y, train.start(), plan)
+
+
+def softmax(images: Any, labels: Any) -> ClosedForm:
+    """Return an engine for softmax regression; every image is a user."""
+    rows = unit_rows(images)
+    return ClosedForm(family("softmax", 10), np.arange(len(labels)), rows, labels, bound=1.0)
 
 
 @dataclass(frozen=True)
@@ -58,41 +89,41 @@ class Reported:
         losses: At the end, of each example.
         epsilons: Of each example.
         worst: Of the whole run, at full norm.
-        is_bound: Whether epsilons are proven.
     """
 
     accuracy: Floats
     losses: Floats
     epsilons: Floats
     worst: float
-    is_bound: bool
 
 
-def reported(data: Data, how: PrivateSGD, epsilon: float) -> Reported:
+def reported(problem: Problem, how: PrivateSGD, epsilon: float) -> Reported:
     """Train, and report."""
-    softmax = family("softmax", len(CLASSES))
-    engine = ClosedForm(softmax, np.arange(len(data.y)), data.x, data.y, bound=1.0)
-    trained = how.fit(engine, epsilon=epsilon, delta=DELTA)
+    trained = how.fit(problem.train, epsilon=epsilon, delta=DELTA, start=problem.start)
     account = trained.individual
     assert account is not None
-    weights = trained.params.reshape(len(CLASSES), -1)
-    right = np.argmax(_scores(weights, data.test_x), axis=0) == data.test_y
+    assert account.is_bound or not how.cut
+    right = _by_user(problem.test, problem.test.right, trained.params)
     return Reported(
-        np.array([100 * right[data.test_y == k].mean() for k in CLASSES]),
-        softmax.loss(_scores(weights, data.x), softmax.expand(data.y.astype(np.float64))),
+        np.array([100 * right[problem.test_y == k].mean() for k in CLASSES]),
+        _by_user(problem.train, problem.train.losses, trained.params),
         account.epsilons(DELTA),
         account.worst_case(DELTA),
-        account.is_bound,
     )
 
 
-def _scores(weights: Floats, x: Floats) -> Floats:
-    return np.asarray(weights[:, :-1] @ x.T + weights[:, -1:])
+def _by_user(engine: Any, value: Any, params: Floats) -> Floats:
+    """Return a value of every user, in order."""
+    batches = list(engine.batches())
+    users = np.concatenate([batch.users for batch in batches])
+    return np.asarray(np.concatenate([value(params, b) for b in batches])[np.argsort(users)])
 
 
-def summary(data: Data, bound: Reported, estimate: Reported, seconds: float) -> dict[str, Any]:
+def summary(
+    problem: Problem, bound: Reported, estimate: Reported, seconds: float
+) -> dict[str, Any]:
     """Return the table, and what the paper says about groups, here."""
-    groups = [data.y == k for k in CLASSES]
+    groups = [problem.y == k for k in CLASSES]
     means = np.array([bound.epsilons[g].mean() for g in groups])
     worst, best = int(bound.accuracy.argmin()), int(bound.accuracy.argmax())
     rows = [
@@ -123,7 +154,7 @@ def pearson(report: Reported) -> float:
     return float(np.corrcoef(report.epsilons, np.log(report.losses + 1e-12))[0, 1])
 
 
-def figure(data: Data, report: Reported) -> Any:
+def figure(y: Any, report: Reported) -> Any:
     """Return the paper's figures 1, 2 and 5 of this run."""
     from matplotlib.figure import Figure
 
@@ -139,13 +170,13 @@ def figure(data: Data, report: Reported) -> Any:
             at, 1.01, f"{share}%", transform=spread.get_xaxis_transform(), ha="center", size=8
         )
     spread.set(xlabel=f"an example's epsilon, delta {DELTA:g}", ylabel="examples")
-    spread.legend(loc="upper center", frameon=False)
-    means = np.array([report.epsilons[data.y == k].mean() for k in CLASSES])
+    spread.legend(loc="upper center", framealpha=1)
+    means = np.array([report.epsilons[y == k].mean() for k in CLASSES])
     groups.scatter(report.accuracy, means, color="tab:orange")
     for k in CLASSES:
         groups.annotate(f" {k}", (report.accuracy[k], means[k]), size=11)
     groups.set(xlabel="test accuracy of the class, %", ylabel="mean epsilon of the class")
-    some = np.random.default_rng(0).choice(len(data.y), min(len(data.y), 4000), replace=False)
+    some = np.random.default_rng(0).choice(len(y), min(len(y), 4000), replace=False)
     losses.scatter(np.maximum(report.losses[some], 1e-4), report.epsilons[some], s=3, alpha=0.3)
     losses.set(xscale="log", xlabel="final training loss of the example", ylabel="its epsilon")
     losses.text(
@@ -157,27 +188,25 @@ def figure(data: Data, report: Reported) -> Any:
 @click.command()
 @click.option("--data", "folder", type=click.Path(path_type=Path), required=True)
 @click.option("--epsilon", type=float, default=2.0, show_default=True, help="Of the whole run.")
-@click.option("--figure", "figures", type=click.Path(path_type=Path), help="Folder for yu.png.")
+@click.option("--model", type=click.Choice(["softmax", "cnn"]), default="softmax")
+@click.option("--figure", "figures", type=click.Path(path_type=Path), help="Folder for a PNG.")
 @click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--quick", is_flag=True, help="A small run that shows that it works.")
-def main(folder: Path, epsilon: float, figures: Path | None, format: str, quick: bool) -> None:
+def main(
+    folder: Path, epsilon: float, model: str, figures: Path | None, format: str, quick: bool
+) -> None:
     """Print accuracy, loss and epsilon by class."""
     start = time.perf_counter()
     try:
-        (images, y), (test_images, test_y) = digits(folder, "train"), digits(folder, "t10k")
+        problem = load(folder, model, quick)
     except (FileNotFoundError, ValueError) as error:
         raise click.ClickException(str(error)) from None
-    how = SETTINGS
-    if quick:
-        images, y, test_images, test_y = images[:3000], y[:3000], test_images[:1000], test_y[:1000]
-        how = replace(how, steps=60, sampling=0.05, people=len(y))
-    data = Data(unit_rows(images), y, unit_rows(test_images), test_y)
-    bound = reported(data, how, epsilon)
-    estimate = reported(data, replace(how, cut=False), epsilon)
-    got = summary(data, bound, estimate, time.perf_counter() - start)
+    bound = reported(problem, problem.plan, epsilon)
+    estimate = reported(problem, replace(problem.plan, cut=False), epsilon)
+    got = summary(problem, bound, estimate, time.perf_counter() - start)
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
-        figure(data, bound).savefig(figures / "yu.png", dpi=150)
+        figure(problem.y, bound).savefig(figures / f"yu-{model}.png", dpi=150)
     click.echo(json.dumps(got) if format == "json" else as_table(got))
 
 

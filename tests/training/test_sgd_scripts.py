@@ -50,7 +50,7 @@ def test_yu_reports_more_of_the_classes_that_are_served_worse(folder: Path, tmp_
     assert max(r["epsilon_bound"] for r in easy) < min(r["epsilon_bound"] for r in hard)
     assert got["pearson_epsilon_log_loss"] > 0.5
     assert 2.0 <= got["worst_case"] < 2.05
-    assert (tmp_path / "yu.png").stat().st_size > 10_000
+    assert (tmp_path / "yu-softmax.png").stat().st_size > 10_000
 
 
 def test_lecuyer_compares_the_rules_at_one_epsilon(folder: Path, tmp_path: Path) -> None:
