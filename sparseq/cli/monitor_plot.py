@@ -53,8 +53,9 @@ def write_plot(rows: pa.Table, store: Store, path: Path) -> None:
     working = path.with_name(f".{path.name}.tmp")
     try:
         if path.suffix.lower() == ".html":
-            names = ", ".join(dict.fromkeys(rows["series"].to_pylist()))
-            working.write_text(html_page(figures, title=names), encoding="utf-8")
+            names = [n for n in dict.fromkeys(rows["series"].to_pylist()) if n != "watch"]
+            title = ", ".join(names) or "watch"
+            working.write_text(html_page(figures, title=title), encoding="utf-8")
         else:
             write_png(figures, working, path.suffix.lower()[1:])
         os.replace(working, path)
@@ -103,7 +104,9 @@ def _figure(
     if answers is None:  # an estimate that stands for itself
         rows = next(iter(found.values()))
         title, name = _WATCH.get(column, (title, column))
-        return Figure(title, "at a tick, noised", [_series(name, rows, 1.0)], notes=notes[1:])
+        return Figure(
+            title, "at each tick, with noise", [_series(name, rows, 1.0)], notes=notes[1:]
+        )
     drawn = [
         _series("sparseq, an account per person", answers, 1.0),
         _series("worst-case composition", answers, times),
@@ -112,7 +115,7 @@ def _figure(
         drawn.append(_series("corrected for those left out", found["corrected"], 1.0))
         notes = ["What the forecast in the correction is off by is estimated apart.", *notes]
     about = "People whose budget is used up are left out; no ± of the answers covers that."
-    return Figure(title, "a tick, noised", drawn, notes=[about, *notes])
+    return Figure(title, "at each tick, with noise", drawn, notes=[about, *notes])
 
 
 def _series(name: str, rows: list[dict[str, Any]], times: float) -> Series:

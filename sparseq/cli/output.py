@@ -39,12 +39,14 @@ class Output:
     Args:
         path: Of the file, or None for standard output.
         format: What will be written; binary formats don't go to a terminal.
+        private: Only the one who runs this can read the file.
 
     Raises:
         ParameterError: The place can't be written to.
     """
 
-    def __init__(self, path: Path | None, format: str) -> None:
+    def __init__(self, path: Path | None, format: str, private: bool = False) -> None:
+        self._mode = 0o600 if private else 0o666
         self._path = path.resolve() if path is not None else None
         self._working: Path | None = None
         self._file: BinaryIO | None = None
@@ -61,10 +63,13 @@ class Output:
                 self._file = open(self._path, "wb")
             else:
                 self._working = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-                self._file = open(self._working, "xb")
+                self._file = open(self._working, "xb", opener=self._create)
         except OSError as error:
             raise _cannot_write(self._path, error) from None
         return self
+
+    def _create(self, path: str, flags: int) -> int:
+        return os.open(path, flags, self._mode)
 
     @property
     def file(self) -> BinaryIO:

@@ -148,7 +148,7 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
     if out.suffix.lower() not in (".parquet", ".pq"):
         raise click.UsageError("--compare writes FILE.parquet, and FILE.html beside it")
     page = out.with_suffix(".html")
-    with Output(out, "parquet") as rows_to, Output(page, "html") as page_to:
+    with Output(out, "parquet", private=True) as rows_to, Output(page, "html", True) as page_to:
         with (
             progress(log, 0, quiet) as advance,
             pq.ParquetWriter(rows_to.file, SCHEMA) as writer,

@@ -29,6 +29,7 @@ _MORE = """
   margin-right: .4rem; }
 polyline { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
 polyline.halt { stroke-dasharray: 6 6; }
+.key.halt { border-top-style: dashed; }
 """
 WARNING = (
     "PRIVATE: computed from exact values and from who is left out. For the curator of this data "
@@ -41,7 +42,7 @@ def compare_page(comparison: Comparison, log: str) -> str:
     modes = [f.mode for f in comparison.fared]
     data = {mode: _columns(comparison.shown, mode) for mode in modes}
     legend = "".join(
-        f'<span><i class="key" style="color: {COLORS[m]}"></i>{escape(m)}</span>' for m in modes
+        f'<span><i class="key {m}" style="color: {COLORS[m]}"></i>{escape(m)}</span>' for m in modes
     )
     plots = [
         _plot("Lines answered", "lines", _series(data, "answered_so_far", modes)),
@@ -72,7 +73,8 @@ mean square over an answer's values; 1 is the noise alone.</p></div>
 
 def summary_table(summary: Sequence[Fared]) -> Table:
     """Return the summary as a table of texts."""
-    columns = ["accounting", "lines", "answered", "mean error", "ever left out", "spent", "most"]
+    columns = ["accounting", "lines", "answered", "mean error, in sigmas", "people ever left out",
+               "spent of all budgets", "most of one"]  # fmt: skip
     body = [
         [
             f.mode,

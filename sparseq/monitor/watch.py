@@ -263,9 +263,12 @@ def begun_as(store: Store) -> dict[str, Any] | None:
 def _share_error(
     share: float, dropped: float, users: float, dropped_error: float, users_error: float
 ) -> float | None:
-    """Return how far 1 - d/n can be from the share, d and n being within their ±."""
+    """Return how far 1 - d/n can be from the share, d and n being within their ±.
+
+    An estimate of fewer than nobody keeps all of its ±: what is known to be off is not the surest.
+    """
     if users - users_error <= 0:
         return None
-    low = 1 - (dropped + dropped_error) / (users - users_error)
+    low = 1 - (max(dropped, 0.0) + dropped_error) / (users - users_error)
     high = 1 - max(dropped - dropped_error, 0.0) / (users + users_error)
     return max(share - max(low, 0.0), high - share)

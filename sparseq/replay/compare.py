@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from sparseq.accounting import UNITS_PER_NORM
 from sparseq.batch import Asked
 from sparseq.engine.duck import Contributions
 from sparseq.errors import ParameterError, QueryRefused
-from sparseq.ledger.accounts import Accounts
+from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.pricing import price
 from sparseq.query.plan import Plan, calibrate
 from sparseq.replay.log import Line, Log, blocks
@@ -62,71 +61,91 @@ budgets, and of anybody's own, after the line.
 """
 
 
-@dataclass
+@dataclass(frozen=True)
+class Fared:
+    """How a log fared under one way of accounting.
+
+    Attributes:
+        mode: Which.
+        lines, answered: Lines that could be answered, and those that were.
+        error: Mean error of the answered, in sigmas.
+        ever_left_out: People.
+        spent, most_spent: Shares, in the end.
+    """
+
+    mode: str
+    lines: int
+    answered: int
+    error: float | None
+    ever_left_out: int
+    spent: float
+    most_spent: float
+
+
 class _Mode:
-    """One way of accounting, on accounts of its own."""
+    """One way of accounting, on accounts of its own; a step costs what its query touches."""
 
-    name: str
-    accounts: Accounts
-    ever: NDArray[np.bool_]
-    budgets: float
-    spent: float = 0.0  # worst case: the share that everybody has spent
-    lines: int = 0
-    answered: int = 0
-    errors: float = 0.0  # their sum
+    def __init__(self, name: str, budgets: Ints) -> None:
+        self.name = name
+        self.lines = self.answered = self.ever_left_out = 0
+        self.spent = self.most_spent = 0.0
+        self._errors = 0.0  # their sum
+        self._accounts = Accounts(budgets, halt=name == HALT)
+        self._ever = np.zeros(len(budgets), np.bool_)
+        self._whole = int(budgets.max(initial=1)) / UNITS_PER_NORM
+        self._all, self._due = int(budgets.sum()), 0
 
-    def step(self, plan: Plan, asked: Contributions, norm_budget: float) -> Row:
+    def step(self, plan: Plan, asked: Contributions) -> Row:
         """Account for one query; return its row."""
         if self.name == WORST_CASE:
-            row = self._worst_case(plan.worst_case_charge / norm_budget)
+            error, left_out = self._worst_case(plan), 0
         else:
-            row = self._individual(plan, asked)
+            error, left_out = self._individual(plan, asked)
         self.lines += 1
-        self.answered += bool(row["answered"])
-        self.errors += row["error"] or 0.0
-        return {"mode": self.name, "answered_so_far": self.answered} | row
-
-    def _individual(self, plan: Plan, asked: Contributions) -> dict[str, Any]:
-        users, charges = price(plan, asked)
-        active = self.accounts.admits(users, charges)
-        left_out = users[~active]
-        self.accounts.charge(*self.accounts.due(users, charges, active))
-        self.ever[left_out] = True
+        self.answered += error is not None
+        self._errors += error or 0.0
         return {
-            "answered": True,
-            "error": _error(plan, asked, left_out),
-            "left_out": len(left_out),
-            "ever_left_out": int(np.count_nonzero(self.ever)),
-            "spent": self.all_spent,
+            "mode": self.name,
+            "answered": error is not None,
+            "answered_so_far": self.answered,
+            "error": error,
+            "left_out": left_out,
+            "ever_left_out": self.ever_left_out,
+            "spent": self.spent,
             "most_spent": self.most_spent,
         }
 
-    @property
-    def all_spent(self) -> float:
-        """The share of all budgets that is spent."""
-        if self.name == WORST_CASE:
-            return self.spent
-        return float(self.accounts.spent.sum()) / self.budgets if self.budgets else 0.0
+    def _individual(self, plan: Plan, asked: Contributions) -> tuple[float, int]:
+        """Return the error, and how many are left out."""
+        accounts = self._accounts
+        users, charges = price(plan, asked)
+        active = accounts.admits(users, charges)
+        left_out = users[~active]
+        paying, due = accounts.due(users, charges, active)
+        accounts.charge(paying, due)
+        self.ever_left_out += int(np.count_nonzero(~self._ever[left_out]))
+        self._ever[left_out] = True
+        self._due += int(due.sum())
+        self.spent = self._due / max(self._all, 1)
+        shares = accounts.spent[paying] / np.maximum(accounts.budgets[paying], 1)
+        self.most_spent = float(np.max(shares, initial=self.most_spent))
+        return _error(plan, asked, left_out), len(left_out)
 
-    @property
-    def most_spent(self) -> float:
-        """The largest share of anybody's budget that is spent."""
-        if self.name == WORST_CASE:
-            return self.spent
-        shares = self.accounts.spent / np.maximum(self.accounts.budgets, 1)
-        return float(np.max(shares, initial=0.0))
+    def _worst_case(self, plan: Plan) -> float | None:
+        """Return the error, if the query is answered."""
+        charge = plan.worst_case_charge / self._whole
+        if self.spent + charge > 1 + 1e-12:
+            return None
+        self.spent = self.most_spent = self.spent + charge
+        return 1.0
 
-    def _worst_case(self, charge: float) -> dict[str, Any]:
-        answered = self.spent + charge <= 1 + 1e-12
-        self.spent += charge if answered else 0.0
-        return {
-            "answered": answered,
-            "error": 1.0 if answered else None,
-            "left_out": 0,
-            "ever_left_out": 0,
-            "spent": self.spent,
-            "most_spent": self.spent,
-        }
+    def fared(self) -> Fared:
+        """Return all of it in short."""
+        error = self._errors / self.answered if self.answered else None
+        return Fared(
+            self.name, self.lines, self.answered, error, self.ever_left_out, self.spent,
+            self.most_spent,
+        )  # fmt: skip
 
 
 def _error(plan: Plan, asked: Contributions, left_out: NDArray[np.int32]) -> float:
@@ -164,27 +183,6 @@ class _Shown:
 
 
 @dataclass(frozen=True)
-class Fared:
-    """How a log fared under one way of accounting.
-
-    Attributes:
-        mode: Which.
-        lines, answered: Lines that could be answered, and those that were.
-        error: Mean error of the answered, in sigmas.
-        ever_left_out: People.
-        spent, most_spent: Shares, in the end.
-    """
-
-    mode: str
-    lines: int
-    answered: int
-    error: float | None
-    ever_left_out: int
-    spent: float
-    most_spent: float
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A comparison in short: a sum a mode, and rows of `SCHEMA` of some lines, evenly spread."""
 
@@ -217,7 +215,7 @@ def compare(
     shown = _Shown()
     with store._lock:
         store._check_open()
-        running = [_mode(store, name) for name in dict.fromkeys(modes)]
+        running = [_Mode(name, store._accounts.budgets) for name in dict.fromkeys(modes)]
         done = 0
         for block in blocks(log.lines()):
             plans = [(line, _plan(store, line)) for line in block]
@@ -230,17 +228,11 @@ def compare(
                     shown.add(own)
                 advance(done)
             write(_table(rows))
-    return Comparison([_fared(mode) for mode in running], shown.table())
+    return Comparison([mode.fared() for mode in running], shown.table())
 
 
 def _table(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
-
-
-def _mode(store: Store, name: str) -> _Mode:
-    budgets = store._accounts.budgets
-    accounts = Accounts(budgets, halt=name == HALT)
-    return _Mode(name, accounts, np.zeros(len(budgets), np.bool_), float(budgets.sum()))
 
 
 def _plan(store: Store, line: Line) -> Plan | None:
@@ -259,13 +251,4 @@ def _rows(store: Store, running: Sequence[_Mode], line: Line, plan: Plan) -> lis
     except QueryRefused:
         return []
     same = {"line": line.number, "id": line.id, "noise": plan.noise[0].sigma}
-    norm_budget = float(store._accounts.budgets.max(initial=1)) / UNITS_PER_NORM
-    return [same | mode.step(plan, asked, norm_budget) for mode in running]
-
-
-def _fared(mode: _Mode) -> Fared:
-    error = mode.errors / mode.answered if mode.answered else None
-    people = int(np.count_nonzero(mode.ever))
-    return Fared(
-        mode.name, mode.lines, mode.answered, error, people, mode.all_spent, mode.most_spent
-    )
+    return [same | mode.step(plan, asked) for mode in running]

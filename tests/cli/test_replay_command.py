@@ -67,6 +67,8 @@ def compared(store: Path, log: Path, folder: Path) -> tuple[Path, Path]:
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     assert "PRIVATE" in done.stderr
+    for name in ("c.parquet", "c.html"):
+        assert (folder / name).stat().st_mode & 0o077 == 0, "nobody else can read it"
     return folder / "c.parquet", folder / "c.html"
 
 
