@@ -1,6 +1,7 @@
 """Queries that differ in their dates only are lowered once: a daily query is the same every day.
 
 A date here is a quoted date, or a date with a time of day: an hourly query is the same every hour.
+A date that is compared with a timestamp is lowered to its midnight, and is told by that.
 When two queries of one shape have lowered to the same thing but for the dates in their WHERE, a
 third is made by putting its dates in the same places. That they are the same is seen, not assumed:
 the second must come out of the first by the substitution, letter for letter, with equal groups and
@@ -19,6 +20,7 @@ from sparseq.query.plan import Query
 
 _DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
 _COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
+_MIDNIGHT = " 00:00:00"
 _REMEMBERED = 256
 _Key = tuple[tuple[str, int], ...]
 
@@ -51,7 +53,8 @@ class Templates:
         dates = _DATE.findall(text)
         if not dates or not all(map(_is_date, dates)) or _dated_groups(query):
             return
-        if len(set(dates)) != len(dates) or sorted(dates) != _dates_of(query):
+        moments = sorted(map(_moment, dates))
+        if len(set(moments)) != len(dates) or moments != _moments_of(query):
             return
         key = _key(text)
         known = self._shapes.get(key)
@@ -66,9 +69,13 @@ class Templates:
 
 
 def _key(text: str) -> _Key:
-    """Return what queries of one shape share: the text between dates, and how long each date is."""
+    """Return what queries of one shape share: the text between dates, and of what kind each is.
+
+    A midnight is a kind of its own: compared with a date, it is one.
+    """
     parts = _DATE.split(text)
-    return tuple(zip(parts[::2], map(len, [*parts[1::2], ""]), strict=True))
+    kinds = [len(date) + date.endswith(_MIDNIGHT) for date in [*parts[1::2], ""]]
+    return tuple(zip(parts[::2], kinds, strict=True))
 
 
 def _is_date(text: str) -> bool:
@@ -79,8 +86,12 @@ def _is_date(text: str) -> bool:
     return text >= "0001"
 
 
-def _dates_of(query: Query) -> list[str]:
-    return sorted(_DATE.findall(query.relation.where))
+def _moment(date: str) -> str:
+    return date if len(date) > 10 else date + _MIDNIGHT
+
+
+def _moments_of(query: Query) -> list[str]:
+    return sorted(map(_moment, _DATE.findall(query.relation.where)))
 
 
 def _dated_groups(query: Query) -> bool:
@@ -94,7 +105,12 @@ def _dated_groups(query: Query) -> bool:
 
 def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:
     """Return the shape's query with other dates, at once and each in its place."""
-    others = dict(zip(shape.dates, dates, strict=True))
-    where = _DATE.sub(lambda m: f"'{others[m[1]]}'", shape.query.relation.where)
+    others = dict(zip(map(_moment, shape.dates), map(_moment, dates), strict=True))
+
+    def other(found: re.Match[str]) -> str:
+        moment = others[_moment(found[1])]
+        return f"'{moment if len(found[1]) > 10 else moment.removesuffix(_MIDNIGHT)}'"
+
+    where = _DATE.sub(other, shape.query.relation.where)
     relation = replace(shape.query.relation, where=where)
     return replace(shape.query, text=text.strip(), relation=relation)

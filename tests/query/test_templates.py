@@ -22,6 +22,7 @@ ONE_HOUR = (
     "SELECT count(DISTINCT who) AS n FROM events "
     "WHERE at >= TIMESTAMP '{0} 06:00:00' AND at < TIMESTAMP '{0} 07:00:00'"
 )
+ONE_DAY_OF_MOMENTS = "SELECT count(*) AS n FROM events WHERE at >= DATE '{0}' AND kind = 'a'"
 SHAPES = {
     "one day": ONE_DAY,
     "a string for a date": "SELECT count(*) AS n FROM events WHERE day = '{0}'",
@@ -29,6 +30,9 @@ SHAPES = {
     "a string for a moment": "SELECT count(*) AS n FROM events WHERE at > '{0} 06:00:00'",
     "a day and a moment": "SELECT count(*) AS n FROM events "
     "WHERE day > DATE '{0}' AND at < TIMESTAMP '{1} 06:00:00'",
+    "days of a moment": "SELECT count(*) AS n FROM events WHERE at >= DATE '{0}' AND at < '{1}'",
+    "midnight beside its day": "SELECT count(*) AS n FROM events "
+    "WHERE at >= DATE '{0}' AND day < '{0} 00:00:00'",
     "by kind and hour": "SELECT kind, count(*) AS n FROM events WHERE kind IN ('a', 'b') "
     "AND at BETWEEN TIMESTAMP '{0} 06:00:00' AND TIMESTAMP '{0} 07:00:00' GROUP BY kind",
     "a moment for a day": "SELECT count(*) AS n FROM events WHERE day > TIMESTAMP '{0} 06:00:00'",
@@ -69,7 +73,7 @@ def test_a_shape_lowers_as_the_text_does(con: sparseq.Store, name: str) -> None:
         assert public(con.lower(text)) == public(lowering.lower_sql(text, con.catalog, con._public))
 
 
-@pytest.mark.parametrize("query", [ONE_DAY, ONE_HOUR], ids=["day", "hour"])
+@pytest.mark.parametrize("query", [ONE_DAY, ONE_HOUR, ONE_DAY_OF_MOMENTS], ids=str)
 def test_a_query_of_every_tick_is_lowered_in_full_twice_only(
     con: sparseq.Store, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
@@ -117,6 +121,17 @@ def test_a_question_mark_is_no_date(con: sparseq.Store) -> None:
     for other in (text.format(DAYS[3], "?"), text.format(DAYS[3], DAYS[4])):
         lowered = lowering.lower_sql(other, con.catalog, con._public)
         assert public(con.lower(other)) == public(lowered)
+
+
+def test_every_hour_of_some_days_lowers_as_the_text_does(con: sparseq.Store) -> None:
+    """Midnight is an hour like the others, but for a column of dates."""
+    text = "SELECT count(*) AS n FROM events WHERE {0} >= TIMESTAMP '{1}' AND {0} < '{2}'"
+    for column in ("at", "day"):
+        for hour in range(0, 120, 6):
+            start = NOON[0] + dt.timedelta(hours=hour)
+            query = text.format(column, start, start + dt.timedelta(hours=6))
+            lowered = lowering.lower_sql(query, con.catalog, con._public)
+            assert public(con.lower(query)) == public(lowered)
 
 
 def test_a_moment_does_not_stand_where_a_date_stood(con: sparseq.Store) -> None:
