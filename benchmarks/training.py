@@ -6,8 +6,8 @@ Logistic regression on 32,561 records of 100 features (99 and the intercept), on
 float64, as NumPy has it by default. *Plain* is mean minus target at X @ w, and its product with X.
 *Private* is all that a step computes: norms, weights from everybody's account, the clipped sum on
 the lattice, everybody's charge, the gate, exact noise; its rows are integers, half as long in
-memory as a float64, and it uses as many threads as BLAS has on two cores. *On a store* is the step with its release
-and charges committed: in memory, and durably on disk.
+memory as a float64, and it uses as many threads as BLAS has on two cores. *On a store* is the step
+with its release and charges committed: in memory, and durably on disk.
 """
 
 from __future__ import annotations
