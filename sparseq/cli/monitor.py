@@ -53,6 +53,8 @@ class Wanted:
     forecast: bool
     horizon: int | None
     clip: float | None
+    part_time: bool
+    season: int
     plot: Path | None
     quiet: bool
 
@@ -106,6 +108,11 @@ class Wanted:
 @click.option("--clip", type=click.FloatRange(0, 1, min_open=True), metavar="PART",
               help="With --forecast: the most of a full contribution that is forecast for one "
               "person; `sparseq plan` recommends it. [default: 1]")  # fmt: skip
+@click.option("--part-time", is_flag=True, help="With --forecast: who would run out takes part "
+              "with a smaller weight before; `sparseq plan` says whether it pays.")  # fmt: skip
+@click.option("--season", type=click.IntRange(0, 1000), default=0, metavar="TICKS",
+              help="With --forecast: forecasts follow the answers' season, such as 7 days.",
+              )  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
@@ -243,7 +250,7 @@ def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
             sources.append(
                 ForecastSeries(
                     store, stem, text, ticks, values, options, wanted.horizon, wanted.clip,
-                    share=1 / len(stems),
+                    share=1 / len(stems), part_time=wanted.part_time, period=wanted.season,
                 )
             )  # fmt: skip
         else:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LOOKED_AT = (
     "Exact, uncharged facts about the people in the data: plan on public or historical data only."
 )
+SEASONS = {"1d": 7, "1h": 24}
+"""Ticks to a season, by the length of a tick."""
 _COLUMNS = ("norm_budget", "watch", "reserve", "clip", "sigma", "left out", "noise", "bias",
             "total", "")  # fmt: skip
 _WATCH = 0.05
@@ -89,7 +91,8 @@ def plan(
     """Try budgets on data that may be looked at, and recommend one; without --charged, for free.
 
     The first row is worst-case composition: the error of any system that splits one budget over
-    all answers. Below it, two rows for each budget: dropping alone, and with departure forecasts.
+    all answers. Below it, rows for each budget: dropping alone, with departure forecasts, and with
+    people in part time before they run out.
     Recommended is the least error with twice the bias found, if it is 5 % below the first row's.
 
     \b
@@ -113,7 +116,8 @@ def plan(
         if charged is not None:
             planned = _charged(store, streams, charged, kappa, asked)
     if charged is None:
-        planned = planned_of(streams, kappa, others=asked.others, forecasts=asked.forecasts)
+        planned = planned_of(streams, kappa, others=asked.others, forecasts=asked.forecasts,
+                             period=SEASONS.get(asked.every, 0))  # fmt: skip
     if plot is not None:
         draw(planned, names, plot)
     click.echo(as_json(planned, names) if format == "json" else as_text(planned, names))
@@ -216,7 +220,9 @@ def as_text(planned: Planned, names: Sequence[str]) -> str:
 
 
 def _row(c: Candidate, planned: Planned) -> list[str]:
-    mark = "worst case" if c.worst_case else "recommended" if c == planned.recommended else ""
+    marks = ["worst case"] * c.worst_case
+    marks += ["recommended"] * (c == planned.recommended and not c.worst_case)
+    marks += ["part time"] * c.setting.part_time + [f"season {c.period}"] * (c.period > 0)
     forecast = c.setting.forecast
     return [
         format_number(c.setting.norm_budget, 2),
@@ -226,7 +232,7 @@ def _row(c: Candidate, planned: Planned) -> list[str]:
         *(_numbers(x) for x in (c.sigma,)),
         f"{c.dropped:.1%}",
         *(_numbers(x) for x in (c.noise, c.bias, c.total)),
-        mark,
+        ", ".join(marks),
     ]
 
 
@@ -255,6 +261,8 @@ def advice(planned: Planned) -> str:
         run.append(f"--horizon {planned.ticks}")
     if setting.forecast:
         run.append(f"--clip {setting.clip:g}")
+        run += ["--part-time"] * setting.part_time
+        run += [f"--season {best.period}"] * (best.period > 0)
     text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
     text += f"  sparseq create … {' '.join(made)}"
     return text + (f"\n  sparseq monitor … {' '.join(run)}" if run else "")
@@ -300,9 +308,15 @@ def draw(planned: Planned, names: Sequence[str], path: Path) -> None:
 
 
 def _panel(axes: Any, planned: Planned, i: int, name: str) -> None:
-    kinds = (("dropping alone", False, "tab:orange"), ("with forecasts", True, "tab:blue"))
-    for label, forecasts, colour in kinds:
-        rows = [c for c in planned.rows[1:] if (c.setting.forecast > 0) == forecasts]
+    kinds = (
+        ("dropping alone", (False, False), "tab:orange"),
+        ("with forecasts", (True, False), "tab:blue"),
+        ("in part time", (True, True), "tab:green"),
+    )
+    for label, kind, colour in kinds:
+        rows = [
+            c for c in planned.rows[1:] if (c.setting.forecast > 0, c.setting.part_time) == kind
+        ]
         if rows:
             x = [c.setting.norm_budget for c in rows]
             axes.plot(x, [c.total[i] for c in rows], color=colour, label=f"{label}: total error")

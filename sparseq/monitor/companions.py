@@ -14,6 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from sparseq.errors import ParameterError
+from sparseq.monitor.correct import Post
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.rows import Row
 from sparseq.monitor.series import QuerySeries, request_id
@@ -94,11 +95,15 @@ class ForecastSeries(QuerySeries):
         horizon: How many ticks a counter serves, where it is to be said.
         clip: Forecasts beyond this part of a full contribution are scaled down to it.
         share: Of the reserve, for a series that is begun.
+        part_time: See `sparseq.monitor.part_time`; a series that goes on has it if it had it.
+        period: Ticks to a season, or 0.
     """
 
     horizon: int | None = None
     clip: float | None = None
     share: float = 1.0
+    part_time: bool = False
+    period: int = 0
     _forecast: Forecast = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +115,8 @@ class ForecastSeries(QuerySeries):
                 n,
                 clip=self.clip,
                 share=None if n is None else self.share,
+                part_time=self.part_time or None,
+                post=Post(period=self.period),
                 query_of=lambda number: self.lowered(self.ticks[number]),
             ),
             self.horizon,

@@ -126,7 +126,8 @@ class Corrector:
         """Correct a tick's answer, (d,), whose noise is `sigma` on a lattice of `step`."""
         self._answers.append(active)
         d = len(active)
-        factor = self._factor()
+        period = self._post.period
+        factor = season(np.array(self._answers[-max(_SEASONS * period, 1) :]), period)
         forecast = factor * (np.maximum(self._smooth, 0) if self._clipped else self._smooth)
         values = active + forecast
         deviation = math.sqrt(self.variance)
@@ -144,16 +145,6 @@ class Corrector:
     def _clipped(self) -> bool:
         return self._post.non_negative
 
-    def _factor(self) -> Floats:
-        period = self._post.period
-        if not period or len(self._answers) < 2 * period:
-            return np.ones(len(self._smooth))
-        seasons = min(_SEASONS, len(self._answers) // period)
-        last = np.array(self._answers[-seasons * period :])
-        level, now = last.mean(axis=0), last[period - 1 :: period].mean(axis=0)
-        factor: Floats = np.clip(now / np.maximum(level, 1e-300), 0.0, _MOST_FACTOR)
-        return factor
-
     def _spread(self) -> Floats:
         """Relative standard deviation of the corrected series, less its noise's."""
         if len(self._series) < _FEW:
@@ -162,6 +153,17 @@ class Corrector:
         mean, variance = np.mean(values, axis=0), np.var(values, axis=0, ddof=1)
         beyond = np.sqrt(np.maximum(variance - np.mean(noise), 0.0))
         return np.where(mean > 0, beyond / np.where(mean > 0, mean, 1.0), np.nan)
+
+
+def season(answers: Floats, period: int) -> Floats:
+    """Return g of the last tick, (d,), from the answers up to it; only the last seasons count."""
+    if not period or len(answers) < 2 * period:
+        return np.ones(answers.shape[1])
+    seasons = min(_SEASONS, len(answers) // period)
+    last = answers[-seasons * period :]
+    level, now = last.mean(axis=0), last[period - 1 :: period].mean(axis=0)
+    factor: Floats = np.clip(now / np.maximum(level, 1e-300), 0.0, _MOST_FACTOR)
+    return factor
 
 
 def _bound(sigma: float, d: int, beta: float, step: float) -> float:

@@ -2,8 +2,8 @@
 
 On public or historical data the stream is simulated (`sparseq.monitor.simulate`) under one setting
 after the other: worst-case composition, in which nobody is ever dropped, and then norm_budgets
-below it, each without forecasts and with. Noise is exact; bias is that of the data that were given,
-and of the future as far as it resembles them.
+below it, each without forecasts and with, and some in part time. Noise is exact; bias is that of
+the data that were given, and of the future as far as it resembles them.
 
 Recommended is the setting with the least error if the bias were twice what it was in these data, as
 noise is certain and bias is not; and only if that is at least 5 % below worst-case composition's,
@@ -30,6 +30,9 @@ CLIPS = (1.0, 0.7, 0.4, 0.2, 0.1)
 WORTH = 0.95
 CAUTION = 2.0
 _RATIO, _FINER = 1.45, (0.83, 0.91, 1.1, 1.2)
+_SEASONAL = 0.99  # a season makes the bound of the noise wider: it has to pay
+_PART = (0.1, 0.5)  # of the worst case: where part time is tried
+_PART_RESERVES, _PART_CLIPS = (0.1, 0.05, 0.2), (0.5, 0.35, 0.7)  # the first of each first
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Candidate:
         noise, bias, total: Of the corrected series.
         relative: Total error against worst-case composition's.
         cautious: The same with twice the bias.
+        period: Of the season with which the running sum is used; 0: none.
     """
 
     setting: Setting
@@ -55,6 +59,7 @@ class Candidate:
     total: tuple[float, ...]
     relative: float
     cautious: float
+    period: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,13 +82,18 @@ class Planned:
         return best if best.cautious <= WORTH else self.worst_case
 
     @property
+    def least(self) -> Candidate:
+        """The least error if the bias is what it was in these data."""
+        return min(self.tried, key=lambda c: c.relative)
+
+    @property
     def rows(self) -> list[Candidate]:
-        """The table: without forecasts, and with the best reserve, for each norm_budget tried."""
-        best: dict[tuple[float, bool], Candidate] = {}
+        """The table: for each norm_budget tried, the best without forecasts, with, in part time."""
+        best: dict[tuple[float, bool, bool], Candidate] = {}
         for c in self.tried[1:]:
             aside = c.setting.forecast + c.setting.others
             paying = round(c.setting.norm_budget * (1 - aside), 1)
-            key = (paying, c.setting.forecast > 0)
+            key = (paying, c.setting.forecast > 0, c.setting.part_time)
             if key not in best or c.cautious < best[key].cautious:
                 best[key] = c
         return [self.worst_case, *(best[key] for key in sorted(best))]
@@ -97,6 +107,7 @@ def plan(
     form: str = "mean",
     forecasts: bool = True,
     post: Post | None = None,
+    period: int = 0,
 ) -> Planned:
     """Try settings on streams that are known: public or historical, for nothing is charged.
 
@@ -108,6 +119,7 @@ def plan(
         form: See `sparseq.monitor.rates`.
         forecasts: Whether to try reserves at all.
         post: How the running sum will be used; smoothing only.
+        period: Ticks to a season, such as 7 days: forecasts are tried with it and without.
 
     Raises:
         DataError: There is nobody in the streams.
@@ -116,16 +128,19 @@ def plan(
     check_share(others)
     if not any(len(stream.users) for stream in streams):
         raise DataError("no query finds anybody in the data", "check the dates")
-    tried = _Tried(streams, kappa, others, form, post or Post())
+    tried = _Tried(streams, kappa, others, form, post or Post(), period)
     first = tried.candidate(Setting(_nice(tried.full)), worst_case=True)
     found = [first]
     known = set(_coarse(tried.full))
     for paying in sorted(known):
         found += tried.all_of(paying, forecasts)
     best = min(found, key=lambda c: c.cautious)
-    paid = best.setting.norm_budget * (1 - others - best.setting.forecast)
-    for paying in sorted({max(round(paid * factor), 1) for factor in _FINER} - known):
+    for paying in sorted(_around(best) - known):
         found += tried.all_of(paying, forecasts)
+    if forecasts:
+        found += tried.in_part_time(
+            [p for p in sorted(known) if _PART[0] <= p / tried.full <= _PART[1]]
+        )
     return Planned(kappa, streams[0].ticks, tuple(found))
 
 
@@ -142,10 +157,17 @@ class _Tried:
     """Tries settings, and measures them against worst-case composition."""
 
     def __init__(
-        self, streams: Sequence[Stream], kappa: float, others: float, form: str, post: Post
+        self,
+        streams: Sequence[Stream],
+        kappa: float,
+        others: float,
+        form: str,
+        post: Post,
+        period: int,
     ) -> None:
         self._streams, self._kappa, self._others = streams, kappa, others
-        self._form, self._post = form, post
+        self._form = form
+        self._posts = [post, replace(post, period=period)] if period else [post]
         budget = Budget(kappa, 1.0)
         plans = [calibrate(s.query, budget, Options()) for s in streams]
         full = [p.worst_case_charge * s.ticks for p, s in zip(plans, streams, strict=True)]
@@ -165,13 +187,39 @@ class _Tried:
                     clipped, simulate(self._streams, self._kappa, clipped, gates), False
                 )
 
+    def in_part_time(self, payings: Sequence[int]) -> Iterator[Candidate]:
+        """Try part time, at few settings as it takes its time: one number after the other."""
+        if not payings:
+            return
+        found = [self._part(p, _PART_RESERVES[0], _PART_CLIPS[0]) for p in payings]
+        best = min(found, key=lambda c: c.cautious).setting
+        paying = payings[[c.setting for c in found].index(best)]
+        found += [self._part(paying, share, best.clip) for share in _PART_RESERVES[1:]]
+        found += [self._part(paying, best.forecast, clip) for clip in _PART_CLIPS[1:]]
+        least = min(found, key=lambda c: c.cautious)
+        finer = sorted(_around(least) - set(payings))
+        found += [self._part(p, least.setting.forecast, least.setting.clip) for p in finer]
+        yield from found
+
+    def _part(self, paying: int, share: float, clip: float) -> Candidate:
+        whole = _nice(paying / (1 - self._others - share))
+        setting = Setting(whole, share, self._others, self._form, clip, part_time=True)
+        return self.candidate(setting)
+
     def candidate(self, setting: Setting, worst_case: bool = False) -> Candidate:
         return self._measured(setting, simulate(self._streams, self._kappa, setting), worst_case)
 
     def _measured(
         self, setting: Setting, outcomes: Sequence[Simulated], worst_case: bool
     ) -> Candidate:
-        errors = [outcome.errors(self._post) for outcome in outcomes]
+        posts = self._posts if outcomes[0].columns is not None else self._posts[:1]
+        plain, *seasonal = [self._with(post, setting, outcomes, worst_case) for post in posts]
+        return next((c for c in seasonal if c.cautious < _SEASONAL * plain.cautious), plain)
+
+    def _with(
+        self, post: Post, setting: Setting, outcomes: Sequence[Simulated], worst_case: bool
+    ) -> Candidate:
+        errors = [outcome.errors(post) for outcome in outcomes]
         noise, bias, total = zip(*errors, strict=True)
         if worst_case:
             self._worst = total
@@ -184,7 +232,7 @@ class _Tried:
         dropped = sum(int(outcome.dropped.sum()) for outcome in outcomes) / pairs
         sigma = tuple(outcome.sigma for outcome in outcomes)
         return Candidate(
-            setting, worst_case, sigma, dropped, noise, bias, total, relative, cautious
+            setting, worst_case, sigma, dropped, noise, bias, total, relative, cautious, post.period
         )
 
 
@@ -195,6 +243,13 @@ def _coarse(full: float) -> Iterator[int]:
     """
     for k in range(math.floor(math.log(100) / math.log(_RATIO)) + 1):
         yield max(round(full / _RATIO**k), 1)
+
+
+def _around(best: Candidate) -> set[int]:
+    """Return what users would have for answers at budgets near a good one."""
+    setting = best.setting
+    paid = setting.norm_budget * (1 - setting.others - setting.forecast)
+    return {max(round(paid * factor), 1) for factor in _FINER}
 
 
 def _nice(norm_budget: float) -> float:

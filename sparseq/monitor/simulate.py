@@ -24,7 +24,7 @@ from sparseq.mechanisms.entropy import for_release
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
 from sparseq.monitor.columns import Columns
-from sparseq.monitor.correct import Corrector, Post
+from sparseq.monitor.correct import Corrector, Post, season
 from sparseq.monitor.part_time import fine
 from sparseq.monitor.rates import Form
 from sparseq.monitor.simulate_part_time import run
@@ -137,20 +137,25 @@ class Simulated:
     def errors(self, post: Post) -> tuple[float, float, float]:
         """Return root mean squares over ticks and coordinates: noise, bias, total; no randomness.
 
-        Exact for smoothing alone, which is linear. Bias is what is missing without noise.
+        Exact for smoothing alone, which is linear; of a season the answers' noise in its factor is
+        left out, which is small where they are large. Bias is what is missing without noise.
 
         Raises:
-            ValueError: There is a season or a cut-off; `corrected` has these.
+            ValueError: There is a cut-off; `corrected` has it.
         """
-        if post.period or post.non_negative:
-            raise ValueError("only linear post-processing has errors in closed form")
-        variance, missing = np.full(self.stream.ticks, self.sigma**2), self.active
+        if post.non_negative:
+            raise ValueError("a cut-off has no errors in closed form")
+        variance, missing = np.full(self.active.shape, self.sigma**2), self.active
         if self.left is not None and self.columns is not None:
             a, b = [post.smoothing], [1.0, post.smoothing - 1.0]
             running = np.cumsum(self.left, axis=0) * self.columns.step
-            missing = missing + lfilter(a, b, running, axis=0)
+            factor = np.array(
+                [season(self.active[: t + 1], post.period) for t in range(self.stream.ticks)]
+            )
+            missing = missing + factor * lfilter(a, b, running, axis=0)
             weights = lfilter(a, b, np.ldexp(decoder(self.stream.ticks), BITS))
-            variance = variance + self.columns.sigma**2 * np.cumsum(weights**2)
+            smoothed = self.columns.sigma**2 * np.cumsum(weights**2)
+            variance = variance + factor**2 * smoothed[:, None]
         bias = float(np.mean((missing - self.stream.truth) ** 2))
         noise = float(np.mean(variance))
         return noise**0.5, bias**0.5, (noise + bias) ** 0.5

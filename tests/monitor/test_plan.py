@@ -11,7 +11,7 @@ from sparseq.engine.cells import cells_of
 from sparseq.errors import DataError
 from sparseq.monitor.correct import Post
 from sparseq.monitor.plan import CAUTION, WORTH, plan
-from sparseq.monitor.simulate import Stream, simulate
+from sparseq.monitor.simulate import Setting, Stream, simulate
 
 TICKS = 60
 SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
@@ -20,7 +20,7 @@ SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
 def stream(rates: np.ndarray, seed: int = 1) -> Stream:
     """People who come on their own share of 60 days."""
     rng = np.random.default_rng(seed)
-    day, who = np.nonzero(rng.random((TICKS, len(rates))) < rates)
+    day, who = np.nonzero(rng.random((TICKS, rates.shape[-1])) < rates)
     table = pa.table({"who": who, "day": day})
     with sparseq.create(None, table, user="who", table="t", seed=1) as store:
         asked = [store.lower(SQL.format(d)) for d in range(TICKS)]
@@ -123,6 +123,35 @@ def test_a_longer_horizon_takes_the_data_over_again(light: Stream) -> None:
     np.testing.assert_array_equal(twice.truth, np.concatenate([light.truth, light.truth]))
     np.testing.assert_array_equal(light.over(10).truth, light.truth[-10:])
     np.testing.assert_array_equal(light.over(70).truth[TICKS:], light.truth[:10])
+
+
+def test_in_part_time_less_is_missed_of_people_who_come_often_and_at_random(light: Stream) -> None:
+    """The same budgets, the last of 250 ticks: a forecast of a part of them is less far off."""
+    ticks, rates = 250, np.random.default_rng(1).uniform(0.3, 0.7, 300)
+    tick, users = np.nonzero(np.random.default_rng(2).random((ticks, 300)) < rates)
+    ones = np.zeros(len(users), np.int64), np.ones(len(users))
+    often = Stream(light.query, ticks, 300, tick, users, *ones)
+    missed = []
+    for part_time in (False, True):
+        setting = Setting(80, 0.25, part_time=part_time)
+        missed.append(simulate([often], 0.5, setting)[0].errors(Post())[1])
+    assert missed[1] < 0.6 * missed[0]
+    planned = plan([light], 0.5)
+    assert sum(c.setting.part_time for c in planned.tried) >= 5
+    assert not any(c.setting.part_time for c in plan([light], 0.5, forecasts=False).tried)
+
+
+def test_a_season_is_tried_and_its_error_is_that_of_many_runs() -> None:
+    """Half as many come at weekends, so that forecasts without a season are far off."""
+    week = np.tile([1.0] * 5 + [0.5] * 2, 9)[:TICKS, None]
+    seasonal = stream(np.minimum(week * np.r_[np.full(1500, 0.2), np.full(60, 0.9)], 1))
+    planned = plan([seasonal], 0.5, period=7)
+    best = min((c for c in planned.tried if c.period), key=lambda c: c.relative)
+    (simulated,) = simulate([seasonal], 0.5, best.setting)
+    assert best.total[0] == simulated.errors(Post(period=7))[2]
+    assert best.total[0] < simulated.errors(Post())[2]
+    runs = [simulated.corrected(seed, Post(period=7)) - seasonal.truth for seed in range(40)]
+    assert np.sqrt(np.mean(np.square(runs))) == pytest.approx(best.total[0], rel=0.1)
 
 
 def test_nobody_in_the_data_is_said(light: Stream) -> None:
