@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sparseq.query.guard import constant, is_constant
+from sparseq.query.guard import constants, is_constant
 from sparseq.query.parse import said
 from sparseq.query.plan import Cell, Domain
 from sparseq.query.public import PublicFacts
@@ -115,8 +115,8 @@ class Domains:
         stored = self._scope.facts(column).stored
         source = self._scope.sources[column.table]
         if stored is not None and stored.keys is not None:
-            literals = [exp.Literal.string(str(k)) for k in stored.keys]
-            return self._constants(literals, stored.type)
+            listed = constants([str(k) for k in stored.keys], "VARCHAR")
+            return self._typed(f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)")
         if stored is not None and source.table is not None and not source.private:
             name, field = quoted(source.table.name), quoted(stored.name)
             rows = self._public.values(
@@ -131,8 +131,11 @@ class Domains:
         if not all(map(is_constant, literals)):
             return None
         listed = ", ".join(f"TRY_CAST(({e.sql('duckdb')}) AS {type})" for e in literals)
-        rows = self._public.values(f"SELECT unnest([{listed}])") if listed else []
-        return list(dict.fromkeys(v for (v,) in rows if v is not None))
+        return self._typed(f"SELECT unnest([{listed}])") if listed else []
+
+    def _typed(self, sql: str) -> list[Any]:
+        """Return the values of a SELECT's column, NULLs and repeats left out."""
+        return list(dict.fromkeys(v for (v,) in self._public.values(sql) if v is not None))
 
     def _range(self, key: exp.Expr, type: str) -> list[Any] | None:
         """All days, or all integers, that the WHERE lets pass."""
@@ -189,8 +192,7 @@ class Domains:
                 return None
             if not self._confined(column, type):
                 values = [*values, None]  # coalesce(column, 'none') has a value there
-            listed = ", ".join(constant(v, type).sql("duckdb") for v in values)
-            domain = f"SELECT unnest([{listed}]::{type}[]) AS c"
+            domain = f"SELECT unnest({constants(values, type)}) AS c"
 
         def to_c(node: exp.Expr) -> exp.Expr:
             return exp.column("c") if isinstance(node, exp.Column) else node
@@ -249,12 +251,12 @@ class Domains:
         if integral(type) and type != "BOOLEAN" and _consecutive(values):
             steps = self._scope.guarded(f"(TRY_CAST(({sql}) AS BIGINT) - ({values[0]}))")
             return Domain(name, domain, Cell(steps))
-        listed = [f"{constant(v, type).sql('duckdb')}::{type}" for v in values]
+        listed = constants(values, type)
         if len(values) <= _INLINE:
-            return Domain(name, domain, Cell(f"list_position([{', '.join(listed)}], {sql}) - 1"))
+            return Domain(name, domain, Cell(f"list_position({listed}, {sql}) - 1"))
         alias = f'"#key{self.joins.count("LEFT JOIN")}"'
-        places = ", ".join(f"({v}, {i})" for i, v in enumerate(listed))
-        self.joins += f" LEFT JOIN (VALUES {places}) AS {alias}(v, i) ON {alias}.v = ({sql})"
+        places = f"SELECT unnest({listed}), unnest(range({len(values)})::INTEGER[])"
+        self.joins += f" LEFT JOIN ({places}) AS {alias}(v, i) ON {alias}.v = ({sql})"
         return Domain(name, domain, Cell(f"{alias}.i"))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from sqlglot import exp
 
@@ -135,6 +135,22 @@ def constant(value: object, type: str) -> exp.Expr:
     if isinstance(value, bool | int | str):
         return exp.convert(value)
     return exp.cast(exp.Literal.string(str(value)), type)
+
+
+def constants(values: Sequence[object], type: str) -> str:
+    """Return values that DuckDB gave as a list of a type, in DuckDB's SQL.
+
+    Example:
+        >>> constants(["it's", None, "b"], "VARCHAR")
+        "['it''s', NULL, 'b']::VARCHAR[]"
+    """
+
+    def written(value: object) -> str:
+        if isinstance(value, str):  # the rule without sqlglot's detour: there can be very many
+            return "'" + value.replace("'", "''") + "'"
+        return constant(value, type).sql("duckdb")
+
+    return f"[{', '.join(map(written, values))}]::{type}[]"
 
 
 def check_constants(e: exp.Expr, type_of: TypeOf, evaluate: Callable[[str], object]) -> None:

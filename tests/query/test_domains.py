@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from shop import DUE, PRIVATE, exact, store
 
@@ -153,3 +154,19 @@ def test_parts_of_a_date_are_all_there(con: sparseq.Store, key: str, values: ran
         r for r in PRIVATE["events"].to_pylist() if None not in (r["who"], r["day"], r["seen"])
     ]
     assert sum(r["n"] for r in rows) == len(known)
+
+
+def test_keys_of_any_spelling_are_found_among_very_many() -> None:
+    odd = ["o'brien", "''", "back\\slash", "two\nlines", "", "%s {x}", "日本", "NULL"]
+    names = [*odd, *(f"n{i}" for i in range(3000))]
+    rows = pa.table({"who": range(len(names)), "name": names})
+    with sparseq.create(None, rows, table="t", user="who", keys={"name": names}, seed=1) as con:
+        for key in ("name", "name || '!'"):
+            query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM t GROUP BY k")
+            (domain,) = query.domains
+            assert set(domain.values) >= {n + "!" * (key != "name") for n in names}
+            plan = con.explain(query)
+            (reduced,) = con._engine.contributions(plan, len(names)).measures
+            found = [v for v, n in zip(domain.values, reduced.totals.tolist(), strict=True) if n]
+            assert len(found) == len(names)
+            assert reduced.totals.max() == 1
