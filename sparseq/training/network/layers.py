@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sparseq.training.network.parts import Looked, Part, RankOne, Repeated, Written
+from sparseq.training.network.parts import Looked, Part, RankOne, Repeated, Written, row_squares
 
 _WIDE = 1 << 18  # weights of a layer from which Gram matrices of its positions are tried
 
@@ -72,12 +72,15 @@ def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Written:
     inputs, records = len(place) // outputs, len(a) // users
     own = _channels_last(g)
     written = torch.empty(users, outputs, inputs, device=a.device)
+    squares = np.empty(users)
     size = max(_CACHED // (4 * inputs * g[0, 0].numel() * records), 1)
     for start in range(0, users, size):
         some = slice(start * records, (start + size) * records)
         k = own[some].reshape(-1, records * own.shape[1] * own.shape[2], outputs)
-        torch.bmm(k.mT, view[some].reshape(len(k), -1, inputs), out=written[start : start + size])
-    return Written(written.flatten(1), place)
+        part = written[start : start + size]
+        torch.bmm(k.mT, view[some].reshape(len(k), -1, inputs), out=part)
+        squares[start : start + size] = row_squares(part.flatten(1))
+    return Written(written.flatten(1), place, squares)
 
 
 def _channels_last(t: Tensor) -> Tensor:

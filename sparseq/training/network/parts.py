@@ -51,14 +51,16 @@ class Written:
     Attributes:
         rows: (users, coordinates), float32 or float64, contiguous.
         place: Where in the parameter each coordinate lies; None: in this order.
+        known: The rows' squares, where they are known already.
     """
 
     rows: Tensor
     place: NDArray[np.intp] | None = None
+    known: Floats | None = None
 
     def squares(self) -> Floats:
         """Return squared norms."""
-        self._squares = row_squares(self.rows)
+        self._squares = row_squares(self.rows) if self.known is None else self.known
         return self._squares
 
     def add(self, factors: Floats, totals: Ints) -> Floats:
