@@ -9,6 +9,8 @@ clipped sum on the lattice, squares. *Opacus* is 1.6's clipped sum, without its 
 accountant, in its three modes: hooks, ghost clipping (fast gradient clipping of two backward
 passes) and functorch. Memory is what a process of its own needs on top of its libraries and data.
 
+The last gate is logistic regression, as `benchmarks.training` has it, beside Opacus in float32.
+
 Needs `pip install 'sparseq[torch]' opacus==1.6.0`; without Opacus its figures are left out.
 """
 
@@ -23,11 +25,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import training
+
 IMAGES = 10_000
 ROUNDS = 7
 MOST_RATIO, OPACUS_RATIO = 1.5, 1.7
 MODES = ("hooks", "ghost", "functorch")
 _SIZES = (250, 500, 1000)
+_LOGISTIC_SIZES = (2000, 8000, training.PEOPLE)
 _THREADS = 2
 
 
@@ -48,6 +53,8 @@ def run() -> Iterator[dict[str, Any]]:
             "cnn_vs_opacus", min(rivals.values()) / times["private"], "times faster",
             least=OPACUS_RATIO,
         )  # fmt: skip
+    if rivals:
+        yield from logistic()
     for name, seconds in times.items():
         yield figure(f"cnn_{name}", 1e3 * seconds, "ms a step")
     peaks = {name: peak(name) for name in times}
@@ -56,6 +63,16 @@ def run() -> Iterator[dict[str, Any]]:
         yield figure(
             f"memory_{name}", mebibytes, "MiB", most=leanest if name == "private" else None
         )
+
+
+def logistic() -> Iterator[dict[str, Any]]:
+    """Yield how much faster a private step of logistic regression is than Opacus's best."""
+    steps = {mode: best(mode, opacus_logistic, _LOGISTIC_SIZES) for mode in MODES}
+    with training.store(None) as store:
+        steps["private"] = training.private_step(store, *training.problem()[2:])
+        times = medians(steps)
+    rival = min(times[mode] for mode in MODES)
+    yield figure("logistic_vs_opacus", rival / times["private"], "times faster", least=15.0)
 
 
 def data() -> tuple[Any, Any]:
@@ -111,53 +128,80 @@ def private(size: int, _: str) -> Callable[[], Any]:
 
 
 def opacus(size: int, name: str) -> Callable[[], Any]:
-    """The clipped sum, as Opacus's optimisers have it before noise."""
+    """Opacus on the CNN."""
+    import torch.nn.functional as F
+
+    mode = name.removeprefix("opacus_")
+    return clipped_by_opacus(cnn(), *data(), F.cross_entropy, mode, size)
+
+
+def opacus_logistic(size: int, mode: str) -> Callable[[], Any]:
+    """Opacus on the logistic regression of `benchmarks.training`."""
     import torch
     import torch.nn.functional as F
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(training.PEOPLE, training.FEATURES - 1, generator=generator) * 2 - 1
+    y = torch.randint(0, 2, (training.PEOPLE, 1), generator=generator).float()
+    linear = torch.nn.Linear(training.FEATURES - 1, 1)
+
+    def loss(outputs: Any, targets: Any, reduction: str) -> Any:
+        return F.binary_cross_entropy_with_logits(outputs, targets, reduction=reduction)[:, 0]
+
+    return clipped_by_opacus(linear, x, y, loss, mode, size)
+
+
+def clipped_by_opacus(
+    model: Any, x: Any, y: Any, loss: Any, mode: str, size: int
+) -> Callable[[], Any]:
+    """The clipped sum, as Opacus's optimisers have it before noise."""
+    import torch
     from opacus.grad_sample import GradSampleModule
     from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
         GradSampleModuleFastGradientClipping,
     )
 
-    x, y = data()
-    mode = name.removeprefix("opacus_")
     if mode == "ghost":
-        model = GradSampleModuleFastGradientClipping(
-            cnn(), max_grad_norm=1.0, use_ghost_clipping=True, loss_reduction="sum"
+        wrapped: Any = GradSampleModuleFastGradientClipping(
+            model, max_grad_norm=1.0, use_ghost_clipping=True, loss_reduction="sum"
         )
     else:
-        model = GradSampleModule(cnn(), loss_reduction="sum", force_functorch=mode == "functorch")
+        functorch = mode == "functorch"
+        wrapped = GradSampleModule(model, loss_reduction="sum", force_functorch=functorch)
 
     def step() -> None:
         torch.set_num_threads(_THREADS)
-        for i in range(0, IMAGES, size):
+        for i in range(0, len(x), size):
             part, labels = x[i : i + size], y[i : i + size]
-            part = part.contiguous(memory_format=torch.channels_last)
-            model.zero_grad(set_to_none=True)
-            losses = F.cross_entropy(model(part), labels, reduction="none")
+            if part.dim() == 4:
+                part = part.contiguous(memory_format=torch.channels_last)
+            wrapped.zero_grad(set_to_none=True)
+            losses = loss(wrapped(part), labels, reduction="none")
             if mode == "ghost":
                 losses.sum().backward(retain_graph=True)
-                weights = model.get_clipping_coef()
-                model.zero_grad(set_to_none=True)
-                model.disable_hooks()
+                weights = wrapped.get_clipping_coef()
+                wrapped.zero_grad(set_to_none=True)
+                wrapped.disable_hooks()
                 (weights * losses).sum().backward()
-                model.enable_hooks()
+                wrapped.enable_hooks()
             else:
                 losses.sum().backward()
-                samples = [p.grad_sample for p in model.parameters()]
+                samples = [p.grad_sample for p in wrapped.parameters()]
                 norms = torch.stack([s.flatten(1).norm(2, dim=1) for s in samples], 1).norm(2, 1)
                 weights = (1.0 / (norms + 1e-6)).clamp(max=1.0)
-                for p, s in zip(model.parameters(), samples, strict=True):
+                for p, s in zip(wrapped.parameters(), samples, strict=True):
                     torch.einsum("i,i...", weights, s)
                     p.grad_sample = None
 
     return step
 
 
-def best(name: str, make: Callable[[int, str], Callable[[], Any]]) -> Callable[[], Any]:
+def best(
+    name: str, make: Callable[[int, str], Callable[[], Any]], sizes: tuple[int, ...] = _SIZES
+) -> Callable[[], Any]:
     """Return the step with the micro-batch that is fastest for it."""
     timed = [(min(_seconds(step) for _ in range(2)), k, step)
-             for k, step in enumerate(make(size, name) for size in _SIZES)]  # fmt: skip
+             for k, step in enumerate(make(size, name) for size in sizes)]  # fmt: skip
     return min(timed, key=lambda t: t[:2])[2]
 
 

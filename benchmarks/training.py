@@ -37,14 +37,9 @@ MOST_RATIO = 1.3
 
 def run() -> list[dict[str, Any]]:
     """The ratio, which is a gate, and times, which are information."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, (PEOPLE, FEATURES - 1))
-    y = (rng.random(PEOPLE) < 0.5).astype(np.float64)
-    params = rng.normal(size=FEATURES) / 10
-    compiled()  # as `PrivateGD` has it, for so many people and steps
+    x, y, engine, params = problem()
     with tempfile.TemporaryDirectory() as folder:
         stores = [store(None), store(Path(folder) / "s.sparseq")]
-        engine = ClosedForm(family("logistic"), np.arange(PEOPLE), x, y, bound=1.0)
         plain, private = medians(
             [plain_step(x, y, params), private_step(stores[0], engine, params)]
         )
@@ -68,6 +63,16 @@ def run() -> list[dict[str, Any]]:
                             ("on_a_store_on_disk", committed[1])]
         ),
     ]  # fmt: skip
+
+
+def problem() -> tuple[Any, Any, ClosedForm, Any]:
+    """Return features, targets, the engine that has them, and parameters."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (PEOPLE, FEATURES - 1))
+    y = (rng.random(PEOPLE) < 0.5).astype(np.float64)
+    params = rng.normal(size=FEATURES) / 10
+    compiled()  # as `PrivateGD` has it, for so many people and steps
+    return x, y, ClosedForm(family("logistic"), np.arange(PEOPLE), x, y, bound=1.0), params
 
 
 def store(path: Path | None) -> sparseq.Store:
