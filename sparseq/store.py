@@ -52,7 +52,7 @@ from sparseq.query.templates import Templates
 if TYPE_CHECKING:
     import polars
 
-FORMAT = 1
+FORMAT = 2
 _REMEMBERED = 1024  # lowered queries
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 

@@ -13,6 +13,7 @@ squared norm, which is then dearer than any budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -76,10 +77,10 @@ class Runs:
         place = place[self.owners[place] == users]
         return Runs(self.owners[place], self.first[place], self.stop[place])
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Number of rows."""
-        return int((self.stop - self.first).sum())
+        return int(self.stop.sum() - self.first.sum())
 
     def row_numbers(self) -> Ints:
         """Return the number of each row, run by run."""

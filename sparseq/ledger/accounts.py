@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import compiled, selected, worthwhile
+from sparseq.compiled import compiled, halves, selected, worthwhile
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -63,7 +63,8 @@ class Accounts:
         at = _as_slice(users)
         admitted: Mask = np.empty(len(users), bool)
         if isinstance(at, slice):
-            compiled().fits(None, charges, self.spent[at], self._same, admitted)
+            fits, spent, budget = compiled().fits, self.spent[at], self._same
+            halves(len(users), lambda p: fits(None, charges[p], spent[p], budget, admitted[p]))
         else:
             compiled().fits(users, charges, self.spent, self._same, admitted)
         return admitted
@@ -86,7 +87,10 @@ class Accounts:
     def charge(self, users: Index, charges: Ints) -> None:
         """Add charges that `admits` has let through; users are distinct and ascend."""
         at = _as_slice(users)
-        if not isinstance(at, slice) and self._by_loop(users):
+        if isinstance(at, slice):
+            spent = self.spent[at]  # a view
+            halves(len(users), lambda p: np.add(spent[p], charges[p], out=spent[p]))
+        elif self._by_loop(users):
             compiled().add_at(users, charges, self.spent)
         else:
             self.spent[at] += charges
@@ -111,8 +115,10 @@ class Accounts:
 def _due(charges: Ints, active: Mask) -> tuple[Ints, int]:
     """Return the charges of the active, 0 for others, and how many are not 0."""
     if worthwhile(len(charges)):
-        amounts = np.empty_like(charges)
-        return amounts, int(compiled().due(charges, active, amounts))
+        amounts, due = np.empty_like(charges), compiled().due
+        found: list[int] = []
+        halves(len(charges), lambda p: found.append(due(charges[p], active[p], amounts[p])))
+        return amounts, int(sum(found))
     amounts = charges * active
     return amounts, int(np.count_nonzero(amounts))
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import compiled, worthwhile
+from sparseq.compiled import compiled, halves, worthwhile
 from sparseq.errors import StoreError
 
 _HEAD = struct.Struct("<cqq")  # width, length, constant (or first user)
@@ -77,7 +77,9 @@ def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint16] | None:
     """
     short = np.empty(len(numbers), "<u2")
     if worthwhile(len(numbers)):
-        return short if compiled().shorten(numbers, short) else None
+        shorten, whole = compiled().shorten, []
+        halves(len(numbers), lambda p: whole.append(shorten(numbers[p], short[p])))
+        return short if all(whole) else None
     for start in range(0, len(numbers), _BLOCK):
         block = numbers[start : start + _BLOCK]
         lowest = np.maximum(block & -block, 1)

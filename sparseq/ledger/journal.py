@@ -3,9 +3,9 @@
 Tables, all in schema `ledger` of the store's DuckDB file:
 
     release    what was asked, with which noise, the answer as it went out, and (private) who paid
-               how much for it, from which pot: one row, so that there is neither without the other
+               how much for it, from which pot, and who was left out of a query for the first time:
+               one row, so that there is none of this without the other
     snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
-    departed   private: who was left out of a query for the first time, by release
     watched, alarm      private: the state of `sparseq.monitor.watch`
     users, forgotten    private: who has an account (see `sparseq.engine.people`)
 
@@ -40,10 +40,9 @@ CREATE TABLE ledger.release (
     id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
     query VARCHAR NOT NULL, coordinates BIGINT NOT NULL, sigma DOUBLE[] NOT NULL,
     bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
-    users BLOB NOT NULL, charges BLOB NOT NULL, pot UTINYINT NOT NULL);
+    users BLOB NOT NULL, charges BLOB NOT NULL, pot UTINYINT NOT NULL, departed BLOB);
 CREATE TABLE ledger.snapshot (
     release_id BIGINT NOT NULL, pot UTINYINT NOT NULL, spent BLOB NOT NULL);
-CREATE TABLE ledger.departed (release_id BIGINT NOT NULL, users BLOB NOT NULL);
 CREATE TABLE ledger.watched (
     tick BIGINT NOT NULL, release_id BIGINT NOT NULL, users BIGINT NOT NULL);
 CREATE TABLE ledger.alarm (
@@ -64,9 +63,9 @@ _RELEASE = pa.schema(
         ("users", pa.binary()),
         ("charges", pa.binary()),
         ("pot", pa.uint8()),
+        ("departed", pa.binary()),
     ]
 )
-_DEPARTED = pa.schema([("release_id", pa.int64()), ("users", pa.binary())])
 _MANY = 4  # rows from which one statement for all is quicker
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
@@ -166,9 +165,7 @@ class Journal:
             if entry.release.id != id:
                 raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
         self._con.execute("BEGIN")
-        self._insert("release", [_row(entry) for entry in entries], _RELEASE)
-        departed = [[e.release.id, pack_set(e.departed)] for e in entries if len(e.departed)]
-        self._insert("departed", departed, _DEPARTED)
+        self._insert([_row(entry) for entry in entries])
         for entry in entries:
             for sql, parameters in entry.also:
                 self._con.execute(sql, parameters)
@@ -178,16 +175,16 @@ class Journal:
         releases = [entry.release for entry in entries]
         self.requests.add({r.request_id: r.id for r in releases if r.request_id is not None})
 
-    def _insert(self, table: str, rows: list[list[Any]], schema: pa.Schema) -> None:
-        """Append rows; where there are many, by way of Arrow, which is many times as quick."""
+    def _insert(self, rows: list[list[Any]]) -> None:
+        """Append releases; where there are many, by way of Arrow, which is many times as quick."""
         if len(rows) < _MANY:
-            marks = ", ".join(["?"] * len(schema))
+            marks = ", ".join(["?"] * len(_RELEASE))
             for row in rows:
-                self._con.execute(f"INSERT INTO ledger.{table} VALUES ({marks})", row)
+                self._con.execute(f"INSERT INTO ledger.release VALUES ({marks})", row)
             return
         columns = [list(column) for column in zip(*rows, strict=True)]
-        self._con.register("entries", pa.table(columns, schema=schema))
-        self._con.execute(f"INSERT INTO ledger.{table} SELECT * FROM entries")
+        self._con.register("entries", pa.table(columns, schema=_RELEASE))
+        self._con.execute("INSERT INTO ledger.release SELECT * FROM entries")
         self._con.unregister("entries")
 
     def restore(self, pots: Pots) -> None:
@@ -233,12 +230,12 @@ class Journal:
             StoreError: The ledger contradicts itself.
         """
         rows = self._con.execute(
-            "SELECT release_id, users FROM ledger.departed ORDER BY release_id"
+            "SELECT id, departed FROM ledger.release WHERE departed IS NOT NULL ORDER BY id"
         ).fetchall()
         for release, packed in rows:
             users = unpack_set(packed)
             known = len(users) == 0 or users[-1] < len(departures.first)
-            if not known or not 1 <= release <= self._last or np.any(departures.first[users]):
+            if not known or np.any(departures.first[users]):
                 raise StoreError("the ledger leaves out somebody unknown", "restore a copy")
             departures.add(release, users)
 
@@ -307,6 +304,7 @@ def _row(entry: Entry) -> list[Any]:
         pack_set(entry.users),
         pack(entry.charges),
         int(release.pot),
+        pack_set(entry.departed) if len(entry.departed) else None,
     ]
 
 
