@@ -20,7 +20,7 @@ from sparseq.training.network.parts import Looked, Part, RankOne, Repeated, Writ
 
 _WIDE = 1 << 18  # weights of a layer from which Gram matrices of its positions are tried
 
-_CACHED = 1 << 19
+_CACHED = 1 << 20
 """Bytes of patches at a time."""
 _LONG_RUN = 32
 """Numbers side by side in memory from which copying them is not helped by blocks."""
