@@ -22,7 +22,7 @@ import copy
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,13 @@ _SHARDS = 2
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_SHARDS, initializer=torch.set_num_threads, initargs=(1,))
+    return ThreadPoolExecutor(_SHARDS)
+
+
+def _alone(work: Callable[[Any], Any], item: Any) -> Any:
+    """Do it with one thread of PyTorch's, whatever has been set since: more may round otherwise."""
+    torch.set_num_threads(1)
+    return work(item)
 
 
 @dataclass(frozen=True)
@@ -257,7 +263,7 @@ class Network:
         """
         if self.device.type != "cpu":
             return [work(item) for item in items]
-        return list(_pool().map(work, items))
+        return list(_pool().map(partial(_alone, work), items))
 
     def parts(self, x: Tensor, y: Tensor, there: Tensor, users: int) -> list[tuple[slice, Part]]:
         """Return every parameter's part, and where it lies in the gradient."""
