@@ -31,10 +31,11 @@ def make(path: Path) -> None:
 
 def state(con: sparseq.Store) -> list[Any]:
     """Everything that was released and written, but when."""
-    tables = ("watched", "alarm", "departed")
+    tables = ("SELECT * FROM ledger.watched", "SELECT * FROM ledger.alarm",
+              "SELECT id, departed FROM ledger.release WHERE departed IS NOT NULL")  # fmt: skip
     return [
         [replace(r, released_at=None) for r in con.history()],  # type: ignore[arg-type]
-        *(con._con.execute(f"SELECT * FROM ledger.{t} ORDER BY ALL").fetchall() for t in tables),
+        *(con._con.execute(f"{t} ORDER BY ALL").fetchall() for t in tables),
         *(accounts.spent.tolist() for _, accounts in con._pots.items()),
         con._departures.first.tolist(),
     ]
