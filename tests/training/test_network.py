@@ -299,15 +299,42 @@ class InPlace(nn.Module):
         return self.out(self.first(x.tanh()).mul_(2))
 
 
+class CentredWords(nn.Module):
+    """Words, less the mean over the batch: the same for the same words in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.out = nn.Embedding(11, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        e = self.words(x).mean(1)
+        return self.out(e - e.mean(0))
+
+
 def test_modules_that_mix_users_are_refused() -> None:
     x, y = torch.randn(20, 7), torch.zeros(20, dtype=torch.long)
     mixed = nn.Sequential(nn.Linear(7, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
     with pytest.raises(ParameterError, match="'1' is a BatchNorm1d, which mixes users"):
         Network(mixed, np.arange(20), x, y)
-    for method in ("auto", "vmap"):
-        if method == "auto":
-            with pytest.raises(ParameterError, match="change another user's gradient"):
-                Network(Centred(), np.arange(20), x, y, method=method)
+    with pytest.raises(ParameterError, match="change another user's gradient"):
+        Network(Centred(), np.arange(20), x, y)
+    with pytest.raises(ParameterError, match="change another user's gradient"):
+        Network(CentredWords(), np.arange(20), torch.randint(0, 11, (20, 4)), y)
+
+
+@pytest.mark.parametrize("method", ["one-pass", "vmap"])
+def test_a_loss_that_is_no_number_a_record_is_refused(method: str) -> None:
+    x, y = torch.randn(6, 7), torch.zeros(6, dtype=torch.long)
+    with pytest.raises(ParameterError, match=r"shape \(\)"):
+        Network(nn.Linear(7, 3), np.arange(6), x, y, loss=nn.CrossEntropyLoss(), method=method)
+
+
+def test_the_module_that_comes_back_is_used_as_any_other() -> None:
+    engine = made("one channel", np.arange(9))
+    model = engine.load(engine.start())
+    x = torch.randn(2, 1, 10, 10)
+    assert torch.equal(model(x), model(x))
+    assert pulled(engine, engine.start(), np.ones_like)[3].any()
 
 
 def test_what_one_pass_would_get_wrong_is_refused() -> None:

@@ -10,10 +10,7 @@ from torch import Tensor, nn
 
 from sparseq.errors import ParameterError
 
-_MIXING = (
-    nn.modules.batchnorm._BatchNorm,
-    nn.SyncBatchNorm,
-)
+_MIXING = (nn.modules.batchnorm._BatchNorm,)
 
 
 def check_layers(module: nn.Module) -> None:
@@ -37,7 +34,7 @@ def check_rows(engine: Any, users: int, records: int) -> None:
     """Refuse a module, or a library, for which one user's records change another's numbers.
 
     What is added up of some users is compared, to the bit, between a batch of made-up records and
-    one in which these users lie elsewhere, beside others that are extreme.
+    one in which these users lie elsewhere, beside others that are extreme, or other words.
 
     Args:
         engine: A `Network`.
@@ -52,10 +49,14 @@ def check_rows(engine: Any, users: int, records: int) -> None:
     x, y = x.view(users, records, *x.shape[1:]), y.view(users, records, *y.shape[1:])
     order = generator.permutation(users)
     other = x[torch.from_numpy(order).to(x.device)].clone()
-    if other.is_floating_point() and users > 1:
+    kept = np.arange(0, users, 6)
+    if other.is_floating_point():
         for k, extreme in enumerate((0.0, 1e30, float("nan"), -1e-30, float("inf"))):
             other[1 + k :: 6] = extreme
-    kept = np.arange(0, users, 6 if other.is_floating_point() else 1)
+    else:
+        changed = torch.ones(users, dtype=torch.bool, device=x.device)
+        changed[::6] = False
+        other[changed] = _words(engine.module) - 1 - other[changed]
     here, there = order[kept], kept
     if users == 1:
         return

@@ -11,9 +11,9 @@ gives; rounded towards 0 to the lattice they are integers, whose sum is exact (`
 left to show is that these float32 numbers depend on the user's own records only, to the last bit.
 Every batch has the same shape, filled up with empty records, and every operation treats rows alike:
 then a row's numbers are the same beside any other rows and at any place. That is a property of the
-libraries beneath, and of the module, so it is not believed: `checked` tries it on the very shapes
-that are used, to the bit, with other users' records changed to extremes, NaN included, and rows
-moved; a module that mixes its rows, or a library that treats them differently, is refused.
+libraries beneath, and of the module, so it is not believed: `check_rows` tries it on the very
+shapes that are used, to the bit, with other users' records changed to extremes, NaN included, and
+rows moved; a module that mixes its rows, or a library that treats them differently, is refused.
 """
 
 from __future__ import annotations

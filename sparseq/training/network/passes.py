@@ -18,12 +18,14 @@ class _Kept(threading.local):
     """What hooks keep of the batch that their thread is at."""
 
     def __init__(self) -> None:
+        self.on = False  # so that whoever else calls the module gets it as it is
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.versions: dict[str, tuple[int, int]] = {}
 
     def clear(self) -> None:
-        """Forget the batch."""
+        """Forget the batch, and keep nothing until the next one."""
+        self.on = False
         for kept in (self.inputs, self.outputs, self.versions):
             kept.clear()
 
@@ -53,9 +55,9 @@ class OnePass:
 
     def _hook(self, name: str) -> Any:
         def hook(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor | None:
-            if not torch.is_grad_enabled():
-                return None
             kept = self._kept
+            if not kept.on:
+                return None
             if name in kept.inputs:
                 raise ParameterError(f"layer {name!r} is used twice", 'say method="vmap"')
             if not out.requires_grad:
@@ -75,8 +77,9 @@ class OnePass:
             users: How many.
         """
         kept = self._kept
+        kept.on = True
         try:
-            losses = self.loss(self.module(x), y)
+            losses = one_each(self.loss(self.module(x), y), y)
             total = (losses if bool(there.all()) else losses[there]).sum()
             self._check()
             gradients = torch.autograd.grad(total, list(kept.outputs.values()))
@@ -101,6 +104,20 @@ class OnePass:
                     f"the input or the output of layer {name!r} is changed in place",
                     'write relu instead of relu_, and inplace=False, or say method="vmap"',
                 )
+
+
+def one_each(losses: Tensor, y: Tensor) -> Tensor:
+    """Return the losses, if there is one a record.
+
+    Raises:
+        ParameterError: There is not; a mean over the batch would scale everybody's gradient.
+    """
+    if losses.shape != y.shape[:1]:
+        raise ParameterError(
+            f"the loss of {len(y)} records has the shape {tuple(losses.shape)}",
+            'it must return one number a record: reduction="none"',
+        )
+    return losses
 
 
 def one_pass_fits(module: nn.Module, sample: tuple[Tensor, Tensor]) -> bool:
@@ -143,7 +160,8 @@ class PerExample:
         )
 
     def _one(self, params: dict[str, Tensor], x: Tensor, y: Tensor, there: Tensor) -> Tensor:
-        losses = self.loss(torch.func.functional_call(self._own.module, params, (x,)), y)
+        outputs = torch.func.functional_call(self._own.module, params, (x,))
+        losses = one_each(self.loss(outputs, y), y)
         return torch.where(there, losses, 0.0).sum()
 
     def __call__(self, x: Tensor, y: Tensor, there: Tensor, users: int) -> dict[str, Part]:
