@@ -102,6 +102,26 @@ class Trained:
     gaussian: bool = True
 
 
+def check_descent(how: Any) -> None:
+    """Check what every kind of descent is told: steps, clip, rate, momentum, averaging, people.
+
+    Raises:
+        ParameterError: A number makes no sense.
+    """
+    if how.steps < 1 or how.last < how.steps:
+        raise ParameterError(
+            f"steps is {how.steps}, most {how.last}", "at least 1, and most at least steps"
+        )
+    checked_clip(how.clip)
+    if not callable(how.rate) and not 0 <= how.rate < math.inf:
+        raise ParameterError(f"rate is {how.rate!r}; it must be at least 0")
+    for name in ("momentum", "averaging"):
+        if not 0 <= getattr(how, name) < 1:
+            raise ParameterError(f"{name} is {getattr(how, name)!r}; it must be in [0, 1)")
+    if how.people is not None and not how.people > 0:
+        raise ParameterError(f"people is {how.people!r}; it must be positive")
+
+
 @dataclass(frozen=True)
 class PrivateGD:
     """Full-batch gradient descent with momentum, clipped, noised, with individual filtering.
@@ -155,18 +175,7 @@ class PrivateGD:
     stop_cost: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.last < self.steps:
-            raise ParameterError(
-                f"steps is {self.steps}, most {self.last}", "at least 1, and most at least steps"
-            )
-        checked_clip(self.clip)
-        if not callable(self.rate) and not 0 <= self.rate < math.inf:
-            raise ParameterError(f"rate is {self.rate!r}; it must be at least 0")
-        for name in ("momentum", "averaging"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be in [0, 1)")
-        if self.people is not None and not self.people > 0:
-            raise ParameterError(f"people is {self.people!r}; it must be positive")
+        check_descent(self)
         if not 0 <= self.loss < math.inf:
             raise ParameterError(f"loss is {self.loss!r}; it is what a user's loss is clipped at")
         if not 0 <= self.stop_active < 1 or not 0 < self.stop_cost < 1:

@@ -43,7 +43,7 @@ from sparseq.accounting._checks import probability
 from sparseq.accounting.filters import RenyiCurveRule
 from sparseq.accounting.sgd import TrajectoryAccount
 from sparseq.errors import ParameterError
-from sparseq.training.accountant import checked_clip
+from sparseq.training.descent import check_descent
 from sparseq.training.individual import Individual
 from sparseq.training.policies import Policy, Setting
 from sparseq.training.promise import Promise, noise_for, rule_for, total
@@ -143,19 +143,8 @@ class PrivateSGD:
     checkpoint: int = 20
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.last < self.steps:
-            raise ParameterError(
-                f"steps is {self.steps}, most {self.last}", "at least 1, and most at least steps"
-            )
-        checked_clip(self.clip)
+        check_descent(self)
         SampledGaussian.of(self.sampling, 1.0 if self.noise is None else self.noise)
-        if not callable(self.rate) and not 0 <= self.rate < math.inf:
-            raise ParameterError(f"rate is {self.rate!r}; it must be at least 0")
-        for name in ("momentum", "averaging"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be in [0, 1)")
-        if self.people is not None and not self.people > 0:
-            raise ParameterError(f"people is {self.people!r}; it must be positive")
         if not 0 <= self.ask_every < math.inf or not 0 <= self.refreshes < math.inf:
             raise ParameterError("refreshes and ask_every are at least 0")
         if not self.question_noise >= 1 or self.checkpoint < 1:
