@@ -10,8 +10,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from sparseq.compiled import elementary
+
 _ANY_ORDER = {"reassoc", "contract"}
 _BLOCK = 64  # rows whose vectors, of coordinates below 2**47, add up to at most 2**53
+_sigmoid = numba.njit(nogil=True, error_model="numpy")(elementary.sigmoid)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
@@ -78,6 +81,45 @@ def sums(x, k, totals):  # type: ignore[no-untyped-def]
         _add_rows(x, k, start, min(start + _BLOCK, len(k)), block)
         for j in range(len(block)):
             totals[j] += np.int64(block[j])
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def residuals(z, y, unit, logistic):  # type: ignore[no-untyped-def]
+    """Put means minus targets in the place of linear predictors, which are in some unit."""
+    for i in range(len(z)):
+        z[i] *= unit
+    if logistic:
+        for i in range(len(z)):
+            z[i] = _sigmoid(z[i])
+    for i in range(len(z)):
+        z[i] -= y[i]
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _weights(residual, lengths, limits, huge, out):  # type: ignore[no-untyped-def]
+    """Fill out with min(limit / norm, 1), 0 for no norm; leave out gradients that are huge."""
+    for i in range(len(out)):
+        norm = abs(residual[i]) * lengths[i]
+        residual[i] = residual[i] if norm < huge else 0.0
+        weight = min(limits[i] / norm, 1.0)
+        out[i] = weight if 0.0 < norm < huge else 0.0
+
+
+@numba.njit(nogil=True, cache=True)
+def clipped(  # type: ignore[no-untyped-def]
+    x, y, lengths, squares, limits, params, param_unit, logistic, huge, factor, unit, limit,
+    charged, totals,
+):  # fmt: skip
+    """Do all of a step while a few rows are at hand: see `training.exact.clipped_sums`."""
+    z, w, k = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    for start in range(0, len(x), _BLOCK):
+        p = slice(start, min(start + _BLOCK, len(x)))
+        some = slice(0, p.stop - p.start)
+        dots(x[p], params, z[some])
+        residuals(z[some], y[p], param_unit, logistic)
+        _weights(z[some], lengths[p], limits[p], huge, w[some])
+        weighted(z[some], w[some], factor, squares[p], unit, limit, k[some], charged[p])
+        sums(x[p], k[some], totals)
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc"})

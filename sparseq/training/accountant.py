@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, Price
 from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import ParameterError
 from sparseq.query.plan import Noise
-from sparseq.training.protocol import Floats
+from sparseq.training.protocol import Clipped, Engine, Floats, Pulled
 
 _MARGIN = 1 - 2.0**-40
 """Below what is left, so that roundings of weights don't get a user left out."""
@@ -27,7 +28,7 @@ _MARGIN = 1 - 2.0**-40
 
 @dataclass(frozen=True)
 class Accountant:
-    """Sees norms and says weights.
+    """Says how much may count of whom.
 
     Attributes:
         clip: C: no gradient counts for more.
@@ -39,29 +40,19 @@ class Accountant:
     noise: Noise
     left: Callable[[Index], Ints]
 
-    def weights(self, users: Index, norms: Floats) -> Floats:
-        """Return each user's weight, in [0, 1]: 0 for whom nothing is left.
+    def limits(self, users: Index) -> Floats | float:
+        """Return min(C, sqrt(left)) as norms; sqrt(left) is what `left` pays for.
 
         Example:
             >>> from sparseq.accounting import Budget, Price
             >>> price = Price.of(10.0, 2.0**-16, Budget(0.5, 100))
             >>> noise = Noise(10.0, 2.0**-32, 1.0, 2.0**-16, price)
             >>> left = lambda users: np.array([2**24, 2**24, 2**22, 0])
-            >>> accountant = Accountant(1.0, noise, left)
-            >>> w = accountant.weights(np.arange(4, dtype=np.int32), np.array([0.5, 2, 2, 2]))
-            >>> w.round(9).tolist()
-            [1.0, 0.5, 0.25, 0.0]
+            >>> limits = Accountant(1.0, noise, left).limits(np.arange(4, dtype=np.int32))
+            >>> limits.round(9).tolist()
+            [1.0, 1.0, 0.5, 0.0]
         """
-        limits = self._limits(self.left(users))
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            weights = limits / norms
-        np.minimum(weights, 1.0, out=weights)
-        if not norms.min(initial=1.0) > 0:
-            weights[~(norms > 0)] = 0.0
-        return np.asarray(weights)
-
-    def _limits(self, left: Ints) -> Floats | float:
-        """Return min(C, sqrt(left)) as norms; sqrt(left) is what `left` pays for."""
+        left = self.left(users)
         full = (self.clip / self.noise.norm_step) ** 2
         most = self.noise.price.charge_one(math.ceil(full)) if math.isfinite(full) else MAX_CHARGE
         most += (most >> (SIGNIFICANT_BITS - 1)) + 1  # the charge is rounded up to as many bits
@@ -69,10 +60,35 @@ class Accountant:
             return self.clip * _MARGIN
         limits = np.full(len(left), self.clip * _MARGIN)
         short = np.flatnonzero(left < most)
-        if len(short):
-            units = norm_for(left[short], self.noise.price) * (self.noise.norm_step * _MARGIN)
-            limits[short] = np.minimum(limits[short], units)
+        units = norm_for(left[short], self.noise.price) * (self.noise.norm_step * _MARGIN)
+        limits[short] = np.minimum(limits[short], units)
         return limits
+
+
+def weights(limits: Floats | float, norms: Floats) -> Floats:
+    """Return each user's weight, in [0, 1]: 0 for whom nothing is left.
+
+    Example:
+        >>> weights(np.array([1.0, 1.0, 0.5, 0.0]), np.array([0.5, 2.0, 2.0, 2.0])).tolist()
+        [1.0, 0.5, 0.25, 0.0]
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shares = limits / norms
+    np.minimum(shares, 1.0, out=shares)
+    if not norms.min(initial=1.0) > 0:
+        shares[~(norms > 0)] = 0.0
+    return np.asarray(shares)
+
+
+def clipped(
+    engine: Engine, params: Floats, batch: Any, limits: Floats | float, step: float
+) -> Pulled:
+    """Return a batch's sum of gradients, none of them longer than its user's limit."""
+    at_once: Clipped | None = getattr(engine, "clipped", None)
+    if at_once is not None and (pulled := at_once(params, batch, limits, step)) is not None:
+        return pulled
+    norms, pull = engine.query(params, batch)
+    return pull(weights(limits, norms), step)
 
 
 def norm_for(charges: Ints, price: Price) -> Floats:

@@ -14,7 +14,8 @@ k ⊗ x, in steps of (the lattice's step / feature step) · feature step: produc
 which BLAS adds up exactly while the sum of |k| · |x| over the rows that it is given stays below
 2**53. Rows are split until it does, and parts are added up as int64. (The compiled loop splits by
 64: a user whose squared norm is NORM_LIMIT or more counts for nothing, so that no coordinate of
-the others' vectors is beyond 2**47.)
+the others' vectors is beyond 2**47.) It does all of this in one pass over the rows where it can:
+see `ClosedForm.clipped`.
 
 Where a user has several records, the residuals are rounded to integers in units of the user's
 own largest, the user's sum is exact for the same reason, and its weighted coordinates are rounded
@@ -32,7 +33,15 @@ from scipy import sparse
 
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
 from sparseq.query.plan import DENSE_NORM_STEPS
-from sparseq.training.exact import Matrix, dots, exact_sums, row_squares, weighted_sums
+from sparseq.training.exact import (
+    Matrix,
+    by_loop,
+    clipped_sums,
+    dots,
+    exact_sums,
+    row_squares,
+    weighted_sums,
+)
 from sparseq.training.families import Family
 from sparseq.training.protocol import Floats, Pull, Pulled, saturated
 from sparseq.training.records import Batch, Records, records
@@ -92,6 +101,26 @@ class ClosedForm:
             return _several_each(residual, batch, self.records)
         return _one_each(residual, batch, self.records)
 
+    def clipped(
+        self, params: Floats, batch: Batch, limits: Floats | float, step: float
+    ) -> Pulled | None:
+        """Return the sum in one pass, where the compiled loops know how: see the protocol.
+
+        A record that counts for nothing is all 0, and so is its norm, whatever its residual.
+        """
+        known = self.family.name in ("linear", "logistic")
+        if not known or batch.runs is not None or not by_loop(batch.x):
+            return None
+        integers, unit = self._rounded(params)
+        return Pulled(
+            *clipped_sums(
+                batch.x, batch.y[0], batch.lengths, batch.squares,
+                np.full(len(batch.users), limits), integers[0], unit * self.records.step,
+                self.family.name == "logistic", _HUGE, self.records.step / step,
+                _SQUARED_UNIT * _upwards(1),
+            )
+        )  # fmt: skip
+
     def right(self, params: Floats, batch: Batch) -> Floats:
         """Return which share of each user's records the model classifies as they are.
 
@@ -134,7 +163,6 @@ def _mean(values: Floats, batch: Batch) -> Floats:
 def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
     """Users with one record: the norm is |r| |x|, the sum is k @ x, k rounded towards 0."""
     outputs = len(residual)
-    upwards = 1 + (outputs + 8) * 2.0**-52
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.abs(residual[0]) if outputs == 1 else np.sqrt((residual**2).sum(axis=0))
         norms *= batch.lengths
@@ -145,11 +173,16 @@ def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats,
         return Pulled(
             *weighted_sums(
                 residual, weights, records.step / step, batch.x, batch.squares,
-                _SQUARED_UNIT * upwards, records.limit,
+                _SQUARED_UNIT * _upwards(outputs), records.limit,
             )
         )  # fmt: skip
 
     return norms, pull
+
+
+def _upwards(terms: int) -> float:
+    """Return what outweighs the roundings of a sum of `terms` squares, and of its scaling."""
+    return 1 + (terms + 8) * 2.0**-52
 
 
 def _several_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
@@ -163,7 +196,7 @@ def _several_each(residual: Floats, batch: Batch, records: Records) -> tuple[Flo
     integers = np.rint(np.ldexp(residual, np.repeat(shift, lengths)))
     whose = np.concatenate([first, batch.runs.stop[-1:]])
     gradients = [_by_user(k, whose, batch.x) for k in integers]
-    upwards = 1 + (len(residual) * records.width + 8) * 2.0**-52
+    upwards = _upwards(len(residual) * records.width)
     with np.errstate(over="ignore"):
         norms = np.sqrt(_row_norms(gradients)) * upwards
         norms = np.ldexp(norms * records.step, -shift)

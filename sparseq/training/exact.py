@@ -59,7 +59,7 @@ def dots(x: Matrix, weights: Floats) -> Floats:
         weights: (outputs, width), integers; |x| · |weights| over a row is below 2**53.
     """
     out = np.empty((len(weights), x.shape[0]))
-    if len(weights) == 1 and _by_loop(x):
+    if len(weights) == 1 and by_loop(x):
         loop, row = compiled().dense.dots, np.ascontiguousarray(weights[0])
         halves(x.shape[0], lambda p: loop(x[p], row, out[0, p]), _SHARED // x.shape[1])
         return out
@@ -104,7 +104,7 @@ def weighted_sums(
         weights, squares: (rows,).
         x, limit: See `exact_sums`.
     """
-    if len(residual) == 1 and _by_loop(x):
+    if len(residual) == 1 and by_loop(x):
         return _weighted_compiled(residual[0], weights, factor, x, squares, unit)
     k = residual * weights
     k *= factor
@@ -139,5 +139,40 @@ def _weighted_compiled(
     return charged, sums
 
 
-def _by_loop(x: Matrix) -> bool:
+def clipped_sums(
+    x: Matrix, y: Floats, lengths: Floats, squares: Floats, limits: Floats, params: Floats,
+    param_unit: float, logistic: bool, huge: float, factor: float, unit: float,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Return `weighted_sums` of residuals and weights made on the way, in one pass over the rows.
+
+    The loops are those that make them one after the other (and `accountant.weights`), on a few
+    rows at a time: the integers are the same.
+
+    Args:
+        x: For which `by_loop` is true.
+        y, lengths, squares: Of the rows, as a `Batch` has them.
+        limits: Of the rows' norms.
+        params, param_unit: As `dots` takes them, of one output; and what their unit stands for.
+        logistic: Whether means are the predictors' sigmoids, or the predictors themselves.
+        huge: A norm that is not below counts for nothing.
+        factor, unit: See `weighted_sums`.
+    """
+    loop, lock = compiled().dense.clipped, Lock()
+    charged, sums = np.empty(len(y), np.int64), np.zeros(x.shape[1], np.int64)
+
+    def part(p: slice) -> None:
+        some = np.zeros_like(sums)
+        loop(
+            x[p], y[p], lengths[p], squares[p], limits[p], params, param_unit, logistic, huge,
+            factor, unit, float(NORM_LIMIT), charged[p], some,
+        )  # fmt: skip
+        with lock:
+            np.add(sums, some, out=sums)
+
+    halves(len(y), part, _SHARED // x.shape[1])
+    return charged, sums
+
+
+def by_loop(x: Matrix) -> bool:
+    """Tell whether the compiled loops do the work for these rows."""
     return not sparse.issparse(x) and worthwhile(x.size)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sparseq.compiled.elementary import sigmoid
 from sparseq.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -70,7 +71,7 @@ def family(name: str, classes: int = 2) -> Family:
         [[0.5, -0.5]]
     """
     if name == "logistic":
-        return Family(name, 1, _sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
+        return Family(name, 1, sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
     if name == "linear":
         return Family(name, 1, lambda z: z, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2)
     if name == "poisson":
@@ -99,13 +100,6 @@ def family(name: str, classes: int = 2) -> Family:
 
 def _row(y: Floats) -> Floats:
     return np.asarray(y, np.float64)[None, :]
-
-
-def _sigmoid(z: Floats) -> Floats:
-    np.negative(z, out=z)
-    np.exp(z, out=z)
-    z += 1.0
-    return np.reciprocal(z, out=z)
 
 
 def _logistic_loss(z: Floats, y: Floats) -> Floats:

@@ -91,6 +91,13 @@ class Engine(Protocol):
         ...
 
 
+Clipped = Callable[[Floats, Any, Floats | float, float], Pulled | None]
+"""What an engine may have besides, as `clipped(params, batch, limits, step)`: query and pull at
+once, for an engine that would rather go over its records a single time. Limits, one a user or one
+for all, are known before norms are. It returns what the two would, to the bit, at the weights that
+`accountant.weights` makes of limits and norms; or None: they shall do it."""
+
+
 class Sampling(Engine, Protocol):
     """An engine that can be asked about some of its users only, as private SGD does.
 

@@ -16,7 +16,7 @@ from sparseq.ledger.pots import Pot
 from sparseq.query.outputs import Output, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.training.accountant import Accountant, checked_clip
+from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Engine, Floats
 
 LEAST_SIGMA = 0.25
@@ -53,7 +53,7 @@ class Gradients:
     params: Floats
     clip: float
     left: Callable[[Index], Ints]
-    _weights: list[Floats] = field(default_factory=list, init=False)
+    _limits: list[Floats | float] = field(default_factory=list, init=False)
 
     def contributions(self, plan: Plan) -> Contributions:
         """Return what every user contributes to a plan with one dense measure."""
@@ -67,13 +67,12 @@ class Gradients:
         users: list[Index] = []
         squares: list[Ints] = []
         sums = np.zeros(self.engine.coordinates, np.int64)
-        self._weights.clear()
+        self._limits.clear()
         for batch in self.engine.batches():
             with np.errstate(all="ignore"):  # a warning would tell of somebody's record
-                norms, pull = self.engine.query(self.params, batch)
-                weights = accountant.weights(batch.users, norms)
-                pulled = pull(weights, noise.granularity)
-            self._weights.append(weights)
+                limits = accountant.limits(batch.users)
+                pulled = clipped(self.engine, self.params, batch, limits, noise.granularity)
+            self._limits.append(limits)
             users.append(batch.users)
             squares.append(pulled.squares)
             sums += pulled.sums
@@ -90,12 +89,12 @@ class Gradients:
     def _of(self, only: Index, step: float) -> Ints:
         """Return the sum over some users: what is taken out again if they can't pay."""
         total = np.zeros(self.engine.coordinates, np.int64)
-        for batch, weights in zip(self.engine.batches(), self._weights, strict=True):
+        for batch, limits in zip(self.engine.batches(), self._limits, strict=True):
             asked = np.isin(batch.users, only)
             if asked.any():
                 with np.errstate(all="ignore"):
-                    _, pull = self.engine.query(self.params, batch)
-                    total += pull(np.where(asked, weights, 0.0), step).sums
+                    of_asked = np.where(asked, limits, 0.0)
+                    total += clipped(self.engine, self.params, batch, of_asked, step).sums
         return total
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sparseq.compiled import compiled
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.training import ClosedForm, exact, family
+from sparseq.training.accountant import clipped, weights
 
 Floats = NDArray[np.float64]
 needs_numba = pytest.mark.skipif(compiled() is None, reason="Numba is not installed")
@@ -108,3 +109,60 @@ def test_whole_gradients_agree_to_the_bit(name: str, monkeypatch: pytest.MonkeyP
         pulled = pull(weights, 2.0**-42)
         got.append((norms.tolist(), pulled.squares.tolist(), pulled.sums.tolist()))
     assert got[0] == got[1]
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Any:
+    """An engine, one record a user, parameters and limits; any of them may be hostile."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    name = draw(st.sampled_from(["logistic", "linear"]))
+    n, d = draw(st.integers(1, 300)), draw(st.integers(1, 20))
+    x, y = rng.uniform(-1, 1, (n, d)), rng.integers(0, 2, n).astype(float)
+    some = draw(st.lists(hostile, max_size=4))
+    x[rng.integers(0, n, len(some)), rng.integers(0, d, len(some))] = some
+    y[rng.integers(0, n, len(some))] = some
+    params = rng.normal(size=d + 1) * 2.0 ** draw(st.integers(-4, 30))
+    if draw(st.booleans()):
+        params[0] = draw(hostile)
+    alike = draw(st.booleans())
+    limits = 1.5 if alike else np.where(rng.random(n) < 0.3, 0.0, rng.uniform(0, 3, n))
+    return ClosedForm(family(name), np.arange(n), x, y, bound=1.0), params, limits
+
+
+@needs_numba
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(step=steps(), lattice=st.sampled_from([2.0**-42, 2.0**-20, 2.0**-100]))
+def test_one_pass_is_norms_weights_and_pull_to_the_bit(
+    step: Any, lattice: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, params, limits = step
+    (batch,) = engine.batches()
+    with np.errstate(all="ignore"):
+        choose(monkeypatch, "numpy")
+        norms, pull = engine.query(params, batch)
+        expected = pull(weights(limits, norms), lattice)
+        assert engine.clipped(params, batch, limits, lattice) is None
+        assert_same(clipped(engine, params, batch, limits, lattice), expected)
+        choose(monkeypatch, "compiled")
+        assert_same(engine.clipped(params, batch, limits, lattice), expected)
+
+
+def assert_same(got: Any, expected: Any) -> None:
+    assert got.squares.tolist() == expected.squares.tolist()
+    assert got.sums.tolist() == expected.sums.tolist()
+
+
+@needs_numba
+def test_what_has_no_loop_of_its_own_goes_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose(monkeypatch, "compiled")
+    rng = np.random.default_rng(3)
+    x, y = rng.uniform(-1, 1, (40, 3)), rng.integers(0, 2, 40).astype(float)
+    one_each, several = np.arange(40), np.arange(40) // 2
+    for name, users in [("poisson", one_each), ("softmax", one_each), ("logistic", several)]:
+        engine = ClosedForm(family(name), users, x, y, bound=1.0)
+        (batch,) = engine.batches()
+        params = np.zeros(engine.coordinates)
+        assert engine.clipped(params, batch, 1.0, 2.0**-40) is None
+        norms, pull = engine.query(params, batch)
+        expected = pull(weights(0.1, norms), 2.0**-40)
+        assert_same(clipped(engine, params, batch, 0.1, 2.0**-40), expected)

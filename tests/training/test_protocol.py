@@ -13,6 +13,7 @@ from sparseq.accounting import Budget, Price, round_up
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.query.plan import DENSE_NORM_STEPS, Noise
 from sparseq.training.accountant import Accountant
+from sparseq.training.accountant import weights as weights_of
 from sparseq.training.protocol import charged_squares, upper_norms
 
 SPECIAL = [0.0, 5e-324, 1e-310, 1e-160, 1e-45, 1.0, 1 + 2**-52, 1e18, 1e150]
@@ -84,9 +85,8 @@ def test_what_the_weights_let_through_can_be_paid_for(
     noise = Noise(sigma, step, clip, step * DENSE_NORM_STEPS, price)
     accounts = np.array(left)
     norms = norm * np.random.default_rng(seed).uniform(0.1, 2, len(left))
-    weights = Accountant(clip, noise, lambda u: accounts[u]).weights(
-        np.arange(len(left), dtype=np.int32), norms
-    )
+    accountant = Accountant(clip, noise, lambda u: accounts[u])
+    weights = weights_of(accountant.limits(np.arange(len(left), dtype=np.int32)), norms)
     assert np.all((weights >= 0) & (weights <= 1))
     assert np.all(weights[accounts == 0] == 0)
     charges = round_up(price.charge(charged_squares(norms * weights, step)))
@@ -100,9 +100,5 @@ def test_what_the_weights_let_through_can_be_paid_for(
 
 
 def test_a_gradient_that_is_nothing_has_a_weight_and_no_warning() -> None:
-    price = Price.of(1.0, 2.0**-28, Budget(0.5, 1))
-    accountant = Accountant(
-        1.0, Noise(1.0, 2.0**-44, 1.0, 2.0**-28, price), lambda u: np.full(3, 2**24)
-    )
-    users = np.arange(3, dtype=np.int32)
-    assert accountant.weights(users, np.array([0.0, np.nan, np.inf])).tolist() == [0, 0, 0]
+    for limits in (1.0, np.ones(3)):
+        assert weights_of(limits, np.array([0.0, np.nan, np.inf])).tolist() == [0, 0, 0]
