@@ -9,9 +9,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from sparseq.compiled import dense
+from sparseq.compiled import dense, images
 
-__all__ = ["dense"]  # and all below
+__all__ = ["dense", "images"]  # and all below
 
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)

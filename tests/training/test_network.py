@@ -80,6 +80,9 @@ MODULES: dict[str, tuple[Any, Shape, type]] = {
     "line": (lambda: conv(nn.Conv1d(2, 4, 3, stride=2, padding=1), flat=20), (2, 9), OnePass),
     "norms": (lambda: conv(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.LayerNorm([4, 4, 4]),
                            flat=64), (2, 6, 6), OnePass),
+    "pooled": (lambda: conv(nn.Conv2d(1, 4, 4, 2, padding=1), nn.ReLU(), nn.MaxPool2d(2, 1),
+                            nn.Conv2d(4, 6, 2), nn.MaxPool2d((2, 3), (1, 2)), flat=48),
+               (1, 14, 14), OnePass),
     "words": (Words, (5,), OnePass),
     "attention": (Attention, (4, 8), PerExample),
     "tied": (Tied, (6,), PerExample),
@@ -160,7 +163,7 @@ def test_vmap_says_the_same(name: str) -> None:
     assert left[3] * STEP == pytest.approx(right[3] * STEP, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["one channel", "words", "linear", "groups", "attention"])
+@pytest.mark.parametrize("name", ["pooled", "words", "linear", "groups", "attention"])
 def test_what_a_user_adds_depends_on_nobody_else(name: str) -> None:
     """To the bit: alone, among others, elsewhere, and beside a user who has gone."""
     users = np.arange(40)
@@ -229,7 +232,7 @@ def test_squares_are_never_below_what_is_added(name: str) -> None:
 def test_hostile_records_cost_nobody_else_anything(extreme: float) -> None:
     """Not finite: counted as nothing. Huge or tiny: within C, and charged."""
     users = np.arange(12)
-    engine = made("one channel", users, micro=8)
+    engine = made("pooled", users, micro=8)
     params = engine.start()
     before = pulled(engine, params, lambda n: np.minimum(1, 1 / n))
     own = [pulled(engine, params, lambda n: np.zeros_like(n))[3]]
@@ -271,7 +274,7 @@ def test_wide_layers_are_not_written_out_twice(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_numba_the_sum_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = made("one channel", np.arange(9))
+    engine = made("pooled", np.arange(9))
     fast = pulled(engine, engine.start(), np.ones_like)
     monkeypatch.setattr(parts_module, "compiled", lambda: None)
     slow = pulled(engine, engine.start(), np.ones_like)

@@ -16,14 +16,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sparseq.compiled import compiled
 from sparseq.training.network.parts import Looked, Part, RankOne, Repeated, Written, row_squares
 
 _WIDE = 1 << 18  # weights of a layer from which Gram matrices of its positions are tried
 
 _CACHED = 1 << 20
 """Bytes of patches at a time."""
-_LONG_RUN = 32
-"""Numbers side by side in memory from which copying them is not helped by blocks."""
 
 Recipe = Callable[..., dict[str, Part]]
 
@@ -66,21 +65,41 @@ def _conv2d(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> dict[str, Pa
 
 
 def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Written:
-    """Return weights' gradients: a few users at a time, so that patches stay in the cache."""
-    view, place = _patches(module, a)
-    outputs = g.shape[1]
-    inputs, records = len(place) // outputs, len(a) // users
-    own = _channels_last(g)
-    written = torch.empty(users, outputs, inputs, device=a.device)
+    """Return weights' gradients, a few users at a time, so that patches stay in the cache."""
+    own = _channels_last(g).reshape(users, -1, *g.shape[2:], g.shape[1])
+    inputs = module.weight[0].numel()
+    written = torch.empty(users, g.shape[1], inputs, dtype=a.dtype, device=a.device)
     squares = np.empty(users)
-    size = max(_CACHED // (4 * inputs * g[0, 0].numel() * records), 1)
+    place = _place(tuple(module.weight.shape))
+    if a.device.type == "cpu" and compiled() is not None:
+        _compiled(module, a, own, written, squares)
+        return Written(written.flatten(1), place, squares)
+    patches, own = _patches(module, a, users), own.reshape(users, -1, g.shape[1])
+    size = max(_CACHED // (4 * patches[0].numel()), 1)
     for start in range(0, users, size):
-        some = slice(start * records, (start + size) * records)
-        k = own[some].reshape(-1, records * own.shape[1] * own.shape[2], outputs)
-        part = written[start : start + size]
-        torch.bmm(k.mT, view[some].reshape(len(k), -1, inputs), out=part)
-        squares[start : start + size] = row_squares(part.flatten(1))
+        some = slice(start, start + size)
+        seen = patches[some].reshape(-1, own.shape[1], inputs)
+        torch.bmm(own[some].mT, seen, out=written[some])
+        squares[some] = row_squares(written[some].flatten(1))
     return Written(written.flatten(1), place, squares)
+
+
+def _compiled(
+    module: nn.Conv2d, a: Tensor, g: Tensor, written: Tensor, squares: NDArray[np.float64]
+) -> None:
+    """Fill in weights' gradients and their squares: see `sparseq.compiled.images.correlate`."""
+    (kh, kw), (sh, sw), (dh, dw) = module.kernel_size, module.stride, module.dilation
+    ph, pw = int(module.padding[0]), int(module.padding[1])
+    channels, height, width = a.shape[1:]
+    pixels = _channels_last(a.detach()).reshape(len(g), -1, height, width * channels)
+    row = (width + 2 * pw) * channels
+    across = [0] if dw == 1 else [dw * channels * right for right in range(kw)]
+    places = np.array([dh * row * down + right for down in range(kh) for right in across])
+    run = channels * (kw if dw == 1 else 1)
+    compiled().images.correlate(
+        pixels.contiguous().numpy(), g.detach().contiguous().numpy(), (ph, pw * channels),
+        (sh, sw * channels), places, run, written.numpy(), squares,
+    )  # fmt: skip
 
 
 def _channels_last(t: Tensor) -> Tensor:
@@ -88,47 +107,21 @@ def _channels_last(t: Tensor) -> Tensor:
     return t.permute(0, 2, 3, 1)
 
 
-def _patches(module: nn.Conv2d, a: Tensor) -> tuple[Tensor, NDArray[np.intp]]:
-    """Return what each place of the output sees, (n, height, width, …), and its order.
-
-    Channels come last, so that long runs of memory are copied. Where they are short and the kernel
-    is a few strides wide, blocks of s x s pixels become channels first, for longer runs.
-    """
+def _patches(module: nn.Conv2d, a: Tensor, users: int) -> Tensor:
+    """Return what each place of the output sees: (users, records, height, width, …), a view."""
     (kh, kw), (sh, sw), (dh, dw) = module.kernel_size, module.stride, module.dilation
     ph, pw = int(module.padding[0]), int(module.padding[1])
-    height, width = a.shape[2] + 2 * ph, a.shape[3] + 2 * pw
-    short = kw * a.shape[1] < _LONG_RUN and sh * sw > 1
-    blocks = short and dh == dw == 1 and kh % sh == kw % sw == 0
-    down, right = (-height % sh, -width % sw) if blocks else (0, 0)
-    around = (pw, pw + right, ph, ph + down)
-    x = _channels_last(F.pad(a, around) if any(around) else a)
-    place = _place(tuple(module.weight.shape), (sh, sw) if blocks else (1, 1))
-    if blocks:
-        x = _blocks(x, sh, sw)
-        kh, kw, sh, sw = kh // sh, kw // sw, 1, 1
+    x = _channels_last(F.pad(a, (pw, pw, ph, ph)))
     view = x.unfold(1, dh * (kh - 1) + 1, sh).unfold(2, dw * (kw - 1) + 1, sw)
-    out = ((height - dh * (module.kernel_size[0] - 1) - 1) // module.stride[0] + 1,
-           (width - dw * (module.kernel_size[1] - 1) - 1) // module.stride[1] + 1)  # fmt: skip
-    view = view[:, : out[0], : out[1], :, ::dh, ::dw]
-    return view.permute(0, 1, 2, 4, 5, 3), place
-
-
-def _blocks(x: Tensor, sh: int, sw: int) -> Tensor:
-    """Return (n, height / sh, width / sw, sh · sw · channels) of (n, height, width, channels)."""
-    n, h, w, c = x.shape
-    out = x.new_empty(n, h // sh, w // sw, sh, sw, c)
-    for down in range(sh):
-        for right in range(sw):
-            out[:, :, :, down, right] = x[:, down::sh, right::sw]
-    return out.flatten(3)
+    view = view[..., ::dh, ::dw].permute(0, 1, 2, 4, 5, 3)
+    return view.unflatten(0, (users, -1))
 
 
 @lru_cache
-def _place(shape: tuple[int, int, int, int], block: tuple[int, int]) -> NDArray[np.intp]:
+def _place(shape: tuple[int, int, int, int]) -> NDArray[np.intp]:
     """Return where weights (outputs, channels, height, width) are among those of patches."""
-    (o, c, h, w), (sh, sw) = shape, block
-    order = np.arange(o * c * h * w).reshape(o, h // sh, w // sw, sh, sw, c)
-    return order.transpose(0, 5, 1, 3, 2, 4).reshape(-1)
+    o, c, h, w = shape
+    return np.arange(o * c * h * w).reshape(o, h, w, c).transpose(0, 3, 1, 2).reshape(-1)
 
 
 def _grouped(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Tensor:

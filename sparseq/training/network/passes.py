@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sparseq.errors import ParameterError
+from sparseq.training.network.joined import joined
 from sparseq.training.network.layers import recipe, supported
 from sparseq.training.network.parts import Part, Written
 
@@ -40,10 +41,10 @@ class OnePass:
     """
 
     def __init__(self, module: nn.Module, names: list[str], loss: Any) -> None:
-        self.module, self.loss = module, loss
+        self.module, self.loss = joined(module), loss
         self.layers = {
             name: layer
-            for name, layer in module.named_modules()
+            for name, layer in self.module.named_modules()
             if any(p.requires_grad for p in layer.parameters(recurse=False))
         }
         self.names = set(names)
