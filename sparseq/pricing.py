@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sparseq.accounting import Price, add_charges, round_up
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS
@@ -30,7 +33,7 @@ def _priced(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
     measures = list(zip(plan.noise, contributions.measures, strict=True))
     if len(measures) == 1:
         noise, measure = measures[0]
-        if _fit_for_compiled(noise.price, measure.norms):
+        if fit_for_compiled(noise.price, measure.norms):
             return measure.users, _charges_compiled(noise.price, measure.norms, SIGNIFICANT_BITS)
         return measure.users, round_up(charges_of(noise.price, measure.norms))
     users = np.unique(np.concatenate([m.users for _, m in measures]))
@@ -43,15 +46,22 @@ def _priced(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
 
 def charges_of(price: Price, norms: Ints) -> Ints:
     """Return the price of each squared norm; one that has saturated is beyond every budget."""
-    if _fit_for_compiled(price, norms):
+    if fit_for_compiled(price, norms):
         return _charges_compiled(price, norms)
     charges = price.charge(norms)
     charges[norms >= NORM_LIMIT] = MAX_CHARGE
     return charges
 
 
-def _fit_for_compiled(price: Price, norms: Ints) -> bool:
+def fit_for_compiled(price: Price, norms: NDArray[Any]) -> bool:
+    """Tell whether the compiled loop can price so many norms, and pays."""
     return 1 <= price.shift <= 127 and worthwhile(len(norms))
+
+
+def limbs(price: Price) -> tuple[np.uint64, np.uint64, int]:
+    """Return a price as the compiled loop takes it: the multiplier in two halves, and the shift."""
+    upper, lower = divmod(price.multiplier, 2**32)
+    return np.uint64(upper), np.uint64(lower), price.shift
 
 
 def rounded_up(charges: Ints) -> Ints:
@@ -62,9 +72,8 @@ def rounded_up(charges: Ints) -> Ints:
 def _charges_compiled(price: Price, norms: Ints, significant_bits: int = 63) -> Ints:
     """`Price.charge`, and `round_up` if asked for, by the compiled loop: the same integers."""
     charges = np.empty_like(norms)
-    upper, lower = (np.uint64(x) for x in divmod(price.multiplier, 2**32))
     loop = compiled().charge
-    price_of = (upper, lower, price.shift, MAX_CHARGE, significant_bits)
+    price_of = (*limbs(price), MAX_CHARGE, significant_bits)
     halves(len(norms), lambda p: loop(norms[p], *price_of, charges[p]))
     return charges
 

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.batch import Asked, Outcome, ask_many
-from sparseq.compiled import selected
 from sparseq.engine.duck import Contributions, Engine
 from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
@@ -34,13 +33,13 @@ from sparseq.engine.reduce import Index
 from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
+from sparseq.gate import gate
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.journal import Entry, Journal, Release, Statement
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
-from sparseq.pricing import price
 from sparseq.query.catalog import Catalog
 from sparseq.query.outputs import Noised
 from sparseq.query.plan import Options, Plan, Query, calibrate
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     import polars
 
 FORMAT = 2
+_NOBODY = np.zeros(0, np.int32)
 _REMEMBERED = 1024  # lowered queries
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
@@ -219,16 +219,13 @@ class Store:
         mechanism: Mechanism | None = None,
     ) -> Answer:
         """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
-        users, charges = price(plan, contributions)
-        active = self._pots[pot].admits(users, charges)
-        left_out = selected(users, ~active)
-        sums = contributions.without(left_out)
-        noised = _in_unit(plan, (mechanism or add_gaussian)(plan, sums, self._entropy()))
+        passed = gate(plan, contributions, self._pots[pot])
+        noised = _in_unit(plan, (mechanism or add_gaussian)(plan, passed.sums, self._entropy()))
         answer = Answer(render(plan, noised), self._facts(plan, request_id))
-        also = gated(Gated(answer.facts.release, users, active))
-        paying, due = self._pots[pot].due(users, charges, active)
-        departed = self._departures.new(left_out if pot is Pot.QUERIES else left_out[:0])
-        self._stage(Entry(_release(plan, answer, pot), paying, due, departed, tuple(also)))
+        also = gated(Gated(answer.facts.release, passed.users, passed.active))
+        departed = self._departures.new(passed.left_out if pot is Pot.QUERIES else _NOBODY)
+        release = _release(plan, answer, pot)
+        self._stage(Entry(release, passed.paying, passed.due, departed, tuple(also)))
         return answer
 
     def _stage(self, entry: Entry) -> None:

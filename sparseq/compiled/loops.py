@@ -16,6 +16,7 @@ __all__ = ["dense", "images"]  # and all below
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
 _SMALL = 128  # coordinates up to which all cells are cleared sooner than the user's own
+_AT_ONCE = 1 << 12  # users whose rows stay in a core's cache
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
 
@@ -135,17 +136,21 @@ def starts(users, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def shorten(numbers, out):  # type: ignore[no-untyped-def]
-    """Fill out with numbers of at most 11 significant bits as 16 bits; tell whether all are.
+    """Fill out with numbers of at most 11 significant bits as 16 bits.
 
-    Numbers beyond 2**53, which a float64 might not hold exactly, count as having more.
+    Return the lowest, the highest, and whether all have no more bits. Numbers beyond 2**53, which a
+    float64 might not hold exactly, count as having more.
     """
     unused = (np.int64(1) << 42) - 1
     more = np.int64(0)
+    low = high = numbers[0]
     for i in range(len(numbers)):
-        bits = np.float64(numbers[i]).view(np.int64)
-        more |= (numbers[i] >> 53) | (bits & unused)
-        out[i] = (bits >> 42) - 1022 * 1024 if numbers[i] > 0 else 0
-    return more == 0
+        number = numbers[i]
+        low, high = min(low, number), max(high, number)
+        bits = np.float64(number).view(np.int64)
+        more |= (number >> 53) | (bits & unused)
+        out[i] = (bits >> 42) - 1022 * 1024 if number > 0 else 0
+    return low, high, more == 0
 
 
 @numba.njit(nogil=True, cache=True)
@@ -222,3 +227,39 @@ def reduce_distinct(first, stop, coordinates, values, size, norms, totals):  # t
         for i in range(first[r], stop[r]):
             seen[1 if coordinates is None else np.int64(coordinates[i]) + 1] = False
         norms[r] = norm
+
+
+@numba.njit(nogil=True, cache=True)
+def gated_sums(  # type: ignore[no-untyped-def]
+    owners, first, stop, coordinates, values, size, price, budget, spent,
+    charges, active, left_out, totals,
+):  # fmt: skip
+    """`reduce_sums`, `charge` and `fits`, some users after the other while their rows are at hand.
+
+    Fill charges (0 for who can't pay) and active, one a run, and left_out with who can't pay; add
+    the sums over all others to totals. `price` is (upper, lower, shift, most, significant_bits).
+    Return how many are left out, and how many charges are not 0.
+    """
+    upper, lower, shift, most, significant_bits = price
+    norms = np.empty(_AT_ONCE, np.int64)
+    out_first, out_stop = np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
+    taken_out = np.zeros(size, np.int64)
+    out = owing = 0
+    for at in range(0, len(first), _AT_ONCE):
+        end = min(at + _AT_ONCE, len(first))
+        some = norms[: end - at]
+        reduce_sums(first[at:end], stop[at:end], coordinates, values, size, some, totals)
+        charge(some, upper, lower, shift, most, significant_bits, charges[at:end])
+        fits(owners[at:end], charges[at:end], spent, budget, active[at:end])
+        here = 0
+        for r in range(at, end):  # without branches: who is left out is hard to foretell
+            out_first[here], out_stop[here], left_out[out + here] = first[r], stop[r], owners[r]
+            here += not active[r]
+            charges[r] = charges[r] if active[r] else 0
+            owing += charges[r] != 0
+        if here:
+            gone_first, gone_stop = out_first[:here], out_stop[:here]
+            reduce_sums(gone_first, gone_stop, coordinates, values, size, some, taken_out)
+        out += here
+    totals -= taken_out
+    return out, owing

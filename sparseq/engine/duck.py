@@ -7,7 +7,8 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -23,6 +24,7 @@ from sparseq.engine.reduce import (
     Index,
     Reduced,
     Runs,
+    Summands,
     join_parts,
     quantise,
     reduce,
@@ -53,19 +55,36 @@ class Batch:
     measures: list[tuple[Any, Any]]
 
 
-@dataclass(frozen=True)
 class Contributions:
     """What a query asks of everybody: squared norms, and the sums as a function of who is in.
 
-    Attributes:
-        measures: Norms by user and sums over all users, one a measure.
+    Args:
+        measures: Norms by user and sums over all users, one a measure; or what makes them, when
+            they are first asked for.
         pull: Sums over some users (ascending), one array a measure.
+        summands: The rows of the one measure, if it has them all at hand.
+
+    Attributes:
         priced: What it costs whom, by the prices of the measures; kept by `pricing.price`.
     """
 
-    measures: list[Reduced]
-    pull: Callable[[Index], list[NDArray[np.int64]]]
-    priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = field(default_factory=dict)
+    def __init__(
+        self,
+        measures: list[Reduced] | Callable[[], list[Reduced]],
+        pull: Callable[[Index], list[NDArray[np.int64]]],
+        summands: Summands | None = None,
+    ) -> None:
+        self._measures = measures
+        self.pull = pull
+        self.summands = summands
+        self.priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = {}
+
+    @property
+    def measures(self) -> list[Reduced]:
+        """Norms by user and sums over all users, one a measure."""
+        if callable(self._measures):
+            self._measures = self._measures()
+        return self._measures
 
     def without(self, dropped: Index) -> list[NDArray[np.int64]]:
         """Return the sums over everybody but `dropped`: exact, as all numbers are integers."""
@@ -104,45 +123,44 @@ class Engine:
             plan: What to compute.
             users: How many users the store has.
         """
-        return self._ahead.made_of(plan, lambda: self._reduced(plan, users))
+        return self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
 
-    def _reduced(self, plan: Plan, users: int) -> Contributions:
+    def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
+        reads = self._reads(plan, users)
+        if len(reads) == 1:
+            return _of_batch(plan, reads[0](), kept)
         parts: list[list[Reduced]] = [[] for _ in plan.query.measures]
-        last: list[Batch] = []
         for batch in self.batches(plan, users):
-            last.append(batch)
             for i, part in enumerate(parts):
                 part.append(reduce_measure(plan, batch, i))
-            if len(last) > 1:  # too much to keep: `without` will read the rows again
-                last = [batch]
-        kept = last if len(parts[0]) == 1 else None
 
-        def pull(only: Index) -> list[NDArray[np.int64]]:
-            totals = [np.zeros(plan.query.groups * m.bins, np.int64) for m in plan.query.measures]
-            for batch in kept if kept is not None else self.batches(plan, users):
-                part = replace(batch, runs=batch.runs.only(only))
-                for i, total in enumerate(totals):
-                    total += reduce_measure(plan, part, i).totals
-            return totals
+        def pull(only: Index) -> list[NDArray[np.int64]]:  # it is too much to keep: read it again
+            pulled = (_pulled(plan, batch, only) for batch in self.batches(plan, users))
+            return [np.sum(totals, axis=0, dtype=np.int64) for totals in zip(*pulled, strict=True)]
 
         return Contributions([join_parts(p) for p in parts], pull)
 
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
+        return (read() for read in self._reads(plan, users))
+
+    def _reads(self, plan: Plan, users: int) -> list[Callable[[], Batch]]:
+        """Return what reads each range of users."""
         relation = plan.query.relation
         ahead = self._ahead.rows(plan)
         if ahead is not None:
-            yield _batch(ahead)
-            return
+            return [lambda: _batch(ahead)]
         rows = self._rows(relation.table) if relation.table else 0
         if relation.table and rows <= SLICE_ROWS:
-            yield self._whole_table(plan)
-        elif rows > SLICE_ROWS:
-            width = max(users * SLICE_ROWS // rows, 1)
-            for start in range(0, users, width):
-                yield self._query(plan, f"{relation.user} BETWEEN {start} AND {start + width - 1}")
-        else:
-            yield self._query(plan, "")
+            return [lambda: self._whole_table(plan)]
+        if rows <= SLICE_ROWS:
+            return [lambda: self._query(plan, "")]
+        width = max(users * SLICE_ROWS // rows, 1)
+        ranges = ((start, start + width - 1) for start in range(0, users, width))
+        return [
+            partial(self._query, plan, f"{relation.user} BETWEEN {first} AND {last}")
+            for first, last in ranges
+        ]
 
     def _rows(self, table: str) -> int:
         """Return about how many rows a table has."""
@@ -294,17 +312,42 @@ class Engine:
         return lookup[_as_index(position)]
 
 
+def _of_batch(plan: Plan, batch: Batch, kept: bool) -> Contributions:
+    """Return the contributions of rows that are all at hand; `kept`: they will be asked again."""
+
+    def measures() -> list[Reduced]:
+        return [reduce_measure(plan, batch, i) for i in range(len(batch.measures))]
+
+    summands = None
+    if not kept and len(batch.measures) == 1 and plan.query.measures[0].kind is not Kind.USERS:
+        size = plan.query.groups * plan.query.measures[0].bins
+        places = _coordinates(plan, batch, 0)
+        summands = Summands(batch.runs, places, batch.measures[0][1], size)
+    return Contributions(measures, lambda only: _pulled(plan, batch, only), summands)
+
+
+def _pulled(plan: Plan, batch: Batch, only: Index) -> list[NDArray[np.int64]]:
+    """Return the sums over some users' rows, one array a measure."""
+    part = replace(batch, runs=batch.runs.only(only))
+    return [reduce_measure(plan, part, i).totals for i in range(len(batch.measures))]
+
+
+def _coordinates(plan: Plan, batch: Batch, i: int) -> NDArray[Any] | None:
+    """Return each row's coordinate of one measure; None if there is but one."""
+    bins = batch.measures[i][0]
+    if bins is None:
+        return batch.groups
+    groups = np.zeros(len(bins), np.int32) if batch.groups is None else batch.groups
+    return combine_positions([groups, bins], [plan.query.groups, plan.query.measures[i].bins])
+
+
 def reduce_measure(plan: Plan, batch: Batch, i: int) -> Reduced:
     """Reduce one measure of a batch."""
-    measure, (bins, values) = plan.query.measures[i], batch.measures[i]
-    size = plan.query.groups * measure.bins
-    coordinates = batch.groups
-    if bins is not None:
-        groups = np.zeros(len(bins), np.int32) if coordinates is None else coordinates
-        coordinates = combine_positions([groups, bins], [plan.query.groups, measure.bins])
-    reduced = reduce(batch.runs, coordinates, values, size, measure.kind is Kind.USERS)
+    measure, values = plan.query.measures[i], batch.measures[i][1]
+    size, distinct = plan.query.groups * measure.bins, measure.kind is Kind.USERS
+    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct)
     steps = round(1 / plan.noise[i].granularity) if plan.noise[i].granularity < 1 else 1
-    if measure.kind is Kind.USERS and steps > 1:  # 1 user is that many lattice steps
+    if distinct and steps > 1:  # 1 user is that many lattice steps
         steps = min(steps, CELL_LIMIT + 1)  # beyond, nobody can pay, and the sums are of nobody
         most = NORM_LIMIT // steps**2
         norms = np.where(

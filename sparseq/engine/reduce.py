@@ -105,6 +105,16 @@ class Reduced:
     totals: Ints
 
 
+@dataclass(frozen=True)
+class Summands:
+    """One measure's rows in order of user, to be added up by user and coordinate; see `reduce`."""
+
+    runs: Runs
+    coordinates: NDArray[np.signedinteger[Any]] | None
+    values: Index | None
+    size: int
+
+
 def reduce(
     runs: Runs,
     coordinates: NDArray[np.signedinteger[Any]] | None,
@@ -222,11 +232,11 @@ def reduce_compiled(
 
     if len(runs.owners) == 0 or int(runs.stop[-1]) < SHARED:
         return Reduced(runs.owners, norms, part(slice(None)))
-    totals = sum(pool().map(part, _even_parts(runs)), np.zeros(size, np.int64))
+    totals = sum(pool().map(part, even_parts(runs)), np.zeros(size, np.int64))
     return Reduced(runs.owners, norms, totals)
 
 
-def _even_parts(runs: Runs) -> list[slice]:
+def even_parts(runs: Runs) -> list[slice]:
     """Split the users into as many slices as threads, of about as many rows each."""
     span = int(runs.stop[-1]) if len(runs.stop) else 0
     targets = [span * i // THREADS for i in range(1, THREADS)]

@@ -114,18 +114,20 @@ class Scans:
         found = self._find(plan)
         return None if found is None else found[1].between(*found[0][1:])
 
-    def made_of(self, plan: Plan, make: Callable[[], Made]) -> Made:
+    def made_of(self, plan: Plan, make: Callable[[bool], Made]) -> Made:
         """Return what `make` makes of a plan's rows; kept, if the rows have been read ahead.
+
+        `make` is told whether it will be.
 
         The same rows are asked for again and again: by dashboards, by other people.
         """
         found = self._find(plan)
         if found is None:
-            return make()
+            return make(False)
         at, scan = found
         if at in self._made:
             return cast(Made, self._made[at])
-        made = make()
+        made = make(True)
         self._made_rows += len(scan.between(*at[1:]).users)
         if self._made_rows <= self._most_rows // 4:
             self._made[at] = made

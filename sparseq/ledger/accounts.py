@@ -29,6 +29,9 @@ class Accounts:
         halt: Corollary 4.7's variant: a user who would once have overdrawn stays out. What was
             left in the account is then charged, so that the account itself remembers.
 
+    Attributes:
+        same_budget: Everybody's budget, if it is the same.
+
     Example:
         >>> accounts = Accounts(np.array([10, 10]))
         >>> users, charges = np.array([0, 1], np.int32), np.array([4, 11])
@@ -43,7 +46,7 @@ class Accounts:
         self.budgets = np.zeros(0, np.int64)
         self.spent = np.zeros(0, np.int64)
         self.halt = halt
-        self._same: int | None = None  # the budget, if everybody has the same
+        self.same_budget: int | None = None
         self.add_users(budgets)
 
     def __len__(self) -> int:
@@ -52,21 +55,21 @@ class Accounts:
     def left(self, users: Index) -> Ints:
         """Return what each of `users` can still spend."""
         at = _as_slice(users)
-        budgets = self.budgets[at] if self._same is None else self._same
+        budgets = self.budgets[at] if self.same_budget is None else self.same_budget
         left: Ints = budgets - self.spent[at]
         return left
 
     def admits(self, users: Index, charges: Ints) -> Mask:
         """Tell who can pay; changes nothing."""
-        if self._same is None or not self._by_loop(users):
+        if self.same_budget is None or not self._by_loop(users):
             return charges <= self.left(users)
         at = _as_slice(users)
         admitted: Mask = np.empty(len(users), bool)
         if isinstance(at, slice):
-            fits, spent, budget = compiled().fits, self.spent[at], self._same
+            fits, spent, budget = compiled().fits, self.spent[at], self.same_budget
             halves(len(users), lambda p: fits(None, charges[p], spent[p], budget, admitted[p]))
         else:
-            compiled().fits(users, charges, self.spent, self._same, admitted)
+            compiled().fits(users, charges, self.spent, self.same_budget, admitted)
         return admitted
 
     def due(self, users: Index, charges: Ints, active: Mask) -> tuple[Index, Ints]:
@@ -79,6 +82,10 @@ class Accounts:
         if self.halt and not active.all():
             amounts[~active] = self.left(users[~active])
             owing = int(np.count_nonzero(amounts))
+        return self.payers(users, amounts, owing)
+
+    def payers(self, users: Index, amounts: Ints, owing: int) -> tuple[Index, Ints]:
+        """Return who pays and how much, of what all pay; `owing` of them pay more than 0."""
         few = 8 * owing < 7 * len(amounts)
         if few and not isinstance(_as_slice(users), slice):
             return selected(users, amounts > 0), selected(amounts, amounts > 0)
@@ -109,7 +116,7 @@ class Accounts:
         self.budgets = np.concatenate([self.budgets, budgets])
         self.spent = np.concatenate([self.spent, np.zeros(len(budgets), np.int64)])
         same = len(self.budgets) > 0 and bool(np.all(self.budgets == self.budgets[0]))
-        self._same = int(self.budgets[0]) if same else None
+        self.same_budget = int(self.budgets[0]) if same else None
 
 
 def _due(charges: Ints, active: Mask) -> tuple[Ints, int]:

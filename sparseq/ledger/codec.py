@@ -23,11 +23,12 @@ _DROPPED = np.uint32(13)  # bits of a float32 that 11 significant bits leave unu
 _BLOCK = 1 << 14  # numbers at a time: what is made of them on the way stays in cache
 _BIAS = np.uint32(126 << 10)  # so that 1 has the code 1 << 10, and 0 is free for 0
 _WIDTHS = {b"1": "<u1", b"2": "<u2", b"4": "<u4", b"8": "<u8"}
+_ALIGNED = 32  # where codes begin in a buffer: the head fits in before them
 _USERS = 2**31  # what an index can tell apart
 _FULL = 255  # a byte that a gap goes on after
 
 
-def pack(numbers: NDArray[np.int64]) -> bytes:
+def pack(numbers: NDArray[np.int64]) -> bytes | memoryview:
     """Return `numbers`, all >= 0, as bytes.
 
     Example:
@@ -39,18 +40,16 @@ def pack(numbers: NDArray[np.int64]) -> bytes:
     """
     if len(numbers) == 0:
         return _HEAD.pack(b"=", 0, 0)
-    low, high = int(numbers.min()), int(numbers.max())
+    low, high, short = _looked_over(numbers)
     if low < 0:
         raise ValueError("only numbers of at least 0 can be packed")
     if low == high:
         return _HEAD.pack(b"=", len(numbers), low)
+    if high >= 2**16 and short is not None:
+        _HEAD.pack_into(short.data, _ALIGNED - _HEAD.size, b"h", len(numbers), 0)
+        return short.data[_ALIGNED - _HEAD.size :]
     width = next(w for w in _WIDTHS if high < 256 ** int(w))
-    if high >= 2**16:
-        short = _shorten(numbers)
-        if short is not None:
-            return b"".join((_HEAD.pack(b"h", len(numbers), 0), short.data))
-    body = numbers.astype(_WIDTHS[width]).data
-    return b"".join((_HEAD.pack(width, len(numbers), 0), body))
+    return b"".join((_HEAD.pack(width, len(numbers), 0), numbers.astype(_WIDTHS[width]).data))
 
 
 def unpack(data: bytes) -> NDArray[np.int64]:
@@ -70,16 +69,25 @@ def unpack(data: bytes) -> NDArray[np.int64]:
     return numbers
 
 
-def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint16] | None:
-    """Return each number as 16 bits, None if one has too many significant bits.
+def _looked_over(numbers: NDArray[np.int64]) -> tuple[int, int, NDArray[np.uint8] | None]:
+    """Return the lowest, the highest, and each number as 16 bits, after room for the head.
 
-    One of 2**53 or more counts as having too many, whatever its bits.
+    The last is None if one has too many significant bits; one of 2**53 or more counts as having
+    too many, whatever its bits. It may be None if all are below 2**16.
     """
-    short = np.empty(len(numbers), "<u2")
     if worthwhile(len(numbers)):
-        shorten, whole = compiled().shorten, []
-        halves(len(numbers), lambda p: whole.append(shorten(numbers[p], short[p])))
-        return short if all(whole) else None
+        short = np.empty(_ALIGNED + 2 * len(numbers), np.uint8)
+        shorten, seen, codes = compiled().shorten, [], short[_ALIGNED:].view("<u2")
+        halves(len(numbers), lambda p: seen.append(shorten(numbers[p], codes[p])))
+        lows, highs, whole = zip(*seen, strict=True)
+        return min(lows), max(highs), short if all(whole) else None
+    low, high = int(numbers.min()), int(numbers.max())
+    return low, high, _shorten(numbers) if high >= 2**16 and low >= 0 else None
+
+
+def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+    short = np.empty(_ALIGNED + 2 * len(numbers), np.uint8)
+    codes = short[_ALIGNED:].view("<u2")
     for start in range(0, len(numbers), _BLOCK):
         block = numbers[start : start + _BLOCK]
         lowest = np.maximum(block & -block, 1)
@@ -88,7 +96,7 @@ def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint16] | None:
             return None
         bits = block.astype(np.float32).view(np.uint32)
         # 0 alone is below the bias
-        short[start : start + _BLOCK] = np.maximum(bits >> _DROPPED, _BIAS) - _BIAS
+        codes[start : start + _BLOCK] = np.maximum(bits >> _DROPPED, _BIAS) - _BIAS
     return short
 
 

@@ -227,7 +227,7 @@ def test_parts_cover_all_users_and_split_none(lengths: list[int], threads: int) 
     users = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "THREADS", threads)
-        parts = module._even_parts(Runs.of(users))
+        parts = module.even_parts(Runs.of(users))
     covered = [u for part in parts for u in range(part.start, part.stop)]
     assert covered == list(range(len(lengths)))
 

@@ -89,7 +89,7 @@ def test_a_negative_number_is_never_written() -> None:
 @many
 @given(values=numbers.filter(bool), cut=st.integers(1, 400), more=st.binary(min_size=1, max_size=9))
 def test_an_entry_cut_short_or_lengthened_is_told(values: list[int], cut: int, more: bytes) -> None:
-    data = pack(np.array(values, np.int64))
+    data = bytes(pack(np.array(values, np.int64)))
     for damaged in (data[: max(len(data) - cut, 0)], data + more):
         with pytest.raises(StoreError, match="ledger"):
             unpack(damaged)

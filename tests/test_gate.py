@@ -1,0 +1,117 @@
+"""The gate in one pass lets through what the gate in several passes does, to the last integer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparseq
+from sparseq import gate
+from sparseq.compiled import compiled
+from sparseq.engine.duck import Contributions
+from sparseq.engine.reduce import Reduced, Runs, Summands, reduce_numpy
+from sparseq.ledger.accounts import Accounts
+from sparseq.query.plan import Options, Plan, calibrate
+
+pytestmark = pytest.mark.skipif(compiled() is None, reason="Numba is not installed")
+
+SIZE = 3
+USERS = 12
+EXTREMES = [0, 1, -1, 2**31 - 1, -(2**31 - 1)]
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, USERS - 1),
+        st.integers(-1, SIZE - 1),
+        st.one_of(st.integers(-5000, 5000), st.sampled_from(EXTREMES)),
+    ),
+    min_size=1,
+    max_size=80,
+)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    rows = pa.table({"who": [1], "x": [1.0], "k": ["a"]})
+    keys = {"k": ("a", "b", "c")}
+    with sparseq.create(
+        None, rows, table="t", user="who", bounds={"x": (0, 9)}, keys=keys, kappa=0.5, norm_budget=3
+    ) as con:
+        return calibrate(con.lower("SELECT k, sum(x) FROM t GROUP BY k"), con.budget, Options())
+
+
+def summands(rows: list[tuple[int, int, int]]) -> Summands:
+    users, places, values = np.array(sorted(rows), np.int64).T
+    runs = Runs.of(users.astype(np.int32))
+    return Summands(runs, places.astype(np.int8), values.astype(np.int32), SIZE)
+
+
+def in_several_passes(rows: Summands) -> Contributions:
+    def reduced(runs: Runs) -> Reduced:
+        return reduce_numpy(runs, rows.coordinates, rows.values, SIZE, distinct=False)
+
+    return Contributions([reduced(rows.runs)], lambda only: [reduced(rows.runs.only(only)).totals])
+
+
+@given(ROWS, st.integers(0, 2**26), st.lists(st.floats(0, 1), min_size=USERS, max_size=USERS))
+def test_one_pass_is_several(
+    plan: Plan, rows: list[tuple[int, int, int]], budget: int, shares: list[float]
+) -> None:
+    accounts = Accounts(np.full(USERS, budget))
+    accounts.spent[:] = np.floor(np.array(shares) * budget).astype(np.int64)
+    one = gate._one_pass(plan, summands(rows), accounts)
+    many = gate.gate(plan, in_several_passes(summands(rows)), accounts)
+    assert by_user(one, accounts) == by_user(many, accounts)
+    assert one.left_out.tolist() == many.left_out.tolist()
+    assert [s.tolist() for s in one.sums] == [s.tolist() for s in many.sums]
+
+
+def by_user(passed: gate.Passed, accounts: Accounts) -> tuple[dict[int, bool], list[int]]:
+    """Who of those with a norm is active, and what everybody has spent afterwards."""
+    active = dict(zip(passed.users.tolist(), passed.active.tolist(), strict=True))
+    after = Accounts(accounts.budgets)
+    after.spent[:] = accounts.spent
+    after.charge(passed.paying, passed.due)
+    assert np.all(after.spent <= after.budgets)
+    return {u: a for u, a in active.items() if not a}, after.spent.tolist()
+
+
+@pytest.mark.parametrize("people", [5_000, 200_000])
+def test_a_full_scan_goes_in_one_pass_and_answers_the_same(
+    people: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two stores alike, one of which is kept from it; every third query leaves somebody out."""
+    rng = np.random.default_rng(4)
+    rows = pa.table(
+        {
+            "who": np.repeat(np.arange(people), 3),
+            "x": rng.integers(0, 100, 3 * people),
+            "k": rng.choice(["a", "b", "c"], 3 * people),
+        }
+    )
+    made: dict[str, Any] = {
+        "table": "t", "user": "who", "bounds": {"x": (0, 99)}, "norm_budget": 1.5, "seed": 7,
+        "keys": {"k": ("a", "b", "c")},
+    }  # fmt: skip
+    asked = "SELECT k, sum(x) AS s FROM t GROUP BY k"
+    went: list[int] = []
+    one_pass = gate._one_pass
+
+    def counted(*arguments: Any) -> gate.Passed:
+        passed = one_pass(*arguments)
+        went.append(len(passed.left_out))
+        return passed
+
+    monkeypatch.setattr(gate, "_one_pass", counted)
+    with sparseq.create(None, rows, **made) as one, sparseq.create(None, rows, **made) as many:
+        first = [one.sql(asked, scale=200).arrow() for _ in range(5)]
+        monkeypatch.setattr(gate, "_in_one_pass", lambda *_: False)
+        assert [many.sql(asked, scale=200).arrow() for _ in range(5)] == first
+        assert len(went) == 5
+        assert went[0] < went[-1]
+        assert one._accounts.spent.tolist() == many._accounts.spent.tolist()
+        assert one._departures.first.tolist() == many._departures.first.tolist()
