@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS
 from sparseq.compiled import SHARED, compiled, pool, selected, worthwhile
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Summands, even_parts
 from sparseq.ledger.accounts import Accounts, Ints, Mask
 from sparseq.pricing import fit_for_compiled, limbs, price

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.handed import columns_of
 from sparseq.engine.load import first_line
 from sparseq.engine.people import USER

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import Price, add_charges, round_up
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS
 from sparseq.compiled import compiled, halves, worthwhile
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import NORM_LIMIT, Index
 from sparseq.ledger.accounts import Ints
 from sparseq.query.plan import Plan

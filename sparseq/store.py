@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.batch import Asked, Outcome, ask_many
-from sparseq.engine.duck import Contributions, Engine
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.duck import Engine
 from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sparseq
 from sparseq import gate
 from sparseq.compiled import compiled
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Reduced, Runs, Summands, reduce_numpy
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.plan import Options, Plan, calibrate

@@ -7,7 +7,6 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,18 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.engine.columns import ColumnCache, combine_positions
+from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
 from sparseq.engine.people import USER
-from sparseq.engine.reduce import (
-    CELL_LIMIT,
-    NORM_LIMIT,
-    Index,
-    Reduced,
-    Runs,
-    Summands,
-    join_parts,
-    quantise,
-    reduce,
-)
+from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
 from sparseq.engine.scans import Rows, Scans
 from sparseq.engine.storage import dictionary_table
 from sparseq.engine.windows import Window, span_sql
@@ -38,60 +28,6 @@ from sparseq.query.plan import Domain, Kind, Measure, Plan
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
 _REMEMBERED = 1024  # types of columns
-
-
-@dataclass(frozen=True)
-class Batch:
-    """All rows of some users, in order of user.
-
-    Attributes:
-        runs: Where each user's rows lie.
-        groups: Place in the groups, by row; None if there is one group.
-        measures: (bin index or None, lattice values or None) by row, one pair a measure.
-    """
-
-    runs: Runs
-    groups: NDArray[Any] | None
-    measures: list[tuple[Any, Any]]
-
-
-class Contributions:
-    """What a query asks of everybody: squared norms, and the sums as a function of who is in.
-
-    Args:
-        measures: Norms by user and sums over all users, one a measure; or what makes them, when
-            they are first asked for.
-        pull: Sums over some users (ascending), one array a measure.
-        summands: The rows of the one measure, if it has them all at hand.
-
-    Attributes:
-        priced: What it costs whom, by the prices of the measures; kept by `pricing.price`.
-    """
-
-    def __init__(
-        self,
-        measures: list[Reduced] | Callable[[], list[Reduced]],
-        pull: Callable[[Index], list[NDArray[np.int64]]],
-        summands: Summands | None = None,
-    ) -> None:
-        self._measures = measures
-        self.pull = pull
-        self.summands = summands
-        self.priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = {}
-
-    @property
-    def measures(self) -> list[Reduced]:
-        """Norms by user and sums over all users, one a measure."""
-        if callable(self._measures):
-            self._measures = self._measures()
-        return self._measures
-
-    def without(self, dropped: Index) -> list[NDArray[np.int64]]:
-        """Return the sums over everybody but `dropped`: exact, as all numbers are integers."""
-        totals = [m.totals for m in self.measures]
-        if len(dropped) == 0:
-            return totals
-        return [all_ - some for all_, some in zip(totals, self.pull(dropped), strict=True)]
 
 
 class Engine:
@@ -128,15 +64,15 @@ class Engine:
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
         reads = self._reads(plan, users)
         if len(reads) == 1:
-            return _of_batch(plan, reads[0](), kept)
+            return of_batch(plan, reads[0](), kept)
         parts: list[list[Reduced]] = [[] for _ in plan.query.measures]
         for batch in self.batches(plan, users):
             for i, part in enumerate(parts):
                 part.append(reduce_measure(plan, batch, i))
 
         def pull(only: Index) -> list[NDArray[np.int64]]:  # it is too much to keep: read it again
-            pulled = (_pulled(plan, batch, only) for batch in self.batches(plan, users))
-            return [np.sum(totals, axis=0, dtype=np.int64) for totals in zip(*pulled, strict=True)]
+            parts = (pulled(plan, batch, only) for batch in self.batches(plan, users))
+            return [np.sum(totals, axis=0, dtype=np.int64) for totals in zip(*parts, strict=True)]
 
         return Contributions([join_parts(p) for p in parts], pull)
 
@@ -310,51 +246,6 @@ class Engine:
         for code, value in codes:
             lookup[code] = place.get(value, -1)
         return lookup[_as_index(position)]
-
-
-def _of_batch(plan: Plan, batch: Batch, kept: bool) -> Contributions:
-    """Return the contributions of rows that are all at hand; `kept`: they will be asked again."""
-
-    def measures() -> list[Reduced]:
-        return [reduce_measure(plan, batch, i) for i in range(len(batch.measures))]
-
-    summands = None
-    if not kept and len(batch.measures) == 1 and plan.query.measures[0].kind is not Kind.USERS:
-        size = plan.query.groups * plan.query.measures[0].bins
-        places = _coordinates(plan, batch, 0)
-        summands = Summands(batch.runs, places, batch.measures[0][1], size)
-    return Contributions(measures, lambda only: _pulled(plan, batch, only), summands)
-
-
-def _pulled(plan: Plan, batch: Batch, only: Index) -> list[NDArray[np.int64]]:
-    """Return the sums over some users' rows, one array a measure."""
-    part = replace(batch, runs=batch.runs.only(only))
-    return [reduce_measure(plan, part, i).totals for i in range(len(batch.measures))]
-
-
-def _coordinates(plan: Plan, batch: Batch, i: int) -> NDArray[Any] | None:
-    """Return each row's coordinate of one measure; None if there is but one."""
-    bins = batch.measures[i][0]
-    if bins is None:
-        return batch.groups
-    groups = np.zeros(len(bins), np.int32) if batch.groups is None else batch.groups
-    return combine_positions([groups, bins], [plan.query.groups, plan.query.measures[i].bins])
-
-
-def reduce_measure(plan: Plan, batch: Batch, i: int) -> Reduced:
-    """Reduce one measure of a batch."""
-    measure, values = plan.query.measures[i], batch.measures[i][1]
-    size, distinct = plan.query.groups * measure.bins, measure.kind is Kind.USERS
-    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct)
-    steps = round(1 / plan.noise[i].granularity) if plan.noise[i].granularity < 1 else 1
-    if distinct and steps > 1:  # 1 user is that many lattice steps
-        steps = min(steps, CELL_LIMIT + 1)  # beyond, nobody can pay, and the sums are of nobody
-        most = NORM_LIMIT // steps**2
-        norms = np.where(
-            reduced.norms > most, NORM_LIMIT, np.minimum(reduced.norms, most) * steps**2
-        )
-        return Reduced(reduced.users, norms, reduced.totals * steps)
-    return reduced
 
 
 def _lattice(measure: Measure, granularity: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.load import first_line
 from sparseq.engine.people import USER
 from sparseq.engine.reduce import Index, Runs, quantise, reduce

@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 29
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a plan: users, groups, and (bin, value) a measure, as in `duck.Batch`."""
+    """Some rows of a plan: users, groups, and (bin, value) a measure, as in a `Batch`."""
 
     users: NDArray[np.int32]
     groups: NDArray[Any] | None

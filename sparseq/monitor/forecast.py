@@ -41,7 +41,7 @@ from sparseq.accounting import budget_units
 from sparseq.accounting._checks import count, in_range
 from sparseq.answer import Answer
 from sparseq.engine.cells import Cells, cells_of, contributions_from
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Ints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced
 from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot

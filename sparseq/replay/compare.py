@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.batch import Asked
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.pricing import price

@@ -23,7 +23,7 @@ import numpy as np
 
 from sparseq.accounting.charge import round_up
 from sparseq.comparison import Comparison
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Reduced
 from sparseq.errors import ParameterError
 from sparseq.ledger.journal import Statement

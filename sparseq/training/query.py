@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.answer import Answer
-from sparseq.engine.duck import Contributions
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduced
 from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.pots import Pot

@@ -1,0 +1,121 @@
+"""What a query asks of everybody: rows of some users, reduced to squared norms and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.engine.columns import combine_positions
+from sparseq.engine.reduce import (
+    CELL_LIMIT,
+    NORM_LIMIT,
+    Index,
+    Reduced,
+    Runs,
+    Summands,
+    reduce,
+)
+from sparseq.query.plan import Kind, Plan
+
+
+@dataclass(frozen=True)
+class Batch:
+    """All rows of some users, in order of user.
+
+    Attributes:
+        runs: Where each user's rows lie.
+        groups: Place in the groups, by row; None if there is one group.
+        measures: (bin index or None, lattice values or None) by row, one pair a measure.
+    """
+
+    runs: Runs
+    groups: NDArray[Any] | None
+    measures: list[tuple[Any, Any]]
+
+
+class Contributions:
+    """What a query asks of everybody: squared norms, and the sums as a function of who is in.
+
+    Args:
+        measures: Norms by user and sums over all users, one a measure; or what makes them, when
+            they are first asked for.
+        pull: Sums over some users (ascending), one array a measure.
+        summands: The rows of the one measure, if it has them all at hand.
+
+    Attributes:
+        priced: What it costs whom, by the prices of the measures; kept by `pricing.price`.
+    """
+
+    def __init__(
+        self,
+        measures: list[Reduced] | Callable[[], list[Reduced]],
+        pull: Callable[[Index], list[NDArray[np.int64]]],
+        summands: Summands | None = None,
+    ) -> None:
+        self._measures = measures
+        self.pull = pull
+        self.summands = summands
+        self.priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = {}
+
+    @property
+    def measures(self) -> list[Reduced]:
+        """Norms by user and sums over all users, one a measure."""
+        if callable(self._measures):
+            self._measures = self._measures()
+        return self._measures
+
+    def without(self, dropped: Index) -> list[NDArray[np.int64]]:
+        """Return the sums over everybody but `dropped`: exact, as all numbers are integers."""
+        totals = [m.totals for m in self.measures]
+        if len(dropped) == 0:
+            return totals
+        return [all_ - some for all_, some in zip(totals, self.pull(dropped), strict=True)]
+
+
+def of_batch(plan: Plan, batch: Batch, kept: bool) -> Contributions:
+    """Return the contributions of rows that are all at hand; `kept`: they will be asked again."""
+
+    def measures() -> list[Reduced]:
+        return [reduce_measure(plan, batch, i) for i in range(len(batch.measures))]
+
+    summands = None
+    if not kept and len(batch.measures) == 1 and plan.query.measures[0].kind is not Kind.USERS:
+        size = plan.query.groups * plan.query.measures[0].bins
+        places = _coordinates(plan, batch, 0)
+        summands = Summands(batch.runs, places, batch.measures[0][1], size)
+    return Contributions(measures, lambda only: pulled(plan, batch, only), summands)
+
+
+def pulled(plan: Plan, batch: Batch, only: Index) -> list[NDArray[np.int64]]:
+    """Return the sums over some users' rows, one array a measure."""
+    part = replace(batch, runs=batch.runs.only(only))
+    return [reduce_measure(plan, part, i).totals for i in range(len(batch.measures))]
+
+
+def _coordinates(plan: Plan, batch: Batch, i: int) -> NDArray[Any] | None:
+    """Return each row's coordinate of one measure; None if there is but one."""
+    bins = batch.measures[i][0]
+    if bins is None:
+        return batch.groups
+    groups = np.zeros(len(bins), np.int32) if batch.groups is None else batch.groups
+    return combine_positions([groups, bins], [plan.query.groups, plan.query.measures[i].bins])
+
+
+def reduce_measure(plan: Plan, batch: Batch, i: int) -> Reduced:
+    """Reduce one measure of a batch."""
+    measure, values = plan.query.measures[i], batch.measures[i][1]
+    size, distinct = plan.query.groups * measure.bins, measure.kind is Kind.USERS
+    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct)
+    steps = round(1 / plan.noise[i].granularity) if plan.noise[i].granularity < 1 else 1
+    if distinct and steps > 1:  # 1 user is that many lattice steps
+        steps = min(steps, CELL_LIMIT + 1)  # beyond, nobody can pay, and the sums are of nobody
+        most = NORM_LIMIT // steps**2
+        norms = np.where(
+            reduced.norms > most, NORM_LIMIT, np.minimum(reduced.norms, most) * steps**2
+        )
+        return Reduced(reduced.users, norms, reduced.totals * steps)
+    return reduced
