@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any, Protocol
@@ -63,7 +62,6 @@ class Analysis(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class Evaluated(Contributions):
     """Contributions whose sum is a function of who is in: `pull` evaluates g without some users."""
 
