@@ -13,30 +13,30 @@ _Size = np.uintp  # never negative: Numba need not ask whether an index counts f
 
 
 @numba.njit(nogil=True, cache=True)
-def pool(z, kernel, stride, out, won):  # type: ignore[no-untyped-def]
+def pool(z, channels, kernel, stride, out, won):  # type: ignore[no-untyped-def]
     """Fill out with the largest of each window and of 0, and won with its number in the window.
 
     Args:
-        z, out, won: (n, height, width, channels); won is uint8, and 255 where 0 is the largest.
+        z, out, won: (n, height, width · channels); won is uint8, and 255 where 0 is the largest.
+        channels: How many.
         kernel, stride: (height, width) both, kernels of 254 places at most.
 
     The first of equals wins, the last NaN above all, as in PyTorch.
     """
-    channels, runs, length = _runs(out, stride)
+    runs, length = _runs(out.shape[2], channels, stride)
     for i in range(len(z)):
         for r in range(out.shape[1]):
-            values, winners = out[i, r].reshape(-1), won[i, r].reshape(-1)
-            values[:] = 0.0
-            winners[:] = 255
+            out[i, r] = 0.0
+            won[i, r] = 255
             for down in range(kernel[0]):
-                row = z[i, r * stride[0] + down].reshape(-1)
+                row = z[i, r * stride[0] + down]
                 for right in range(kernel[1]):
                     number = np.uint8(down * kernel[1] + right)
                     for run in range(runs):
                         start = (run * stride[1] + right) * channels
                         new = row[start : start + length]
-                        best = values[run * length : (run + 1) * length]
-                        which = winners[run * length : (run + 1) * length]
+                        best = out[i, r, run * length : (run + 1) * length]
+                        which = won[i, r, run * length : (run + 1) * length]
                         for t in range(length):
                             better = new[t] > best[t] or new[t] != new[t]
                             best[t] = new[t] if better else best[t]
@@ -44,31 +44,29 @@ def pool(z, kernel, stride, out, won):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def unpool(g, won, kernel, stride, gz):  # type: ignore[no-untyped-def]
+def unpool(g, won, channels, kernel, stride, gz):  # type: ignore[no-untyped-def]
     """Fill gz with the gradient at what `pool` was given, of the gradient g at what it made."""
-    channels, runs, length = _runs(g, stride)
+    runs, length = _runs(g.shape[2], channels, stride)
     for i in range(len(g)):
         gz[i] = 0.0
         for r in range(g.shape[1]):
-            values, winners = g[i, r].reshape(-1), won[i, r].reshape(-1)
             for down in range(kernel[0]):
-                row = gz[i, r * stride[0] + down].reshape(-1)
+                row = gz[i, r * stride[0] + down]
                 for right in range(kernel[1]):
                     number = np.uint8(down * kernel[1] + right)
                     for run in range(runs):
                         start = (run * stride[1] + right) * channels
                         to = row[start : start + length]
-                        some = values[run * length : (run + 1) * length]
-                        which = winners[run * length : (run + 1) * length]
+                        some = g[i, r, run * length : (run + 1) * length]
+                        which = won[i, r, run * length : (run + 1) * length]
                         for t in range(length):
                             to[t] += some[t] if which[t] == number else np.float32(0.0)
 
 
 @numba.njit(nogil=True, inline="always")
-def _runs(out, stride):  # type: ignore[no-untyped-def]
-    """Return channels, and how many runs of which length a row is done in."""
-    width, channels = out.shape[2:]
-    return (channels, 1, width * channels) if stride[1] == 1 else (channels, width, channels)
+def _runs(width, channels, stride):  # type: ignore[no-untyped-def]
+    """Return in how many runs of which length a row of the output is done."""
+    return (1, width) if stride[1] == 1 else (width // channels, channels)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -103,14 +101,13 @@ def correlate(a, g, around, stride, places, run, out, squares):  # type: ignore[
 @numba.njit(nogil=True, cache=True)
 def _patches(image, down, right, stride, places, run, seen):  # type: ignore[no-untyped-def]
     """Copy what each place of the output sees."""
-    width, length = _Size(image.shape[1]), _Size(run)
     source, target = image.reshape(-1), seen.reshape(-1)
+    below, beside, length = _Size(stride[0] * image.shape[1]), _Size(stride[1]), _Size(run)
     to = _Size(0)
     for r in range(_Size(down)):
         for c in range(_Size(right)):
-            corner = r * _Size(stride[0]) * width + c * _Size(stride[1])
-            for place in places:
-                start = corner + _Size(place)
+            for k in range(_Size(len(places))):
+                start = r * below + c * beside + _Size(places[k])
                 for t in range(length):
                     target[to + t] = source[start + t]
                 to += length

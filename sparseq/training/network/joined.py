@@ -57,8 +57,8 @@ def _pool_of(left: nn.Module, right: nn.Module) -> nn.MaxPool2d | None:
         return None
     if _pair(pool.padding) != (0, 0) or _pair(pool.dilation) != (1, 1):
         return None
-    hooks = (m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in (left, right))
-    return None if any(hooks) else pool
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return None if any(getattr(m, kind) for m in (left, right) for kind in hooks) else pool
 
 
 def _pair(size: Any) -> Pair:
@@ -72,8 +72,8 @@ class _Pooled(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, z: Tensor, kernel: Pair, stride: Pair) -> Tensor:
         height, width = ((z.shape[2 + i] - kernel[i]) // stride[i] + 1 for i in (0, 1))
         out = z.new_empty(len(z), height, width, z.shape[1])
-        won = np.empty(out.shape, np.uint8)
-        compiled().images.pool(_pixels(z), kernel, stride, out.numpy(), won)
+        won = np.empty((len(z), height, width * z.shape[1]), np.uint8)
+        compiled().images.pool(_rows(z), z.shape[1], kernel, stride, out.flatten(2).numpy(), won)
         ctx.shape, ctx.kernel, ctx.stride, ctx.won = z.shape, kernel, stride, won
         return out.permute(0, 3, 1, 2)
 
@@ -81,10 +81,11 @@ class _Pooled(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, *g: Tensor) -> tuple[Tensor, None, None]:
         n, channels, height, width = ctx.shape
         gz = g[0].new_empty(n, height, width, channels)
-        compiled().images.unpool(_pixels(g[0]), ctx.won, ctx.kernel, ctx.stride, gz.numpy())
+        to = gz.flatten(2).numpy()
+        compiled().images.unpool(_rows(g[0]), ctx.won, channels, ctx.kernel, ctx.stride, to)
         return gz.permute(0, 3, 1, 2), None, None
 
 
-def _pixels(t: Tensor) -> Any:
-    """Return (n, height, width, channels), contiguous."""
-    return t.detach().permute(0, 2, 3, 1).contiguous().numpy()
+def _rows(t: Tensor) -> Any:
+    """Return (n, height, width · channels), contiguous."""
+    return t.detach().permute(0, 2, 3, 1).contiguous().flatten(2).numpy()

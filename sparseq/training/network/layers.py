@@ -23,6 +23,8 @@ _WIDE = 1 << 18  # weights of a layer from which Gram matrices of its positions 
 
 _CACHED = 1 << 20
 """Bytes of patches at a time."""
+_SMALL = 1 << 18
+"""Products of a gradient up to which the BLAS of compiled loops takes no threads of its own."""
 
 Recipe = Callable[..., dict[str, Part]]
 
@@ -71,7 +73,8 @@ def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Written:
     written = torch.empty(users, g.shape[1], inputs, dtype=a.dtype, device=a.device)
     squares = np.empty(users)
     place = _place(tuple(module.weight.shape))
-    if a.device.type == "cpu" and compiled() is not None:
+    small = written[0].numel() * own[0, ..., 0].numel() <= _SMALL
+    if small and a.device.type == "cpu" and compiled() is not None:
         _compiled(module, a, own, written, squares)
         return Written(written.flatten(1), place, squares)
     patches, own = _patches(module, a, users), own.reshape(users, -1, g.shape[1])

@@ -19,14 +19,12 @@ class _Kept(threading.local):
     """What hooks keep of the batch that their thread is at."""
 
     def __init__(self) -> None:
-        self.on = False  # so that whoever else calls the module gets it as it is
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.versions: dict[str, tuple[int, int]] = {}
 
     def clear(self) -> None:
-        """Forget the batch, and keep nothing until the next one."""
-        self.on = False
+        """Forget the batch."""
         for kept in (self.inputs, self.outputs, self.versions):
             kept.clear()
 
@@ -55,10 +53,8 @@ class OnePass:
             layer.register_forward_hook(self._hook(name))
 
     def _hook(self, name: str) -> Any:
-        def hook(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor | None:
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor:
             kept = self._kept
-            if not kept.on:
-                return None
             if name in kept.inputs:
                 raise ParameterError(f"layer {name!r} is used twice", 'say method="vmap"')
             if not out.requires_grad:
@@ -78,7 +74,6 @@ class OnePass:
             users: How many.
         """
         kept = self._kept
-        kept.on = True
         try:
             losses = one_each(self.loss(self.module(x), y), y)
             total = (losses if bool(there.all()) else losses[there]).sum()
