@@ -13,6 +13,9 @@ import pytest
 
 pytest.importorskip("torch", reason="pip install 'sparseq[torch]'")
 
+import torch
+
+from benchmarks.papers.mnist import NORM, edges, engine
 from benchmarks.papers.table import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,3 +58,21 @@ def test_a_folder_without_digits_is_told_where_they_come_from(tmp_path: Path) ->
     assert done.returncode == 1
     assert "train-images-idx3-ubyte" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_first_layer_starts_blind_to_brightness_and_sees_edges_from_every_side() -> None:
+    filters = edges().numpy().reshape(16, 64)
+    np.testing.assert_allclose(np.linalg.norm(filters, axis=1), NORM, rtol=1e-6)
+    np.testing.assert_allclose(filters[:12].sum(1), 0, atol=1e-6)
+    np.testing.assert_allclose(filters[:6], -filters[6:12], atol=1e-6)
+    cosines = filters @ filters.T / NORM**2 - np.eye(16)
+    assert cosines.max() < 0.9  # no two are nearly the same
+
+
+def test_a_start_is_its_seeds_and_guesses_nothing() -> None:
+    x, y = torch.rand(20, 1, 28, 28), torch.arange(20) % 10
+    first, same, other = (engine(x, y, seed) for seed in (0, 0, 1))
+    assert np.array_equal(first.start(), same.start())
+    assert not np.array_equal(first.start(), other.start())
+    first.load(first.start())
+    assert not first.module(x).any()
