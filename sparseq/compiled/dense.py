@@ -110,14 +110,19 @@ def clipped(  # type: ignore[no-untyped-def]
     x, y, lengths, squares, limits, params, param_unit, logistic, huge, factor, unit, limit,
     charged, totals,
 ):  # fmt: skip
-    """Do all of a step while a few rows are at hand: see `training.exact.clipped_sums`."""
+    """Do all of a step while a few rows are at hand: see `training.exact.clipped_sums`.
+
+    Limits are one a row, or a single one.
+    """
     z, w, k = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    alike = np.full(_BLOCK, limits[0])
     for start in range(0, len(x), _BLOCK):
         p = slice(start, min(start + _BLOCK, len(x)))
         some = slice(0, p.stop - p.start)
+        own = limits[p] if len(limits) > 1 else alike[some]
         dots(x[p], params, z[some])
         residuals(z[some], y[p], param_unit, logistic)
-        _weights(z[some], lengths[p], limits[p], huge, w[some])
+        _weights(z[some], lengths[p], own, huge, w[some])
         weighted(z[some], w[some], factor, squares[p], unit, limit, k[some], charged[p])
         sums(x[p], k[some], totals)
 

@@ -114,10 +114,9 @@ class ClosedForm:
         integers, unit = self._rounded(params)
         return Pulled(
             *clipped_sums(
-                batch.x, batch.y[0], batch.lengths, batch.squares,
-                np.full(len(batch.users), limits), integers[0], unit * self.records.step,
-                self.family.name == "logistic", _HUGE, self.records.step / step,
-                _SQUARED_UNIT * _upwards(1),
+                batch.x, batch.y[0], batch.lengths, batch.squares, np.atleast_1d(limits),
+                integers[0], unit * self.records.step, self.family.name == "logistic", _HUGE,
+                self.records.step / step, _SQUARED_UNIT * _upwards(1),
             )
         )  # fmt: skip
 

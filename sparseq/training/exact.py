@@ -151,20 +151,20 @@ def clipped_sums(
     Args:
         x: For which `by_loop` is true.
         y, lengths, squares: Of the rows, as a `Batch` has them.
-        limits: Of the rows' norms.
+        limits: Of the rows' norms: one a row, or a single one.
         params, param_unit: As `dots` takes them, of one output; and what their unit stands for.
         logistic: Whether means are the predictors' sigmoids, or the predictors themselves.
         huge: A norm that is not below counts for nothing.
         factor, unit: See `weighted_sums`.
     """
-    loop, lock = compiled().dense.clipped, Lock()
+    loop, lock, own = compiled().dense.clipped, Lock(), len(limits) > 1
     charged, sums = np.empty(len(y), np.int64), np.zeros(x.shape[1], np.int64)
 
     def part(p: slice) -> None:
         some = np.zeros_like(sums)
         loop(
-            x[p], y[p], lengths[p], squares[p], limits[p], params, param_unit, logistic, huge,
-            factor, unit, float(NORM_LIMIT), charged[p], some,
+            x[p], y[p], lengths[p], squares[p], limits[p] if own else limits, params, param_unit,
+            logistic, huge, factor, unit, float(NORM_LIMIT), charged[p], some,
         )  # fmt: skip
         with lock:
             np.add(sums, some, out=sums)
