@@ -93,7 +93,9 @@ def plan(
     The first row is worst-case composition: the error of any system that splits one budget over
     all answers. Below it, rows for each budget: dropping alone, with departure forecasts, and with
     people in part time before they run out.
-    Recommended is the least error with twice the bias found, if it is 5 % below the first row's.
+    Recommended is the least error of those that would be 5 % below the first row's with twice the
+    bias, too; unless, planned on the first half of the data, the second would have been worse off
+    than with the first row.
 
     \b
     Examples:
@@ -101,7 +103,7 @@ def plan(
           --queries queries/daily_buyers.sql --from 1997-01-01 --to 1997-12-31 --plot plan.png
       sparseq plan shop.sparseq --historical --queries queries/daily_buyers.sql
           --from 1997-01-01 --to 1998-06-30 --ticks 730 --format json
-      sparseq plan shop.sparseq --charged 50 --queries queries/daily_buyers.sql
+      sparseq plan shop.sparseq --charged 10 --queries queries/daily_buyers.sql
           --from 1997-01-01 --to 1998-06-30
     """
     from sparseq.monitor.plan import plan as planned_of
@@ -116,7 +118,8 @@ def plan(
         if charged is not None:
             planned = _charged(store, streams, charged, kappa, asked)
     if charged is None:
-        planned = planned_of(streams, kappa, others=asked.others, forecasts=asked.forecasts,
+        planned = planned_of(streams, kappa, ticks=asked.horizon, others=asked.others,
+                             forecasts=asked.forecasts,
                              period=SEASONS.get(asked.every, 0))  # fmt: skip
     if plot is not None:
         draw(planned, names, plot)
@@ -193,8 +196,7 @@ def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
         granularity = store.explain(queries[0]).noise[0].granularity
         people = len(store._pots)
         cells = [cells_of(store._engine, store.explain(q), people) for q in queries]
-        stream = Stream.of(queries[0], people, cells, granularity)
-        found.append(stream.over(asked.horizon or stream.ticks))
+        found.append(Stream.of(queries[0], people, cells, granularity))
         names.append(path.stem)
     return found, names
 
@@ -244,9 +246,14 @@ def advice(planned: Planned) -> str:
     """Return what to do, in the words of `create`."""
     best = planned.recommended
     if best.worst_case:
+        why = "No smaller budget is sure to be better by 5 %,"
+        if planned.misled:
+            why = (
+                "These data change too much to plan on:\nplanned on the first half, the second "
+                f"would have had {planned.hindsight:.2f} times its error;"
+            )
         return (
-            "Recommended: worst-case composition. No smaller budget is better by 5 %,\n"
-            "and with this one nobody is left out:\n"
+            f"Recommended: worst-case composition. {why}\nand with this one nobody is left out:\n"
             f"  sparseq create … --norm-budget {best.setting.norm_budget:g}"
         )
     setting = best.setting
@@ -265,7 +272,13 @@ def advice(planned: Planned) -> str:
         run += [f"--season {best.period}"] * (best.period > 0)
     text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
     text += f"  sparseq create … {' '.join(made)}"
-    return text + (f"\n  sparseq monitor … {' '.join(run)}" if run else "")
+    text += f"\n  sparseq monitor … {' '.join(run)}" if run else ""
+    if planned.hindsight is not None:
+        text += (
+            "\nPlanned on the first half of these data and run on the second, "
+            f"{planned.hindsight:.2f} times."
+        )
+    return text
 
 
 def as_json(planned: Planned, names: Sequence[str]) -> str:
@@ -281,6 +294,7 @@ def as_json(planned: Planned, names: Sequence[str]) -> str:
             "series": list(names),
             "ticks": planned.ticks,
             "kappa": planned.kappa,
+            "hindsight": planned.hindsight,
             "recommended": plain(planned.recommended),
             "rows": [plain(c) for c in planned.rows],
         },

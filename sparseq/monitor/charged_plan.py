@@ -6,6 +6,12 @@ put in declared bins, and how many lie at or below each edge is released by a tr
 budgets would do is read off the released ranks, which is free, under two assumptions that the
 ranks can't check: people contribute evenly over the ticks, and in full contributions. So bias is an
 estimate here; and forecasts, which depend on when people come, are not planned for.
+
+**What the noise may hide.** A few people with large totals are lost in noise of many, bias seems to
+be nothing, and nothing twice is nothing: so being cautious as on known data is not enough. Bias is
+linear in the ranks, and so the deviation that their noise gives it is known: it is added to bias,
+root mean square. As a person who comes at every tick is one at every tick, that is about as many as
+`sigma`: with noise as large as that of worst-case composition, no smaller budget is recommended.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ def charged_ranks(
         request_id,
     )
     noised = np.rint(answer.arrow()["value"].to_numpy()).astype(np.int64)
-    ranks = np.array([_prefix(noised, k) for k in range(1, query.bins + 1)])
+    ranks = np.array([noised[_prefix(k)].sum() for k in range(1, query.bins + 1)])
     return Ranks(query, tuple(np.maximum.accumulate(np.maximum(ranks, 0)).tolist()))
 
 
@@ -61,31 +67,46 @@ def edges_for(ticks: int) -> list[float]:
 
 def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) -> Planned:
     """Return what budgets would do to people with these ranks, without forecasts; free."""
-    edges = np.asarray(ranks.query.edges)
-    counts = np.diff(np.array((0, *ranks.cumulative[: len(edges)]), np.float64))
-    totals = np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
+    edges = ranks.query.edges
     check_share(others)
-    worst = _candidate(float(ticks), counts, totals, kappa, ticks, 0.0)
-    found = [_candidate(float(b), counts, totals, kappa, ticks, others) for b in edges[:-1]]
+    worst = _candidate(float(ticks), ranks, kappa, ticks, 0.0)
+    found = [_candidate(float(b), ranks, kappa, ticks, others) for b in edges[:-1]]
     return Planned(kappa, ticks, (worst, *found))
 
 
-def _candidate(
-    paying: float, counts: np.ndarray, totals: np.ndarray, kappa: float, ticks: int, others: float
-) -> Candidate:
+def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int, others: float) -> Candidate:
+    edges = np.asarray(ranks.query.edges)
+    counts = np.diff(np.array((0, *ranks.cumulative[: len(edges)]), np.float64))
+    totals = np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
     whole = math.ceil(paying / (1 - others) * 100 - 1e-9) / 100
     sigma, worst = Budget(kappa, whole).sigma_0, math.sqrt(ticks / (2 * kappa))
     gone = np.arange(ticks)[:, None] >= ticks * paying / totals
-    bias = math.sqrt(float(np.mean((gone @ (counts * totals / ticks)) ** 2)))
+    missed = gone * totals / ticks  # of a person, by tick and bin
+    bias = math.sqrt(float(np.mean((missed @ counts) ** 2)))
+    hidden = _deviation(missed, ranks.query)
     there = float(counts @ totals)
     dropped = float(counts @ np.maximum(totals - paying, 0)) / there if there else 0.0
-    total = math.hypot(sigma, bias)
-    cautious = math.hypot(sigma, CAUTION * bias) / worst
+    doubtful = math.hypot(bias, hidden)
+    total = math.hypot(sigma, doubtful)
+    cautious = math.hypot(sigma, CAUTION * bias, hidden) / worst
     setting = Setting(whole, others=others)
     return Candidate(
-        setting, paying == ticks, (sigma,), dropped, (sigma,), (bias,), (total,), total / worst,
-        cautious,
+        setting, paying == ticks, (sigma,), dropped, (sigma,), (doubtful,), (total,),
+        total / worst, cautious,
     )  # fmt: skip
+
+
+def _deviation(missed: np.ndarray, query: Quantiles) -> float:
+    """Return the root mean square, over ticks, of the noise in what is missed, (ticks, bins).
+
+    What is in bin k is the rank at its edge less the one before, and a rank is the sum of nodes,
+    each with noise of its own.
+    """
+    ranks = missed - np.pad(missed, ((0, 0), (0, 1)))[:, 1:]
+    nodes = np.zeros((missed.shape[1], query.bins))
+    for k, row in enumerate(nodes, 1):
+        row[_prefix(k)] = 1.0
+    return query.sigma * math.sqrt(float(np.mean(np.sum((ranks @ nodes) ** 2, axis=1))))
 
 
 def _nodes(users: Ints, places: Ints, bins: int) -> Cells:
@@ -101,12 +122,13 @@ def _nodes(users: Ints, places: Ints, bins: int) -> Cells:
     return Cells(who[order].astype(np.int32), node[order].astype(np.int32), ones)
 
 
-def _prefix(nodes: Ints, last: int) -> int:
-    total = 0
+def _prefix(last: int) -> list[int]:
+    """Return which nodes the bins up to `last` are together, from 0."""
+    nodes = []
     while last:
-        total += int(nodes[last - 1])
+        nodes.append(last - 1)
         last &= last - 1
-    return total
+    return nodes
 
 
 def _query(query: Quantiles, stream: Stream) -> Query:

@@ -5,16 +5,19 @@ after the other: worst-case composition, in which nobody is ever dropped, and th
 below it, each without forecasts and with, and some in part time. Noise is exact; bias is that of
 the data that were given, and of the future as far as it resembles them.
 
-Recommended is the setting with the least error if the bias were twice what it was in these data, as
-noise is certain and bias is not; and only if that is at least 5 % below worst-case composition's,
-which else is recommended itself. With several series the errors are taken relative to worst-case
-composition's, series by series, and their mean square counts.
+Recommended is the setting with the least error in these data, of those that are worth it for sure:
+with twice the bias that they have there, they would still be 5 % below worst-case composition, as
+noise is certain and bias is not. Where there is none, that is recommended itself; and also where
+data change so much that in hindsight the planner would have been wrong: followed after the first
+half of them, it would have been worse in the second than worst-case composition. With several
+series the errors are taken relative to worst-case composition's, series by series, and their mean
+square counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,14 +64,29 @@ class Candidate:
     cautious: float
     period: int = 0
 
+    @property
+    def worth(self) -> bool:
+        """Whether it would be below worst-case composition with twice the bias, too."""
+        return self.cautious <= WORTH
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """By which settings are chosen, the least first."""
+        return not self.worth, self.relative if self.worth else self.cautious
+
 
 @dataclass(frozen=True)
 class Planned:
-    """All that was tried; `rows`: worst case first, then by norm_budget, the best of each kind."""
+    """All that was tried; `rows`: worst case first, then by norm_budget, the best of each kind.
+
+    `hindsight`: the error in the second half of the data, against worst-case composition's, had the
+    planner been followed after the first; None where that was not tried.
+    """
 
     kappa: float
     ticks: int
     tried: tuple[Candidate, ...]
+    hindsight: float | None = None
 
     @property
     def worst_case(self) -> Candidate:
@@ -77,14 +95,14 @@ class Planned:
 
     @property
     def recommended(self) -> Candidate:
-        """The least error with twice the bias, if it is worth it."""
-        best = min(self.tried, key=lambda c: c.cautious)
-        return best if best.cautious <= WORTH else self.worst_case
+        """The least error of those that are worth it, if the data can be planned on."""
+        best = min(self.tried, key=lambda c: c.order)
+        return best if best.worth and not self.misled else self.worst_case
 
     @property
-    def least(self) -> Candidate:
-        """The least error if the bias is what it was in these data."""
-        return min(self.tried, key=lambda c: c.relative)
+    def misled(self) -> bool:
+        """Whether the planner would have been wrong about these data."""
+        return self.hindsight is not None and self.hindsight > 1
 
     @property
     def rows(self) -> list[Candidate]:
@@ -94,7 +112,7 @@ class Planned:
             aside = c.setting.forecast + c.setting.others
             paying = round(c.setting.norm_budget * (1 - aside), 1)
             key = (paying, c.setting.forecast > 0, c.setting.part_time)
-            if key not in best or c.cautious < best[key].cautious:
+            if key not in best or c.order < best[key].order:
                 best[key] = c
         return [self.worst_case, *(best[key] for key in sorted(best))]
 
@@ -103,6 +121,7 @@ def plan(
     streams: Sequence[Stream],
     kappa: float,
     *,
+    ticks: int | None = None,
     others: float = 0.0,
     form: str = "mean",
     forecasts: bool = True,
@@ -114,6 +133,7 @@ def plan(
     Args:
         streams: One a series, over equally many ticks.
         kappa: zCDP level of the store to be made.
+        ticks: How many to plan for, if not as many: see `Stream.over`.
         others: Share of every budget set aside for anything but forecasts: a watch. Worst-case
             composition, under which nobody is left out, needs none and has none.
         form: See `sparseq.monitor.rates`.
@@ -128,20 +148,35 @@ def plan(
     check_share(others)
     if not any(len(stream.users) for stream in streams):
         raise DataError("no query finds anybody in the data", "check the dates")
-    tried = _Tried(streams, kappa, others, form, post or Post(), period)
-    first = tried.candidate(Setting(_nice(tried.full)), worst_case=True)
-    found = [first]
-    known = set(_coarse(tried.full))
-    for paying in sorted(known):
-        found += tried.all_of(paying, forecasts)
-    best = min(found, key=lambda c: c.cautious)
-    for paying in sorted(_around(best) - known):
-        found += tried.all_of(paying, forecasts)
-    if forecasts:
-        found += tried.in_part_time(
-            [p for p in sorted(known) if _PART[0] <= p / tried.full <= _PART[1]]
-        )
-    return Planned(kappa, streams[0].ticks, tuple(found))
+    used = post or Post()
+
+    def tried(streams: Sequence[Stream]) -> Planned:
+        return _Tried(streams, kappa, others, form, used, period).planned(forecasts)
+
+    planned = tried([s if ticks is None else s.over(ticks) for s in streams])
+    if planned.recommended.worst_case:
+        return planned
+    return replace(planned, hindsight=_hindsight(streams, tried, used))
+
+
+def _hindsight(
+    streams: Sequence[Stream], tried: Callable[[Sequence[Stream]], Planned], post: Post
+) -> float | None:
+    """Return the error of following the planner halfway; None if nobody was there before."""
+    half = streams[0].ticks // 2
+    first = [stream.between(0, half) for stream in streams]
+    if not any(len(stream.users) for stream in first):
+        return None
+    planned = tried(first)
+    second = [stream.between(half, 2 * half) for stream in streams]
+    errors, worst = (
+        [
+            outcome.errors(replace(post, period=c.period))[2]
+            for outcome in simulate(second, planned.kappa, c.setting)
+        ]
+        for c in (planned.recommended, planned.worst_case)
+    )
+    return _against(errors, worst)
 
 
 def check_share(others: float) -> None:
@@ -174,6 +209,21 @@ class _Tried:
         self.full = sum(full)
         self._worst: tuple[float, ...] = ()
 
+    def planned(self, forecasts: bool) -> Planned:
+        """Try everything: first coarsely, then around what is best."""
+        found = [self.candidate(Setting(_nice(self.full)), worst_case=True)]
+        known = set(_coarse(self.full))
+        for paying in sorted(known):
+            found += self.all_of(paying, forecasts)
+        best = min(found, key=lambda c: c.order)
+        for paying in sorted(_around(best) - known):
+            found += self.all_of(paying, forecasts)
+        if forecasts:
+            found += self.in_part_time(
+                [p for p in sorted(known) if _PART[0] <= p / self.full <= _PART[1]]
+            )
+        return Planned(self._kappa, self._streams[0].ticks, tuple(found))
+
     def all_of(self, paying: int, forecasts: bool) -> Iterator[Candidate]:
         """Try the settings in which users have `paying` for answers."""
         yield self.candidate(Setting(_nice(paying / (1 - self._others)), others=self._others))
@@ -192,11 +242,11 @@ class _Tried:
         if not payings:
             return
         found = [self._part(p, _PART_RESERVES[0], _PART_CLIPS[0]) for p in payings]
-        best = min(found, key=lambda c: c.cautious).setting
+        best = min(found, key=lambda c: c.order).setting
         paying = payings[[c.setting for c in found].index(best)]
         found += [self._part(paying, share, best.clip) for share in _PART_RESERVES[1:]]
         found += [self._part(paying, best.forecast, clip) for clip in _PART_CLIPS[1:]]
-        least = min(found, key=lambda c: c.cautious)
+        least = min(found, key=lambda c: c.order)
         finer = sorted(_around(least) - set(payings))
         found += [self._part(p, least.setting.forecast, least.setting.clip) for p in finer]
         yield from found
@@ -214,7 +264,7 @@ class _Tried:
     ) -> Candidate:
         posts = self._posts if outcomes[0].columns is not None else self._posts[:1]
         plain, *seasonal = [self._with(post, setting, outcomes, worst_case) for post in posts]
-        return next((c for c in seasonal if c.cautious < _SEASONAL * plain.cautious), plain)
+        return next((c for c in seasonal if c.relative < _SEASONAL * plain.relative), plain)
 
     def _with(
         self, post: Post, setting: Setting, outcomes: Sequence[Simulated], worst_case: bool
@@ -223,17 +273,19 @@ class _Tried:
         noise, bias, total = zip(*errors, strict=True)
         if worst_case:
             self._worst = total
-        doubtful = np.hypot(noise, CAUTION * np.array(bias))
-        relative, cautious = (
-            math.sqrt(np.mean((np.array(e) / np.array(self._worst)) ** 2))
-            for e in (total, doubtful)
-        )
+        doubtful = np.hypot(noise, CAUTION * np.array(bias)).tolist()
+        relative, cautious = (_against(e, self._worst) for e in (total, doubtful))
         pairs = sum(len(outcome.dropped) for outcome in outcomes)
         dropped = sum(int(outcome.dropped.sum()) for outcome in outcomes) / pairs
         sigma = tuple(outcome.sigma for outcome in outcomes)
         return Candidate(
             setting, worst_case, sigma, dropped, noise, bias, total, relative, cautious, post.period
         )
+
+
+def _against(errors: Sequence[float], worst: Sequence[float]) -> float:
+    """Return errors against worst-case composition's: root mean square over the series."""
+    return math.sqrt(np.mean((np.array(errors) / np.array(worst)) ** 2))
 
 
 def _coarse(full: float) -> Iterator[int]:

@@ -57,6 +57,7 @@ def test_json_has_the_same_plan_and_a_picture_is_drawn(visits: Path, query: Path
     assert found["rows"][0]["norm_budget"] == 30
     assert found["recommended"] in found["rows"]
     assert found["recommended"]["relative"] < 0.95
+    assert found["hindsight"] < 1
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -147,6 +148,11 @@ def test_the_advice_is_what_create_and_monitor_take() -> None:
         "  sparseq monitor … --forecast --horizon 546 --clip 0.1",
     ]
     assert "--norm-budget 546" in advice(Planned(0.5, 546, (worst,)))
+    seen = advice(Planned(0.5, 546, (worst, better), hindsight=0.25))
+    assert seen.endswith("run on the second, 0.25 times.")
+    misled = advice(Planned(0.5, 546, (worst, better), hindsight=1.63))
+    assert "the second would have had 1.63 times its error" in misled
+    assert "--norm-budget 546" in misled
     watched = replace(better, setting=Setting(24.22, 0.05, 0.05, clip=0.1))
     assert advice(Planned(0.5, 546, (worst, watched))).splitlines()[1:] == [
         "  sparseq create … --norm-budget 24.22 --watch-active --forecast=0.05",

@@ -8,9 +8,13 @@ import pytest
 
 import sparseq
 from sparseq.engine.cells import cells_of
-from sparseq.mechanisms.tree_counter import nodes_touched
-from sparseq.monitor.charged_plan import charged_plan, charged_ranks
-from sparseq.monitor.simulate import Stream
+from sparseq.mechanisms.entropy import SeededEntropy
+from sparseq.mechanisms.quantile import Quantiles, Ranks
+from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
+from sparseq.monitor import charged_plan as planning
+from sparseq.monitor.charged_plan import _deviation, charged_plan, charged_ranks, edges_for
+from sparseq.monitor.correct import Post
+from sparseq.monitor.simulate import Stream, simulate
 from sparseq.store import Store
 
 TICKS = 40
@@ -45,7 +49,7 @@ def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(known: tuple[Store,
 
 def test_the_plan_is_near_that_of_the_data_themselves(known: tuple[Store, Stream]) -> None:
     store, stream = known
-    planned = charged_plan(charged_ranks(store, stream, sigma=10.0), 0.5, TICKS)
+    planned = charged_plan(charged_ranks(store, stream, sigma=3.0), 0.5, TICKS)
     assert planned.rows[0].worst_case
     assert planned.worst_case.total[0] == pytest.approx(TICKS**0.5)
     totals = np.bincount(stream.users)
@@ -55,3 +59,47 @@ def test_the_plan_is_near_that_of_the_data_themselves(known: tuple[Store, Stream
     best = planned.recommended
     assert not best.worst_case
     assert 20 <= best.setting.norm_budget < TICKS  # few have more than 22 days
+
+
+def released(stream: Stream, sigma: float, seed: int) -> Ranks:
+    query = Quantiles(edges_for(stream.ticks), sigma)
+    totals = np.bincount(stream.users, minlength=stream.people)
+    return query.release(query.place(totals[totals > 0].astype(float)), SeededEntropy(seed))
+
+
+def test_the_deviation_is_that_of_the_noise_in_what_is_missed() -> None:
+    """Against a tree counter that counts nobody: noise alone, in ranks that may fall."""
+    query, rng = Quantiles([1.0, 2.0, 4.0, 8.0, 16.0], sigma=50.0), np.random.default_rng(1)
+    missed = rng.random((6, 5))
+    drawn = []
+    for seed in range(2000):
+        counter = TreeCounter(query.bins, query.sigma, entropy=SeededEntropy(seed))
+        ranks = [counter.add(np.zeros(1, np.int64))[0] for _ in range(query.bins)]
+        drawn.append(missed @ np.diff([0, *ranks])[:5])
+    expected = np.sqrt(np.mean(np.square(drawn)))
+    assert _deviation(missed, query) == pytest.approx(expected, rel=0.05)
+
+
+def test_few_people_who_come_always_may_hide_in_the_noise(
+    known: tuple[Store, Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the noise, whoever follows the plan is within 5 % of worst-case composition."""
+    light = known[1]
+    who, day = (a.ravel() for a in np.meshgrid(light.people + np.arange(12), np.arange(TICKS)))
+    users, tick = np.r_[light.users, who], np.r_[light.tick, day]
+    order = np.lexsort((users, tick))
+    columns = tick[order], users[order], np.zeros(len(users), np.int64), np.ones(len(users))
+    stream = Stream(light.query, TICKS, light.people + 12, *columns)
+
+    def worst(sigma: float) -> float:
+        found = []
+        for seed in range(20):
+            planned = charged_plan(released(stream, sigma, seed), 0.5, TICKS)
+            (followed,) = simulate([stream], 0.5, planned.recommended.setting)
+            found.append(followed.errors(Post())[2] / planned.worst_case.total[0])
+        return max(found)
+
+    assert worst(sigma=2.0) <= 1.05
+    assert worst(sigma=10.0) <= 1.05
+    monkeypatch.setattr(planning, "_deviation", lambda *_: 0.0)
+    assert worst(sigma=10.0) > 1.2, "bias as the ranks show it would mislead"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,7 +12,7 @@ import sparseq
 from sparseq.engine.cells import cells_of
 from sparseq.errors import DataError
 from sparseq.monitor.correct import Post
-from sparseq.monitor.plan import CAUTION, WORTH, plan
+from sparseq.monitor.plan import CAUTION, WORTH, Planned, plan
 from sparseq.monitor.simulate import Setting, Stream, simulate
 
 TICKS = 60
@@ -40,8 +42,12 @@ def heavy() -> Stream:
     return stream(np.full(1000, 0.97))
 
 
-def test_the_first_row_is_worst_case_composition(light: Stream) -> None:
-    planned = plan([light], 0.5)
+@pytest.fixture(scope="module")
+def planned(light: Stream) -> Planned:
+    return plan([light], 0.5)
+
+
+def test_the_first_row_is_worst_case_composition(planned: Planned) -> None:
     first = planned.rows[0]
     assert first.worst_case
     assert first.dropped == 0
@@ -49,8 +55,7 @@ def test_the_first_row_is_worst_case_composition(light: Stream) -> None:
     assert first.total[0] == pytest.approx(TICKS**0.5, rel=1e-6)
 
 
-def test_a_light_stream_is_given_a_smaller_budget(light: Stream) -> None:
-    planned = plan([light], 0.5)
+def test_a_light_stream_is_given_a_smaller_budget(light: Stream, planned: Planned) -> None:
     best = planned.recommended
     assert best.relative < 0.7
     assert best.total[0] == pytest.approx(best.relative * TICKS**0.5, rel=1e-6)
@@ -59,11 +64,51 @@ def test_a_light_stream_is_given_a_smaller_budget(light: Stream) -> None:
     assert np.sqrt(np.mean(np.square(runs))) == pytest.approx(best.total[0], rel=0.1)
 
 
+def test_the_least_error_of_those_that_are_worth_it_for_sure(planned: Planned) -> None:
+    """Twice the bias tells what may be recommended, and not which of these is."""
+    sure = [c for c in planned.tried if c.cautious <= WORTH]
+    assert planned.recommended.relative == min(c.relative for c in sure)
+    assert min(c.cautious for c in sure) < planned.recommended.cautious
+    unsure = replace(planned, tried=tuple(c for c in planned.tried if c not in sure))
+    assert min(c.relative for c in unsure.tried) < WORTH
+    assert unsure.recommended.worst_case
+
+
 def test_where_dropping_never_pays_worst_case_is_recommended(heavy: Stream) -> None:
     planned = plan([heavy], 0.5, forecasts=False)
     tried = [c for c in planned.tried if not c.worst_case]
     assert min(c.cautious for c in tried) > WORTH
     assert planned.recommended.worst_case
+
+
+def test_hindsight_is_following_the_planner_halfway(light: Stream, planned: Planned) -> None:
+    half = TICKS // 2
+    first = plan([light.between(0, half)], 0.5)
+    (second,) = simulate([light.between(half, TICKS)], 0.5, first.recommended.setting)
+    assert planned.hindsight == second.errors(Post())[2] / first.worst_case.total[0]
+    assert planned.hindsight < 1
+    assert plan([light], 0.5, ticks=2 * TICKS).hindsight == planned.hindsight
+
+
+def test_where_people_come_ever_more_often_no_plan_is_made_on_the_past() -> None:
+    """Whoever followed the planner halfway is far off: it is told, and worst case recommended."""
+    trend = np.linspace(0.4, 2.4, TICKS)[:, None]
+    rates = np.r_[np.full(2000, 0.02), np.full(40, 0.4)]
+    growing = stream(np.minimum(trend * rates, 1))
+    planned = plan([growing], 0.5)
+    assert planned.misled
+    assert planned.recommended.worst_case
+    believed = replace(planned, hindsight=None).recommended
+    assert not believed.worst_case
+    more = stream(np.minimum((trend + 2.0) * rates, 1), seed=2)
+    (later,) = simulate([more], 0.5, believed.setting)
+    assert later.errors(Post())[2] > 1.05 * planned.worst_case.total[0]
+
+
+def test_without_anybody_in_the_first_half_there_is_no_hindsight(light: Stream) -> None:
+    late = light.between(0, TICKS // 2)
+    empty = replace(late, ticks=TICKS, tick=late.tick + TICKS // 2)
+    assert plan([empty], 0.5).hindsight is None
 
 
 @pytest.mark.parametrize("name", ["light", "heavy"])
@@ -78,8 +123,8 @@ def test_another_sample_of_the_same_people_is_no_worse_than_worst_case(
         assert later.errors(Post())[2] <= 1.05 * planned.worst_case.total[0]
 
 
-def test_every_row_is_what_the_simulation_says(light: Stream) -> None:
-    for c in plan([light], 0.5).rows:
+def test_every_row_is_what_the_simulation_says(light: Stream, planned: Planned) -> None:
+    for c in planned.rows:
         (simulated,) = simulate([light], 0.5, c.setting)
         assert (c.noise[0], c.bias[0], c.total[0]) == simulated.errors(Post())
         assert c.dropped == simulated.dropped.mean()
@@ -87,15 +132,15 @@ def test_every_row_is_what_the_simulation_says(light: Stream) -> None:
         assert c.cautious == pytest.approx(doubtful / TICKS**0.5, rel=1e-6)
 
 
-def test_several_series_share_the_budget(light: Stream) -> None:
-    one, two = plan([light], 0.5), plan([light, light], 0.5)
-    assert two.worst_case.setting.norm_budget == 2 * one.worst_case.setting.norm_budget
+def test_several_series_share_the_budget(light: Stream, planned: Planned) -> None:
+    two = plan([light, light], 0.5)
+    assert two.worst_case.setting.norm_budget == 2 * planned.worst_case.setting.norm_budget
     assert len(two.recommended.total) == 2
 
 
-def test_other_reserves_are_left_alone(light: Stream) -> None:
+def test_other_reserves_are_left_alone(light: Stream, planned: Planned) -> None:
     """The same people are left out as without; what is set aside is paid for in noise."""
-    planned, without = plan([light], 0.5, others=0.2), plan([light], 0.5)
+    without, planned = planned, plan([light], 0.5, others=0.2)
     assert planned.worst_case == without.worst_case, "it leaves nobody out, and has no watch"
     tried = planned.tried[1:]
     assert all(c.setting.others == 0.2 for c in tried)
@@ -125,7 +170,9 @@ def test_a_longer_horizon_takes_the_data_over_again(light: Stream) -> None:
     np.testing.assert_array_equal(light.over(70).truth[TICKS:], light.truth[:10])
 
 
-def test_in_part_time_less_is_missed_of_people_who_come_often_and_at_random(light: Stream) -> None:
+def test_in_part_time_less_is_missed_of_people_who_come_often_and_at_random(
+    light: Stream, planned: Planned
+) -> None:
     """The same budgets, the last of 250 ticks: a forecast of a part of them is less far off."""
     ticks, rates = 250, np.random.default_rng(1).uniform(0.3, 0.7, 300)
     tick, users = np.nonzero(np.random.default_rng(2).random((ticks, 300)) < rates)
@@ -136,7 +183,6 @@ def test_in_part_time_less_is_missed_of_people_who_come_often_and_at_random(ligh
         setting = Setting(80, 0.25, part_time=part_time)
         missed.append(simulate([often], 0.5, setting)[0].errors(Post())[1])
     assert missed[1] < 0.6 * missed[0]
-    planned = plan([light], 0.5)
     assert sum(c.setting.part_time for c in planned.tried) >= 5
     assert not any(c.setting.part_time for c in plan([light], 0.5, forecasts=False).tried)
 
