@@ -33,8 +33,8 @@ from benchmarks.papers.mnist_data import digits, unit_rows
 from sparseq.accounting.rdp import DEFAULT_ORDERS, epsilon
 from sparseq.cli.tables import format_table
 from sparseq.training import ClosedForm, PrivateSGD, SpendLess, SpendMore, TrainedSGD, family
-from sparseq.training.policies import Policy
-from sparseq.training.promise import total
+from sparseq.training.sgd.policies import Policy
+from sparseq.training.sgd.promise import total
 
 DELTA = 1e-6  # the paper's
 KEYS = (

@@ -9,10 +9,10 @@ from sparseq.training.descent import PrivateGD, Step, Trained
 from sparseq.training.families import Family, family
 from sparseq.training.features import Feature, Target, features_of, target_of
 from sparseq.training.model import Model, load_model
-from sparseq.training.policies import SpendLess, SpendMore
 from sparseq.training.protocol import Engine, Pulled, Sampling, charged_squares, upper_norms
 from sparseq.training.query import noised_gradient
-from sparseq.training.sgd import PrivateSGD, TrainedSGD
+from sparseq.training.sgd.descent import PrivateSGD, TrainedSGD
+from sparseq.training.sgd.policies import SpendLess, SpendMore
 from sparseq.training.tables import engine_for
 
 __all__ = [

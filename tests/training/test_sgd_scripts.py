@@ -46,7 +46,9 @@ def test_yu_reports_more_of_the_classes_that_are_served_worse(folder: Path, tmp_
     got = json.loads(done.stdout)
     assert [tuple(row) for row in got["classes"]] == [yu.KEYS] * 10
     easy, hard = got["classes"][:8], got["classes"][8:]
-    assert min(r["accuracy"] for r in easy) > max(r["accuracy"] for r in hard)
+    # noise is the system's: a hard class, of 55 images, may come out all right, but not as surely
+    assert 2 * max(r["loss"] for r in easy) < min(r["loss"] for r in hard)
+    assert min(r["accuracy"] for r in easy) >= max(r["accuracy"] for r in hard)
     assert max(r["epsilon_bound"] for r in easy) < min(r["epsilon_bound"] for r in hard)
     assert got["pearson_epsilon_log_loss"] > 0.5
     assert 2.0 <= got["worst_case"] < 2.05

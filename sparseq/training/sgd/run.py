@@ -18,16 +18,16 @@ import numpy as np
 from sparseq.engine.reduce import Index
 from sparseq.errors import DataError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy, for_release
-from sparseq.training.individual import Individual, norms_of
 from sparseq.training.numbers import Numbers, everybody
-from sparseq.training.policies import GROWN, Setting
-from sparseq.training.promise import Promise
 from sparseq.training.protocol import Floats
-from sparseq.training.run_file import RunFile
-from sparseq.training.sampled import SampledGaussian
+from sparseq.training.sgd.individual import Individual, norms_of
+from sparseq.training.sgd.policies import GROWN, Setting
+from sparseq.training.sgd.promise import Promise
+from sparseq.training.sgd.run_file import RunFile
+from sparseq.training.sgd.sampled import SampledGaussian
 
 if TYPE_CHECKING:
-    from sparseq.training.sgd import PrivateSGD
+    from sparseq.training.sgd.descent import PrivateSGD
 
 _NEVER = -1.0  # in a checkpoint: no such number yet
 

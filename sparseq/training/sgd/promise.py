@@ -4,7 +4,7 @@
     odometer   tells what has been spent, true whenever one stops, for whatever reason
 
 Lécuyer (2021), sections 3.3 and 4, as mended in docs/theorems/renyi-curve-filter.md. Both are about
-everybody: `sparseq.training.individual` keeps a filter a user.
+everybody: `sparseq.training.sgd.individual` keeps a filter a user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparseq.accounting.filters import Filter, RenyiCurveRule
 from sparseq.accounting.odometers import LecuyerOdometer
 from sparseq.errors import ParameterError
 from sparseq.training.protocol import Floats
-from sparseq.training.sampled import LEAST_NOISE, SampledGaussian
+from sparseq.training.sgd.sampled import LEAST_NOISE, SampledGaussian
 
 Plan = list[tuple[SampledGaussian, int]]
 """Steps, and how many of each."""

@@ -8,11 +8,11 @@
 
 **Why the filter is one.** Until the next refresh a user's vector is cut to the user's own limit, so
 that each step costs the user at most a sampled Gaussian at that limit, drawn or not: an individual
-divergence in the sense of Definition 2.5, see `sparseq.training.sampled`. The limit is a function
-of the user's own records, of released models and of the user's own account, which is a function of
-these two. All steps until the next refresh are paid when the limit is set, so that a limit that
-fits once is paid for as often as it is used. Shapes of curves depend on norms: the rule is the one
-for adaptive shapes.
+divergence in the sense of Definition 2.5, see `sparseq.training.sgd.sampled`. The limit is a
+function of the user's own records, of released models and of the user's own account, which is a
+function of these two. All steps until the next refresh are paid when the limit is set, so that a
+limit that fits once is paid for as often as it is used. Shapes of curves depend on norms: the rule
+is the one for adaptive shapes.
 
 With `cut=False` gradients are cut to `clip` only, as in the paper's experiments: the report is then
 an estimate, as norms may have grown since they were computed, and there can be no filter.
@@ -30,7 +30,7 @@ from sparseq.accounting.filters import IndividualFilter, RenyiCurveRule
 from sparseq.accounting.sgd import TrajectoryAccount
 from sparseq.engine.reduce import Index
 from sparseq.training.protocol import Engine, Floats
-from sparseq.training.sampled import SampledGaussian
+from sparseq.training.sgd.sampled import SampledGaussian
 
 LEVELS = 100
 _ROUNDING = 1 + 2.0**-50
@@ -46,7 +46,7 @@ class Individual:
         cut: Whether gradients are cut to everybody's own limit; with a filter they are.
 
     Example:
-        >>> from sparseq.training.promise import rule_for
+        >>> from sparseq.training.sgd.promise import rule_for
         >>> step = SampledGaussian.of(0.1, noise=2.0)
         >>> own = Individual(2, step, rule_for(1.0, 1e-5, [(step, 20)]))
         >>> own.refresh(np.array([0.101, 3.0]), steps=10).round(2).tolist()

@@ -44,13 +44,13 @@ from sparseq.accounting.filters import RenyiCurveRule
 from sparseq.accounting.sgd import TrajectoryAccount
 from sparseq.errors import ParameterError
 from sparseq.training.descent import check_descent
-from sparseq.training.individual import Individual
-from sparseq.training.policies import Policy, Setting
-from sparseq.training.promise import Promise, noise_for, rule_for, total
 from sparseq.training.protocol import Engine, Floats
-from sparseq.training.run_file import RunFile
-from sparseq.training.sampled import CHANCES, SampledGaussian, everybody_of
-from sparseq.training.sgd_run import Checkpoint, SgdRun
+from sparseq.training.sgd.individual import Individual
+from sparseq.training.sgd.policies import Policy, Setting
+from sparseq.training.sgd.promise import Promise, noise_for, rule_for, total
+from sparseq.training.sgd.run import Checkpoint, SgdRun
+from sparseq.training.sgd.run_file import RunFile
+from sparseq.training.sgd.sampled import CHANCES, SampledGaussian, everybody_of
 
 _NUMBER_CLIP = 1 + 2.0**-8
 """Of questions whose answers are in [0, 1]: a little above, so that none is scaled down."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sparseq.errors import ParameterError
-from sparseq.training.sampled import LEAST_NOISE
+from sparseq.training.sgd.sampled import LEAST_NOISE
 
 GROWN = 3.0
 

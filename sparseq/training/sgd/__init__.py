@@ -1,0 +1,1 @@
+"""Private SGD: gradients of random samples, in Rényi differential privacy; and its reports."""
