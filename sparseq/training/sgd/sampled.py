@@ -31,8 +31,8 @@ from sparseq.errors import ParameterError
 from sparseq.mechanisms import rounded_gaussian
 from sparseq.mechanisms.entropy import Entropy
 from sparseq.query.plan import DENSE_NORM_STEPS
-from sparseq.training.accountant import checked_clip
-from sparseq.training.protocol import Engine, Floats, Pull
+from sparseq.training.accountant import checked_clip, clipped
+from sparseq.training.protocol import Engine, Floats
 
 CHANCES = 2**32
 LEAST_NOISE = 0.25
@@ -165,30 +165,19 @@ class SampledGaussian:
             place = place[inside]
             seen += np.bincount(place, minlength=len(users))
             with np.errstate(all="ignore"):  # a warning would tell of somebody's record
-                norms, pull = engine.query(params, batch)
-                squares, part = _weighted(norms, pull, inside, aims[place], self.lattice)
-                sums += part
-            if squares[~inside].any():
+                own = np.zeros(len(inside))
+                own[inside] = aims[place]
+                pulled = clipped(engine, params, batch, own, self.lattice)
+            sums += pulled.sums
+            if pulled.squares[~inside].any():
                 raise ParameterError(
                     "the engine's sum has something of users who were not drawn",
                     "give it `of(users)`, see sparseq.training.protocol.Sampling",
                 )
-            fits[place] = squares[inside] <= caps[place]
+            fits[place] = pulled.squares[inside] <= caps[place]
         if (seen > 1).any():
             raise ParameterError("the engine has a user twice", "a user is in one batch, once")
         return sums, fits
-
-
-def _weighted(
-    norms: Floats, pull: Pull, inside: NDArray[np.bool_], aims: Floats, lattice: float
-) -> tuple[Ints, Ints]:
-    """Return squares and sum of gradients scaled to their aims; 0 of whoever is not inside."""
-    weights = np.zeros(len(inside))
-    own = norms[inside]
-    scaled = np.minimum(aims / own, 1.0)
-    weights[inside] = np.where(own > 0, scaled, 0.0)
-    pulled = pull(weights, lattice)
-    return pulled.squares, pulled.sums
 
 
 def only(engine: Engine, users: Index) -> Iterable[Any]:
