@@ -40,11 +40,11 @@ def dots(x, weights, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def _add_rows(x, k, start, stop, out):  # type: ignore[no-untyped-def]
-    """Add k[i] · x[i] to out, for i from start to stop."""
-    width = x.shape[1]
-    i = start
-    while i + 4 <= stop:
+def _add_rows(x, k, out):  # type: ignore[no-untyped-def]
+    """Add k[i] · x[i] of all rows to out."""
+    rows, width = x.shape
+    i = 0
+    while i + 4 <= rows:
         a, b, c, d = k[i], k[i + 1], k[i + 2], k[i + 3]
         for j in range(width):
             out[j] += (
@@ -54,7 +54,7 @@ def _add_rows(x, k, start, stop, out):  # type: ignore[no-untyped-def]
                 + d * np.float64(x[i + 3, j])
             )
         i += 4
-    for r in range(i, stop):
+    for r in range(i, rows):
         for j in range(width):
             out[j] += k[r] * np.float64(x[r, j])
 
@@ -73,14 +73,21 @@ def weighted(residual, weights, factor, squares, unit, limit, k, charged):  # ty
 
 
 @numba.njit(nogil=True, cache=True)
+def _add_block(x, k, block, totals):  # type: ignore[no-untyped-def]
+    """Add the sum of k[i] · x[i] to totals, int64; there are at most `_BLOCK` rows."""
+    block[:] = 0.0
+    _add_rows(x, k, block)
+    for j in range(len(block)):
+        totals[j] += np.int64(block[j])
+
+
+@numba.njit(nogil=True, cache=True)
 def sums(x, k, totals):  # type: ignore[no-untyped-def]
     """Add the sum of k[i] · x[i] to totals, int64; each product is below 2**47."""
-    block = np.zeros(x.shape[1])
+    block = np.empty(x.shape[1])
     for start in range(0, len(k), _BLOCK):
-        block[:] = 0.0
-        _add_rows(x, k, start, min(start + _BLOCK, len(k)), block)
-        for j in range(len(block)):
-            totals[j] += np.int64(block[j])
+        p = slice(start, min(start + _BLOCK, len(k)))
+        _add_block(x[p], k[p], block, totals)
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -115,7 +122,7 @@ def clipped(  # type: ignore[no-untyped-def]
     Limits are one a row, or a single one.
     """
     z, w, k = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
-    alike = np.full(_BLOCK, limits[0])
+    block, alike = np.empty(x.shape[1]), np.full(_BLOCK, limits[0])
     for start in range(0, len(x), _BLOCK):
         p = slice(start, min(start + _BLOCK, len(x)))
         some = slice(0, p.stop - p.start)
@@ -124,7 +131,7 @@ def clipped(  # type: ignore[no-untyped-def]
         residuals(z[some], y[p], param_unit, logistic)
         _weights(z[some], lengths[p], own, huge, w[some])
         weighted(z[some], w[some], factor, squares[p], unit, limit, k[some], charged[p])
-        sums(x[p], k[some], totals)
+        _add_block(x[p], k[some], block, totals)
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
