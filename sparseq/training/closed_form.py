@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from sparseq.compiled.elementary import sigmoid
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
 from sparseq.query.plan import DENSE_NORM_STEPS
 from sparseq.training.exact import (
@@ -42,7 +43,7 @@ from sparseq.training.exact import (
     row_squares,
     weighted_sums,
 )
-from sparseq.training.families import Family
+from sparseq.training.families import Family, identity
 from sparseq.training.protocol import Floats, Pull, Pulled, saturated
 from sparseq.training.records import Batch, Records, records
 
@@ -108,14 +109,15 @@ class ClosedForm:
 
         A record that counts for nothing is all 0, and so is its norm, whatever its residual.
         """
-        known = self.family.name in ("linear", "logistic")
+        link = self.family.inverse_link
+        known = link in (identity, sigmoid) and self.family.outputs == 1
         if not known or batch.runs is not None or not by_loop(batch.x):
             return None
         integers, unit = self._rounded(params)
         return Pulled(
             *clipped_sums(
                 batch.x, batch.y[0], batch.lengths, batch.squares, np.atleast_1d(limits),
-                integers[0], unit * self.records.step, self.family.name == "logistic", _HUGE,
+                integers[0], unit * self.records.step, link is sigmoid, _HUGE,
                 self.records.step / step, _SQUARED_UNIT * _upwards(1),
             )
         )  # fmt: skip

@@ -73,7 +73,7 @@ def family(name: str, classes: int = 2) -> Family:
     if name == "logistic":
         return Family(name, 1, sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
     if name == "linear":
-        return Family(name, 1, lambda z: z, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2)
+        return Family(name, 1, identity, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2)
     if name == "poisson":
         return Family(
             name,
@@ -96,6 +96,11 @@ def family(name: str, classes: int = 2) -> Family:
             _softmax_loss,
         )
     raise ParameterError(f"there is no model {name!r}", "logistic, linear, softmax or poisson")
+
+
+def identity(z: Floats) -> Floats:
+    """Return z: the mean of a linear model."""
+    return z
 
 
 def _row(y: Floats) -> Floats:
