@@ -44,7 +44,12 @@ h2 { font-size: 1.1rem; margin-top: 2rem; }
 .unit, .notes p { color: var(--faint); margin: .2rem 0; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.6rem; margin: .8rem 0 .4rem; }
 .legend svg { width: 26px; height: 14px; margin-right: .5rem; vertical-align: -2px; }
-.chart { position: relative; overflow-x: auto; }
+.chart { position: relative; overflow-x: auto;
+  --shade: color-mix(in srgb, var(--ink) 30%, transparent); /* at an edge that it goes on behind */
+  background: linear-gradient(to right, var(--page) 40%, transparent) 0 / 48px 101% no-repeat local,
+    linear-gradient(to left, var(--page) 40%, transparent) 100% / 48px 101% no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) 0 / 16px 100% no-repeat,
+    linear-gradient(to left, var(--shade), transparent) 100% / 16px 100% no-repeat; }
 .chart > svg { display: block; width: 100%; min-width: 600px; touch-action: pan-x; }
 svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
 .grid { stroke: var(--grid); } .zero { stroke: var(--faint); }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import needs_browser, shoot
 
 from sparseq.cli import page
 from sparseq.cli.page import Figure, Series, html_page, write_png
@@ -143,6 +144,31 @@ def test_a_series_on_other_days_has_blanks_in_the_table() -> None:
     second = Series("b", [date(2024, 1, 2), date(2024, 1, 3)], np.ones(2), 1.0)
     rows = Figure("t", "u", [first, second]).table().rows
     assert [row[2] for row in rows] == ["–", "1.0 ± 1.0"]
+
+
+@needs_browser
+@pytest.mark.parametrize("colors", ["light", "dark"])
+def test_a_chart_wider_than_the_window_says_that_it_goes_on(tmp_path: Path, colors: str) -> None:
+    """Its right edge is shaded in a narrow window; the left one is after scrolling to the end."""
+    days = [date(2024, 1, 1) + timedelta(k) for k in range(60)]
+    drawn = html_page(Figure("Visits", "", [Series("a", days, np.arange(60.0), 8.0)]))
+    if colors == "dark":
+        drawn = drawn.replace("(prefers-color-scheme: dark)", "all")
+    at_end = 'document.querySelector(".chart").scrollLeft = 1e6;</script>'
+    shaded = {}
+    for name, width, text in (
+        ("narrow", 500, drawn),
+        ("scrolled", 500, drawn.replace("</script>\n</html>", f"{at_end}\n</html>")),
+        ("wide", 1200, drawn),
+    ):
+        path = tmp_path / f"{name}.html"
+        path.write_text(text)
+        seen = shoot(path, tmp_path / name, width)[..., :3]
+        paper, edge = seen[0, 0], 16 if width == 500 else 100  # the page's margin
+        sides = seen[:, edge + 1], seen[:, width - edge - 2]
+        grey = [(np.abs(s - paper).min(axis=1) > 0.05).sum() > 150 for s in sides]
+        shaded[name] = tuple(map(bool, grey))
+    assert shaded == {"narrow": (False, True), "scrolled": (True, False), "wide": (False, False)}
 
 
 def test_png(tmp_path: Path) -> None:
