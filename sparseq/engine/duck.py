@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
 from sparseq.engine.people import USER
-from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
+from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, largest_of, quantise
 from sparseq.engine.scans import Rows, Scans
 from sparseq.engine.storage import dictionary_table
 from sparseq.engine.windows import Window, span_sql
@@ -148,7 +148,16 @@ class Engine:
             for m, n in zip(plan.query.measures, plan.noise, strict=True)
             for g in (_lattice(m, n.granularity),)
         ]
-        return Batch(runs, groups, measures)
+        largest = [
+            int(
+                self.cache.get(
+                    (table, "largest", n.granularity, _value_sql(m)),
+                    partial(_largest, values),
+                )
+            )
+            for m, n, (_, values) in zip(plan.query.measures, plan.noise, measures, strict=True)
+        ]
+        return Batch(runs, groups, measures, largest)
 
     def _runs(
         self, table: str, fetch: Callable[[], Index]
@@ -246,6 +255,10 @@ class Engine:
         for code, value in codes:
             lookup[code] = place.get(value, -1)
         return lookup[_as_index(position)]
+
+
+def _largest(values: Index | None) -> NDArray[np.int64]:
+    return np.array(largest_of(values), np.int64)
 
 
 def _lattice(measure: Measure, granularity: float) -> float:
