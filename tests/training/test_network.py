@@ -332,6 +332,18 @@ def test_a_loss_that_is_no_number_a_record_is_refused(method: str) -> None:
         Network(nn.Linear(7, 3), np.arange(6), x, y, loss=nn.CrossEntropyLoss(), method=method)
 
 
+@pytest.mark.parametrize("method", ["one-pass", "vmap"])
+def test_a_class_that_there_is_not_is_an_error_that_tells_no_number(method: str) -> None:
+    x, y = torch.zeros(4, 3), torch.tensor([0, 1, 7531, 1])
+    engine = Network(nn.Linear(3, 2), np.arange(4), x, y, micro=2, method=method)
+    (batch,) = engine.batches()
+    for ask in (engine.query, engine.losses):
+        with pytest.raises(DataError, match="fails on the records") as caught:
+            ask(np.zeros(8), batch)
+        assert "7531" not in f"{caught.value} {caught.value.hint}"
+        assert caught.value.__suppress_context__
+
+
 def test_the_module_that_comes_back_is_used_as_any_other() -> None:
     engine = made("one channel", np.arange(9))
     model = engine.load(engine.start())

@@ -19,8 +19,9 @@ rows moved; a module that mixes its rows, or a library that treats them differen
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -117,7 +118,7 @@ class Network:
 
     Raises:
         ParameterError: The module has layers that mix users, or mixes them in its own code.
-        DataError: The arrays are not of one length.
+        DataError: The arrays are not of one length; or, when it is asked, the module fails on them.
 
     Example:
         >>> x, y = torch.eye(4), torch.tensor([0, 1, 0, 1])
@@ -247,14 +248,15 @@ class Network:
 
         def shard(rows: NDArray[np.int64]) -> Floats:
             x, y, there = self._of(rows)
-            with torch.no_grad():
+            with torch.no_grad(), _failures_hidden():
                 values = torch.where(there, value(module(x), y), 0.0).view(len(rows), -1)
             return np.asarray((values.sum(1) / there.view(len(rows), -1).sum(1)).cpu().numpy())
 
         return np.concatenate(self._at_once(shard, batch.shards()))[: len(batch.users)]
 
     def _shard(self, rows: NDArray[np.int64]) -> _Shard:
-        return _Shard(self.parts(*self._of(rows), len(rows)), self.coordinates)
+        with _failures_hidden():
+            return _Shard(self.parts(*self._of(rows), len(rows)), self.coordinates)
 
     def _at_once(self, work: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         """Do something to each of a few things, on threads of their own.
@@ -291,6 +293,18 @@ class Network:
         x = _zeros(rows, self._inputs)
         y = torch.zeros(rows, *self._targets.shape[1:], dtype=self._targets.dtype)
         return x.to(self.device), y.to(self.device)
+
+
+@contextmanager
+def _failures_hidden() -> Iterator[None]:
+    """Keep what PyTorch says of a record that it can't do, with the record's numbers, to itself."""
+    try:
+        yield
+    except (RuntimeError, IndexError):
+        raise DataError(
+            "the module, which works on zeros, fails on the records",
+            "look for a class or a word that it does not have; or is there too little memory?",
+        ) from None
 
 
 def _zeros(rows: int, like: Tensor) -> Tensor:
