@@ -43,8 +43,6 @@ MEAN, DEVIATION = 0.1307, 0.3081
 MICRO = 320
 NORM = 1.15
 """Of every unit's weights at the start."""
-DECAY = 1e-4
-"""Of weights: a thousandth of what full gradients that agree would add; it also forgets noise."""
 
 
 def rate(steps: int, last: float) -> Any:
@@ -61,13 +59,19 @@ def rate(steps: int, last: float) -> Any:
 
 
 def settings(epsilon: float, suboptimal: bool) -> PrivateGD:
-    """Return what was found best for private GD without filtering; or the too large C."""
-    steps, last, averaging = (75, 20.0, 0.85) if epsilon >= 1 else (60, 14.0, 0.85)
+    """Return what was found best for private GD without filtering; or the too large C.
+
+    Weights decay by about a thousandth of what full gradients that agree would add: that forgets
+    noise, of which there is less at larger epsilon.
+    """
+    steps, last, averaging, decay = 60, 14.0, 0.85, 1e-4
+    if epsilon >= 1:
+        steps, decay = 75, 5e-5
     if epsilon < 0.5:
         last, averaging = 11.0, 0.9
     how = PrivateGD(
         steps=steps, most=steps + 12, clip=0.1, rate=rate(steps, last), momentum=0.9,
-        averaging=averaging, decay=DECAY, people=60_000, checks=2, check_cost=0.015,
+        averaging=averaging, decay=decay, people=60_000, checks=2, check_cost=0.015,
     )  # fmt: skip
     if not suboptimal:
         return how
