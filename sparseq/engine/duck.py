@@ -138,25 +138,16 @@ class Engine:
             if positions
             else None
         )
-        measures = [
-            (
-                vector("bin", _bin_sql(m), _as_index) if m.bin is not None else None,
-                vector(n.granularity, _value_sql(m), lambda a, g=g: quantise(a, g))
-                if m.value is not None or g != 1.0
-                else None,
-            )
-            for m, n in zip(plan.query.measures, plan.noise, strict=True)
-            for g in (_lattice(m, n.granularity),)
-        ]
-        largest = [
-            int(
-                self.cache.get(
-                    (table, "largest", n.granularity, _value_sql(m)),
-                    partial(_largest, values),
-                )
-            )
-            for m, n, (_, values) in zip(plan.query.measures, plan.noise, measures, strict=True)
-        ]
+        measures, largest = [], []
+        for m, n in zip(plan.query.measures, plan.noise, strict=True):
+            bins = vector("bin", _bin_sql(m), _as_index) if m.bin is not None else None
+            values, most, step = None, 1, _lattice(m, n.granularity)
+            if m.value is not None or step != 1.0:  # of the same SQL, each lattice has its own
+                values = vector(step, _value_sql(m), partial(quantise, granularity=step))
+                largest_key = (table, "largest", step, _value_sql(m))
+                most = int(self.cache.get(largest_key, partial(_largest, values)))
+            measures.append((bins, values))
+            largest.append(most)
         return Batch(runs, groups, measures, largest)
 
     def _runs(
@@ -257,7 +248,8 @@ class Engine:
         return lookup[_as_index(position)]
 
 
-def _largest(values: Index | None) -> NDArray[np.int64]:
+def _largest(values: Index) -> NDArray[np.int64]:
+    """Return `largest_of` as an array, which is what is kept."""
     return np.array(largest_of(values), np.int64)
 
 
