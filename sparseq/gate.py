@@ -82,8 +82,7 @@ def _one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> Passed:
         totals = np.zeros(rows.size, np.int64)
         out, owing = loop(
             users[some], runs.first[some], runs.stop[some], rows.coordinates, rows.values,
-            rows.largest, rows.size, pricing, budget, spent, charges[some], active[some],
-            left_out[some], totals,
+            rows.size, pricing, budget, spent, charges[some], active[some], left_out[some], totals,
         )  # fmt: skip
         return left_out[some][:out], owing, totals
 

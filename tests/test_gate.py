@@ -14,7 +14,7 @@ import sparseq
 from sparseq import gate
 from sparseq.compiled import compiled
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import Reduced, Runs, Summands, largest_of, reduce_numpy
+from sparseq.engine.reduce import Reduced, Runs, Summands, reduce_numpy
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.plan import Options, Plan, calibrate
 
@@ -47,8 +47,7 @@ def plan() -> Plan:
 def summands(rows: list[tuple[int, int, int]]) -> Summands:
     users, places, values = np.array(sorted(rows), np.int64).T
     runs = Runs.of(users.astype(np.int32))
-    amounts = values.astype(np.int32)
-    return Summands(runs, places.astype(np.int8), amounts, SIZE, largest_of(amounts))
+    return Summands(runs, places.astype(np.int8), values.astype(np.int32), SIZE)
 
 
 def in_several_passes(rows: Summands) -> Contributions:

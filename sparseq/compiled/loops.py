@@ -17,7 +17,6 @@ _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
 _SMALL = 128  # coordinates up to which all cells are cleared sooner than the user's own
 _AT_ONCE = 1 << 12  # users whose rows stay in a core's cache
-_FEW = 64  # rows a user: where hardly anybody has fewer, cells need be wide
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
 
@@ -162,55 +161,11 @@ def round_up(charges, significant_bits, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def reduce_sums(first, stop, coordinates, values, largest, size, norms, totals):  # type: ignore[no-untyped-def]
+def reduce_sums(first, stop, coordinates, values, size, norms, totals):  # type: ignore[no-untyped-def]
     """Fill norms (one a run) and add to totals; a user's value is the sum of its rows.
 
-    One pass: where v joins a cell of x, the square grows by v (2 x + v). No magnitude is above
-    `largest`, so that a user of few rows needs no look at whether cells and squares fit.
+    One pass: where v joins a cell of x, the square grows by v (2 x + v).
     """
-    few = _SAFE // max(np.int64(largest), np.int64(1))
-    if few < _FEW:
-        _reduce_wide(first, stop, coordinates, values, size, norms, totals)
-        return
-    _reduce_narrow(first, stop, coordinates, values, few, size, norms, totals)
-    for r in range(len(first)):
-        if norms[r] < 0:
-            one = slice(r, r + 1)
-            _reduce_wide(first[one], stop[one], coordinates, values, size, norms[one], totals)
-
-
-@numba.njit(nogil=True, cache=True)
-def _reduce_narrow(first, stop, coordinates, values, few, size, norms, totals):  # type: ignore[no-untyped-def]
-    """`reduce_sums` for users of at most `few` rows; others have a norm of -1, and no sums."""
-    cells = np.zeros(size + 1, np.int32)  # cell 0 takes the rows that count for nothing
-    sums = np.zeros(size + 1, np.int64)
-    for r in range(len(first)):
-        start, end = np.uint64(first[r]), np.uint64(stop[r])  # unsigned: no check for negative ones
-        norm = np.int64(0)
-        if stop[r] - first[r] > few:
-            norms[r] = -1
-            continue
-        for i in range(start, end):
-            k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
-            v = np.int64(1) if values is None else np.int64(values[i])
-            v = v if k != 0 else np.int64(0)
-            x = np.int64(cells[k])
-            cells[k] = np.int32(x + v)
-            sums[k] += v
-            norm += v * (x + x + v)
-        if size <= _SMALL:
-            cells[:] = 0
-        else:
-            for i in range(start, end):
-                k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
-                cells[k] = 0
-        norms[r] = norm
-    totals += sums[1:]
-
-
-@numba.njit(nogil=True, cache=True)
-def _reduce_wide(first, stop, coordinates, values, size, norms, totals):  # type: ignore[no-untyped-def]
-    """`reduce_sums` for values of any size."""
     cells = np.zeros(size + 1, np.int64)  # cell 0 takes the rows that count for nothing
     sums = np.zeros(size + 1, np.int64)
     for r in range(len(first)):
@@ -276,7 +231,7 @@ def reduce_distinct(first, stop, coordinates, values, size, norms, totals):  # t
 
 @numba.njit(nogil=True, cache=True)
 def gated_sums(  # type: ignore[no-untyped-def]
-    owners, first, stop, coordinates, values, largest, size, price, budget, spent,
+    owners, first, stop, coordinates, values, size, price, budget, spent,
     charges, active, left_out, totals,
 ):  # fmt: skip
     """`reduce_sums`, `charge` and `fits`, some users after the other while their rows are at hand.
@@ -293,7 +248,7 @@ def gated_sums(  # type: ignore[no-untyped-def]
     for at in range(0, len(first), _AT_ONCE):
         end = min(at + _AT_ONCE, len(first))
         some = norms[: end - at]
-        reduce_sums(first[at:end], stop[at:end], coordinates, values, largest, size, some, totals)
+        reduce_sums(first[at:end], stop[at:end], coordinates, values, size, some, totals)
         charge(some, upper, lower, shift, most, significant_bits, charges[at:end])
         fits(owners[at:end], charges[at:end], spent, budget, active[at:end])
         here = 0
@@ -304,7 +259,7 @@ def gated_sums(  # type: ignore[no-untyped-def]
             owing += charges[r] != 0
         if here:
             gone_first, gone_stop = out_first[:here], out_stop[:here]
-            reduce_sums(gone_first, gone_stop, coordinates, values, largest, size, some, taken_out)
+            reduce_sums(gone_first, gone_stop, coordinates, values, size, some, taken_out)
         out += here
     totals -= taken_out
     return out, owing

@@ -30,13 +30,11 @@ class Batch:
         runs: Where each user's rows lie.
         groups: Place in the groups, by row; None if there is one group.
         measures: (bin index or None, lattice values or None) by row, one pair a measure.
-        largest: The largest magnitude of the values, one a measure; None: not known.
     """
 
     runs: Runs
     groups: NDArray[Any] | None
     measures: list[tuple[Any, Any]]
-    largest: list[int] | None = None
 
 
 class Contributions:
@@ -88,7 +86,7 @@ def of_batch(plan: Plan, batch: Batch, kept: bool) -> Contributions:
     if not kept and len(batch.measures) == 1 and plan.query.measures[0].kind is not Kind.USERS:
         size = plan.query.groups * plan.query.measures[0].bins
         places = _coordinates(plan, batch, 0)
-        summands = Summands(batch.runs, places, batch.measures[0][1], size, _largest(batch, 0))
+        summands = Summands(batch.runs, places, batch.measures[0][1], size)
     return Contributions(measures, lambda only: pulled(plan, batch, only), summands)
 
 
@@ -96,11 +94,6 @@ def pulled(plan: Plan, batch: Batch, only: Index) -> list[NDArray[np.int64]]:
     """Return the sums over some users' rows, one array a measure."""
     part = replace(batch, runs=batch.runs.only(only))
     return [reduce_measure(plan, part, i).totals for i in range(len(batch.measures))]
-
-
-def _largest(batch: Batch, i: int) -> int:
-    """Return the largest magnitude of a measure's values, or what no value is above."""
-    return CELL_LIMIT if batch.largest is None else batch.largest[i]
 
 
 def _coordinates(plan: Plan, batch: Batch, i: int) -> NDArray[Any] | None:
@@ -116,8 +109,7 @@ def reduce_measure(plan: Plan, batch: Batch, i: int) -> Reduced:
     """Reduce one measure of a batch."""
     measure, values = plan.query.measures[i], batch.measures[i][1]
     size, distinct = plan.query.groups * measure.bins, measure.kind is Kind.USERS
-    places, most = _coordinates(plan, batch, i), _largest(batch, i)
-    reduced = reduce(batch.runs, places, values, size, distinct, most)
+    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct)
     steps = round(1 / plan.noise[i].granularity) if plan.noise[i].granularity < 1 else 1
     if distinct and steps > 1:  # 1 user is that many lattice steps
         steps = min(steps, CELL_LIMIT + 1)  # beyond, nobody can pay, and the sums are of nobody

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
 from sparseq.engine.people import USER
-from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, largest_of, quantise
+from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
 from sparseq.engine.scans import Rows, Scans
 from sparseq.engine.storage import dictionary_table
 from sparseq.engine.windows import Window, span_sql
@@ -138,17 +138,17 @@ class Engine:
             if positions
             else None
         )
-        measures, largest = [], []
-        for m, n in zip(plan.query.measures, plan.noise, strict=True):
-            bins = vector("bin", _bin_sql(m), _as_index) if m.bin is not None else None
-            values, most, step = None, 1, _lattice(m, n.granularity)
-            if m.value is not None or step != 1.0:  # of the same SQL, each lattice has its own
-                values = vector(step, _value_sql(m), partial(quantise, granularity=step))
-                largest_key = (table, "largest", step, _value_sql(m))
-                most = int(self.cache.get(largest_key, partial(_largest, values)))
-            measures.append((bins, values))
-            largest.append(most)
-        return Batch(runs, groups, measures, largest)
+        measures = [
+            (
+                vector("bin", _bin_sql(m), _as_index) if m.bin is not None else None,
+                vector(step, _value_sql(m), partial(quantise, granularity=step))
+                if m.value is not None or step != 1.0
+                else None,
+            )
+            for m, n in zip(plan.query.measures, plan.noise, strict=True)
+            for step in (_lattice(m, n.granularity),)  # of the same SQL each lattice has its own
+        ]
+        return Batch(runs, groups, measures)
 
     def _runs(
         self, table: str, fetch: Callable[[], Index]
@@ -246,11 +246,6 @@ class Engine:
         for code, value in codes:
             lookup[code] = place.get(value, -1)
         return lookup[_as_index(position)]
-
-
-def _largest(values: Index) -> NDArray[np.int64]:
-    """Return `largest_of` as an array, which is what is kept."""
-    return np.array(largest_of(values), np.int64)
 
 
 def _lattice(measure: Measure, granularity: float) -> float:

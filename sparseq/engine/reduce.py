@@ -113,7 +113,6 @@ class Summands:
     coordinates: NDArray[np.signedinteger[Any]] | None
     values: Index | None
     size: int
-    largest: int = CELL_LIMIT
 
 
 def reduce(
@@ -122,7 +121,6 @@ def reduce(
     values: Index | None,
     size: int,
     distinct: bool,
-    largest: int = CELL_LIMIT,
 ) -> Reduced:
     """Return squared norms by user and sums by coordinate.
 
@@ -132,7 +130,6 @@ def reduce(
         values: int32 (rows,), lattice values. None: all 1.
         size: Number of coordinates.
         distinct: A user's value at a coordinate is 1 if any row there has a value other than 0.
-        largest: No value is of a larger magnitude; the lower the quicker.
 
     Example:
         >>> runs = Runs.of(np.array([3, 3, 7], np.int32))
@@ -142,7 +139,7 @@ def reduce(
     """
     every_row_is_one = coordinates is None and values is None
     if not every_row_is_one and worthwhile(runs.rows):
-        return reduce_compiled(runs, coordinates, values, size, distinct, largest)
+        return reduce_compiled(runs, coordinates, values, size, distinct)
     return reduce_numpy(runs, coordinates, values, size, distinct)
 
 
@@ -223,19 +220,14 @@ def reduce_compiled(
     values: Index | None,
     size: int,
     distinct: bool,
-    largest: int = CELL_LIMIT,
 ) -> Reduced:
     """`reduce` by the compiled loop, one part of the users a thread."""
     norms = np.empty(len(runs.owners), np.int64)
-    loops = compiled()
+    loop = compiled().reduce_distinct if distinct else compiled().reduce_sums
 
     def part(users: slice) -> Ints:
         totals = np.zeros(size, np.int64)
-        rows = (runs.first[users], runs.stop[users], coordinates, values)
-        if distinct:
-            loops.reduce_distinct(*rows, size, norms[users], totals)
-        else:
-            loops.reduce_sums(*rows, largest, size, norms[users], totals)
+        loop(runs.first[users], runs.stop[users], coordinates, values, size, norms[users], totals)
         return totals
 
     if len(runs.owners) == 0 or int(runs.stop[-1]) < SHARED:
@@ -261,11 +253,6 @@ def join_parts(parts: list[Reduced]) -> Reduced:
         np.concatenate([p.norms for p in parts]),
         np.sum([p.totals for p in parts], axis=0, dtype=np.int64),
     )
-
-
-def largest_of(values: Index | None) -> int:
-    """Return the largest magnitude of some values (None: all 1)."""
-    return 1 if values is None else int(max(values.max(initial=0), -values.min(initial=0)))
 
 
 def quantise(values: NDArray[Any], granularity: float) -> Index:

@@ -10,7 +10,6 @@ import pytest
 
 import sparseq
 from sparseq.compiled import compiled
-from sparseq.engine.reduce import largest_of
 from sparseq.query.plan import Options, Plan, calibrate
 
 ASKED = (
@@ -53,5 +52,3 @@ def test_what_was_asked_before_changes_no_contribution(pair: tuple[int, int]) ->
         assert kept == list(asked(fresh, second)[1:])
         granularities.add(plan.noise[0].granularity)
         assert max(granularities) < 2.0**-15
-        (batch,) = con._engine.batches(plan, PEOPLE)
-        assert batch.largest == [largest_of(values) for _, values in batch.measures]

@@ -21,7 +21,6 @@ from sparseq.engine.reduce import (
     Reduced,
     Runs,
     join_parts,
-    largest_of,
     quantise,
     quantise_numpy,
     reduce,
@@ -31,16 +30,9 @@ from sparseq.engine.reduce import (
 
 Kernel = Callable[[Runs, Any, Any, int, bool], Reduced]
 needs_numba = pytest.mark.skipif(module.compiled() is None, reason="Numba is not installed")
-
-
-def knowing_the_largest(runs: Runs, places: Any, values: Any, size: int, distinct: bool) -> Reduced:
-    return reduce_compiled(runs, places, values, size, distinct, largest_of(values))
-
-
 KERNELS = [
     pytest.param(reduce_numpy, id="numpy"),
     pytest.param(reduce_compiled, id="compiled", marks=needs_numba),
-    pytest.param(knowing_the_largest, id="narrow", marks=needs_numba),
 ]
 EXTREME = 2**31 - 1
 many = settings(derandomize=True, deadline=None, max_examples=70)
@@ -224,26 +216,6 @@ def test_large_inputs_go_to_the_compiled_loop_and_come_back_the_same(
     assert calls == [1]
     assert norms_of(reduced) == norms_of(expected)
     assert reduced.totals.tolist() == expected.totals.tolist()
-
-
-@needs_numba
-@pytest.mark.parametrize("size", [40, 300])
-def test_users_of_too_many_rows_for_narrow_cells_come_out_the_same(size: int) -> None:
-    """Cells are 32 bits wide for users of up to 71 rows here; 90 rows in one place need more."""
-    draw = np.random.default_rng(8)
-    lengths = np.array([3, 90, 71, 72, 1, 200])
-    users = np.repeat(np.arange(6, dtype=np.int32), lengths)
-    coordinates = draw.integers(-1, size, len(users)).astype(np.int16)
-    values = draw.integers(-30_000_000, 30_000_001, len(users)).astype(np.int32)
-    coordinates[users == 1], values[users == 1] = 5, 30_000_000
-    coordinates[users == 2], values[users == 2] = 6, -30_000_000
-    rows = (Runs.of(users), coordinates, values, size, False)
-    expected = reduce_numpy(*rows)
-    assert largest_of(values) == 30_000_000
-    for largest in (30_000_000, CELL_LIMIT):
-        reduced = reduce_compiled(*rows, largest)
-        assert norms_of(reduced) == norms_of(expected)
-        assert reduced.totals.tolist() == expected.totals.tolist()
 
 
 # Parts --------------------------------------------------------------------------------------------
