@@ -45,15 +45,15 @@ NORM = 1.15
 """Of every unit's weights at the start."""
 
 
-def rate(steps: int, last: float) -> Any:
-    """Return a learning rate that grows in a line until half of the steps, and then to `last`.
+def rate(steps: int, peak: float, last: float) -> Any:
+    """Return a learning rate that goes in a line to `peak` at half of the steps, then to `last`.
 
     Early on everybody's gradients point the same way, and momentum overshoots.
     """
 
     def at(t: int) -> float:
-        done = min(t / steps, 1.0)
-        return 4 + 20 * done if done < 0.5 else 14 + (last - 14) * (2 * done - 1)
+        done = 2 * min(t / steps, 1.0)
+        return 4 + (peak - 4) * done if done < 1 else peak + (last - peak) * (done - 1)
 
     return at
 
@@ -62,15 +62,15 @@ def settings(epsilon: float, suboptimal: bool) -> PrivateGD:
     """Return what was found best for private GD without filtering; or the too large C.
 
     Weights decay by about a thousandth of what full gradients that agree would add: that forgets
-    noise, of which there is less at larger epsilon.
+    noise, of which there is less at larger epsilon: then more and larger steps pay too.
     """
-    steps, last, averaging, decay = 60, 14.0, 0.85, 1e-4
+    steps, peak, last, averaging, decay = 60, 14.0, 14.0, 0.85, 1e-4
     if epsilon >= 1:
-        steps, decay = 75, 5e-5
+        steps, peak, decay = 110, 20.0, 5e-5
     if epsilon < 0.5:
         last, averaging = 11.0, 0.9
     how = PrivateGD(
-        steps=steps, most=steps + 12, clip=0.1, rate=rate(steps, last), momentum=0.9,
+        steps=steps, most=steps + 12, clip=0.1, rate=rate(steps, peak, last), momentum=0.9,
         averaging=averaging, decay=decay, people=60_000, checks=2, check_cost=0.015,
     )  # fmt: skip
     if not suboptimal:
