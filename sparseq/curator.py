@@ -245,7 +245,7 @@ def account(store: Store, identifier: str) -> Account:
             pots,
             rows,
             int(store._departures.first[user]) or None,
-            tuple(_payments(store._con, user)),
+            tuple(sorted(_payments(store._con, user))),
         )
 
 
@@ -302,14 +302,13 @@ def _as_loaded(table: Table) -> str:
 
 
 def _payments(connection: duckdb.DuckDBPyConnection, user: int) -> Iterator[tuple[int, float]]:
-    entries = connection.execute(
-        "SELECT id, users, charges FROM ledger.release ORDER BY id"
-    ).fetchall()
-    for release, users_blob, charges_blob in entries:
-        users = unpack_set(users_blob)
-        at = int(np.searchsorted(users, user))
-        if at < len(users) and users[at] == user:
-            yield release, _norm(unpack(charges_blob)[at])
+    entries = connection.execute("SELECT id, users, charges FROM ledger.release")
+    while some := entries.fetchmany(256):
+        for release, users_blob, charges_blob in some:
+            users = unpack_set(users_blob)
+            at = int(np.searchsorted(users, user))
+            if at < len(users) and users[at] == user:
+                yield release, _norm(unpack(charges_blob)[at])
 
 
 def _price_of_count(store: Store) -> int:

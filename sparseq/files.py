@@ -21,13 +21,18 @@ from sparseq.ledger.pots import Pot, Pots
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.store import FORMAT, Store
 
-_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
+Config = dict[str, str | bool | int | float | list[str]]
+_SETTINGS: Config = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
-    "wal_autocheckpoint": "256MB",
+    "wal_autocheckpoint": "64MB",
     "experimental_metadata_reuse": "false",  # erased values would stay in what is reused
-    "lock_configuration": "true",
 }
+_LOCKED_DOWN = _SETTINGS | {"lock_configuration": "true"}
+_LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
+"""What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
+there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
+the charges of one release (4 bytes a person at most) and those read when a store is opened."""
 _open_files: set[tuple[int, int]] = set()
 _open_files_lock = threading.Lock()
 
@@ -91,7 +96,7 @@ def create(
         connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
               row_key, budget_column, halt, shares, seed)  # fmt: skip
-        return Store(connection, None, _cache_bytes())
+        return Store(connection, None, _memory() // 4)
     path = Path(path)
     if path.exists():
         raise StoreError(f"{path} exists already", "choose another path, or delete the file")
@@ -305,7 +310,7 @@ def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
             return Store(
                 connection,
                 path,
-                _cache_bytes() if cache_bytes is None else cache_bytes,
+                _memory() // 4 if cache_bytes is None else cache_bytes,
                 lambda: _release(key),
             )
         except BaseException:
@@ -323,7 +328,7 @@ def _release(key: tuple[int, int]) -> None:
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:
     try:
-        connection = duckdb.connect(str(path), config=_LOCKED_DOWN)
+        connection = duckdb.connect(str(path), config=_SETTINGS)
     except duckdb.IOException as error:
         holder = re.search(r"PID (\d+)", str(error))
         if holder:
@@ -340,11 +345,23 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
     if tables < 4:
         connection.close()
         raise StoreError(f"{path} is a DuckDB file, but no store", "`sparseq create` makes one")
+    for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
+        leftover.unlink(missing_ok=True)
+    _limit_memory(connection)
+    connection.execute("SET lock_configuration = true")
     return connection
 
 
-def _cache_bytes() -> int:
+def _limit_memory(connection: duckdb.DuckDBPyConnection) -> None:
+    ((people,),) = connection.execute("SELECT count(*) FROM ledger.users").fetchall()
+    cores = os.cpu_count() or 1
+    most = max(_LEAST_MB, _MB_A_CORE * cores, (_BYTES_A_PERSON * people) >> 20)
+    connection.execute(f"SET memory_limit = '{min(most, (_memory() * 3 // 4) >> 20)}MiB'")
+
+
+def _memory() -> int:
+    """Return the machine's memory in bytes."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return 1 << 30
+        return 1 << 32

@@ -52,7 +52,7 @@ from sparseq.query.templates import Templates
 if TYPE_CHECKING:
     import polars
 
-FORMAT = 2
+FORMAT = 3
 _NOBODY = np.zeros(0, np.int32)
 _REMEMBERED = 1024  # lowered queries
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()

@@ -30,10 +30,12 @@ import pyarrow as pa
 
 import sparseq
 import sparseq.files  # what would otherwise be imported in every child: at its first `connect`,
+import sparseq.ledger.segments
 
 with contextlib.suppress(ImportError):
     import pandas  # noqa: F401 - and, where it is installed, at its first Arrow table
 
+sparseq.ledger.segments.SEGMENT_BYTES = 4000  # a new table after three releases or so
 SIGMAS = (1.0, 3.0, 40.0, 10 / 3, 7.0)  # in units of sigma_0
 
 

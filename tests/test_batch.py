@@ -204,7 +204,7 @@ def test_a_transaction_that_fails_leaves_nothing_and_abandons_the_store(tmp_path
     con = make(rows_of(3, 300), tmp_path / "s")
     asked = [lowered(con, (SHAPES[0], i % DAYS, 0, {}, None)) for i in range(10)]
     con.ask(asked[0].query)
-    con._con.execute("DROP TABLE ledger.release")
+    con._con.execute("DROP TABLE ledger.release_1")
     with pytest.raises(Exception, match="release"):
         list(con.ask_many(asked))
     with pytest.raises(sparseq.StoreError, match="closed"):

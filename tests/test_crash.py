@@ -22,6 +22,7 @@ from algorithm2 import Algorithm2, on_lattice
 
 import sparseq
 from sparseq.engine.storage import Storage
+from sparseq.ledger import segments
 
 KILLS = 50
 SILENT = {"before": (0,), "after": (1,), "snapshot": (1,)}  # releases that nobody was told of
@@ -227,16 +228,18 @@ class Failing:
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize(
     ("start", "after"),
-    [("BEGIN", False), ("BEGIN", True), ("INSERT", False), ("INSERT", True), ("COMMIT", False),
-     ("COMMIT", True)],
+    [("BEGIN", False), ("BEGIN", True), ("CREATE", False), ("CREATE", True), ("INSERT", False),
+     ("INSERT", True), ("COMMIT", False), ("COMMIT", True)],
 )  # fmt: skip
 def test_a_commit_that_fails_leaves_both_or_neither_and_the_store_must_be_reopened(
-    stored: Path, start: str, after: bool, error: BaseException
+    stored: Path, start: str, after: bool, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     con = sparseq.connect(stored)
     auditor = Auditor(con)
     endless_stream.ask(con, 0)
-    con._journal._con = Failing(con._con, start, after, error)  # type: ignore[assignment]
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1)  # a table of its own for every release
+    failing: Any = Failing(con._con, start, after, error)
+    con._journal._con = con._journal._segments._con = failing
     with pytest.raises(type(error)):
         endless_stream.ask(con, 1)
     for use in (

@@ -575,3 +575,25 @@ def test_columns_without_a_name_get_one_that_can_be_typed() -> None:
     )
     with pytest.raises(sparseq.QueryRefused, match="two columns are called 'median_amount'"):
         con.sql("SELECT median(amount, [0, 5]), median(amount, [0, 6]) FROM t")
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_settings_are_locked_once_a_store_is_open(tmp_path: Path, in_memory: bool) -> None:
+    rows = pa.table({"who": [1, 2]})
+    with sparseq.create(None if in_memory else tmp_path / "s", rows, table="t", user="who") as con:
+        for setting in ("memory_limit = '1TB'", "enable_external_access = true"):
+            with pytest.raises(duckdb.Error, match="locked"):
+                con._con.execute(f"SET {setting}")
+
+
+def test_what_a_killed_process_had_put_aside_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    sparseq.create(path, pa.table({"who": [1, 2]}), table="t", user="who").close()
+    folder = tmp_path / "s.tmp"
+    folder.mkdir()
+    private, other = folder / "duckdb_temp_7_0_storage_DEFAULT-0.tmp", folder / "notes.txt"
+    private.write_text("somebody's rows")
+    other.write_text("mine")
+    with sparseq.connect(path):
+        assert not private.exists()
+        assert other.read_text() == "mine"

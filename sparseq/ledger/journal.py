@@ -4,7 +4,7 @@ Tables, all in schema `ledger` of the store's DuckDB file:
 
     release    what was asked, with which noise, the answer as it went out, and (private) who paid
                how much for it, from which pot, and who was left out of a query for the first time:
-               one row, so that there is none of this without the other
+               one row, so that there is none of this without the other (a view: see `segments`)
     snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
     watched, alarm      private: the state of `sparseq.monitor.watch`
     users, forgotten    private: who has an account (see `sparseq.engine.people`)
@@ -22,7 +22,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from sparseq.errors import QueryRefused, StoreError
 from sparseq.ledger.accounts import Index, Ints
@@ -30,17 +29,14 @@ from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.requests import RequestIds
+from sparseq.ledger.segments import FIRST_SEGMENT, Segments
 
 Statement = tuple[str, list[Any]]
 """SQL, and its parameters."""
 
-TABLES = """
+TABLES = f"""
 CREATE SCHEMA ledger;
-CREATE TABLE ledger.release (
-    id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
-    query VARCHAR NOT NULL, coordinates BIGINT NOT NULL, sigma DOUBLE[] NOT NULL,
-    bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
-    users BLOB NOT NULL, charges BLOB NOT NULL, pot UTINYINT NOT NULL, departed BLOB);
+{FIRST_SEGMENT}
 CREATE TABLE ledger.snapshot (
     release_id BIGINT NOT NULL, pot UTINYINT NOT NULL, spent BLOB NOT NULL);
 CREATE TABLE ledger.watched (
@@ -49,24 +45,6 @@ CREATE TABLE ledger.alarm (
     tick BIGINT NOT NULL, release_id BIGINT NOT NULL, level BIGINT NOT NULL,
     noise BIGINT NOT NULL, counted BIGINT NOT NULL, fired BOOLEAN NOT NULL);
 """
-_RELEASE = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("request_id", pa.string()),
-        ("released_at", pa.timestamp("us")),
-        ("query", pa.string()),
-        ("coordinates", pa.int64()),
-        ("sigma", pa.list_(pa.float64())),
-        ("bound", pa.list_(pa.float64())),
-        ("confidence", pa.float64()),
-        ("answer", pa.binary()),
-        ("users", pa.binary()),
-        ("charges", pa.binary()),
-        ("pot", pa.uint8()),
-        ("departed", pa.binary()),
-    ]
-)
-_MANY = 4  # rows from which one statement for all is quicker
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
@@ -114,6 +92,7 @@ class Journal:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._con = connection
         self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
+        self._segments = Segments(connection)
         self.requests = RequestIds(connection)
         self._unfolded = 0
         self._ahead: dict[int, Release] = {}
@@ -165,7 +144,7 @@ class Journal:
             if entry.release.id != id:
                 raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
         self._con.execute("BEGIN")
-        self._insert([_row(entry) for entry in entries])
+        self._segments.append([_row(entry) for entry in entries])
         for entry in entries:
             for sql, parameters in entry.also:
                 self._con.execute(sql, parameters)
@@ -174,18 +153,6 @@ class Journal:
         self._unfolded += sum(len(entry.users) for entry in entries)
         releases = [entry.release for entry in entries]
         self.requests.add({r.request_id: r.id for r in releases if r.request_id is not None})
-
-    def _insert(self, rows: list[list[Any]]) -> None:
-        """Append releases; where there are many, by way of Arrow, which is many times as quick."""
-        if len(rows) < _MANY:
-            marks = ", ".join(["?"] * len(_RELEASE))
-            for row in rows:
-                self._con.execute(f"INSERT INTO ledger.release VALUES ({marks})", row)
-            return
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        self._con.register("entries", pa.table(columns, schema=_RELEASE))
-        self._con.execute("INSERT INTO ledger.release SELECT * FROM entries")
-        self._con.unregister("entries")
 
     def restore(self, pots: Pots) -> None:
         """Set what everybody has spent to what the charges say.

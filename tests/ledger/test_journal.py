@@ -177,9 +177,9 @@ def test_users_who_came_after_the_snapshot_have_spent_what_came_after_it() -> No
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("DELETE FROM ledger.release WHERE id = 1", "lacks a release"),
-        ("UPDATE ledger.release SET charges = charges || '\\x00'::BLOB WHERE id = 2", "cut short"),
-        ("UPDATE ledger.release SET users = '\\x00'::BLOB WHERE id = 2", "did not write"),
+        ("DELETE FROM ledger.release_1 WHERE id = 1", "lacks a release"),
+        ("UPDATE ledger.release_1 SET charges = charges || '\\x00'::BLOB", "cut short"),
+        ("UPDATE ledger.release_1 SET users = '\\x00'::BLOB WHERE id = 2", "did not write"),
         (
             "INSERT INTO ledger.snapshot SELECT 9, 0, charges FROM ledger.release LIMIT 1",
             "never was",
@@ -205,7 +205,7 @@ def test_charges_to_nobody_known_are_told(users: list[int], charges: list[int]) 
     connection = fresh()
     commit(Journal(connection), release(1), {0: 1})
     packed = [pack_set(np.array(users, np.int32)), pack(np.array(charges))]
-    connection.execute("UPDATE ledger.release SET users = ?, charges = ?", packed)
+    connection.execute("UPDATE ledger.release_1 SET users = ?, charges = ?", packed)
     with pytest.raises(StoreError, match="somebody unknown"):
         restored(connection)
 
@@ -328,7 +328,7 @@ def test_departures_that_never_were_are_told(users: list[int]) -> None:
         only = np.array([5] if number == 1 else [], np.int32)
         Journal(connection).commit([Entry(release(number), nobody, nothing, only)])
     packed = pack_set(np.array(users, np.int32))
-    connection.execute("UPDATE ledger.release SET departed = ? WHERE id = 2", [packed])
+    connection.execute("UPDATE ledger.release_1 SET departed = ? WHERE id = 2", [packed])
     departures = Departures()
     departures.add_users(PEOPLE)
     with pytest.raises(StoreError, match="unknown"):

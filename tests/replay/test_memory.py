@@ -1,7 +1,8 @@
 """A log may be of any length: memory holds a block of it, whatever came before.
 
-What Python and Arrow hold is measured where blocks end, so nothing here hangs on the clock or on
-when memory goes back to the machine. Every line has an id of its own and every third is answered.
+What Python and Arrow hold is measured where blocks end, and what DuckDB says it holds, so nothing
+here hangs on the clock or on when memory goes back to the machine. Every line has an id of its own
+and every third is answered.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import sparseq
+import sparseq.files
 from sparseq import batch
+from sparseq.batch import Asked
+from sparseq.ledger import segments
 from sparseq.replay import Answers, Log, Summary, answers, price_list, replay
 from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
@@ -107,3 +112,27 @@ def test_memory_of_a_comparison_does_not_grow_with_the_log(store: sparseq.Store,
     assert SHOWN // 2 <= len(shown) <= SHOWN
     assert shown[-1] > LINES - 3, "the last line that can be answered"
     assert len({b - a for a, b in pairwise(shown[:-1])}) == 1, "evenly spread"
+
+
+def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a store in a file: its log is taken in, and pages that were written give way."""
+    most = 16 << 20
+    monkeypatch.setattr(sparseq.files, "_LEAST_MB", most >> 20)
+    monkeypatch.setattr(sparseq.files, "_MB_A_CORE", 0)
+    monkeypatch.setitem(sparseq.files._SETTINGS, "wal_autocheckpoint", "2MB")
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 21)
+    people = 2000
+    rows = pa.table({"who": np.arange(people), "x": np.linspace(0, 1, people)})
+    path = tmp_path / "s"
+    sparseq.create(path, rows, table="t", user="who", bounds={"x": (0, 1)}, seed=1).close()
+    held = []
+    with sparseq.connect(path) as con:
+        asked = [Asked(con.lower("SELECT sum(x) AS s FROM t"))] * 500
+        for _ in range(10):
+            assert all(outcome.answer for outcome in con.ask_many(asked))
+            ((bytes_now,),) = con._con.execute(
+                "SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory()"
+            ).fetchall()
+            held.append(bytes_now)
+    assert path.stat().st_size > 1.25 * most
+    assert max(held) <= most

@@ -1,0 +1,93 @@
+"""Where releases lie: one table after the other, so that what was written is never written again.
+
+When DuckDB takes its log into a table, it writes that table's last row group anew, which is up to
+122,880 rows: were releases in one table, each would be written again with those of years, and the
+answer that it falls on would wait for that. So a table takes `SEGMENT_BYTES`, and then the next one
+begins, in the transaction that writes to it. `ledger.release` is a view of them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+SEGMENT_BYTES = 1 << 26
+"""After so many bytes of answers and charges a table is full. As much is written twice at most."""
+_MANY = 4  # rows from which one statement for all is quicker
+_COLUMNS = """(
+    id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
+    query VARCHAR NOT NULL, coordinates BIGINT NOT NULL, sigma DOUBLE[] NOT NULL,
+    bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
+    users BLOB NOT NULL, charges BLOB NOT NULL USING COMPRESSION uncompressed,
+    pot UTINYINT NOT NULL, departed BLOB)"""
+_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("request_id", pa.string()),
+        ("released_at", pa.timestamp("us")),
+        ("query", pa.string()),
+        ("coordinates", pa.int64()),
+        ("sigma", pa.list_(pa.float64())),
+        ("bound", pa.list_(pa.float64())),
+        ("confidence", pa.float64()),
+        ("answer", pa.binary()),
+        ("users", pa.binary()),
+        ("charges", pa.binary()),
+        ("pot", pa.uint8()),
+        ("departed", pa.binary()),
+    ]
+)
+_LONG = [_SCHEMA.get_field_index(name) for name in ("answer", "users", "charges")]
+
+
+def _added(number: int) -> str:
+    """Return SQL that begins a segment."""
+    every = " UNION ALL ".join(f"SELECT * FROM ledger.release_{n + 1}" for n in range(number))
+    return (
+        f"CREATE TABLE ledger.release_{number} {_COLUMNS};\n"
+        f"CREATE OR REPLACE VIEW ledger.release AS {every};\n"
+    )
+
+
+FIRST_SEGMENT = _added(1)
+
+
+class Segments:
+    """The tables of releases, of which the last one is written to."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._con = connection
+        self._number = len(
+            connection.execute(
+                "SELECT table_name FROM duckdb_tables() "
+                "WHERE schema_name = 'ledger' AND table_name SIMILAR TO 'release_[0-9]+'"
+            ).fetchall()
+        )
+        ((self._bytes,),) = connection.execute(
+            "SELECT coalesce(sum(octet_length(answer) + octet_length(users) "
+            f"+ octet_length(charges)), 0)::BIGINT FROM ledger.release_{self._number}"
+        ).fetchall()
+
+    def append(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Write releases, in a transaction of the caller; where there are many, by way of Arrow.
+
+        If the transaction fails, this object must not be used again.
+        """
+        if self._bytes >= SEGMENT_BYTES:
+            self._number += 1
+            self._bytes = 0
+            self._con.execute(_added(self._number))
+        self._bytes += sum(len(row[i]) for row in rows for i in _LONG)
+        table = f"ledger.release_{self._number}"
+        if len(rows) < _MANY:
+            marks = ", ".join(["?"] * len(_SCHEMA))
+            for row in rows:
+                self._con.execute(f"INSERT INTO {table} VALUES ({marks})", list(row))
+            return
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        self._con.register("entries", pa.table(columns, schema=_SCHEMA))
+        self._con.execute(f"INSERT INTO {table} SELECT * FROM entries")
+        self._con.unregister("entries")
