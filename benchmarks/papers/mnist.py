@@ -66,7 +66,7 @@ def settings(epsilon: float, suboptimal: bool) -> PrivateGD:
     """
     steps, peak, last, averaging, decay = 60, 14.0, 14.0, 0.85, 1e-4
     if epsilon >= 1:
-        steps, peak, decay = 110, 20.0, 5e-5
+        steps, peak, last, decay = 110, 20.0, 6.0, 5e-5
     if epsilon < 0.5:
         last, averaging = 11.0, 0.9
     how = PrivateGD(
