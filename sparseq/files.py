@@ -32,7 +32,7 @@ _LOCKED_DOWN = _SETTINGS | {"lock_configuration": "true"}
 _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
 """What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
 there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
-the charges of one release (4 bytes a person at most) and those read when a store is opened."""
+the charges of a release (about 2 bytes a person) and those read when a store is opened."""
 _open_files: set[tuple[int, int]] = set()
 _open_files_lock = threading.Lock()
 
