@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.engine.load import as_arrow
+from sparseq.errors import DataError, ParameterError, QueryRefused
 from sparseq.query.catalog import Column, Table
 from sparseq.training.protocol import Floats
 
@@ -153,6 +154,23 @@ def _feature(table: Table, column: Column, ranges: int) -> Feature:
         f"nothing public says what values {column.name} has, so it can't be a feature",
         f"have the curator declare {what}: create --{what} {how}",
     )
+
+
+def encoded(features: Sequence[Feature], table: Any) -> Floats:
+    """Return (rows, inputs): the features' columns of a table, as a model has them.
+
+    Args:
+        features: In the model's order.
+        table: Arrow, or what makes it.
+
+    Raises:
+        DataError: A column is missing.
+    """
+    rows: pa.Table = as_arrow(table)
+    missing = [f.column for f in features if f.column not in rows.column_names]
+    if missing:
+        raise DataError(f"the rows have no column {missing[0]!r}", "the model looks at it")
+    return np.hstack([f.encode(rows[f.column].combine_chunks()) for f in features])
 
 
 def target_of(table: Table, text: str, model: str) -> Target:

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from sparseq.engine.load import as_arrow
 from sparseq.errors import DataError
 from sparseq.training.descent import Trained
 from sparseq.training.families import family
-from sparseq.training.features import Feature, Target
+from sparseq.training.features import Feature, Target, encoded
 from sparseq.training.protocol import Floats
 
 FORMAT = 1
@@ -66,11 +64,7 @@ class Model:
         Raises:
             DataError: A column is missing.
         """
-        rows: pa.Table = as_arrow(table)
-        missing = [f.column for f in self.features if f.column not in rows.column_names]
-        if missing:
-            raise DataError(f"the rows have no column {missing[0]!r}", "the model looks at it")
-        x = np.hstack([f.encode(rows[f.column].combine_chunks()) for f in self.features])
+        x = encoded(self.features, table)
         predictors = np.ascontiguousarray((x @ self.params[:, :-1].T + self.params[:, -1]).T)
         with np.errstate(over="ignore"):
             mean = family(self.name, max(len(self.params), 2)).inverse_link(predictors)

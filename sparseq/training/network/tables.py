@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from sparseq.engine.load import as_arrow
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.catalog import Table
 from sparseq.store import Store
 from sparseq.training.descent import Trained
-from sparseq.training.features import Feature, Target
+from sparseq.training.features import Feature, Target, encoded
 from sparseq.training.network.engine import Network
 from sparseq.training.protocol import Floats
 from sparseq.training.tables import rows_of
@@ -159,11 +157,7 @@ class NetworkModel:
         Raises:
             DataError: A column is missing.
         """
-        rows: pa.Table = as_arrow(table)
-        missing = [f.column for f in self.features if f.column not in rows.column_names]
-        if missing:
-            raise DataError(f"the rows have no column {missing[0]!r}", "the model looks at it")
-        x = np.hstack([f.encode(rows[f.column].combine_chunks()) for f in self.features])
+        x = encoded(self.features, table)
         with torch.no_grad():
             out = self.module.eval()(torch.from_numpy(x).float())
         if outputs_of(self.target) == 1:
