@@ -379,7 +379,7 @@ def whole_runs(runs: int) -> tuple[int, int, int]:
     con = make(weights, norm_budget=4)
     outside = halves = alarms = 0
     for seed in range(runs):
-        for table in ("release", "snapshot", "watched", "alarm"):
+        for table in ("release_1", "snapshot", "watched", "alarm"):
             con._con.execute(f"DELETE FROM ledger.{table}")
         con._con.execute("DELETE FROM meta WHERE key = 'watch'")
         con = sparseq.Store(con._con, None, 1 << 20)

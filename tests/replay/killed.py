@@ -22,6 +22,7 @@ from typing import Any
 import sparseq
 from sparseq import batch
 from sparseq.ledger.journal import Journal
+from sparseq.ledger.segments import Segments
 from sparseq.replay import Answers, Log, answers, replay
 from sparseq.replay import log as replay_log
 
@@ -52,7 +53,7 @@ def die_at(moment: str, left: int) -> Callable[[int], None]:
     if moment in ("begin", "commit"):
         Journal.commit = around(Journal.commit, moment == "begin")  # type: ignore[method-assign]
     elif moment == "middle":
-        Journal._insert = around(Journal._insert, False)  # type: ignore[method-assign]
+        Segments.append = around(Segments.append, False)  # type: ignore[method-assign]
     elif moment == "part":
         answers.os.replace = around(os.replace, True)  # type: ignore[attr-defined]
     return (lambda lines: count()) if moment == "line" else lambda lines: None
