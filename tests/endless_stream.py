@@ -35,7 +35,6 @@ import sparseq.ledger.segments
 with contextlib.suppress(ImportError):
     import pandas  # noqa: F401 - and, where it is installed, at its first Arrow table
 
-sparseq.ledger.segments.SEGMENT_BYTES = 4000  # a new table after three releases or so
 SIGMAS = (1.0, 3.0, 40.0, 10 / 3, 7.0)  # in units of sigma_0
 
 
@@ -115,6 +114,7 @@ def run(path: str, first: int, how: str) -> None:
 
 def main() -> None:
     path = sys.argv[1]
+    sparseq.ledger.segments.SEGMENT_BYTES = 4000  # a new table after three releases or so
     for line in sys.stdin:
         first, how = line.split()
         child = os.fork()
