@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 SEGMENT_BYTES = 1 << 26
-"""After so many bytes of answers and charges a table is full. As much is written twice at most."""
+"""After so many bytes of answers and charges a table is full: about what a checkpoint writes anew."""
 _MANY = 4  # rows from which one statement for all is quicker
 _COLUMNS = """(
     id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
@@ -23,24 +23,7 @@ _COLUMNS = """(
     bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
     users BLOB NOT NULL, charges BLOB NOT NULL USING COMPRESSION uncompressed,
     pot UTINYINT NOT NULL, departed BLOB)"""
-_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("request_id", pa.string()),
-        ("released_at", pa.timestamp("us")),
-        ("query", pa.string()),
-        ("coordinates", pa.int64()),
-        ("sigma", pa.list_(pa.float64())),
-        ("bound", pa.list_(pa.float64())),
-        ("confidence", pa.float64()),
-        ("answer", pa.binary()),
-        ("users", pa.binary()),
-        ("charges", pa.binary()),
-        ("pot", pa.uint8()),
-        ("departed", pa.binary()),
-    ]
-)
-_LONG = [_SCHEMA.get_field_index(name) for name in ("answer", "users", "charges")]
+_LONG = ("answer", "users", "charges")
 
 
 def _added(number: int) -> str:
@@ -66,10 +49,16 @@ class Segments:
                 "WHERE schema_name = 'ledger' AND table_name SIMILAR TO 'release_[0-9]+'"
             ).fetchall()
         )
+        bytes_of_a_row = " + ".join(f"octet_length({column})" for column in _LONG)
         ((self._bytes,),) = connection.execute(
-            "SELECT coalesce(sum(octet_length(answer) + octet_length(users) "
-            f"+ octet_length(charges)), 0)::BIGINT FROM ledger.release_{self._number}"
+            f"SELECT coalesce(sum({bytes_of_a_row}), 0)::BIGINT FROM {self._table}"
         ).fetchall()
+        self._schema = connection.sql(f"FROM {self._table} LIMIT 0").to_arrow_table().schema
+        self._long = [self._schema.get_field_index(column) for column in _LONG]
+
+    @property
+    def _table(self) -> str:
+        return f"ledger.release_{self._number}"
 
     def append(self, rows: Sequence[Sequence[Any]]) -> None:
         """Write releases, in a transaction of the caller; where there are many, by way of Arrow.
@@ -80,14 +69,13 @@ class Segments:
             self._number += 1
             self._bytes = 0
             self._con.execute(_added(self._number))
-        self._bytes += sum(len(row[i]) for row in rows for i in _LONG)
-        table = f"ledger.release_{self._number}"
+        self._bytes += sum(len(row[i]) for row in rows for i in self._long)
         if len(rows) < _MANY:
-            marks = ", ".join(["?"] * len(_SCHEMA))
+            marks = ", ".join(["?"] * len(self._schema))
             for row in rows:
-                self._con.execute(f"INSERT INTO {table} VALUES ({marks})", list(row))
+                self._con.execute(f"INSERT INTO {self._table} VALUES ({marks})", list(row))
             return
         columns = [list(column) for column in zip(*rows, strict=True)]
-        self._con.register("entries", pa.table(columns, schema=_SCHEMA))
-        self._con.execute(f"INSERT INTO {table} SELECT * FROM entries")
+        self._con.register("entries", pa.table(columns, schema=self._schema))
+        self._con.execute(f"INSERT INTO {self._table} SELECT * FROM entries")
         self._con.unregister("entries")
