@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 SEGMENT_BYTES = 1 << 26
-"""After so many bytes of answers and charges a table is full: about what a checkpoint writes anew."""
+"""A table with so many bytes of answers and charges is full; a checkpoint writes no more anew."""
 _MANY = 4  # rows from which one statement for all is quicker
 _COLUMNS = """(
     id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
