@@ -47,9 +47,8 @@ from sparseq.training.families import Family, identity
 from sparseq.training.protocol import Floats, Pull, Pulled, saturated
 from sparseq.training.records import Batch, Records, records
 
-_SQUARED_UNIT = 2.0**-32  # of squared lattice steps: 1 / DENSE_NORM_STEPS²
+_SQUARED_UNIT = 1 / DENSE_NORM_STEPS**2  # of squared lattice steps
 _HUGE = 2.0**500  # a gradient beyond this is as good as not finite
-assert _SQUARED_UNIT * DENSE_NORM_STEPS**2 == 1
 
 
 class ClosedForm:

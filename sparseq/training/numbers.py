@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparseq.query.plan import DENSE_NORM_STEPS
 from sparseq.training.protocol import Engine, Floats, Pull, Pulled, saturated
 
 _UPWARDS = 1 + 2.0**-48
@@ -45,7 +46,7 @@ class Numbers:
 
         def pull(weights: Floats, step: float) -> Pulled:
             integers = np.trunc(values * weights / step)
-            units = integers * 2.0**-16
+            units = integers / DENSE_NORM_STEPS
             return Pulled(
                 saturated(units * units * _UPWARDS),
                 np.array([int(integers.astype(np.int64).sum())], np.int64),
