@@ -31,8 +31,8 @@ _MAX_COUNT_SIGMA = 2.0**43
 LATTICE_BITS = 20
 """A sum of scale C is put on a lattice of at least 2**20 steps to C."""
 DENSE_BITS = 40
-"""Lattice steps to sigma, for dense vectors, are 2**39 to 2**40: what rounding takes from the sum of
-a hundred million vectors is below sigma / 5,000, and noise comes by the sampler's fast path."""
+"""Dense vectors have 2**39 to 2**40 lattice steps to sigma: what rounding takes from the sum of a
+hundred million of them is below sigma / 5,000, and noise comes by the sampler's fast path."""
 DENSE_NORM_STEPS = 2**12
 """Lattice steps to the unit that norms of dense vectors are counted in: their squares are int64."""
 
