@@ -30,10 +30,9 @@ MAX_COORDINATES = 1_000_000
 _MAX_COUNT_SIGMA = 2.0**43
 LATTICE_BITS = 20
 """A sum of scale C is put on a lattice of at least 2**20 steps to C."""
-DENSE_BITS = 40
-"""Dense vectors have 2**39 to 2**40 lattice steps to sigma: what rounding takes from the sum of a
-hundred million of them is below sigma / 5,000, and noise comes by the sampler's fast path."""
-DENSE_NORM_STEPS = 2**12
+DENSE_BITS = 44
+"""A dense vector is put on the finest lattice that the sampler has noise for."""
+DENSE_NORM_STEPS = 2**16
 """Lattice steps to the unit that norms of dense vectors are counted in: their squares are int64."""
 
 

@@ -158,7 +158,7 @@ def charged_squares(norms: Floats, step: float, slack: float = 0.0) -> Ints:
     and where the square underflows it is 1, the least that anything costs.
 
     Example:
-        >>> charged_squares(np.array([0.0, 3.0]), 2.0**-12).tolist()
+        >>> charged_squares(np.array([0.0, 3.0]), 2.0**-16).tolist()
         [0, 10]
     """
     with np.errstate(over="ignore"):
