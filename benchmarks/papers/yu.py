@@ -163,14 +163,11 @@ def figure(y: Any, report: Reported) -> Any:
     drawn.suptitle("PRIVATE: exact facts about examples, for the curator only", size=10)
     spread.hist(report.epsilons, bins=60, color="tab:blue")
     spread.axvline(report.worst, color="black", lw=1.5, label=f"everybody: {report.worst:.2f}")
-    for share in (30, 50, 70):
+    for share, style in ((30, ":"), (50, "--"), (70, "-.")):
         at = np.percentile(report.epsilons, share)
-        spread.axvline(at, color="0.3", ls="--", lw=1)
-        spread.text(
-            at, 1.01, f"{share}%", transform=spread.get_xaxis_transform(), ha="center", size=8
-        )
+        spread.axvline(at, color="0.3", ls=style, lw=1, label=f"{share} % of them: {at:.2f}")
     spread.set(xlabel=f"an example's epsilon, delta {DELTA:g}", ylabel="examples")
-    spread.legend(loc="upper center", framealpha=1)
+    spread.legend(loc="upper center", framealpha=1, fontsize=9)
     means = np.array([report.epsilons[y == k].mean() for k in CLASSES])
     groups.scatter(report.accuracy, means, color="tab:orange")
     for k in CLASSES:
@@ -179,9 +176,7 @@ def figure(y: Any, report: Reported) -> Any:
     some = np.random.default_rng(0).choice(len(y), min(len(y), 4000), replace=False)
     losses.scatter(np.maximum(report.losses[some], 1e-4), report.epsilons[some], s=3, alpha=0.3)
     losses.set(xscale="log", xlabel="final training loss of the example", ylabel="its epsilon")
-    losses.text(
-        0.03, 0.95, f"Pearson's r = {pearson(report):.2f}", transform=losses.transAxes, va="top"
-    )
+    losses.set_title(f"Pearson's r = {pearson(report):.2f}", size=10)
     return drawn
 
 
