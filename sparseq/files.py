@@ -307,6 +307,7 @@ def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
     try:
         connection = _open(path)
         try:
+            _set_up(connection, path)
             return Store(
                 connection,
                 path,
@@ -328,7 +329,7 @@ def _release(key: tuple[int, int]) -> None:
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:
     try:
-        connection = duckdb.connect(str(path), config=_SETTINGS)
+        return duckdb.connect(str(path), config=_SETTINGS)
     except duckdb.IOException as error:
         holder = re.search(r"PID (\d+)", str(error))
         if holder:
@@ -339,17 +340,17 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
         raise StoreError(f"{path} can't be opened: {first_line(error)}") from None
     except duckdb.Error as error:
         raise StoreError(f"{path} is not a store: {first_line(error)}") from None
-    ((tables,),) = connection.execute(
-        "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta' OR schema_name = 'ledger'"
-    ).fetchall()
-    if tables < 4:
-        connection.close()
+
+
+def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Check that there is a store, and say how much memory DuckDB may have."""
+    tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
+    if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
         raise StoreError(f"{path} is a DuckDB file, but no store", "`sparseq create` makes one")
     for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
         leftover.unlink(missing_ok=True)
     _limit_memory(connection)
     connection.execute("SET lock_configuration = true")
-    return connection
 
 
 def _limit_memory(connection: duckdb.DuckDBPyConnection) -> None:

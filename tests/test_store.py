@@ -198,6 +198,10 @@ def test_what_is_no_store_is_told_apart(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     duckdb.connect(str(tmp_path / "other.db")).execute("CREATE TABLE meta (a INT)").close()
     duckdb.connect(str(tmp_path / "new.db")).close()
+    with duckdb.connect(str(tmp_path / "accounts.db")) as books:  # somebody's bookkeeping
+        books.execute("CREATE SCHEMA ledger")
+        for table in ("account", "entry", "period", "snapshot", "users"):
+            books.execute(f"CREATE TABLE ledger.{table} (id INTEGER)")
     for name, message in [
         ("none", "there is no store"),
         ("", "there is no store"),
@@ -205,9 +209,11 @@ def test_what_is_no_store_is_told_apart(tmp_path: Path) -> None:
         ("empty", "can't be opened"),
         ("other.db", "no store"),
         ("new.db", "no store"),
+        ("accounts.db", "no store"),
     ]:
         with pytest.raises(sparseq.StoreError, match=message):
             sparseq.connect(tmp_path / name)
+    duckdb.connect(str(tmp_path / "accounts.db")).close()  # nobody holds it any more
     assert (tmp_path / "empty").stat().st_size == 0
     assert len((tmp_path / "text").read_text()) == 6000
 
