@@ -346,7 +346,7 @@ def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Check that there is a store, and say how much memory DuckDB may have."""
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
-        raise StoreError(f"{path} is a DuckDB file, but no store", "`sparseq create` makes one")
+        raise StoreError(f"{path} is no store", "`sparseq create` makes one")
     for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
         leftover.unlink(missing_ok=True)
     _limit_memory(connection)

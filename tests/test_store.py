@@ -269,6 +269,15 @@ def test_a_closed_store_says_so_and_closing_twice_is_fine(tmp_path: Path) -> Non
         con.sql(COUNT)
 
 
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_request_id_is_none(empty: str) -> None:
+    with store() as con:
+        with pytest.raises(sparseq.ParameterError, match="request id is empty"):
+            con.sql(COUNT, request_id=empty)
+        assert len(con.history()) == 0
+        assert not any(spent(con).values())
+
+
 def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     with store(tmp_path / "s", kappa=0.7, norm_budget=6.5, halt=True, seed=3) as con:
         answers = [con.sql(COUNT, request_id=f"{i}") for i in range(3)]

@@ -111,5 +111,5 @@ class Output:
 def _cannot_write(path: Path, error: OSError) -> ParameterError:
     return ParameterError(
         f"can't write {str(path)!r}: {error.strerror or type(error).__name__}",
-        "--output takes a file in a folder that exists",
+        "give a file in a folder that exists, where you may write",
     )

@@ -23,7 +23,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from sparseq.errors import QueryRefused, StoreError
+from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.departed import Departures
@@ -106,8 +106,11 @@ class Journal:
         """Return the release that `request_id` stands for, if there is one.
 
         Raises:
+            ParameterError: The id is empty.
             QueryRefused: The id was given to another query.
         """
+        if request_id is not None and not request_id.strip():
+            raise ParameterError("the request id is empty", "give one, or none at all")
         release = None if request_id is None else self.under(request_id)
         if release is not None and release.query != query:
             raise QueryRefused(

@@ -52,7 +52,12 @@ class Ticks:
     last: dt.datetime | None = None
 
     def __post_init__(self) -> None:
-        self.length  # noqa: B018 - raises
+        try:
+            self.first + self.length
+        except OverflowError:
+            raise ParameterError(
+                f"a tick of {self.every} from {self.first} on would end after the year 9999"
+            ) from None
         if self.last is not None and self.last < self.first:
             raise ParameterError(
                 f"the last tick ({self.last}) is before the first ({self.first})", "--from D --to D"

@@ -11,6 +11,7 @@ import datetime as dt
 import io
 import json
 import math
+import textwrap
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -193,8 +194,9 @@ class Log:
 
     def _check(self, names: Any) -> None:
         if "sql" not in names:
+            found = textwrap.shorten(", ".join(names), 200, placeholder=" …")
             raise DataError(
-                f"{self.path.name} has no column sql; it has {', '.join(names) or 'none'}",
+                f"{self.path.name} has no column sql; it has {found or 'none'}",
                 "a log's columns are id, time, analyst, sql, parameters, options",
             )
 

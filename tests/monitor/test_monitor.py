@@ -260,3 +260,10 @@ def test_lengths_that_are_none(every: str) -> None:
     with pytest.raises(ParameterError):
         Ticks(dt.datetime(2024, 1, 1), every)
     assert shop_days.ticks().whole_days
+
+
+@pytest.mark.parametrize(("first", "every"), [("9999-12-31", "1d"), ("9999-01-01", "53w")])
+def test_a_tick_that_would_never_end(first: str, every: str) -> None:
+    with pytest.raises(ParameterError, match="after the year 9999"):
+        Ticks(dt.datetime.fromisoformat(first), every)
+    assert sum(1 for _ in Ticks(dt.datetime(9999, 12, 29))) == 2

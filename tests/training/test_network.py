@@ -325,6 +325,13 @@ def test_modules_that_mix_users_are_refused() -> None:
         Network(BesideTheLargest(), np.arange(20), torch.randint(0, 11, (20, 4)), y)
 
 
+@pytest.mark.parametrize("method", ["auto", "one-pass", "vmap"])
+def test_a_module_for_other_records_says_what_is_wrong(method: str) -> None:
+    x, y = torch.randn(6, 7), torch.zeros(6, dtype=torch.long)
+    with pytest.raises(ParameterError, match=r"zeros, of shape \(1, 7\): .*1x7 and 8x3"):
+        Network(nn.Linear(8, 3), np.arange(6), x, y, method=method)
+
+
 @pytest.mark.parametrize("method", ["one-pass", "vmap"])
 def test_a_loss_that_is_no_number_a_record_is_refused(method: str) -> None:
     x, y = torch.randn(6, 7), torch.zeros(6, dtype=torch.long)

@@ -169,6 +169,7 @@ class Network:
         self._batches = tuple(self.of(self._runs.owners))
         if method not in ("auto", "one-pass", "vmap"):
             raise ParameterError(f"method is {method!r}", 'it is "auto", "one-pass" or "vmap"')
+        self._try_out()
         fits = method != "vmap" and one_pass_fits(self.module, self._sample(1))
         if method == "one-pass" and not fits:
             raise ParameterError(
@@ -287,6 +288,18 @@ class Network:
             x, y = self._inputs[rows], self._targets[rows]
             x[~there], y[~there] = 0, 0
         return x.to(self.device), y.to(self.device), there.to(self.device)
+
+    def _try_out(self) -> None:
+        """Call the module with a record that is nobody's, so that what it says can be shown."""
+        (x, _) = self._sample(1)
+        try:
+            with torch.no_grad():
+                self.module(x)
+        except Exception as error:
+            raise ParameterError(
+                f"the module fails on one record of zeros, of shape {tuple(x.shape)}: {error}",
+                "its first layer takes as many numbers as a record has",
+            ) from None
 
     def _sample(self, rows: int) -> tuple[Tensor, Tensor]:
         """Return records of the data's shape that are not of the data."""
