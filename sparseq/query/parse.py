@@ -86,9 +86,10 @@ def _one_select(text: str) -> exp.Select:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
     except SqlglotError as error:
-        raise NotSql(
-            f"this is not SQL that sparseq reads: {_message(error)}", _misspelt(_first_word(text))
-        ) from None
+        hint = _misspelt(_first_word(text))
+        if re.search(r"\bOPTIONS\s*\(", text, re.IGNORECASE):
+            hint = "options come first: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => 10) …"
+        raise NotSql(f"this is not SQL that sparseq reads: {_message(error)}", hint) from None
     if not statements:
         raise NotSql("the query is empty", "SELECT count(*) FROM a table")
     if len(statements) != 1:
