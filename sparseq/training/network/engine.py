@@ -291,7 +291,7 @@ class Network:
 
     def _try_out(self) -> None:
         """Call the module with a record that is nobody's, so that what it says can be shown."""
-        (x, _) = self._sample(1)
+        x, _ = self._sample(1)
         try:
             with torch.no_grad():
                 self.module(x)
