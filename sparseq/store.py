@@ -109,7 +109,10 @@ class Store:
         scrub(connection)  # of an erasure that was killed
         settings = self._storage.get("settings")
         if settings is None or settings["format"] != FORMAT:
-            raise StoreError(f"{path} is not a store that this version of sparseq reads")
+            raise StoreError(
+                f"{path} is not a store that this version of sparseq reads",
+                "open it with the version that made it",
+            )
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
             settings["kappa"], settings["norm_budget"], gaussian=Pot.WATCH not in self.reserves

@@ -24,6 +24,7 @@ import pytest
 import sparseq
 from sparseq.accounting import Budget
 from sparseq.engine.storage import MAX_RUNS
+from sparseq.store import FORMAT
 
 UNIT = 2**24
 COUNT = "SELECT count(*) AS n FROM t"
@@ -216,6 +217,17 @@ def test_what_is_no_store_is_told_apart(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "accounts.db")).close()  # nobody holds it any more
     assert (tmp_path / "empty").stat().st_size == 0
     assert len((tmp_path / "text").read_text()) == 6000
+
+
+def test_a_store_of_another_version_says_so(tmp_path: Path) -> None:
+    store(tmp_path / "s").close()
+    with duckdb.connect(str(tmp_path / "s")) as other:  # as it was before releases had many tables
+        other.execute("DROP VIEW ledger.release; ALTER TABLE ledger.release_1 RENAME TO release")
+        old = f"replace(value, '\"format\": {FORMAT}', '\"format\": 2')"
+        other.execute(f"UPDATE meta SET value = {old} WHERE key = 'settings'")
+    with pytest.raises(sparseq.StoreError, match=r"(?s)this version.*the version that made it"):
+        sparseq.connect(tmp_path / "s")
+    duckdb.connect(str(tmp_path / "s")).close()  # nobody holds it any more
 
 
 def test_a_store_in_use_by_another_process_says_by_which(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ class Journal:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._con = connection
-        self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
         self._segments = Segments(connection)
+        self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
         self.requests = RequestIds(connection)
         self._unfolded = 0
         self._ahead: dict[int, Release] = {}

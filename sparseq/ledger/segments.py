@@ -14,6 +14,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sparseq.errors import StoreError
+
 SEGMENT_BYTES = 1 << 26
 """A table with so many bytes of answers and charges is full; a checkpoint writes no more anew."""
 _MANY = 4  # rows from which one statement for all is quicker
@@ -39,7 +41,11 @@ FIRST_SEGMENT = _added(1)
 
 
 class Segments:
-    """The tables of releases, of which the last one is written to."""
+    """The tables of releases, of which the last one is written to.
+
+    Raises:
+        StoreError: There is none.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._con = connection
@@ -49,6 +55,8 @@ class Segments:
                 "WHERE schema_name = 'ledger' AND table_name SIMILAR TO 'release_[0-9]+'"
             ).fetchall()
         )
+        if not self._number:
+            raise StoreError("the ledger has no table of releases", "restore a copy")
         bytes_of_a_row = " + ".join(f"octet_length({column})" for column in _LONG)
         ((self._bytes,),) = connection.execute(
             f"SELECT coalesce(sum({bytes_of_a_row}), 0)::BIGINT FROM {self._table}"

@@ -178,6 +178,7 @@ def test_users_who_came_after_the_snapshot_have_spent_what_came_after_it() -> No
     ("damage", "message"),
     [
         ("DELETE FROM ledger.release_1 WHERE id = 1", "lacks a release"),
+        ("DROP VIEW ledger.release; DROP TABLE ledger.release_1", "no table of releases"),
         ("UPDATE ledger.release_1 SET charges = charges || '\\x00'::BLOB", "cut short"),
         ("UPDATE ledger.release_1 SET users = '\\x00'::BLOB WHERE id = 2", "did not write"),
         (

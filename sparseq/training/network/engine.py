@@ -32,6 +32,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sparseq.engine.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.plan import DENSE_NORM_STEPS
@@ -297,7 +298,8 @@ class Network:
                 self.module(x)
         except Exception as error:
             raise ParameterError(
-                f"the module fails on one record of zeros, of shape {tuple(x.shape)}: {error}",
+                f"the module fails on one record of zeros, of shape {tuple(x.shape)}: "
+                f"{first_line(error)}",
                 "its first layer takes as many numbers as a record has",
             ) from None
 
