@@ -30,6 +30,7 @@ class Report:
         steps: k, until which nobody can run out.
         checks: (step, noised training accuracy or loss) where it was asked; this much is public.
         checked: Which of the two.
+        check_error: 95 % ± of each, of the noise alone.
     """
 
     active: NDArray[np.int64]
@@ -37,6 +38,7 @@ class Report:
     steps: int
     checks: tuple[tuple[int, float], ...]
     checked: Literal["accuracy", "loss"]
+    check_error: float
 
 
 def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Report:
@@ -71,6 +73,7 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Repor
         how.steps,
         tuple((s.step, v) for s in trained.log for v in (s.accuracy, s.loss) if v is not None),
         "loss" if how.loss else "accuracy",
+        trained.check_error,
     )
 
 
@@ -89,7 +92,8 @@ def figure_of(report: Report, title: str) -> object:
     factor, unit = (100, ", %") if report.checked == "accuracy" else (1, "")
     if report.checks:
         at, value = zip(*report.checks, strict=True)
-        right.plot(at, factor * np.array(value), "o-", color="tab:green")
+        error = factor * report.check_error
+        right.errorbar(at, factor * np.array(value), error, fmt="o-", capsize=3, color="tab:green")
     else:
         right.text(0.5, 0.5, "not asked (--checks)", ha="center", transform=right.transAxes)
     right.set(xlabel="step", ylabel=f"training {report.checked}{unit}, noised")

@@ -20,7 +20,7 @@ from conftest import output, run
 from sparseq.accounting import Budget
 from sparseq.cli.train import noised
 from sparseq.training import PrivateGD, Step, Trained, load_model
-from sparseq.training.report import report_of
+from sparseq.training.report import Report, figure_of, report_of
 
 SIZE = 3000
 
@@ -161,6 +161,17 @@ def test_the_curators_report_is_exact_and_says_whose_it_is(people: Path, tmp_pat
     assert exact.active[:18].tolist() == [SIZE] * 18  # nobody can run out before step 20
     assert 0 < exact.active[-1] < 0.9 * SIZE
     assert np.all(np.diff(exact.active) <= 0)
+
+
+def test_accuracies_are_drawn_with_their_noise() -> None:
+    pytest.importorskip("matplotlib")
+    checks = ((20, 0.8), (40, 0.9))
+    drawn = figure_of(Report(np.ones(40), np.ones(3), 20, checks, "accuracy", 0.05), "run")
+    (bars,) = drawn.axes[2].containers
+    assert [segment[:, 1].tolist() for segment in bars[2][0].get_segments()] == [
+        pytest.approx([75, 85]),
+        pytest.approx([85, 95]),
+    ]
 
 
 def numeric(text: str) -> float | None:
