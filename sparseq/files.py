@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,15 +14,20 @@ import duckdb
 import numpy as np
 
 from sparseq.accounting import Budget, budget_units
-from sparseq.engine.load import Rows, first_line
+from sparseq.engine.load import Rows
 from sparseq.engine.storage import SCHEMAS, Storage
 from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
 from sparseq.ledger.journal import TABLES
+from sparseq.ledger.log import log_of
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.session import read_record, record_of
+from sparseq.opening import Config, open_whole
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.store import FORMAT, Store
 
-Config = dict[str, str | bool | int | float | list[str]]
+UPGRADED = (3,)
+"""Formats that `sparseq upgrade` makes this version's."""
+
 _SETTINGS: Config = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
@@ -100,6 +106,7 @@ def create(
     path = Path(path)
     if path.exists():
         raise StoreError(f"{path} exists already", "choose another path, or delete the file")
+    _check_nothing_left(path)
     if not path.parent.is_dir():
         raise StoreError(f"there is no folder {path.parent}")
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -117,6 +124,17 @@ def create(
         for leftover in (working, Path(f"{working}.wal")):
             leftover.unlink(missing_ok=True)
     return connect(path)
+
+
+def _check_nothing_left(path: Path) -> None:
+    """Refuse a path where another store's log or record lies, which may be all that tells of it."""
+    record = read_record(record_of(path))
+    for file in (log_of(path), record_of(path)):
+        if file.exists() and (file == log_of(path) or record is None or record.open):
+            raise StoreError(
+                f"{file} is there: a store of this name was not closed, and has been moved",
+                "choose another path; or delete the file, if that store is gone for good",
+            )
 
 
 def _publish(working: Path, path: Path) -> None:
@@ -214,6 +232,7 @@ def _fill(
     storage = Storage(connection)
     settings = {
         "format": FORMAT,
+        "store": secrets.token_hex(16),
         "kappa": budget.kappa,
         "norm_budget": budget.norm_budget,
         "halt": halt,
@@ -282,15 +301,20 @@ def _load_private(
         rows.close()
 
 
-def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
+def connect(
+    path: str | Path, *, cache_bytes: int | None = None, accept_loss: bool = False
+) -> Store:
     """Open a store.
 
     Args:
         path: Of the store's file.
         cache_bytes: Memory for decoded columns; by default a quarter of the machine's.
+        accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
+            then has a hole, and the store says so for ever (`Store.losses`).
 
     Raises:
-        StoreError: There is no store at the path, or it is damaged.
+        StoreError: There is no store at the path, it is damaged, or a part of it is missing; the
+            message says which, and no file has been changed.
         StoreInUse: Another process, or this one, has it open.
     """
     path = Path(path)
@@ -305,7 +329,9 @@ def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
             )
         _open_files.add(key)
     try:
-        connection = _open(path)
+        connection, session = open_whole(
+            path.resolve(), _SETTINGS, lambda opened: _check(opened, path), accept_loss
+        )
         try:
             _set_up(connection, path)
             return Store(
@@ -313,9 +339,11 @@ def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
                 path,
                 _memory() // 4 if cache_bytes is None else cache_bytes,
                 lambda: _release(key),
+                session,
             )
         except BaseException:
             connection.close()
+            session.release()
             raise
     except BaseException:
         _release(key)
@@ -327,26 +355,25 @@ def _release(key: tuple[int, int]) -> None:
         _open_files.discard(key)
 
 
-def _open(path: Path) -> duckdb.DuckDBPyConnection:
-    try:
-        return duckdb.connect(str(path), config=_SETTINGS)
-    except duckdb.IOException as error:
-        holder = re.search(r"PID (\d+)", str(error))
-        if holder:
-            raise StoreInUse(
-                f"{path} is in use by process {holder[1]}",
-                "wait until it is done, or stop it; one process at a time can have a store open",
-            ) from None
-        raise StoreError(f"{path} can't be opened: {first_line(error)}") from None
-    except duckdb.Error as error:
-        raise StoreError(f"{path} is not a store: {first_line(error)}") from None
-
-
-def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Check that there is a store, and say how much memory DuckDB may have."""
+def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
+    """Check that there is a store of this version's format; return which store it is."""
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
         raise StoreError(f"{path} is no store", "`sparseq create` makes one")
+    settings = Storage(connection).get("settings")
+    if settings is None or settings["format"] != FORMAT:
+        older = settings is not None and settings["format"] in UPGRADED
+        raise StoreError(
+            f"{path} is not a store that this version of sparseq reads",
+            f"`sparseq upgrade {path}` makes it one, and changes no charge and no answer"
+            if older
+            else "open it with the version that made it",
+        )
+    return str(settings["store"])
+
+
+def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Tidy up after a process that was killed, and say how much memory DuckDB may have."""
     for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
         leftover.unlink(missing_ok=True)
     _limit_memory(connection)

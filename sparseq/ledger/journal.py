@@ -30,6 +30,7 @@ from sparseq.ledger.departed import Departures
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.requests import RequestIds
 from sparseq.ledger.segments import FIRST_SEGMENT, Segments
+from sparseq.ledger.session import Session
 
 Statement = tuple[str, list[Any]]
 """SQL, and its parameters."""
@@ -89,8 +90,11 @@ class Entry:
 class Journal:
     """The releases and charges of one store, on a connection that only the store uses."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, session: Session | None = None
+    ) -> None:
         self._con = connection
+        self._session = session or Session(connection)
         self._segments = Segments(connection)
         self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
         self.requests = RequestIds(connection)
@@ -146,6 +150,7 @@ class Journal:
         for id, entry in enumerate(entries, self.next_id):
             if entry.release.id != id:
                 raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
+        self._session.begin()
         self._con.execute("BEGIN")
         self._segments.append([_row(entry) for entry in entries])
         for entry in entries:
@@ -153,6 +158,7 @@ class Journal:
                 self._con.execute(sql, parameters)
         self._con.execute("COMMIT")
         self._last += len(entries)
+        self._session.reached(releases=self._last)
         self._unfolded += sum(len(entry.users) for entry in entries)
         releases = [entry.release for entry in entries]
         self.requests.add({r.request_id: r.id for r in releases if r.request_id is not None})
