@@ -14,27 +14,19 @@ import duckdb
 import numpy as np
 
 from sparseq.accounting import Budget, budget_units
+from sparseq.engine.connection import connected
 from sparseq.engine.load import Rows
 from sparseq.engine.storage import SCHEMAS, Storage
 from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
+from sparseq.ledger import curator_log
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.log import log_of
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.session import read_record, record_of
-from sparseq.opening import Config, open_whole
+from sparseq.opening import open_whole
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
-from sparseq.store import FORMAT, Store
+from sparseq.store import FORMAT, UPGRADED_FROM, Store
 
-UPGRADED = (3,)
-"""Formats that `sparseq upgrade` makes this version's."""
-
-_SETTINGS: Config = {
-    "enable_external_access": "false",
-    "python_enable_replacements": "false",
-    "wal_autocheckpoint": "64MB",
-    "experimental_metadata_reuse": "false",  # erased values would stay in what is reused
-}
-_LOCKED_DOWN = _SETTINGS | {"lock_configuration": "true"}
 _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
 """What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
 there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
@@ -99,7 +91,7 @@ def create(
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
     if path is None:
-        connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
+        connection = connected(locked=True)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
               row_key, budget_column, halt, shares, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
@@ -112,7 +104,7 @@ def create(
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     working.unlink(missing_ok=True)  # of a process of the same number that was killed
     try:
-        connection = duckdb.connect(str(working), config=_LOCKED_DOWN)
+        connection = connected(working, locked=True)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
                   row_key, budget_column, halt, shares, seed)  # fmt: skip
@@ -228,7 +220,7 @@ def _fill(
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
-    connection.execute(SCHEMAS + TABLES)
+    connection.execute(SCHEMAS + TABLES + curator_log.TABLE)
     storage = Storage(connection)
     settings = {
         "format": FORMAT,
@@ -330,7 +322,7 @@ def connect(
         _open_files.add(key)
     try:
         connection, session = open_whole(
-            path.resolve(), _SETTINGS, lambda opened: _check(opened, path), accept_loss
+            path.resolve(), lambda opened: _check(opened, path), accept_loss
         )
         try:
             _set_up(connection, path)
@@ -362,7 +354,7 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
         raise StoreError(f"{path} is no store", "`sparseq create` makes one")
     settings = Storage(connection).get("settings")
     if settings is None or settings["format"] != FORMAT:
-        older = settings is not None and settings["format"] in UPGRADED
+        older = settings is not None and settings["format"] in UPGRADED_FROM
         raise StoreError(
             f"{path} is not a store that this version of sparseq reads",
             f"`sparseq upgrade {path}` makes it one, and changes no charge and no answer"

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import duckdb
 
+from sparseq.engine.connection import connected
 from sparseq.engine.load import first_line
 from sparseq.errors import StoreError, StoreInUse
+from sparseq.ledger.curator_log import CuratorLog
 from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
 from sparseq.ledger.session import (
     Lock,
@@ -30,7 +32,6 @@ from sparseq.ledger.session import (
     record_of,
 )
 
-Config = dict[str, str | bool | int | float | list[str]]
 _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
 
 
@@ -40,7 +41,6 @@ class Lacking(StoreError):
 
 def open_whole(
     path: Path,
-    config: Config,
     check: Callable[[duckdb.DuckDBPyConnection], str],
     accept_loss: bool = False,
 ) -> tuple[duckdb.DuckDBPyConnection, Session]:
@@ -48,7 +48,6 @@ def open_whole(
 
     Args:
         path: Of its file, without symbolic links.
-        config: DuckDB's settings.
         check: Raises if the database is no store; returns which store it is.
         accept_loss: Open it all the same, and write into it for ever that it was so.
 
@@ -59,13 +58,13 @@ def open_whole(
     """
     head, lost, brought, others = Head.of(path), "", None, ""
     try:
-        connection = _connect(path, config)
+        connection = _connect(path)
     except Lacking as lacking:
         if not accept_loss:
             raise
         lost = lacking.message
         _set_aside(log_of(path))
-        connection = _connect(path, config)
+        connection = _connect(path)
     try:
         store, mark = check(connection), read_mark(connection)
         if mark is not None and mark.open and not lost and not has_log(path):
@@ -73,7 +72,7 @@ def open_whole(
             if brought is not None:
                 connection.close()
                 adopt(brought, log_of(path))
-                connection = _connect(path, config)
+                connection = _connect(path)
                 mark = read_mark(connection)
         session = Session(connection, path, store, marked=mark is not None and mark.open)
         try:
@@ -83,6 +82,7 @@ def open_whole(
                 raise
             lost = lost or lacking.message
         if lost:
+            CuratorLog(connection).add("loss", f"opened with --accept-loss: {lost}")
             add_loss(connection, lost)
             session.closed()
             _set_aside(record_of(path))
@@ -94,10 +94,10 @@ def open_whole(
         raise
 
 
-def _connect(path: Path, config: Config) -> duckdb.DuckDBPyConnection:
+def _connect(path: Path) -> duckdb.DuckDBPyConnection:
     """Open the database. To close it again writes nothing, whatever is in the log."""
     try:
-        connection = duckdb.connect(str(path), config=config)
+        connection = connected(path)
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         return connection
     except duckdb.Error as error:

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     import polars
 
 FORMAT = 4
+UPGRADED_FROM = (3,)
+"""Formats that `sparseq upgrade` makes this one."""
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
 _NOBODY = np.zeros(0, np.int32)
 _REMEMBERED = 1024  # lowered queries
