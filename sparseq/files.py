@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,11 @@ from sparseq.accounting import Budget, budget_units
 from sparseq.engine.connection import connected
 from sparseq.engine.load import Rows
 from sparseq.engine.storage import SCHEMAS, Storage
-from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
+from sparseq.errors import DataError, ParameterError, StoreError
 from sparseq.ledger import curator_log
 from sparseq.ledger.journal import TABLES
-from sparseq.ledger.log import log_of
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.session import read_record, record_of
-from sparseq.opening import open_whole
+from sparseq.opening import check_free, hold, open_whole, publish
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.store import FORMAT, UPGRADED_FROM, Store
 
@@ -31,8 +28,6 @@ _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
 """What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
 there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
 the charges of a release (about 2 bytes a person) and those read when a store is opened."""
-_open_files: set[tuple[int, int]] = set()
-_open_files_lock = threading.Lock()
 
 
 def create(
@@ -96,11 +91,7 @@ def create(
               row_key, budget_column, halt, shares, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
     path = Path(path)
-    if path.exists():
-        raise StoreError(f"{path} exists already", "choose another path, or delete the file")
-    _check_nothing_left(path)
-    if not path.parent.is_dir():
-        raise StoreError(f"there is no folder {path.parent}")
+    check_free(path)
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     working.unlink(missing_ok=True)  # of a process of the same number that was killed
     try:
@@ -111,39 +102,11 @@ def create(
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
-        _publish(working, path)
+        publish(working, path)
     finally:
         for leftover in (working, Path(f"{working}.wal")):
             leftover.unlink(missing_ok=True)
     return connect(path)
-
-
-def _check_nothing_left(path: Path) -> None:
-    """Refuse a path where another store's log or record lies, which may be all that tells of it."""
-    record = read_record(record_of(path))
-    for file in (log_of(path), record_of(path)):
-        if file.exists() and (file == log_of(path) or record is None or record.open):
-            raise StoreError(
-                f"{file} is there: a store of this name was not closed, and has been moved",
-                "choose another path; or delete the file, if that store is gone for good",
-            )
-
-
-def _publish(working: Path, path: Path) -> None:
-    """Give the finished file its name; an existing file is never replaced."""
-    with open(working, "rb") as file:
-        os.fsync(file.fileno())
-    try:
-        os.link(working, path)
-    except FileExistsError:
-        raise StoreError(f"{path} exists already", "choose another path") from None
-    except OSError:  # a file system without hard links
-        os.rename(working, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _budget(
@@ -310,16 +273,7 @@ def connect(
         StoreInUse: Another process, or this one, has it open.
     """
     path = Path(path)
-    if not path.is_file():
-        raise StoreError(f"there is no store at {path}", "`sparseq create` makes one")
-    stat = path.stat()
-    key = (stat.st_dev, stat.st_ino)
-    with _open_files_lock:
-        if key in _open_files:
-            raise StoreInUse(
-                f"{path} is in use by this process", "share the open store between threads"
-            )
-        _open_files.add(key)
+    held = hold(path)
     try:
         connection, session = open_whole(
             path.resolve(), lambda opened: _check(opened, path), accept_loss
@@ -330,7 +284,7 @@ def connect(
                 connection,
                 path,
                 _memory() // 4 if cache_bytes is None else cache_bytes,
-                lambda: _release(key),
+                held.release,
                 session,
             )
         except BaseException:
@@ -338,13 +292,8 @@ def connect(
             session.release()
             raise
     except BaseException:
-        _release(key)
+        held.release()
         raise
-
-
-def _release(key: tuple[int, int]) -> None:
-    with _open_files_lock:
-        _open_files.discard(key)
 
 
 def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:

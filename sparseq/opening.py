@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import duckdb
 
@@ -30,6 +32,7 @@ from sparseq.ledger.session import (
     read_reached,
     read_record,
     record_of,
+    sync_folder,
 )
 
 _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
@@ -37,6 +40,44 @@ _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for
 
 class Lacking(StoreError):
     """A part of the store is missing, or something else lies in its place."""
+
+
+class Hold:
+    """This process has a store's file; within a process DuckDB's locks don't tell.
+
+    Raises:
+        StoreInUse: It has it already.
+    """
+
+    _held: ClassVar[set[tuple[int, int]]] = set()
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, path: Path) -> None:
+        status = path.stat()
+        self._key = (status.st_dev, status.st_ino)
+        with self._lock:
+            if self._key in self._held:
+                raise StoreInUse(
+                    f"{path} is in use by this process", "share the open store between threads"
+                )
+            self._held.add(self._key)
+
+    def release(self) -> None:
+        """Let go of it."""
+        with self._lock:
+            self._held.discard(self._key)
+
+
+def hold(path: Path) -> Hold:
+    """Take hold of a store's file.
+
+    Raises:
+        StoreError: There is none.
+        StoreInUse: This process has it open.
+    """
+    if not path.is_file():
+        raise StoreError(f"there is no store at {path}", "`sparseq create` makes one")
+    return Hold(path)
 
 
 def open_whole(
@@ -58,13 +99,13 @@ def open_whole(
     """
     head, lost, brought, others = Head.of(path), "", None, ""
     try:
-        connection = _connect(path)
+        connection = open_database(path)
     except Lacking as lacking:
         if not accept_loss:
             raise
         lost = lacking.message
         _set_aside(log_of(path))
-        connection = _connect(path)
+        connection = open_database(path)
     try:
         store, mark = check(connection), read_mark(connection)
         if mark is not None and mark.open and not lost and not has_log(path):
@@ -72,7 +113,7 @@ def open_whole(
             if brought is not None:
                 connection.close()
                 adopt(brought, log_of(path))
-                connection = _connect(path)
+                connection = open_database(path)
                 mark = read_mark(connection)
         session = Session(connection, path, store, marked=mark is not None and mark.open)
         try:
@@ -94,8 +135,14 @@ def open_whole(
         raise
 
 
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open the database. To close it again writes nothing, whatever is in the log."""
+def open_database(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a store's database. To close it again writes nothing, whatever is in the log.
+
+    Raises:
+        Lacking: It has a log that is not its own, or damaged.
+        StoreInUse: Another process has it open.
+        StoreError: It is no database.
+    """
     try:
         connection = connected(path)
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
@@ -219,3 +266,44 @@ def _set_aside(file: Path) -> None:
     while (aside := Path(f"{file}.lost-{number}")).exists():
         number += 1
     os.rename(file, aside)
+
+
+# -- a new file ------------------------------------------------------------------------------------
+
+
+def check_free(path: Path) -> None:
+    """Refuse a path at which no new store can be made.
+
+    Another store's log or record may be all that tells of it.
+
+    Raises:
+        StoreError: Something is there, or the folder is not.
+    """
+    if path.exists():
+        raise StoreError(f"{path} exists already", "choose another path, or delete the file")
+    if not path.parent.is_dir():
+        raise StoreError(f"there is no folder {path.parent}")
+    record = read_record(record_of(path))
+    for file in (log_of(path), record_of(path)):
+        if file.exists() and (file == log_of(path) or record is None or record.open):
+            raise StoreError(
+                f"{file} is there: a store of this name was not closed, and has been moved",
+                "choose another path; or delete the file, if that store is gone for good",
+            )
+
+
+def publish(working: Path, path: Path) -> None:
+    """Give a finished file its name, durably; an existing file is never replaced.
+
+    Raises:
+        StoreError: Something has come to be there.
+    """
+    with open(working, "rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(working, path)
+    except FileExistsError:
+        raise StoreError(f"{path} exists already", "choose another path") from None
+    except OSError:  # a file system without hard links
+        os.rename(working, path)
+    sync_folder(path)

@@ -14,7 +14,7 @@ import datetime as dt
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -549,6 +549,29 @@ class Store:
     def _budgets(self) -> Ints:
         table = self._con.sql("SELECT budget FROM ledger.users ORDER BY _user").to_arrow_table()
         return np.asarray(table["budget"].to_numpy(), np.int64)
+
+    @contextlib.contextmanager
+    def file_at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:
+        """Hold the store still with everything in its file, and nothing in its log: for a backup.
+
+        Args:
+            facts: To be remembered in the store first.
+
+        Raises:
+            StoreError: The store is closed, or can't be written.
+        """
+        with self._lock:
+            self._flush()  # what an interrupt left
+            assert self.path is not None
+
+            def remember() -> None:
+                for key, value in facts.items():
+                    self._storage.put(key, value)
+
+            if any(self._storage.get(key) != value for key, value in facts.items()):
+                self._storage.in_transaction(remember)
+            self._con.execute("CHECKPOINT")
+            yield self.path.resolve()
 
     # -- opening and closing -----------------------------------------------------------------------
 

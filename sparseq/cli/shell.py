@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sparseq.cli.options import store_argument
-from sparseq.cli.text import NOT_PRIVATE, banner, guarantee_line
+from sparseq.cli.text import guarantee_line, loud_lines
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -51,8 +51,8 @@ def _talk(session: Session) -> None:
     store = session.store
     tables = ", ".join(t.name for t in store.catalog.tables)
     click.echo(f"{store.path}: {tables}; {guarantee_line(store.budget)}")
-    if store.seed is not None:
-        click.echo(banner(NOT_PRIVATE))
+    for line in loud_lines(store.seed is not None, len(store.losses)):
+        click.echo(line)
     click.echo("A query ends with ; and Tab completes. \\? shows more, \\q leaves.\n")
     prompt = _prompt(session)
     while not session.done:

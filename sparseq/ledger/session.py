@@ -268,7 +268,7 @@ class Session:
             lock = Lock(new, os.O_CREAT | os.O_EXCL)
             os.pwrite(lock.fd, record.to_bytes(), 0)
             os.fsync(lock.fd)
-            _sync_folder(new)
+            sync_folder(new)
         except OSError as error:
             new.unlink(missing_ok=True)
             raise StoreError(
@@ -279,7 +279,7 @@ class Session:
         _put(self._con, _MARK, {"id": record.session, "open": True})
         self._con.execute("CHECKPOINT")  # from here on the store is whole with this record only
         os.replace(new, beside)
-        _sync_folder(new)
+        sync_folder(new)
         self._record, self._lock, self.begun = record, lock, True
         self._drop_earlier()
 
@@ -349,7 +349,8 @@ class Session:
                 file.unlink(missing_ok=True)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Make a file's name durable."""
     if os.name == "nt":
         return
     folder = os.open(path.parent, os.O_RDONLY)
