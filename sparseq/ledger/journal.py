@@ -88,7 +88,11 @@ class Entry:
 
 
 class Journal:
-    """The releases and charges of one store, on a connection that only the store uses."""
+    """The releases and charges of one store, on a connection that only the store uses.
+
+    Attributes:
+        committing: A commit has begun and has not ended: what it wrote, only the file knows.
+    """
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, session: Session | None = None
@@ -100,6 +104,7 @@ class Journal:
         self.requests = RequestIds(connection)
         self._unfolded = 0
         self._ahead: dict[int, Release] = {}
+        self.committing = False
 
     @property
     def next_id(self) -> int:
@@ -156,7 +161,9 @@ class Journal:
         for entry in entries:
             for sql, parameters in entry.also:
                 self._con.execute(sql, parameters)
+        self.committing = True
         self._con.execute("COMMIT")
+        self.committing = False
         self._last += len(entries)
         self._session.reached(releases=self._last)
         self._unfolded += sum(len(entry.users) for entry in entries)
