@@ -36,6 +36,7 @@ from sparseq.query.public import PublicFacts
 from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, quoted, source_sql
 
 MAX_SUBQUERY_VALUES = 10_000
+MAX_SUBQUERIES = 256
 Conjuncts = list[exp.Expr]
 
 
@@ -209,15 +210,27 @@ class Scope:
     # -- subqueries in expressions ---------------------------------------------------------------
 
     def _answer_subqueries(self) -> None:
-        """Put constants for the subqueries of expressions, which see public tables only."""
-        for e in self.select.expressions:
-            while (found := e.find(exp.Select)) is not None:
-                self._replace(found)
-        clauses = [(self.select, k) for k in ("where", "group", "having", "order")]
-        clauses += [(join, "on") for join in self.select.args.get("joins") or []]
-        for node, name in clauses:  # looked up anew, as it may itself be what is replaced
-            while (part := node.args.get(name)) and (found := part.find(exp.Select)) is not None:
-                self._replace(found)
+        """Put constants for the subqueries of expressions, which see public tables only.
+
+        Every turn answers one of a finite number: what was answered once is never found again.
+        """
+        answered: list[exp.Select] = []
+        while (found := self._next_subquery()) is not None:
+            if len(answered) >= MAX_SUBQUERIES or any(found is done for done in answered):
+                refuse(
+                    f"the query has more than {MAX_SUBQUERIES} subqueries in expressions",
+                    "name their values once, in a subquery in FROM",
+                )
+            answered.append(found)
+            self._replace(found)
+
+    def _next_subquery(self) -> exp.Select | None:
+        """Return a subquery that is still there; looked up anew, as any part may be replaced."""
+        parts: list[exp.Expr | None] = list(self.select.expressions)
+        parts += [self.select.args.get(k) for k in ("where", "group", "having", "order")]
+        parts += [join.args.get("on") for join in self.select.args.get("joins") or []]
+        found = (part.find(exp.Select) for part in parts if part is not None)
+        return next((select for select in found if select is not None), None)
 
     def _replace(self, found: exp.Select) -> None:
         holder = found.parent if isinstance(found.parent, exp.Subquery) else found
@@ -233,7 +246,8 @@ class Scope:
             outer.replace(exp.true() if self.public.values(rows) else exp.false())
         else:
             (value,) = self._answer(found, 1) or [exp.Null()]
-            holder.replace(value)
+            name = holder.alias if isinstance(holder, exp.Subquery) else ""  # a SELECT item's
+            holder.replace(exp.alias_(value, name, quoted=True) if name else value)
 
     def _public(self, select: exp.Select) -> Source:
         self.public.subqueries += 1
