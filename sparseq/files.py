@@ -19,6 +19,7 @@ from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
+from sparseq.query.work import check_most
 from sparseq.store import FORMAT, Store
 
 Config = dict[str, str | bool | int | float | list[str]]
@@ -56,6 +57,7 @@ def create(
     budget_column: str = "",
     halt: bool = False,
     reserves: Mapping[str, float] | None = None,
+    most: Mapping[str, int] | None = None,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -82,6 +84,8 @@ def create(
         reserves: Shares of every budget that are set aside: "watch" for estimates of how many
             users have been dropped (its alarm is no Gaussian, so only zCDP is then claimed),
             "forecast" for what they would still have contributed.
+        most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
+            more is left out of that join, and pays nothing (see `sparseq.query.work`).
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -89,13 +93,13 @@ def create(
         DataError: A file can't be read or does not fit.
         StoreError: The path exists already.
     """
-    shares = _reserves(reserves or {})
+    shares, limits = _reserves(reserves or {}), check_most(most)
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
     if path is None:
         connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              row_key, budget_column, halt, shares, seed)  # fmt: skip
+              row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
     path = Path(path)
     if path.exists():
@@ -108,7 +112,7 @@ def create(
         connection = duckdb.connect(str(working), config=_LOCKED_DOWN)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  row_key, budget_column, halt, shares, seed)  # fmt: skip
+                  row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
@@ -207,6 +211,7 @@ def _fill(
     budget_column: str,
     halt: bool,
     reserves: Mapping[str, float],
+    most: Mapping[str, int],
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
@@ -218,6 +223,7 @@ def _fill(
         "norm_budget": budget.norm_budget,
         "halt": halt,
         "reserves": dict(reserves),
+        "most": dict(most),
         "seed": seed,
         "budget_column": budget_column,
     }

@@ -48,6 +48,7 @@ from sparseq.query.public import PublicFacts
 from sparseq.query.render import key_columns, render
 from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
+from sparseq.query.work import check_most
 
 if TYPE_CHECKING:
     import polars
@@ -128,7 +129,8 @@ class Store:
         self._departures = Departures()
         self._departures.add_users(len(self._pots))
         self._journal.restore_departures(self._departures)
-        self._public = PublicFacts(self.catalog, connection)
+        self.most = check_most(settings.get("most"))
+        self._public = PublicFacts(self.catalog, connection, self.most)
         self._templates = Templates()
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
         self._staged_bytes = 0  # about what the next transaction will write
