@@ -50,8 +50,8 @@ if TYPE_CHECKING:
               metavar="[SHARE]", help="Set aside 25 %, or SHARE, to estimate what they would still "
               "contribute.")  # fmt: skip
 @click.option("--most", multiple=True, metavar="work=N",
-              help="Row combinations that one person may have in a join; who has more is left out of "
-              "that join, and pays nothing. [default: work=20000000]")  # fmt: skip
+              help="Row combinations that one person may have in a join; whoever has more is left "
+              "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.

@@ -17,17 +17,19 @@ from numpy.typing import NDArray
 
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
+from sparseq.engine.load import quote
 from sparseq.engine.people import USER
 from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
 from sparseq.engine.scans import Rows, Scans
 from sparseq.engine.storage import dictionary_table
 from sparseq.engine.windows import Window, span_sql
 from sparseq.errors import QueryRefused
-from sparseq.query.plan import Domain, Kind, Measure, Plan
+from sparseq.query.plan import Cap, Domain, Kind, Measure, Plan
 
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
 _REMEMBERED = 1024  # types of columns
+_MOST_CAPS = 1024  # a query has 64 at most
 
 
 class Engine:
@@ -39,6 +41,7 @@ class Engine:
         self._layouts: dict[str, tuple[Runs, NDArray[np.int64] | None]] = {}
         self._sizes: dict[str, int] = {}
         self._types: dict[tuple[str, str], str] = {}
+        self._caps: set[str] = set()  # whose tables are there
         self._ahead = Scans(self._type_of, self._count, self._read_span, cache_bytes)
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
@@ -48,6 +51,9 @@ class Engine:
             plans: What is likely to be asked next.
         """
         try:
+            plans = list(plans)
+            for plan in plans:
+                self._have(plan.query.relation.caps)
             self._ahead.read(plans)
         except (QueryRefused, duckdb.Error):
             self._ahead.clear()  # each for itself will tell
@@ -59,6 +65,7 @@ class Engine:
             plan: What to compute.
             users: How many users the store has.
         """
+        self._have(plan.query.relation.caps)
         return self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
 
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
@@ -83,6 +90,7 @@ class Engine:
     def _reads(self, plan: Plan, users: int) -> list[Callable[[], Batch]]:
         """Return what reads each range of users."""
         relation = plan.query.relation
+        self._have(relation.caps)
         ahead = self._ahead.rows(plan)
         if ahead is not None:
             return [lambda: _batch(ahead)]
@@ -160,8 +168,24 @@ class Engine:
             self._layouts[table] = Runs.of(users if order is None else users[order]), order
         return self._layouts[table]
 
+    def _have(self, caps: Iterable[Cap]) -> None:
+        """Have the tables of those who are taken out of joins; those inside come first."""
+        for cap in caps:
+            if cap.name not in self._caps:
+                if len(self._caps) >= _MOST_CAPS:
+                    self._forget_caps()
+                    return self._have(caps)
+                self._con.execute(f"CREATE TEMP TABLE {quote(cap.name)} AS {cap.sql}")
+                self._caps.add(cap.name)
+
+    def _forget_caps(self) -> None:
+        for name in self._caps:
+            self._con.execute(f"DROP TABLE IF EXISTS temp.{quote(name)}")
+        self._caps.clear()
+
     def rows_arrived(self) -> None:
         """Forget what was kept of the rows."""
+        self._forget_caps()
         self.cache.clear()
         self._layouts.clear()
         self._sizes.clear()

@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 
+from sparseq.engine.connection import connected
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
 from sparseq.query.plan import Cap
@@ -43,7 +44,7 @@ class PublicFacts:
     ) -> None:
         self.catalog = catalog
         self.most_work = check_most(most)["work"]
-        self._con = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+        self._con = connected()
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
         self._most_rows: dict[tuple[str, tuple[str, ...]], int] = {}
