@@ -313,6 +313,7 @@ def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
                 path,
                 _memory() // 4 if cache_bytes is None else cache_bytes,
                 lambda: _release(key),
+                lambda: _set_up(_open(path), path),
             )
         except BaseException:
             connection.close()
@@ -342,8 +343,8 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
         raise StoreError(f"{path} is not a store: {first_line(error)}") from None
 
 
-def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Check that there is a store, and say how much memory DuckDB may have."""
+def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
+    """Check that there is a store, say how much memory DuckDB may have, and return it."""
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
         raise StoreError(f"{path} is no store", "`sparseq create` makes one")
@@ -351,6 +352,7 @@ def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         leftover.unlink(missing_ok=True)
     _limit_memory(connection)
     connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def _limit_memory(connection: duckdb.DuckDBPyConnection) -> None:
