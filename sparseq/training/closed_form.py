@@ -46,6 +46,7 @@ from sparseq.training.exact import (
     weighted_sums,
 )
 from sparseq.training.families import Family, identity
+from sparseq.training.identity import code_of
 from sparseq.training.protocol import Floats, Pull, Pulled, saturated
 from sparseq.training.records import Batch, Records, records
 
@@ -84,6 +85,15 @@ class ClosedForm:
     def coordinates(self) -> int:
         """outputs · (features + 1): weights and intercept, one output after the other."""
         return self.family.outputs * self.records.width
+
+    def facts(self) -> dict[str, str]:
+        """Return what a run depends on besides the data: public (see `Identity`)."""
+        family, lattice = self.family, self.records
+        return {
+            "model": f"{family.name} of {family.outputs} outputs",
+            "features": f"{lattice.width - 1}, in [-{lattice.bound:g}, {lattice.bound:g}]",
+            "code": code_of(family.inverse_link, family.valid, family.expand, family.loss),
+        }
 
     def batches(self) -> Iterable[Batch]:
         """Return all records."""
