@@ -53,12 +53,11 @@ class Identity:
 
     def differences(self, begun: Mapping[str, str]) -> list[str]:
         """Return in words what differs from the facts of the run that was begun."""
-        names = [
-            name for name in {**begun, **self.facts} if begun.get(name) != self.facts.get(name)
-        ]
+        both = {name: (begun.get(name), self.facts.get(name)) for name in {**begun, **self.facts}}
         return [
-            f"its {name} was {_shortly(begun.get(name))}, not {_shortly(self.facts.get(name))}"
-            for name in names
+            f"{name} {_shortly(was)}, not {_shortly(now)}"
+            for name, (was, now) in both.items()
+            if was != now
         ]
 
     def check(self, store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +43,8 @@ def as_before(con: sparseq.Store) -> None:
 def ask_everything(con: sparseq.Store, folder: Path) -> None:
     """Have every part of the system ask something that it finds again, free."""
     ticks = Ticks(dt.datetime(2024, 1, 1), "1d", dt.datetime(2024, 1, 2))
-    series = QuerySeries(con, "buyers", QueryText.of("SELECT count(*) AS n FROM t WHERE day = :day"),
-                         ticks)  # fmt: skip
+    query = QueryText.of("SELECT count(*) AS n FROM t WHERE day = :day")
+    series = QuerySeries(con, "buyers", query, ticks)
     list(Monitor(con, ticks, [series]).run())
     watch = ActiveWatch(con, 4)
     watch.tick(1, "one")
@@ -126,7 +125,7 @@ def test_a_store_with_nothing_to_move_is_upgraded_too(
     with sparseq.create(None, pa.table({"who": [1]}), user="who", table="t", seed=1) as con:
         name_askers(con._con)
         assert con._storage.get(former_ids.FORMER) == 0
-        ask(con)
+        con.sql("SELECT count(*) FROM t")
         name_askers(con._con)
         assert [release.request for release in con.history()] == [None]
         assert con._storage.get(former_ids.FORMER) == 1

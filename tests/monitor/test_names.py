@@ -38,7 +38,7 @@ def spellings(con: sparseq.Store, label: str) -> list[str]:
     """All that an analyst can read of the first tick's name, for another tick."""
     (request,) = con.requests_of([1]).values()
     texts = [request.stored, str(request), request.text, f"monitor/buyers/{label}"]
-    return [text.replace(DAY.isoformat(), label) for text in texts]
+    return [*dict.fromkeys(text.replace(DAY.isoformat(), label) for text in texts)]
 
 
 def test_who_asks_tomorrows_question_first_does_not_answer_tomorrows_tick(tmp_path: Path) -> None:

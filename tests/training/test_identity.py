@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ from click.testing import CliRunner
 
 import sparseq
 from sparseq.cli.app import sparseq as command
+from sparseq.cli.train import depends_on
 from sparseq.training import ClosedForm, PrivateGD, family
+from sparseq.training.features import features_of, target_of
 from sparseq.training.identity import code_of, digest_of
-from sparseq.training.protocol import Floats
 
 N = 300
 HOW = PrivateGD(steps=3, rate=4.0, people=N)
@@ -61,8 +61,7 @@ def test_the_same_name_for_another_table_is_refused_with_what_differs(tmp_path: 
 
 @pytest.mark.parametrize(
     ("changed", "what"),
-    [(("--features", "f/4"), "feature f"), (("--target", "y=0"), "target"),
-     (("--features", "sex"), "feature sex"), (("--rate", "2"), "rate"),
+    [(("--features", "f/4"), "feature f"), (("--rate", "2"), "rate"),
      (("--model", "linear", "--target", "y"), "model")],
 )  # fmt: skip
 def test_the_same_name_for_anything_else_is_refused(
@@ -78,23 +77,26 @@ def test_the_same_name_for_anything_else_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("declared", "features"),
-    [({"bounds": {"f": (-1, 2)}}, "f"), ({"keys": {"sex": ["f", "m", "x"]}}, "sex")],
-)
-def test_bounds_and_keys_belong_to_a_run(
-    declared: dict[str, Any], features: str, tmp_path: Path
+    ("declared", "what"),
+    [({"bounds": {"f": (-1, 2)}}, "feature f"), ({"keys": {"sex": ["f", "m", "x"]}}, "feature sex"),
+     ({}, "file of the model")],
+)  # fmt: skip
+def test_bounds_keys_and_code_belong_to_a_run(
+    declared: dict[str, Any], what: str, tmp_path: Path
 ) -> None:
-    """As the texts of its steps say, which are what a step is read back by."""
-    texts = []
-    for number, given in enumerate(({}, declared)):
-        store = made(tmp_path / f"{number}.sparseq", **given)
-        assert train(store, "--features", features).exit_code == 0
-        with sparseq.connect(store) as con:
-            texts.append(con.history()[0].query)
-    assert texts[0] != texts[1]
+    facts, code = [], tmp_path / "net.py"
+    for given in ({}, declared):
+        given = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | given
+        with sparseq.create(None, columns(1), table="a", user="who", seed=1, **given) as con:
+            table = con.catalog.table("a")
+        features = features_of(table, ["f", "sex"], "y")
+        code.write_text(f"# {len(facts)}" if what == "file of the model" else "")
+        target = target_of(table, "y=1", "logistic")
+        facts.append(depends_on(table, features, target, f"{code}:made"))
+    assert [name for name in facts[0] if facts[0][name] != facts[1][name]] == [what]
 
 
-def engine(bound: float = 1.0, link: Callable[[Floats], Floats] | None = None) -> ClosedForm:
+def engine(bound: float = 1.0) -> ClosedForm:
     x = np.linspace(-1, 1, N)[:, None]
     return ClosedForm(family("logistic"), range(N), x, x[:, 0] > 0, bound=bound)
 
