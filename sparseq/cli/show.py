@@ -30,6 +30,7 @@ from sparseq.cli.text import (
     number,
     one_line,
     percent,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -267,4 +268,4 @@ def _binary(answer: Answer, format: str) -> bytes:
 def warn_if_seeded(answer: Answer, format: str) -> None:
     """Say on standard error what a format without words can't say."""
     if answer.facts.seeded and format != "table":
-        click.echo(banner(NOT_PRIVATE), err=True)
+        say(banner(NOT_PRIVATE), err=True)

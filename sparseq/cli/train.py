@@ -15,7 +15,7 @@ import click
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.output import Output
 from sparseq.cli.tables import Table
-from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, upper
+from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, say, upper
 from sparseq.cli.train_files import (
     CLOSED,
     log_bytes,
@@ -127,10 +127,10 @@ def train(
             table_of = Table(["", ""], [list(row) for row in summary_rows(facts, None)], ["l", "l"])
             content = report_bytes(opened, how, trained, made.run, table_of, picture)
             report_file.write(content)
-            click.echo(banner(f"{report} has exact facts about people. Curator only."), err=True)
+            say(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
-        click.echo(banner(NOT_PRIVATE), err=True)
-    click.echo(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
+        say(banner(NOT_PRIVATE), err=True)
+    say(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
 
 
 def check_model(model: str, settings: dict[str, Any]) -> None:
