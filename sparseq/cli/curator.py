@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.cli.options import POTS, facts_format_option, open_store, output_option
-from sparseq.cli.output import Output, chosen_format
-from sparseq.cli.show import answer_csv, plain_text
+from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.show import answer_csv, csv_text, plain_text
 from sparseq.cli.tables import format_table
 from sparseq.cli.text import banner, labelled, number, say, terminal_width
 from sparseq.escape import shown
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.curator import Account, Spend
+    from sparseq.ledger.curator_log import Note
     from sparseq.ledger.pots import Pot
 
 PRIVATE = "PRIVATE: exact facts about people. Curator only."
@@ -233,6 +235,49 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
         say(f"erased {whom}: {rows}; what was spent stays")
     else:
         say(f"nothing to do: {whom} had been erased before")
+
+
+@curator.command("log", short_help="What only the curator is told.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="How many. [default: all]")
+@click.option("--format", "format", type=click.Choice(["table", "csv", "json"]),
+              help="How it is written. Default: what FILE's name says, else table.")  # fmt: skip
+@output_option
+@click.pass_obj
+def log(store: Path, last: int | None, format: str | None, output: Path | None) -> None:
+    """List what happened that depends on somebody's rows, oldest first: it may tell of people.
+
+    Values that did not fit, rows that were left out, errors of the engine and whom they were about,
+    a model that failed on somebody's records. No analyst is told any of it.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq log
+      sparseq curator log shop.sparseq --last 20 --format json
+    """
+    from sparseq.curator import log as entries
+
+    chosen = chosen_format(format, output)
+    if chosen in BINARY:
+        raise click.UsageError("the log is written as table, csv or json")
+    width = terminal_width() if output is None else None
+    with open_store(store) as opened, Output(output, chosen, private=True) as out:
+        out.write(log_text(entries(opened, last), chosen, width))
+
+
+def log_text(notes: Sequence[Note], format: str, width: int | None = None) -> str:
+    """Return the curator's log as table, csv or json."""
+    rows = [
+        (note.at.isoformat(timespec="seconds") + "Z", note.kind, note.message) for note in notes
+    ]
+    names = ("at", "kind", "message")
+    if format == "json":
+        return json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2)
+    if format == "csv":
+        return csv_text(names, rows)
+    if not rows:
+        return "nothing has been noted"
+    told = [[at.replace("T", " ").removesuffix("Z"), kind, text] for at, kind, text in rows]
+    return format_table(["time (UTC)", "kind", "message"], told, ["l", "l", "l"], width)
 
 
 @curator.command("sql", short_help="An exact answer.")
