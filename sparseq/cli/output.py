@@ -94,7 +94,8 @@ class Output:
             else:
                 say(content)
         elif isinstance(content, str):
-            self._file.write((click.unstyle(content) + "\n").encode())
+            exact = content if self._format in EXACT else click.unstyle(content)
+            self._file.write((exact + "\n").encode())
         else:
             self._file.write(content)
 

@@ -14,7 +14,7 @@ from sparseq.cli.create import catalog_text
 from sparseq.cli.explain import plan_text
 from sparseq.cli.history import LAST, history_text
 from sparseq.cli.options import open_store
-from sparseq.cli.output import BINARY, FORMATS, Output
+from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
 from sparseq.cli.show import brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import Knobs
 from sparseq.cli.statements import is_command, items
@@ -113,7 +113,7 @@ class Session:
         assert self.output is not None
         assert isinstance(text, str)
         with _opened(self.output, "a") as file:
-            file.write(click.unstyle(text) + "\n")
+            file.write((text if self.format in EXACT else click.unstyle(text)) + "\n")
 
     def _command(self, line: str) -> None:
         name, _, argument = line.strip().partition(" ")
