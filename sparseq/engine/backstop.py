@@ -69,9 +69,14 @@ class Work(Generic[Result]):
     caps: tuple[Cap, ...] = ()
 
 
-def is_interrupt(error: Exception) -> bool:
-    """Tell whether it was not the engine that failed, but somebody who stopped it."""
-    return isinstance(error, duckdb.InterruptException) or "Query interrupted" in str(error)
+def pass_on_interrupts(error: Exception) -> None:
+    """Raise KeyboardInterrupt where it was not the engine that failed, but somebody stopped it.
+
+    Nothing else that an error says is looked at: it may come from a row.
+    """
+    stopped = type(error) is RuntimeError and str(error) == "Query interrupted"  # by Ctrl-C
+    if stopped or isinstance(error, duckdb.InterruptException):
+        raise KeyboardInterrupt from None
 
 
 class Backstop:
@@ -165,8 +170,7 @@ class _Room(Generic[Result]):
             reader.forget_caps()
             return made
         except Exception as error:
-            if is_interrupt(error):
-                raise
+            pass_on_interrupts(error)
             self._clean_up()
             return Failed(error)
 

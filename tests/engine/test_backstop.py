@@ -241,16 +241,31 @@ def test_training_reads_everybody_else_s_rows() -> None:
     assert list(con._engine.take_failures()) == [2, 3]
 
 
-def test_an_interrupt_is_nobody_s_error(monkeypatch: pytest.MonkeyPatch) -> None:
+STOPPED = [duckdb.InterruptException("Interrupted!"), RuntimeError("Query interrupted")]
+
+
+@pytest.mark.parametrize("stopped", STOPPED, ids=lambda error: type(error).__name__)
+def test_an_interrupt_is_nobody_s_error(
+    monkeypatch: pytest.MonkeyPatch, stopped: Exception
+) -> None:
     con = store(None)
 
-    def stopped(self: Reader, sql: str) -> Any:
-        raise duckdb.InterruptException("Interrupted!")
+    def stops(self: Reader, sql: str) -> Any:
+        raise stopped
 
-    monkeypatch.setattr(Reader, "fetch", stopped)
-    with pytest.raises(duckdb.InterruptException):
+    monkeypatch.setattr(Reader, "fetch", stops)
+    with pytest.raises(KeyboardInterrupt):
         con.sql(QUERIES["whole table"])
     assert con.releases == 0
+
+
+def test_a_row_can_not_pass_for_an_interrupt() -> None:
+    con = store(None)
+    query = failing_sql(con, '"t"._user = 4')
+    where = query.relation.where.replace(SECRET, "Query interrupted")
+    answer = con.ask(replace(query, relation=replace(query.relation, where=where)))
+    without = store(None, frozenset({4}))
+    assert answer.arrow() == without.ask(failing_sql(without, "false")).arrow()
 
 
 class GivenUp:
