@@ -39,8 +39,10 @@ from sparseq.gate import gate
 from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.departed import Departures
+from sparseq.ledger.former_ids import FORMER
 from sparseq.ledger.journal import Entry, Journal, Release, Statement
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.request_id import RequestId, requested
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.query.catalog import Catalog
@@ -127,7 +129,7 @@ class Store:
         self._budget_column: str = settings["budget_column"]
         self.catalog: Catalog = self._storage.catalog()
         self._engine = Engine(connection, cache_bytes, self.catalog, self._open_anew)
-        self._journal = Journal(connection)
+        self._journal = Journal(connection, self._storage.get(FORMER) or 0)
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
         self._departures = Departures()
@@ -144,7 +146,10 @@ class Store:
     # -- the stream ------------------------------------------------------------------------------
 
     def ask(
-        self, query: Query, options: Options | None = None, request_id: str | None = None
+        self,
+        query: Query,
+        options: Options | None = None,
+        request_id: RequestId | str | None = None,
     ) -> Answer:
         """Answer one lowered query (Algorithm 2, one step).
 
@@ -152,7 +157,8 @@ class Store:
             query: From `lower`, or a front end's.
             options: Noise and confidence.
             request_id: Asking again with the same id returns the recorded answer: no new noise,
-                no charge.
+                no charge. Any text; it is an analyst's, and never that of a monitor's tick or of
+                anything else that the system asks (see `sparseq.ledger.request_id`).
 
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
@@ -167,7 +173,7 @@ class Store:
         query: Query,
         contributions: Callable[[Plan], Contributions],
         options: Options | None = None,
-        request_id: str | None = None,
+        request_id: RequestId | str | None = None,
         *,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
@@ -194,12 +200,13 @@ class Store:
         with self._lock:
             self._check_open()
             self._flush()  # what an interrupt left
-            recorded = self._journal.recorded(request_id, query.text)
+            request = requested(request_id)
+            recorded = self._journal.recorded(request, query.text)
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.budget, options or Options())
             made = contributions(plan)
-            answer = self._answer(plan, made, request_id, pot, gated, mechanism)
+            answer = self._answer(plan, made, request, pot, gated, mechanism)
             self._flush()
             return answer
 
@@ -223,7 +230,7 @@ class Store:
         self,
         plan: Plan,
         contributions: Contributions,
-        request_id: str | None,
+        request: RequestId | None,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
         mechanism: Mechanism | None = None,
@@ -231,11 +238,11 @@ class Store:
         """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
         passed = gate(plan, contributions, self._pots[pot])
         noised = _in_unit(plan, (mechanism or add_gaussian)(plan, passed.sums, self._entropy()))
-        answer = Answer(render(plan, noised), self._facts(plan, request_id))
+        answer = Answer(render(plan, noised), self._facts(plan, request))
         also = [*gated(Gated(answer.facts.release, passed.users, passed.active))]
         also += self._engine_failures(answer.facts.release)
         departed = self._departures.new(passed.left_out if pot is Pot.QUERIES else _NOBODY)
-        release = _release(plan, answer, pot)
+        release = _release(plan, answer, pot, request)
         self._stage(Entry(release, passed.paying, passed.due, departed, tuple(also)))
         return answer
 
@@ -286,10 +293,10 @@ class Store:
     def _next_release(self) -> int:
         return self._journal.next_id + len(self._staged)
 
-    def _facts(self, plan: Plan, request_id: str | None) -> Facts:
+    def _facts(self, plan: Plan, request: RequestId | None) -> Facts:
         return Facts(
             release=self._next_release,
-            request_id=request_id,
+            request_id=None if request is None else str(request),
             query=plan.query.text,
             labels=tuple(m.label for m in plan.query.measures),
             kinds=tuple(m.kind.value for m in plan.query.measures),
@@ -434,11 +441,13 @@ class Store:
 
     # -- reading back ----------------------------------------------------------------------------
 
-    def recorded(self, request_id: str) -> Answer | None:
+    def recorded(self, request_id: RequestId | str) -> Answer | None:
         """Return the answer that was given under a request id, if there is one; free."""
         with self._lock:
             self._check_open()
-            release = self._journal.under(request_id)
+            request = requested(request_id)
+            assert request is not None
+            release = self._journal.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
     def history(self, last: int | None = None) -> list[Release]:
@@ -462,11 +471,17 @@ class Store:
         """How many answers have been released. Public."""
         return len(self._journal)
 
-    def releases_of(self, request_ids: Iterable[str]) -> dict[str, int]:
-        """Return the releases that request ids stand for, of those that have one. Public."""
+    def releases_of(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
+        """Return the releases that requests stand for, of those that have one. Public."""
         with self._lock:
             self._check_open()
-            return self._journal.requests.look_up(request_ids)
+            return self._journal.numbers(requests)
+
+    def requests_of(self, releases: Iterable[int]) -> dict[int, RequestId]:
+        """Return what releases were called when they were asked, where they were. Public."""
+        with self._lock:
+            self._check_open()
+            return self._journal.names(releases)
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -630,11 +645,11 @@ def _in_unit(plan: Plan, released: Sequence[Ints]) -> Noised:
     return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
 
-def _release(plan: Plan, answer: Answer, pot: Pot) -> Release:
+def _release(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:
     """Return what the journal has of an answer: public."""
     return Release(
         answer.facts.release,
-        answer.facts.request_id,
+        request,
         dt.datetime.now(dt.UTC).replace(tzinfo=None),
         plan.query.text,
         plan.query.coordinates,

@@ -13,7 +13,8 @@ from sparseq.cli.declare import bounds_of, keys_of, most_of, public_tables, row_
 from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, percent, upper
+from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, percent, say, upper
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from sparseq.query.catalog import Catalog, Column, Table
@@ -81,7 +82,7 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
         "forecast": options.pop("forecast"),
     }
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
-        click.echo(made_text(opened, inspected.left_out))
+        say(made_text(opened, inspected.left_out))
 
 
 @dataclass
@@ -123,7 +124,7 @@ def made_text(store: Store, left_out: list[str]) -> str:
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
     return "\n".join(
         [
-            click.style(f"made {store.path}", bold=True),
+            click.style(f"made {shown(store.path, None)}", bold=True),
             "",
             catalog_text(store.catalog),
             "",
@@ -200,8 +201,8 @@ def column_role(table: Table, column: Column) -> str:
     if column.bounds is not None:
         parts.append(f"{number(column.bounds[0])} to {number(column.bounds[1])}")
     if column.keys is not None:
-        shown = ", ".join(plain_text(k) for k in column.keys)
-        parts.append(one_line(f"keys ({len(column.keys):,}): {shown}", 60))
+        values = ", ".join(plain_text(k) for k in column.keys)
+        parts.append(one_line(f"keys ({len(column.keys):,}): {values}", 60))
     return "; ".join(parts)
 
 
@@ -227,7 +228,7 @@ def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
         rows = opened.ingest(list(files), table)
         after = counts(opened)
     replaced = rows - (sum(after.rows.values()) - sum(before.rows.values()))
-    click.echo(
+    say(
         f"added {rows:,} rows{f' ({replaced:,} of them in place of earlier ones)' * (replaced > 0)}"
         f" and {after.users - before.users:,} new people (exact, so for the curator only)"
     )
