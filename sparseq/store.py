@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import numpy as np
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.batch import Asked, Outcome, ask_many
+from sparseq.engine.connection import Held
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.duck import Engine
 from sparseq.engine.erasure import scrub
@@ -35,6 +36,7 @@ from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.gate import gate
+from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.former_ids import FORMER
@@ -50,6 +52,7 @@ from sparseq.query.public import PublicFacts
 from sparseq.query.render import key_columns, render
 from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
+from sparseq.query.work import check_most
 
 if TYPE_CHECKING:
     import polars
@@ -100,8 +103,10 @@ class Store:
         path: Path | None,
         cache_bytes: int,
         on_close: Callable[[], None] = lambda: None,
+        reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
-        self._con = connection
+        self._held, self._reopen = Held(connection), reopen
+        connection = self._con = cast(duckdb.DuckDBPyConnection, self._held)
         _open_stores.add(self)
         self.path = path
         self._on_close = on_close
@@ -123,14 +128,15 @@ class Store:
         self.seed: int | None = settings["seed"]
         self._budget_column: str = settings["budget_column"]
         self.catalog: Catalog = self._storage.catalog()
-        self._engine = Engine(connection, cache_bytes)
+        self._engine = Engine(connection, cache_bytes, self.catalog, self._open_anew)
         self._journal = Journal(connection, self._storage.get(FORMER) or 0)
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
         self._departures = Departures()
         self._departures.add_users(len(self._pots))
         self._journal.restore_departures(self._departures)
-        self._public = PublicFacts(self.catalog, connection)
+        self.most = check_most(settings.get("most"))
+        self._public = PublicFacts(self.catalog, connection, self.most)
         self._templates = Templates()
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
         self._staged_bytes = 0  # about what the next transaction will write
@@ -233,11 +239,32 @@ class Store:
         passed = gate(plan, contributions, self._pots[pot])
         noised = _in_unit(plan, (mechanism or add_gaussian)(plan, passed.sums, self._entropy()))
         answer = Answer(render(plan, noised), self._facts(plan, request))
-        also = gated(Gated(answer.facts.release, passed.users, passed.active))
+        also = [*gated(Gated(answer.facts.release, passed.users, passed.active))]
+        also += self._engine_failures(answer.facts.release)
         departed = self._departures.new(passed.left_out if pot is Pot.QUERIES else _NOBODY)
         release = _release(plan, answer, pot, request)
         self._stage(Entry(release, passed.paying, passed.due, departed, tuple(also)))
         return answer
+
+    def _engine_failures(self, release: int) -> list[Statement]:
+        """Return what tells the curator whom the engine failed on: written with the release."""
+        failures = self._engine.take_failures()
+        names = dict(
+            self._con.execute(
+                "SELECT _user, id FROM ledger.users WHERE _user IN (SELECT unnest(?))",
+                [list(failures)],
+            ).fetchall()
+            if failures
+            else []
+        )
+        return [
+            curator_log.statement(
+                "engine",
+                f"release {release}: the engine failed on the rows of {names.get(user)!s}, "
+                f"who was left out of it and pays nothing: {error}",
+            )
+            for user, error in failures.items()
+        ]
 
     def _stage(self, entry: Entry) -> None:
         """Charge; the next transaction is to make it durable, with the answer."""
@@ -538,6 +565,23 @@ class Store:
         return np.asarray(table["budget"].to_numpy(), np.int64)
 
     # -- opening and closing -----------------------------------------------------------------------
+
+    def _open_anew(self) -> None:
+        """Open the file again after an error that made DuckDB give the database up.
+
+        Raises:
+            StoreError: It can't be; an in-memory store has no file. The store is closed.
+        """
+        try:
+            if self._reopen is None:
+                raise StoreError(
+                    "the engine gave the store up, and it was in memory only",
+                    "make it anew, in a file",
+                )
+            self._held.replace(self._reopen)
+        except BaseException:
+            self._abandon()
+            raise
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.declare import bounds_of, keys_of, public_tables, row_key_of, tables_of
+from sparseq.cli.declare import bounds_of, keys_of, most_of, public_tables, row_key_of, tables_of
 from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.tables import format_bound, format_table
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 @click.option("--forecast", type=Share(), is_flag=False, flag_value=0.25, default=0.0,
               metavar="[SHARE]", help="Set aside 25 %, or SHARE, to estimate what they would still "
               "contribute.")  # fmt: skip
+@click.option("--most", multiple=True, metavar="work=N",
+              help="Row combinations that one person may have in a join; whoever has more is left "
+              "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.
@@ -73,6 +76,7 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["bounds"] = bounds_of(options["bounds"])
     options["row_key"] = row_key_of(options["row_key"])
+    options["most"] = most_of(options["most"])
     options["reserves"] = {
         "watch": options.pop("watch_active"),
         "forecast": options.pop("forecast"),
