@@ -1,7 +1,7 @@
 """Texts that come from data, made safe to look at: keys, names of files, of series, of columns.
 
-A terminal obeys what it is sent. A key such as `\\x1b]0;title\\x07` sets its title, a mark that turns
-the direction of writing around makes one name look like another, and a newline forges a line.
+A terminal obeys what it is sent. A key such as `\\x1b]0;title\\x07` sets its title, a mark that
+turns the direction of writing around makes one name look like another, a newline forges a line.
 """
 
 from __future__ import annotations
