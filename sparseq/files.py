@@ -13,22 +13,16 @@ import duckdb
 import numpy as np
 
 from sparseq.accounting import Budget, budget_units
+from sparseq.engine.connection import connected
 from sparseq.engine.load import Rows, first_line
 from sparseq.engine.storage import SCHEMAS, Storage
 from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
+from sparseq.ledger import curator_log
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.store import FORMAT, Store
 
-Config = dict[str, str | bool | int | float | list[str]]
-_SETTINGS: Config = {
-    "enable_external_access": "false",
-    "python_enable_replacements": "false",
-    "wal_autocheckpoint": "64MB",
-    "experimental_metadata_reuse": "false",  # erased values would stay in what is reused
-}
-_LOCKED_DOWN = _SETTINGS | {"lock_configuration": "true"}
 _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
 """What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
 there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
@@ -93,7 +87,7 @@ def create(
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
     if path is None:
-        connection = duckdb.connect(":memory:", config=_LOCKED_DOWN)
+        connection = connected(locked=True)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
               row_key, budget_column, halt, shares, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
@@ -105,7 +99,7 @@ def create(
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     working.unlink(missing_ok=True)  # of a process of the same number that was killed
     try:
-        connection = duckdb.connect(str(working), config=_LOCKED_DOWN)
+        connection = connected(working, locked=True)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
                   row_key, budget_column, halt, shares, seed)  # fmt: skip
@@ -210,7 +204,7 @@ def _fill(
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
-    connection.execute(SCHEMAS + TABLES)
+    connection.execute(SCHEMAS + TABLES + curator_log.TABLE)
     storage = Storage(connection)
     settings = {
         "format": FORMAT,
@@ -329,7 +323,7 @@ def _release(key: tuple[int, int]) -> None:
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:
     try:
-        return duckdb.connect(str(path), config=_SETTINGS)
+        return connected(path)
     except duckdb.IOException as error:
         holder = re.search(r"PID (\d+)", str(error))
         if holder:

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 
+from sparseq.engine.connection import connected
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
 
@@ -31,7 +32,7 @@ class PublicFacts:
 
     def __init__(self, catalog: Catalog, store: duckdb.DuckDBPyConnection) -> None:
         self.catalog = catalog
-        self._con = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+        self._con = connected()
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
         self.subqueries = 0

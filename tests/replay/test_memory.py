@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-import sparseq.files
 from sparseq import batch
 from sparseq.batch import Asked
+from sparseq.engine.connection import SETTINGS
 from sparseq.ledger import segments
 from sparseq.replay import Answers, Log, Summary, answers, price_list, replay
 from sparseq.replay import compare as comparing
@@ -119,7 +119,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     most = 16 << 20
     monkeypatch.setattr(sparseq.files, "_LEAST_MB", most >> 20)
     monkeypatch.setattr(sparseq.files, "_MB_A_CORE", 0)
-    monkeypatch.setitem(sparseq.files._SETTINGS, "wal_autocheckpoint", "2MB")
+    monkeypatch.setitem(SETTINGS, "wal_autocheckpoint", "2MB")
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 21)
     people = 2000
     rows = pa.table({"who": np.arange(people), "x": np.linspace(0, 1, people)})

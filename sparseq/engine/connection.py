@@ -1,0 +1,101 @@
+"""DuckDB connections: every rule of the optimiser judged, and everything outside switched off.
+
+Whether a query is answered must not depend on a row (DESIGN: "no error tells"). An optimiser that
+evaluates a query's expressions on stored values, or on a column's smallest and largest value, does
+so before any row is read, outside of every guard: where it fails, the query is refused, and the
+refusal is an exact answer about an extreme. So a rule of the optimiser is off if it evaluates
+expressions on stored values or on statistics of them; the others move, merge or drop parts of a
+plan, and look at the query, the schema and estimated sizes only. That expressions can't fail on any
+value (`sparseq.query.functions`) is the cure; this is the second lock on the same door.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+_STATISTICS = "evaluates expressions on the extremes of columns while it plans"
+_VALUES = "evaluates functions on stored, compressed values, before filters have been applied"
+_SHAPE = "moves, merges or drops parts of the plan"
+_SIZES = "chooses by estimated sizes, which change the time and not the answer"
+_CONSTANTS = "evaluates constants of the query only"
+_RANGES = "compares constants with ranges of stored values; a comparison can't fail"
+
+OPTIMIZERS: dict[str, tuple[bool, str]] = {
+    "aggregate_function_rewriter": (True, _SHAPE),
+    "aggregate_reuse": (True, _SHAPE),
+    "build_side_probe_side": (True, _SIZES),
+    "column_lifetime": (True, _SHAPE),
+    "common_aggregate": (True, _SHAPE),
+    "common_subexpressions": (True, _SHAPE),
+    "common_subplan": (True, _SHAPE),
+    "compressed_materialization": (False, _STATISTICS),
+    "cte_filter_pusher": (True, _SHAPE),
+    "cte_inlining": (True, _SHAPE),
+    "deliminator": (True, _SHAPE),
+    "distinct_aggregate_rewrite": (True, _SHAPE),
+    "duplicate_groups": (True, _SHAPE),
+    "empty_result_pullup": (True, _SHAPE),
+    "expression_rewriter": (True, _CONSTANTS),
+    "extension": (False, "runs code of extensions, of which there are none"),
+    "filter_pullup": (True, _SHAPE),
+    "filter_pushdown": (True, _SHAPE),
+    "grouping_sets": (True, _SHAPE),
+    "in_clause": (True, _SHAPE),
+    "join_elimination": (True, _SHAPE),
+    "join_filter_pushdown": (True, _RANGES),
+    "join_order": (True, _SIZES),
+    "late_materialization": (True, _SHAPE),
+    "limit_pushdown": (True, _SHAPE),
+    "materialized_cte": (True, _SHAPE),
+    "outer_join_simplification": (True, _SHAPE),
+    "partial_aggregate_pushdown": (False, _VALUES),
+    "partitioned_execution": (True, _SIZES),
+    "projection_placement": (True, _SHAPE),
+    "projection_pullup": (True, _SHAPE),
+    "redundant_order_keys": (True, _SHAPE),
+    "regex_range": (True, _CONSTANTS),
+    "remote_pushdown": (False, "asks other databases, of which there are none"),
+    "reorder_filter": (True, _SIZES),
+    "row_group_pruner": (True, _RANGES),
+    "sampling_pushdown": (True, _SHAPE),
+    "scalar_fn_pushdown": (False, _VALUES),
+    "statistics_propagation": (False, _STATISTICS),
+    "top_n": (True, _SHAPE),
+    "top_n_window_elimination": (True, _SHAPE),
+    "type_pushdown": (False, _VALUES),
+    "unnest_rewriter": (True, _SHAPE),
+    "unused_columns": (True, _SHAPE),
+    "window_rewriter": (True, _SHAPE),
+    "window_self_join": (True, _SHAPE),
+}
+"""Each rule of DuckDB's optimiser: whether it is on, and why. A test fails if one is not here."""
+
+OFF = frozenset(name for name, (on, _) in OPTIMIZERS.items() if not on)
+SETTINGS: dict[str, Any] = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "disabled_optimizers": ",".join(sorted(OFF)),
+    "wal_autocheckpoint": "64MB",
+    "experimental_metadata_reuse": "false",  # erased values would stay in what is reused
+}
+
+
+def connected(
+    database: str | Path = ":memory:", *, locked: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection that may plan a query about people.
+
+    Args:
+        database: Path of a DuckDB file; by default one in memory.
+        locked: Settings can't be changed from now on.
+
+    Example:
+        >>> con = connected(locked=True)
+        >>> con.sql("SELECT current_setting('enable_external_access')").fetchall()
+        [(False,)]
+    """
+    settings = SETTINGS | ({"lock_configuration": "true"} if locked else {})
+    return duckdb.connect(str(database), config=settings)

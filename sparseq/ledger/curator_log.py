@@ -1,0 +1,57 @@
+"""What only the curator is told: a private log in the store.
+
+Whatever depends on a row and should not get lost (a value that did not fit, a row that was left
+out, an engine's error and whom it was about) is written here, and to nothing that an analyst sees.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+import duckdb
+
+TABLE = """
+CREATE TABLE IF NOT EXISTS curator_log (
+    written_at TIMESTAMP NOT NULL, kind VARCHAR NOT NULL, message VARCHAR NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One line of the log: private.
+
+    Attributes:
+        at: When it was written, UTC.
+        kind: What it is about, one word: "ingest", "engine", "loss" …
+        message: In words.
+    """
+
+    at: dt.datetime
+    kind: str
+    message: str
+
+
+class CuratorLog:
+    """The log of one store; every write is in the caller's transaction, if there is one."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._con = connection
+
+    def add(self, kind: str, message: str) -> None:
+        """Write a line."""
+        self._con.execute(*statement(kind, message))
+
+    def entries(self, last: int | None = None) -> list[Note]:
+        """Return the lines, oldest first; `last`: no more than so many of the newest."""
+        rows = self._con.execute(
+            "SELECT written_at, kind, message FROM curator_log ORDER BY rowid DESC LIMIT ?",
+            [2**62 if last is None else last],
+        ).fetchall()
+        return [Note(*row) for row in reversed(rows)]
+
+
+def statement(kind: str, message: str) -> tuple[str, list[object]]:
+    """Return the SQL that writes a line, and its parameters: to go with a release's."""
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    return "INSERT INTO curator_log VALUES (?, ?, ?)", [now, kind, message]
