@@ -15,6 +15,7 @@ import numpy as np
 from sparseq.accounting import Budget, budget_units
 from sparseq.engine.connection import connected
 from sparseq.engine.load import Rows, first_line
+from sparseq.engine.schema import Declared
 from sparseq.engine.storage import SCHEMAS, Storage
 from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
 from sparseq.ledger import curator_log
@@ -50,6 +51,8 @@ def create(
     budget_column: str = "",
     halt: bool = False,
     reserves: Mapping[str, float] | None = None,
+    types: Mapping[str, str] | None = None,
+    multiline: bool = False,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -76,6 +79,11 @@ def create(
         reserves: Shares of every budget that are set aside: "watch" for estimates of how many
             users have been dropped (its alarm is no Gaussian, so only zCDP is then claimed),
             "forecast" for what they would still have contributed.
+        types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
+            own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
+            rows, and fixed from then on (see `sparseq.engine.schema`).
+        multiline: In text files, values between quotes may have several lines. One odd quote can
+            then change how the lines after it are read: only for files that are known to be well.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -86,10 +94,11 @@ def create(
     shares = _reserves(reserves or {})
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
+    read_as = Declared(types or {}, multiline)
     if path is None:
         connection = connected(locked=True)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              row_key, budget_column, halt, shares, seed)  # fmt: skip
+              row_key, budget_column, halt, shares, read_as, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
     path = Path(path)
     if path.exists():
@@ -102,7 +111,7 @@ def create(
         connection = connected(working, locked=True)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  row_key, budget_column, halt, shares, seed)  # fmt: skip
+                  row_key, budget_column, halt, shares, read_as, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
@@ -201,6 +210,7 @@ def _fill(
     budget_column: str,
     halt: bool,
     reserves: Mapping[str, float],
+    read_as: Declared,
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
@@ -221,11 +231,12 @@ def _fill(
     for name, source in sources.items():
         catalog = catalog.with_table(
             _load_private(
-                storage, name, source, user, time, row_keys.get(name, ()), budget, budget_column
-            )
+                storage, name, source, user, time, row_keys.get(name, ()), budget, budget_column,
+                read_as,
+            )  # fmt: skip
         )
     for name, source in public.items():
-        rows = Rows(source)
+        rows = Rows(source, declared=read_as)
         catalog = catalog.with_table(storage.create_public(name, rows))
         rows.close()
     catalog = Catalog(
@@ -235,9 +246,11 @@ def _fill(
         )
     )
     known = {c.name.lower() for t in catalog.tables for c in t.columns}
-    for name in (*keys, *bounds):
-        if name.lower() not in known:
-            raise ParameterError(f"no table has a column {name!r}", "check --keys and --bounds")
+    for name in (*keys, *bounds, *read_as.types):
+        if name.lower() not in known | {budget_column.lower()}:
+            raise ParameterError(
+                f"no table has a column {name!r}", "check --keys, --bounds and --type"
+            )
     storage.put("catalog", catalog.to_dict())
 
 
@@ -250,8 +263,9 @@ def _load_private(
     row_key: Sequence[str],
     budget: Budget,
     budget_column: str,
+    read_as: Declared,
 ) -> Table:
-    rows = Rows(source)
+    rows = Rows(source, declared=read_as, user=user)
     try:
         types = rows.usable()
         actual = {n.lower(): n for n in types}
@@ -269,6 +283,7 @@ def _load_private(
         time = actual[time.lower()] if time else ""
         table = storage.create_private(name, types, user, time, row_key)
         storage.identify_users(name, types[user])
+        storage.keep_schema(name, rows.schema)
         units = budget_units(budget.norm_budget)
         table, _ = storage.load(table, rows, units, column, new=True)
         return table

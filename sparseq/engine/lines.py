@@ -149,8 +149,8 @@ def fields_of(line: bytes, separator: bytes) -> list[bytes]:
     line follows, or else to the end of the line. Two quotes in it are one. Other quotes are
     characters like any other.
 
-    >>> fields_of(b'a,"b,""c""",5" pipe', b",")
-    [b'a', b'b,"c"', b'5" pipe']
+    >>> fields_of(b'a,"b,""c","d",5" pipe', b",")
+    [b'a', b'b,"c', b'd', b'5" pipe']
     >>> fields_of(b'a,"b,c', b","), fields_of(b'"a"b,c",d', b",")
     ([b'a', b'b,c'], [b'a"b,c', b'd'])
     """

@@ -51,7 +51,7 @@ _KINDS = {
     ".arrows": "arrow",
 }
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
-DAMAGE = (pa.ArrowException, OSError, EOFError, duckdb.Error)
+DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error)
 """What damaged files raise."""
 
 
@@ -281,11 +281,11 @@ class JsonFile:
         pointers = ["/" + c.replace("~", "~0").replace("/", "~1") for c in columns]
         for lines in self._chunks():
             self._con.register("lines", pa.table({"line": lines}))
-            table = self._con.execute(
+            table = self._con.sql(
                 f"SELECT {', '.join(f'found[{k + 1}]' for k in range(len(columns)))} FROM "
                 "(SELECT json_extract_string(object, ?::VARCHAR[]) AS found FROM "
                 "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
-                [pointers],
+                params=[pointers],
             ).to_arrow_table()
             yield [_one(c) for c in table.columns]
 
