@@ -231,9 +231,16 @@ def _fill(
     for name, source in sources.items():
         catalog = catalog.with_table(
             _load_private(
-                storage, name, source, user, time, row_keys.get(name, ()), budget, budget_column,
+                storage,
+                name,
+                source,
+                user,
+                time,
+                row_keys.get(name, ()),
+                budget,
+                budget_column,
                 read_as,
-            )  # fmt: skip
+            )
         )
     for name, source in public.items():
         rows = Rows(source, declared=read_as)

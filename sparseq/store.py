@@ -30,8 +30,8 @@ from sparseq.engine.duck import Engine
 from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow
-from sparseq.engine.schema import Schema
 from sparseq.engine.reduce import Index
+from sparseq.engine.schema import Schema
 from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
@@ -516,6 +516,12 @@ class Store:
         with self._lock:
             self._check_open()
             CuratorLog(self._con).add(kind, message)
+
+    def curator_notes(self) -> list[str]:
+        """Return what the curator's log says about rows that came in, oldest first: private."""
+        with self._lock:
+            self._check_open()
+            return [n.message for n in CuratorLog(self._con).entries() if n.kind == "ingest"]
 
     def schema(self, table: str) -> Schema:
         """Return how the rows of a private table are read: public."""

@@ -71,9 +71,7 @@ class Lines:
         if rest and not skipping:
             yield self._without_long(rest + _LINE_FEED)
 
-    def _unfinished(
-        self, rest: bytes, data: bytes, skipping: bool
-    ) -> tuple[bytes, bool, bytes]:
+    def _unfinished(self, rest: bytes, data: bytes, skipping: bool) -> tuple[bytes, bool, bytes]:
         """Return what is kept of a line without an end, whether it is too long, and whole lines."""
         if skipping:
             start = data.find(_LINE_FEED) + 1
@@ -170,7 +168,7 @@ def fields_of(line: bytes, separator: bytes) -> list[bytes]:
 
 def _quoted(line: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     """Return the value whose opening quote is before `start`, and where it ends."""
-    parts = []
+    parts: list[bytes] = []
     while (quote := line.find(_QUOTE, start)) >= 0:
         follows = line[quote + 1 : quote + 2]
         if follows in (b"", separator):
@@ -210,19 +208,13 @@ def _irregular(a: Bytes, separator: int) -> NDArray[np.int64]:
     before = np.zeros(len(a), np.uint8)
     if len(uneven):
         before[starts[uneven[uneven + 1 < len(starts)] + 1]] = 1
-        opens = (np.cumsum(is_quote, dtype=np.uint8) ^ _running(before)) & 1
-    else:
-        opens = np.cumsum(is_quote, dtype=np.uint8) & 1
+    opens = (np.cumsum(is_quote, dtype=np.uint8) + np.cumsum(before, dtype=np.uint8)) & 1
     quotes = np.flatnonzero(is_quote)
     opening = opens[quotes] == 1
     neighbour = np.where(opening, quotes - 1, quotes + 1)
     beside = np.where(neighbour < 0, 10, a[np.clip(neighbour, 0, len(a) - 1)])
     bad = quotes[(beside != separator) & (beside != 10) & (beside != 34)]
     return np.union1d(uneven, np.searchsorted(ends, bad))
-
-
-def _running(flips: Bytes) -> Bytes:
-    return np.cumsum(flips, dtype=np.uint8) & 1
 
 
 def _without_quotes(chunk: bytes, separator: bytes) -> bytes:
@@ -235,7 +227,7 @@ def _without_quotes(chunk: bytes, separator: bytes) -> bytes:
     keep = a != 34
     closing, opening = quotes[1:-1:2], quotes[2::2]
     keep[opening[opening == closing + 1]] = True  # two quotes in a value are one
-    return a[keep].tobytes()
+    return bytes(a[keep].tobytes())
 
 
 def _within(a: Bytes) -> NDArray[np.bool_]:

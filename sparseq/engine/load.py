@@ -214,7 +214,12 @@ class Rows:
             connection.unregister("incoming")
 
     def _tidied(
-        self, array: pa.Array, name: str, kind: pa.DataType | None, user: bool, given: dict[str, int]
+        self,
+        array: pa.Array,
+        name: str,
+        kind: pa.DataType | None,
+        user: bool,
+        given: dict[str, int],
     ) -> pa.Array:
         """Return an array as it goes into DuckDB, and count what it has."""
         given[name] += len(array) - array.null_count
@@ -333,7 +338,9 @@ def duck_type(kind: pa.DataType) -> str:
 
 def _stored_type(kind: pa.DataType, raw: pa.DataType) -> str:
     """Return the type that a column of a tidy type is stored in, if nothing is declared."""
-    if pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS or pa.types.is_decimal(raw) and not pa.types.is_decimal(kind):
+    if (pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS) or (
+        pa.types.is_decimal(raw) and not pa.types.is_decimal(kind)
+    ):
         return "DOUBLE"
     return duck_type(kind)
 

@@ -92,8 +92,10 @@ def _candidates(words: bool) -> Iterator[tuple[str, str, str]]:
         yield "BIGINT", "", f"NOT contains(x, '.') AND ({from_text('x', 'BIGINT')}) IS NOT NULL"
         yield "DOUBLE", "", "NOT contains(x, '_') AND TRY_CAST(x AS DOUBLE) IS NOT NULL"
         decimal = from_text("x", "DOUBLE", ",")
-        yield "DOUBLE", ",", (
-            f"regexp_full_match(x, '[+-]?[0-9.]*[0-9](,[0-9]+)?') AND ({decimal}) IS NOT NULL"
+        yield (
+            "DOUBLE",
+            ",",
+            (f"regexp_full_match(x, '[+-]?[0-9.]*[0-9](,[0-9]+)?') AND ({decimal}) IS NOT NULL"),
         )
     yield "DATE", "", f"strlen(x) <= 10 AND ({from_text('x', 'DATE')}) IS NOT NULL"
     yield "TIMESTAMP", "", f"({from_text('x', 'TIMESTAMP')}) IS NOT NULL"

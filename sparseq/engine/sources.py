@@ -68,10 +68,13 @@ class Source(Protocol):
     """
 
     name: str
-    types: dict[str, pa.DataType | None]
     open_ended: bool
     left_out: int
     separator: str
+
+    @property
+    def types(self) -> dict[str, pa.DataType | None]:
+        """See above."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
         """Return the columns of all rows, as they are in the file; text is tidy."""
@@ -327,7 +330,10 @@ class ParquetFile(_Typed):
         super().__init__(path.name, self._file.schema_arrow)
 
     def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        return self._file.iter_batches(ROWS, columns=list(dict.fromkeys(columns)))
+        found: Iterable[pa.RecordBatch] = self._file.iter_batches(
+            ROWS, columns=list(dict.fromkeys(columns))
+        )
+        return found
 
 
 class ArrowFile(_Typed):
@@ -378,7 +384,7 @@ def _opened(path: Path) -> Any:
     try:
         return pa.OSFile(str(path), "r")
     except UnicodeEncodeError:  # a name that is no UTF-8
-        return pa.PythonFile(open(path, "rb"), "r")  # noqa: SIM115 - closed with it
+        return pa.PythonFile(open(path, "rb"), "r")
 
 
 class Memory(_Typed):
@@ -390,7 +396,8 @@ class Memory(_Typed):
 
     def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
         positions = [self._at(c) for c in columns]
-        return self._table.select(positions).to_batches()
+        batches: list[pa.RecordBatch] = self._table.select(positions).to_batches()
+        return batches
 
 
 def as_arrow(table: Any) -> pa.Table:
@@ -405,4 +412,3 @@ def as_arrow(table: Any) -> pa.Table:
         raise DataError(
             f"rows are a {type(table).__name__}", "give paths, or an Arrow-compatible table"
         ) from None
-

@@ -56,13 +56,16 @@ _BECOMES: list[tuple[list[Any], pa.DataType | None]] = [
 ]
 
 
+_BINARY = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
 def _is_binary(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
+    return any(is_of(kind) for is_of in _BINARY)
 
 
 def tidy(array: pa.Array) -> pa.Array:

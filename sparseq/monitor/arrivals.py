@@ -26,7 +26,7 @@ class Arrival:
         key: Stands for these rows, for ever: a file's name, a broker's partition and offset.
         upto: With these rows, the data up to this moment are complete. Public. None: says nothing.
         note: More to remember beside the key.
-        refused: Told when a file's frame is wrong; nothing of it was taken in. By default it raises.
+        refused: Told when a file's frame is wrong; nothing of it was taken in. None: it raises.
     """
 
     rows: Any
@@ -56,9 +56,7 @@ class Inbox:
         """By key: what was noted when its rows were taken in."""
         self._aside = f"set aside/{table}/"
         aside = [
-            json.loads(note)
-            for key, note in store.taken().items()
-            if key.startswith(self._aside)
+            json.loads(note) for key, note in store.taken().items() if key.startswith(self._aside)
         ]
         moments = [n["upto"] for n in (*self.notes.values(), *aside) if n.get("upto")]
         self.upto = max(map(dt.datetime.fromisoformat, moments), default=None)

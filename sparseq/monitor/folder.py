@@ -184,7 +184,9 @@ class Folder:
         path = self.path / name
         key, digest = key_of(name), _digest(path)
         self._files[key] = name
-        same = [k for k, note in self._inbox.notes.items() if note.get("sha256") == digest is not None]
+        same = [
+            k for k, note in self._inbox.notes.items() if note.get("sha256") == digest is not None
+        ]
         if same:
             self._inbox.tell_curator(f"{shown(name)} has the contents of {shown(same[0])}")
         upto = stamp(name, self._hours) if self._by_name else None
