@@ -34,12 +34,14 @@ from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow
 from sparseq.engine.reduce import Index
+from sparseq.engine.schema import Schema
 from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.gate import gate
 from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.ledger.curator_log import CuratorLog
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.failure import not_written
 from sparseq.ledger.former_ids import FORMER
@@ -522,7 +524,9 @@ class Store:
     ) -> int:
         """Add rows, and the users that are new; all of them or none. Return how many came in.
 
-        Rows without a user are left out. Accounts of known users stay as they are. Where the table
+        Each row is read by itself, by the table's types and formats. Rows without a user are left
+        out, values that don't fit are NULL, and the curator's log says how many. Accounts of known
+        users stay as they are. Where the table
         has a row key, a row replaces the one of the same user and key; what was charged for the
         earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
         `sparseq.engine.storage`).
@@ -537,7 +541,7 @@ class Store:
                 these anew. To be told by public facts, such as a file's name.
 
         Raises:
-            DataError: The rows don't fit the table; nothing was loaded.
+            DataError: A file can't be read, or lacks a column; nothing was loaded.
         """
         with self._lock:
             self._flush()  # what an interrupt left
@@ -546,10 +550,10 @@ class Store:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
             if once is not None and self._storage.has_taken(once):
                 return 0
-            rows = Rows(source)
+            rows = Rows(source, self._storage.schema(target))
             units = budget_units(self.budget.norm_budget)
             column = self._budget_column
-            has_column = column and column in rows.types()
+            has_column = column and rows.has(column)
 
             def load() -> int:
                 if once is not None:
@@ -571,6 +575,30 @@ class Store:
         self._pots.add_users(new)
         self._departures.add_users(len(new))
         self._engine.rows_arrived()
+
+    def remember(self, key: str, note: str) -> None:
+        """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
+        with self._lock:
+            self._flush()
+            self._storage.in_transaction(lambda: self._storage.remember(key, note))
+
+    def tell_curator(self, kind: str, message: str) -> None:
+        """Write a line to the curator's log: private."""
+        with self._lock:
+            self._flush()
+            self._storage.in_transaction(lambda: CuratorLog(self._con).add(kind, message))
+
+    def curator_notes(self) -> list[str]:
+        """Return what the curator's log says about rows that came in, oldest first: private."""
+        with self._lock:
+            self._check_open()
+            return [n.message for n in CuratorLog(self._con).entries() if n.kind == "ingest"]
+
+    def schema(self, table: str) -> Schema:
+        """Return how the rows of a private table are read: public."""
+        with self._lock:
+            self._check_open()
+            return self._storage.schema(self.catalog.table(table))
 
     def taken(self) -> dict[str, str]:
         """Return the keys under which rows were taken in (see `ingest`), each with its note."""
