@@ -7,16 +7,18 @@ answer. Everything else here is opening, loading and reading back.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import datetime as dt
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import numpy as np
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.batch import Asked, Outcome, ask_many
+from sparseq.engine.connection import Held
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.duck import Engine
 from sparseq.engine.erasure import scrub
@@ -36,11 +39,16 @@ from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.gate import gate
+from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.curator_log import CuratorLog
 from sparseq.ledger.departed import Departures
+from sparseq.ledger.failure import not_written
+from sparseq.ledger.former_ids import FORMER
 from sparseq.ledger.journal import Entry, Journal, Release, Statement
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.request_id import RequestId, requested
+from sparseq.ledger.session import LOSSES, Loss, Session
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.query.catalog import Catalog
@@ -50,11 +58,15 @@ from sparseq.query.public import PublicFacts
 from sparseq.query.render import key_columns, render
 from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
+from sparseq.query.work import check_most
 
 if TYPE_CHECKING:
     import polars
 
-FORMAT = 3
+FORMAT = 4
+UPGRADED_FROM = (3,)
+"""Formats that `sparseq upgrade` makes this one."""
+_OPEN_AGAIN = "open it with sparseq.connect(path)"
 _NOBODY = np.zeros(0, np.int32)
 _REMEMBERED = 1024  # lowered queries
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -68,10 +80,19 @@ def _forked() -> None:
     """
     for store in _open_stores:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._con))
+        store._session.release()  # the parent keeps its lock
+
+
+def _close_all() -> None:
+    """Close what is open when the process ends, so that nothing lies beside the files."""
+    for store in list(_open_stores):
+        with contextlib.suppress(Exception):
+            store.close()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_forked)
+atexit.register(_close_all)
 
 
 @dataclass(frozen=True)
@@ -92,6 +113,10 @@ class Store:
 
     Threads may share it; queries are answered one after the other. One process at a time can have
     it open.
+
+    Attributes:
+        losses: When it was opened although a part of it was missing: public. Each is a hole in the
+            guarantee, since what the missing answers cost is not in the accounts.
     """
 
     def __init__(
@@ -100,21 +125,21 @@ class Store:
         path: Path | None,
         cache_bytes: int,
         on_close: Callable[[], None] = lambda: None,
+        session: Session | None = None,
+        reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
-        self._con = connection
+        self._held, self._reopen = Held(connection), reopen
+        connection = self._con = cast(duckdb.DuckDBPyConnection, self._held)
+        self._session = session or Session(connection)
+        self._session.goes_over(connection)
         _open_stores.add(self)
         self.path = path
         self._on_close = on_close
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._storage = Storage(connection)
+        self._storage = Storage(connection, self._session)
         scrub(connection)  # of an erasure that was killed
         settings = self._storage.get("settings")
-        if settings is None or settings["format"] != FORMAT:
-            raise StoreError(
-                f"{path} is not a store that this version of sparseq reads",
-                "open it with the version that made it",
-            )
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
             settings["kappa"], settings["norm_budget"], gaussian=Pot.WATCH not in self.reserves
@@ -122,17 +147,22 @@ class Store:
         self.halt: bool = settings["halt"]
         self.seed: int | None = settings["seed"]
         self._budget_column: str = settings["budget_column"]
+        losses = self._storage.get(LOSSES) or ()
+        self.losses: tuple[Loss, ...] = tuple(Loss(**loss) for loss in losses)
         self.catalog: Catalog = self._storage.catalog()
-        self._engine = Engine(connection, cache_bytes)
-        self._journal = Journal(connection)
+        self._engine = Engine(connection, cache_bytes, self.catalog, self._open_anew)
+        self._journal = Journal(connection, self._storage.get(FORMER) or 0, self._session)
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
         self._departures = Departures()
         self._departures.add_users(len(self._pots))
         self._journal.restore_departures(self._departures)
-        self._public = PublicFacts(self.catalog, connection)
+        self.most = check_most(settings.get("most"))
+        self._public = PublicFacts(self.catalog, connection, self.most)
         self._templates = Templates()
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
+        self._half_done = False  # memory may not be what is on disk: it must not be used again
+        self._why_closed = ""
         self._staged_bytes = 0  # about what the next transaction will write
         self._lowered: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._lowered_on = dt.date.today()
@@ -140,7 +170,10 @@ class Store:
     # -- the stream ------------------------------------------------------------------------------
 
     def ask(
-        self, query: Query, options: Options | None = None, request_id: str | None = None
+        self,
+        query: Query,
+        options: Options | None = None,
+        request_id: RequestId | str | None = None,
     ) -> Answer:
         """Answer one lowered query (Algorithm 2, one step).
 
@@ -148,7 +181,8 @@ class Store:
             query: From `lower`, or a front end's.
             options: Noise and confidence.
             request_id: Asking again with the same id returns the recorded answer: no new noise,
-                no charge.
+                no charge. Any text; it is an analyst's, and never that of a monitor's tick or of
+                anything else that the system asks (see `sparseq.ledger.request_id`).
 
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
@@ -163,7 +197,7 @@ class Store:
         query: Query,
         contributions: Callable[[Plan], Contributions],
         options: Options | None = None,
-        request_id: str | None = None,
+        request_id: RequestId | str | None = None,
         *,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
@@ -188,14 +222,14 @@ class Store:
             ParameterError: The store has set nothing aside for the pot.
         """
         with self._lock:
-            self._check_open()
             self._flush()  # what an interrupt left
-            recorded = self._journal.recorded(request_id, query.text)
+            request = requested(request_id)
+            recorded = self._journal.recorded(request, query.text)
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.budget, options or Options())
             made = contributions(plan)
-            answer = self._answer(plan, made, request_id, pot, gated, mechanism)
+            answer = self._answer(plan, made, request, pot, gated, mechanism)
             self._flush()
             return answer
 
@@ -219,7 +253,7 @@ class Store:
         self,
         plan: Plan,
         contributions: Contributions,
-        request_id: str | None,
+        request: RequestId | None,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
         mechanism: Mechanism | None = None,
@@ -227,44 +261,69 @@ class Store:
         """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
         passed = gate(plan, contributions, self._pots[pot])
         noised = _in_unit(plan, (mechanism or add_gaussian)(plan, passed.sums, self._entropy()))
-        answer = Answer(render(plan, noised), self._facts(plan, request_id))
-        also = gated(Gated(answer.facts.release, passed.users, passed.active))
+        answer = Answer(render(plan, noised), self._facts(plan, request))
+        also = [*gated(Gated(answer.facts.release, passed.users, passed.active))]
+        also += self._engine_failures(answer.facts.release)
         departed = self._departures.new(passed.left_out if pot is Pot.QUERIES else _NOBODY)
-        release = _release(plan, answer, pot)
+        release = _release(plan, answer, pot, request)
         self._stage(Entry(release, passed.paying, passed.due, departed, tuple(also)))
         return answer
 
+    def _engine_failures(self, release: int) -> list[Statement]:
+        """Return what tells the curator whom the engine failed on: written with the release."""
+        failures = self._engine.take_failures()
+        names = dict(
+            self._con.execute(
+                "SELECT _user, id FROM ledger.users WHERE _user IN (SELECT unnest(?))",
+                [list(failures)],
+            ).fetchall()
+            if failures
+            else []
+        )
+        return [
+            curator_log.statement(
+                "engine",
+                f"release {release}: the engine failed on the rows of {names.get(user)!s}, "
+                f"who was left out of it and pays nothing: {error}",
+            )
+            for user, error in failures.items()
+        ]
+
     def _stage(self, entry: Entry) -> None:
         """Charge; the next transaction is to make it durable, with the answer."""
-        try:
-            self._pots[entry.release.pot].charge(entry.users, entry.charges)
-            self._departures.add(entry.release.id, entry.departed)
-            self._staged.append(entry)
-            self._staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
-        except BaseException:
-            self._abandon()  # the accounts may be ahead of what can be written
-            raise
+        self._half_done = True
+        self._pots[entry.release.pot].charge(entry.users, entry.charges)
+        self._departures.add(entry.release.id, entry.departed)
+        self._staged.append(entry)
+        self._staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
+        self._half_done = False
 
     def _flush(self) -> None:
         """Make charges and answers durable together; only then may the answers go."""
+        self._check_open()
         if not self._staged:
             return
+        self._half_done = True
         try:
             self._journal.commit(self._staged)
+            self._staged, self._staged_bytes = [], 0
+            self._journal.fold(self._pots, 16 * len(self._pots))
+        except duckdb.Error as error:
+            self._abandon()
+            raise not_written(error, "the answer was not given") from None
         except BaseException:
             self._abandon()  # was it written? only the file knows: it must be opened anew
             raise
-        self._staged, self._staged_bytes = [], 0
-        self._journal.fold(self._pots, 16 * len(self._pots))
+        self._half_done = False
 
     @property
     def _next_release(self) -> int:
         return self._journal.next_id + len(self._staged)
 
-    def _facts(self, plan: Plan, request_id: str | None) -> Facts:
+    def _facts(self, plan: Plan, request: RequestId | None) -> Facts:
         return Facts(
             release=self._next_release,
-            request_id=request_id,
+            request_id=None if request is None else str(request),
             query=plan.query.text,
             labels=tuple(m.label for m in plan.query.measures),
             kinds=tuple(m.kind.value for m in plan.query.measures),
@@ -278,6 +337,7 @@ class Store:
             seeded=self.seed is not None,
             gaussian=self.budget.gaussian,
             comparisons=plan.query.comparisons,
+            losses=len(self.losses),
         )
 
     def _entropy(self) -> Entropy:
@@ -409,11 +469,13 @@ class Store:
 
     # -- reading back ----------------------------------------------------------------------------
 
-    def recorded(self, request_id: str) -> Answer | None:
+    def recorded(self, request_id: RequestId | str) -> Answer | None:
         """Return the answer that was given under a request id, if there is one; free."""
         with self._lock:
             self._check_open()
-            release = self._journal.under(request_id)
+            request = requested(request_id)
+            assert request is not None
+            release = self._journal.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
     def history(self, last: int | None = None) -> list[Release]:
@@ -437,11 +499,17 @@ class Store:
         """How many answers have been released. Public."""
         return len(self._journal)
 
-    def releases_of(self, request_ids: Iterable[str]) -> dict[str, int]:
-        """Return the releases that request ids stand for, of those that have one. Public."""
+    def releases_of(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
+        """Return the releases that requests stand for, of those that have one. Public."""
         with self._lock:
             self._check_open()
-            return self._journal.requests.look_up(request_ids)
+            return self._journal.numbers(requests)
+
+    def requests_of(self, releases: Iterable[int]) -> dict[int, RequestId]:
+        """Return what releases were called when they were asked, where they were. Public."""
+        with self._lock:
+            self._check_open()
+            return self._journal.names(releases)
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -476,7 +544,7 @@ class Store:
             DataError: A file can't be read, or lacks a column; nothing was loaded.
         """
         with self._lock:
-            self._check_open()
+            self._flush()  # what an interrupt left
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
@@ -496,13 +564,9 @@ class Store:
                 return self._storage.load(target, rows, units, own, new=False)[1]
 
             try:
-                count = self._storage.in_transaction(load)
+                count = self._storage.in_transaction(load, self._catch_up)
             finally:
                 rows.close()
-            new = self._budgets()[len(self._pots) :]
-            self._pots.add_users(new)
-            self._departures.add_users(len(new))
-            self._engine.rows_arrived()
             return int(count)
 
     def remember(self, key: str, note: str) -> None:
@@ -515,7 +579,7 @@ class Store:
         """Write a line to the curator's log: private."""
         with self._lock:
             self._check_open()
-            CuratorLog(self._con).add(kind, message)
+            self._storage.in_transaction(lambda: CuratorLog(self._con).add(kind, message))
 
     def curator_notes(self) -> list[str]:
         """Return what the curator's log says about rows that came in, oldest first: private."""
@@ -528,6 +592,13 @@ class Store:
         with self._lock:
             self._check_open()
             return self._storage.schema(self.catalog.table(table))
+
+    def _catch_up(self) -> None:
+        """Take into memory what has come into the file: accounts, and that rows have changed."""
+        new = self._budgets()[len(self._pots) :]
+        self._pots.add_users(new)
+        self._departures.add_users(len(new))
+        self._engine.rows_arrived()
 
     def taken(self) -> dict[str, str]:
         """Return the keys under which rows were taken in (see `ingest`), each with its note."""
@@ -550,37 +621,100 @@ class Store:
         table = self._con.sql("SELECT budget FROM ledger.users ORDER BY _user").to_arrow_table()
         return np.asarray(table["budget"].to_numpy(), np.int64)
 
+    @contextlib.contextmanager
+    def file_at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:
+        """Hold the store still with everything in its file, and nothing in its log: for a backup.
+
+        Args:
+            facts: To be remembered in the store first.
+
+        Raises:
+            StoreError: The store is closed, or can't be written.
+        """
+        with self._lock:
+            self._flush()  # what an interrupt left
+            assert self.path is not None
+
+            def remember() -> None:
+                for key, value in facts.items():
+                    self._storage.put(key, value)
+
+            if any(self._storage.get(key) != value for key, value in facts.items()):
+                self._storage.in_transaction(remember)
+            self._con.execute("CHECKPOINT")
+            yield self.path.resolve()
+
     # -- opening and closing -----------------------------------------------------------------------
+
+    def _open_anew(self) -> None:
+        """Open the file again after an error that made DuckDB give the database up.
+
+        Raises:
+            StoreError: It can't be; an in-memory store has no file. The store is closed.
+        """
+        try:
+            if self._reopen is None:
+                raise StoreError(
+                    "the engine gave the store up, and it was in memory only",
+                    "make it anew, in a file",
+                )
+            self._held.replace(self._reopen)
+        except BaseException:
+            self._abandon()
+            raise
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():
             raise StoreError("the store was opened before a fork", "open it in the child process")
+        if self._half_done or self._storage.half_done:
+            self._abandon()
         if self._con is None:
-            raise StoreError("the store is closed", "open it with sparseq.connect(path)")
+            raise StoreError(f"the store is closed{self._why_closed}", _OPEN_AGAIN)
 
     def _abandon(self) -> None:
-        """Close without another write."""
+        """Close without another write, since memory may not be what is on disk.
+
+        The store stays marked as open: with its log and record it is whole when it is opened anew.
+        """
+        self._half_done = True  # until all of this is done
+        self._why_closed = ": a step was interrupted, or failed while it was written"
         for _, accounts in self._pots.items():
             accounts.spent[:] = accounts.budgets
         self._staged, self._staged_bytes = [], 0
-        connection, self._con = self._con, None  # type: ignore[assignment]
-        connection.close()
+        if self._con is not None:
+            self._con.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the connection, and let others open the file."""
+        self._con = None  # type: ignore[assignment]
+        self._public.close()
+        self._session.release()
         self._on_close()
+        self._half_done = self._storage.half_done = False
 
     def close(self) -> None:
         """Write what is pending and let go of the file."""
         with self._lock:
-            if self._con is None:
+            if self._con is None and not self._half_done:
                 return
             try:
                 if self._pid == os.getpid():
-                    self._flush()  # what an interrupt left
-                    self._journal.fold(self._pots, len(self._pots))
-                    self._con.close()
+                    self._close_whole()
             finally:
-                self._con = None  # type: ignore[assignment]
-                self._public.close()
-                self._on_close()
+                self._let_go()
+
+    def _close_whole(self) -> None:
+        """Write what is pending, and mark the file as closed; after a half-done step, neither."""
+        if self._half_done or self._storage.half_done:
+            self._abandon()
+            return
+        self._flush()  # what an interrupt left
+        self._half_done = True
+        if self._session.begun:
+            self._journal.fold(self._pots, len(self._pots))
+        self._session.finish()
+        self._con.close()
 
     def __enter__(self) -> Store:
         return self
@@ -614,11 +748,11 @@ def _in_unit(plan: Plan, released: Sequence[Ints]) -> Noised:
     return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
 
-def _release(plan: Plan, answer: Answer, pot: Pot) -> Release:
+def _release(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:
     """Return what the journal has of an answer: public."""
     return Release(
         answer.facts.release,
-        answer.facts.request_id,
+        request,
         dt.datetime.now(dt.UTC).replace(tzinfo=None),
         plan.query.text,
         plan.query.coordinates,

@@ -14,7 +14,7 @@ from sparseq.cli.options import format_option, open_store, output_option, store_
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import both_bounds, encode, warn_if_seeded
 from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import number, one_line, terminal_width
+from sparseq.cli.text import loud_lines, number, one_line, terminal_width
 
 if TYPE_CHECKING:
     from sparseq.ledger.journal import Release
@@ -70,11 +70,12 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
         return json.dumps(releases, indent=2, allow_nan=False)
     if format == "csv":
         return _csv(releases)
+    loud = loud_lines(False, len(store.losses))
     if not releases:
-        return "nothing has been asked yet"
+        return "\n".join([*loud, "nothing has been asked yet"])
     earlier = releases[0]["release"] - 1
     more = [f"… {earlier:,} before these: --last N or --all shows them"] if earlier else []
-    return "\n".join([_table(releases, width), *more])
+    return "\n".join([*loud, _table(releases, width), *more])
 
 
 def release_facts(release: Release) -> dict[str, Any]:
@@ -86,6 +87,7 @@ def release_facts(release: Release) -> dict[str, Any]:
         "release": release.id,
         "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
         "request_id": release.request_id,
+        "asked_by": release.asker.value,
         "pot": release.pot.name.lower(),
         "query": release.query,
         "coordinates": release.coordinates,
@@ -98,12 +100,14 @@ def release_facts(release: Release) -> dict[str, Any]:
 
 def _table(releases: list[dict[str, Any]], width: int | None) -> str:
     with_ids = any(r["request_id"] for r in releases)
+    with_askers = any(r["asked_by"] != "analyst" for r in releases)
     with_pots = any(r["pot"] != "queries" for r in releases)
     rows = [
         [
             str(r["release"]),
             r["released_at"].replace("T", " "),
             *([r["request_id"] or ""] if with_ids else []),
+            *([r["asked_by"]] if with_askers else []),
             *([r["pot"]] if with_pots else []),
             ", ".join(dict.fromkeys(map(number, r["sigma"]))),
             ", ".join(dict.fromkeys(map(format_bound, r["bound"]))),
@@ -113,14 +117,16 @@ def _table(releases: list[dict[str, Any]], width: int | None) -> str:
     ]
     ids, align = (["request"], ["l"]) if with_ids else ([], [])
     pots, pot_align = (["paid from"], ["l"]) if with_pots else ([], [])
-    columns = ["release", "time (UTC)", *ids, *pots, "sigma", "±", "query"]
-    return format_table(columns, rows, ["r", "l", *align, *pot_align, "r", "r", "l"], width)
+    askers, asker_align = (["asked by"], ["l"]) if with_askers else ([], [])
+    columns = ["release", "time (UTC)", *ids, *askers, *pots, "sigma", "±", "query"]
+    aligned = ["r", "l", *align, *asker_align, *pot_align, "r", "r", "l"]
+    return format_table(columns, rows, aligned, width)
 
 
 def _csv(releases: list[dict[str, Any]]) -> str:
     sink = io.StringIO()
-    names = ["release", "released_at", "request_id", "pot", "query", "coordinates", "sigma",
-             "bound", "corollary_bound", "confidence"]  # fmt: skip
+    names = ["release", "released_at", "request_id", "asked_by", "pot", "query", "coordinates",
+             "sigma", "bound", "corollary_bound", "confidence"]  # fmt: skip
     writer = csv.DictWriter(sink, names, lineterminator="\n")
     writer.writeheader()
     for r in releases:

@@ -7,7 +7,7 @@ import datetime as dt
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,14 @@ from sparseq.cli.tables import (
     format_table,
 )
 from sparseq.cli.text import (
-    NOT_PRIVATE,
-    banner,
     guarantee_facts,
     guarantee_line,
     labelled,
+    loud_lines,
     number,
     one_line,
     percent,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def encode(
 def answer_text(answer: Answer, width: int | None = None, recorded: bool = False) -> str:
     """Return the values with their ±, and under them what is known about the noise."""
     values = format_table(*answer_table(answer.arrow()), max_width=width)
-    loud = [banner(NOT_PRIVATE)] if answer.facts.seeded else []
+    loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     return "\n".join([values, "", *loud, labelled(_footer(answer, recorded))])
 
 
@@ -84,7 +84,7 @@ def _footer(answer: Answer, recorded: bool) -> list[tuple[str, str]]:
 def brief_text(answer: Answer, width: int | None = None) -> str:
     """Return the values with their ±, and as little as will do about the noise."""
     values = format_table(*answer_table(answer.arrow()), max_width=width)
-    loud = [banner(NOT_PRIVATE)] if answer.facts.seeded else []
+    loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     sure = percent(answer.facts.confidence)
     first, *others = noise_lines(answer)
     lines = [f"release {answer.facts.release}, {sure} confidence: {first}", *others]
@@ -215,12 +215,19 @@ def key_texts(values: Sequence[Any]) -> list[str]:
 
 def answer_csv(table: pa.Table) -> str:
     """Return the columns as CSV, x_error and all; unknown is empty."""
+    columns = [table[name].to_pylist() for name in table.column_names]
+    rows = zip(*columns, strict=True)
+    return csv_text(
+        table.column_names, (["" if v is None else plain_text(v) for v in row] for row in rows)
+    )
+
+
+def csv_text(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return rows as CSV under a head, every value as it is."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow(table.column_names)
-    columns = [table[name].to_pylist() for name in table.column_names]
-    for row in zip(*columns, strict=True):
-        writer.writerow(["" if v is None else plain_text(v) for v in row])
+    writer.writerow(names)
+    writer.writerows(rows)
     return sink.getvalue().removesuffix("\n")
 
 
@@ -246,6 +253,7 @@ def answer_facts(answer: Answer) -> dict[str, Any]:
         "query": facts.query,
         "guarantee": guarantee_facts(budget_of(answer)),
         "seeded": facts.seeded,
+        "losses": facts.losses,
     }
 
 
@@ -266,5 +274,6 @@ def _binary(answer: Answer, format: str) -> bytes:
 
 def warn_if_seeded(answer: Answer, format: str) -> None:
     """Say on standard error what a format without words can't say."""
-    if answer.facts.seeded and format != "table":
-        click.echo(banner(NOT_PRIVATE), err=True)
+    if format != "table":
+        for line in loud_lines(answer.facts.seeded, answer.facts.losses):
+            say(line, err=True)
