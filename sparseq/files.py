@@ -51,9 +51,9 @@ def create(
     budget_column: str = "",
     halt: bool = False,
     reserves: Mapping[str, float] | None = None,
-    most: Mapping[str, int] | None = None,
     types: Mapping[str, str] | None = None,
     multiline: bool = False,
+    most: Mapping[str, int] | None = None,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -80,13 +80,13 @@ def create(
         reserves: Shares of every budget that are set aside: "watch" for estimates of how many
             users have been dropped (its alarm is no Gaussian, so only zCDP is then claimed),
             "forecast" for what they would still have contributed.
-        most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
-            more is left out of that join, and pays nothing (see `sparseq.query.work`).
         types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
             own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
             rows, and fixed from then on (see `sparseq.engine.schema`).
         multiline: In text files, values between quotes may have several lines. One odd quote can
             then change how the lines after it are read: only for files that are known to be well.
+        most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
+            more is left out of that join, and pays nothing (see `sparseq.query.work`).
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:

@@ -569,13 +569,6 @@ class Store:
                 rows.close()
             return int(count)
 
-    def _catch_up(self) -> None:
-        """Take into memory what has come into the file: accounts, and that rows have changed."""
-        new = self._budgets()[len(self._pots) :]
-        self._pots.add_users(new)
-        self._departures.add_users(len(new))
-        self._engine.rows_arrived()
-
     def remember(self, key: str, note: str) -> None:
         """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
         with self._lock:
@@ -585,7 +578,7 @@ class Store:
     def tell_curator(self, kind: str, message: str) -> None:
         """Write a line to the curator's log: private."""
         with self._lock:
-            self._flush()
+            self._check_open()
             self._storage.in_transaction(lambda: CuratorLog(self._con).add(kind, message))
 
     def curator_notes(self) -> list[str]:
@@ -599,6 +592,13 @@ class Store:
         with self._lock:
             self._check_open()
             return self._storage.schema(self.catalog.table(table))
+
+    def _catch_up(self) -> None:
+        """Take into memory what has come into the file: accounts, and that rows have changed."""
+        new = self._budgets()[len(self._pots) :]
+        self._pots.add_users(new)
+        self._departures.add_users(len(new))
+        self._engine.rows_arrived()
 
     def taken(self) -> dict[str, str]:
         """Return the keys under which rows were taken in (see `ingest`), each with its note."""

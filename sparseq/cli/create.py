@@ -59,14 +59,14 @@ if TYPE_CHECKING:
 @click.option("--forecast", type=Share(), is_flag=False, flag_value=0.25, default=0.0,
               metavar="[SHARE]", help="Set aside 25 %, or SHARE, to estimate what they would still "
               "contribute.")  # fmt: skip
-@click.option("--most", multiple=True, metavar="work=N",
-              help="Row combinations that one person may have in a join; whoever has more is left "
-              "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
 @click.option("--type", "types", multiple=True, metavar="COL=TYPE[:FORMAT]",
               help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
               "comma). [default: guessed from the first rows, then fixed]")  # fmt: skip
 @click.option("--multiline", is_flag=True, help="In text files, values between quotes may have "
               "several lines; one odd quote can then change how later lines are read.")  # fmt: skip
+@click.option("--most", multiple=True, metavar="work=N",
+              help="Row combinations that one person may have in a join; whoever has more is left "
+              "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.

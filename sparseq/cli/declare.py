@@ -78,27 +78,6 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def most_of(declarations: Sequence[str]) -> dict[str, int]:
-    """Return the limits on one person.
-
-    Raises:
-        ParameterError: One isn't of the form work=N.
-
-    >>> most_of(["work=1000000"])
-    {'work': 1000000}
-    """
-    limits = {}
-    for declaration in declarations:
-        name, _, number = declaration.partition("=")
-        plain = number.replace("_", "").replace(",", "")
-        if not name or not plain.isdecimal() or len(plain) > 18:
-            raise ParameterError(
-                f"--most {declaration} can't be read", "for example --most work=20000000"
-            )
-        limits[name] = int(plain)
-    return limits
-
-
 def types_of(declarations: Sequence[str]) -> dict[str, str]:
     """Return how columns are read; each is checked when the table is made.
 
@@ -118,6 +97,27 @@ def types_of(declarations: Sequence[str]) -> dict[str, str]:
             )
         types[column] = kind
     return types
+
+
+def most_of(declarations: Sequence[str]) -> dict[str, int]:
+    """Return the limits on one person.
+
+    Raises:
+        ParameterError: One isn't of the form work=N.
+
+    >>> most_of(["work=1000000"])
+    {'work': 1000000}
+    """
+    limits = {}
+    for declaration in declarations:
+        name, _, number = declaration.partition("=")
+        plain = number.replace("_", "").replace(",", "")
+        if not name or not plain.isdecimal() or len(plain) > 18:
+            raise ParameterError(
+                f"--most {declaration} can't be read", "for example --most work=20000000"
+            )
+        limits[name] = int(plain)
+    return limits
 
 
 def row_key_of(declarations: Sequence[str]) -> dict[str, tuple[str, ...]] | tuple[str, ...]:

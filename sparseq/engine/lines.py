@@ -30,7 +30,8 @@ LONGEST_LINE = 1 << 20
 CHUNK = 1 << 23
 _QUOTE, _LINE_FEED = b'"', b"\n"
 _SEPARATOR, _RETURN, _FEED = b"\xff", b"\xfe", b"\xfd"
-_MARK = b"\xef\xbb\xbf"
+MARK = b"\xef\xbb\xbf"
+"""A byte order mark."""
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 Bytes = NDArray[np.uint8]
 
@@ -122,8 +123,8 @@ def unified(chunk: bytes, multiline: bool = False) -> bytes:
         # In lines that were joined, 0xFD is a line feed.
         parts = chunk.split(_FEED) if multiline else [chunk]
         chunk = _FEED.join(map(_repaired, parts))
-        if _MARK in chunk:
-            chunk = chunk.removeprefix(_MARK).replace(_LINE_FEED + _MARK, _LINE_FEED)
+        if MARK in chunk:
+            chunk = chunk.removeprefix(MARK).replace(_LINE_FEED + MARK, _LINE_FEED)
     if b"\0" in chunk:
         chunk = chunk.replace(b"\0", _REPLACEMENT)
     if b"\r" in chunk:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from sparseq.engine.lines import (
     LONGEST_LINE,
+    MARK,
     Lines,
     Stream,
     fields_of,
@@ -169,7 +170,7 @@ class TextFile:
         """Return the header line, and a stream of what comes after it."""
         stream, data = open_text(self._path), b""
         while True:
-            line, end, rest = data.lstrip(b"\r\n").partition(b"\n")
+            line, end, rest = data.removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")
             if end:
                 return unified(line).replace(b"\xfe", b""), _After(rest, stream)
             more = stream.read(1 << 16)
@@ -360,24 +361,29 @@ class ArrowFile(_Typed):
 
 
 def _check(array: pa.Array) -> None:
-    """Raise `ArrowInvalid` if an array's lengths and offsets don't fit; text may be any bytes."""
+    """Raise `ArrowInvalid` if an array's lengths and offsets don't fit; its values may be any."""
     kind = array.type
-    if pa.types.is_string(kind):
-        array = array.view(pa.binary())
-    elif pa.types.is_large_string(kind):
-        array = array.view(pa.large_binary())
-    elif pa.types.is_string_view(kind):
-        array = array.view(pa.binary_view())
+    if isinstance(kind, pa.BaseExtensionType):
+        _check(array.storage)
     elif pa.types.is_dictionary(kind):
-        values = array.dictionary
-        _check(values)
-        array = array.indices.cast(pa.int64())
-        if pc.any(pc.greater_equal(array, len(values))).as_py():
+        _check(array.dictionary)
+        codes = array.indices.cast(pa.int64())
+        if pc.any(pc.greater_equal(codes, len(array.dictionary))).as_py():
             raise pa.ArrowInvalid("a code is beyond its dictionary")
-    elif isinstance(kind, pa.BaseExtensionType):
-        return _check(array.storage)
-    array.validate(full=not pa.types.is_nested(kind) and not pa.types.is_decimal(kind))
-    return None
+    elif kind in _AS_BYTES:
+        array.view(_AS_BYTES[kind]).validate(full=True)
+    else:
+        array.validate()
+
+
+_AS_BYTES = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+    pa.binary(): pa.binary(),
+    pa.large_binary(): pa.large_binary(),
+    pa.binary_view(): pa.binary_view(),
+}
 
 
 def _opened(path: Path) -> Any:
