@@ -150,7 +150,7 @@ class Store:
         losses = self._storage.get(LOSSES) or ()
         self.losses: tuple[Loss, ...] = tuple(Loss(**loss) for loss in losses)
         self.catalog: Catalog = self._storage.catalog()
-        self._engine = Engine(connection, cache_bytes, self.catalog, self._open_anew)
+        self._engine = Engine(connection, cache_bytes, self.catalog, _opening_anew(self))
         self._journal = Journal(connection, self._storage.get(FORMER) or 0, self._session)
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
@@ -729,6 +729,18 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"
+
+
+def _opening_anew(store: Store) -> Callable[[], None]:
+    """Return what opens a store's file anew, and does not keep the store alive."""
+    known = weakref.ref(store)
+
+    def open_anew() -> None:
+        opened = known()
+        if opened is not None:
+            opened._open_anew()
+
+    return open_anew
 
 
 def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:

@@ -239,3 +239,19 @@ def test_types_that_make_no_sense_leave_nothing(tmp_path: Path, wrong: str) -> N
     result = run("create", tmp_path / "s.sparseq", day, "--user", "who", "--type", wrong)
     assert result.exit_code == 2
     assert list(tmp_path.iterdir()) == [day]
+
+
+def test_a_limit_on_joins_is_kept_and_explained(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.sparseq"
+    output("create", store, folder / "visits.csv", "--user", "who", "--most", "work=5_000")
+    joined = "SELECT count(*) FROM visits a JOIN visits b ON a.who = b.who"
+    assert "more than 5,000 combinations in a join" in output("sql", store, "--explain", joined)
+    plain = "SELECT count(*) FROM visits"
+    assert "combinations" not in output("sql", store, "--explain", plain)
+
+
+@pytest.mark.parametrize("most", ["work", "work=", "work=-1", "work=2.5", "rows=7", "work=0"])
+def test_a_limit_that_can_not_be_read_is_refused(folder: Path, tmp_path: Path, most: str) -> None:
+    made = run("create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--most", most)
+    assert made.exit_code != 0
+    assert not (tmp_path / "s").exists()
