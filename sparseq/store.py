@@ -301,6 +301,7 @@ class Store:
     def _flush(self) -> None:
         """Make charges and answers durable together; only then may the answers go."""
         self._check_open()
+        self._con.abort()  # a result that an interrupt left half read is in everybody's way
         if not self._staged:
             return
         self._half_done = True
@@ -679,7 +680,7 @@ class Store:
         self._half_done = True  # until all of this is done
         self._why_closed = ": a step was interrupted, or failed while it was written"
         for _, accounts in self._pots.items():
-            accounts.spent[:] = accounts.budgets
+            accounts.spent = accounts.budgets.copy()  # they may be in the middle of growing
         self._staged, self._staged_bytes = [], 0
         if self._con is not None:
             self._con.close()
