@@ -99,9 +99,12 @@ def _others(without: Seen, with_: Seen, who: object) -> Iterator[Finding]:
             yield Finding("activity of others", f"left out: {sorted(one.out ^ other.out)[:3]}")
             return
     for pot, spent in without.spent.items():
-        rest = {i: s for i, s in with_.spent[pot].items() if i != who}
+        rest = {i: s for i, s in with_.spent.get(pot, {}).items() if i != who}
         if {i: s for i, s in spent.items() if i != who} != rest:
-            yield Finding("accounts of others", f"in the pot {pot}")
+            mine = {i: s for i, s in spent.items() if i != who}
+            some = next(i for i in {*mine, *rest} if mine.get(i) != rest.get(i))
+            units = f"{mine.get(some)} and {rest.get(some)} units of {pot}"
+            yield Finding("accounts of others", f"{some!r} has spent {units}")
             return
 
 

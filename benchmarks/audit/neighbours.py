@@ -107,7 +107,7 @@ class World:
         tables = {name: self.table(variant, name) for name in ("t", "v")}
         own = {"budget_column": "own"} if self.own else {}
         return sparseq.create(
-            None, tables=tables, user="who", public={"p": PUBLIC}, seed=1, **own, **self.options
+            None, tables=tables, user="who", public={"p": PUBLIC}, **own, **self.options
         )
 
     def smaller(self) -> list[World]:
@@ -164,6 +164,7 @@ def world(rng: random.Random, kind: str) -> World:
         "norm_budget": budget,
         "halt": kind == "poor" and rng.random() < 0.3,
         "time": "day",
+        "seed": rng.randrange(2**31),
         "bounds": {"x": (0, 100), "n": (0, 10), "pages": (0, 20)},
         "keys": {"s": ["a", "b", "zz", ""], "k": [0, 1, 2, 3, 77]},
     }

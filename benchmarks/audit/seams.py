@@ -12,6 +12,7 @@ import contextlib
 import logging
 import re
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,7 +105,7 @@ class Watching:
         self.path: list[str] = []
         self.tape = Tape()
         self._passed: Any = None
-        self._known: dict[int, list[Id]] = {}
+        self._known: weakref.WeakKeyDictionary[Store, list[Id]] = weakref.WeakKeyDictionary()
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[Watching]:
@@ -167,6 +168,8 @@ class Watching:
         words = (*said.lines, *(str(w.message) for w in warned))
         if self.tape.torn:
             public = (*public, self.tape.torn)
+        if store._con is None:  # an error closed it, which everybody notices
+            return Seen((*public, "closed", words), self.path, [], {}, [], [])
         ids = self._ids(store)
         pots = list(_pots(store))
         return Seen(
@@ -180,7 +183,7 @@ class Watching:
 
     def _ids(self, store: Store) -> list[Id]:
         """Return identifiers in order of accounts; an erased one keeps the one it had."""
-        known = self._known.setdefault(id(store), [])
+        known = self._known.setdefault(store, [])
         rows = store._con.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
         for (found,) in rows[len(known) :]:
             known.append(found)
