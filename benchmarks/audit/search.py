@@ -132,7 +132,7 @@ def _world(
             result.answered += seen[WITHOUT].public[0] == "answered"
             found = list(compare(seen, here.who, _terms(here), here.path))
             if number % PLANS == 0 and not found:
-                found = list(_plans(quartet, seen))
+                found = list(engine_plans(quartet, seen))
             found += noise.take(seen[WITHOUT])
             if number % 10 == 3:
                 found += _renamed(rng, questions, watching, quartet, result)
@@ -163,7 +163,7 @@ def _terms(here: World) -> Terms:
     return Terms(here.options["kappa"], here.options["norm_budget"])
 
 
-def _plans(quartet: Quartet, seen: dict[str, Seen]) -> Iterator[Finding]:
+def engine_plans(quartet: Quartet, seen: dict[str, Seen]) -> Iterator[Finding]:
     """Compare the engine's own plans of what it ran: they may look at no value.
 
     Only where one table is read, as the order of joins goes by sizes, which is a matter of time.
@@ -191,21 +191,22 @@ def _renamed(
     term = questions.expressions.term({"x": "float", "n": "int"}[name], {
         "float": ("x", "a"), "int": ("n", "k")}, 2)  # fmt: skip
     form = rng.choice(("sum", "avg"))
-    text = "SELECT {f}({c}) AS a0 FROM (SELECT who, {e} AS {c} FROM t) AS i"
-    seen = [
-        asked(watching, quartet, text.format(f=form, c=column, e=term.sql))
-        for column in (name, "zz")
-    ]
     result.questions += 2
     result.cases += 2 * len(PAIRS)
+    text = f"SELECT {form}({{c}}) AS a0 FROM (SELECT who, {term.sql} AS {{c}} FROM t) AS i"
+    yield from name_counts(watching, quartet, name, text)
+
+
+def name_counts(watching: Watching, quartet: Quartet, name: str, text: str) -> Iterator[Finding]:
+    """Ask a question with `{c}` for a column called `name`, and called otherwise."""
+    seen = [asked(watching, quartet, text.format(c=column)) for column in (name, "zz")]
     for variant in VARIANTS:
         one, other = (s[variant] for s in seen)
-        kinds = {one.public[0], other.public[0]}
         noise = [[(s.noise, [a.tolist() for a in s.sums]) for s in x.steps] for x in (one, other)]
-        if len(kinds) > 1 or noise[0] != noise[1]:
-            sql = text.format(f=form, c=name, e=term.sql)
-            shown = [[n for n, _ in some] for some in noise]
-            yield Finding("a name counts", f"{shown[0]} as {name}, {shown[1]} as zz: {sql}")
+        if one.public[0] != other.public[0] or noise[0] != noise[1]:
+            shown = [x.public[0] + str([n for n, _ in some]) for x, some in zip((one, other), noise)]
+            detail = f"{shown[0]} as {name}, {shown[1]} as zz: {text.format(c=name)}"
+            yield Finding("a name counts", detail)
             return
 
 
@@ -241,7 +242,7 @@ def shrunk(finding: Finding, here: World, question: Question, watching: Watching
                 seen = asked(watching, quartet, sql)
                 found = [*compare(seen, some.who, _terms(some), some.path)]
                 if finding.rule == "engine's plan":
-                    found += _plans(quartet, seen)
+                    found += engine_plans(quartet, seen)
         except Exception:  # too small to be made
             return False
         return any(f.rule == finding.rule for f in found)
