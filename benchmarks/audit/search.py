@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import sparseq.compiled
 import sparseq.engine.storage
@@ -29,7 +30,7 @@ from benchmarks.audit.neighbours import (
 )
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.queries import Question, Questions
-from benchmarks.audit.seams import Seen, Tape, Watching, plan_of
+from benchmarks.audit.seams import Seen, Step, Tape, Watching, plan_of
 from sparseq.store import Store
 
 QUESTIONS = {"rich": 150, "poor": 25, "small": 40, "loops": 40}
@@ -96,6 +97,9 @@ def search(
             rng = random.Random(f"{seed}/{turn}")
             run = sequences.run if kind == "files" else _world
             for finding in run(rng, kind, watching, noise, result, left):
+                result.seconds = time.monotonic() - begun
+                if isinstance(finding, Asking):
+                    finding = finding.finding if first else shrunk(*finding, watching)
                 found = replace(finding, case=f"seed {seed}, turn {turn}: {finding.case}")
                 result.findings.append(found)
                 report(f"{found.rule}: {found.detail[:120]}")
@@ -105,8 +109,17 @@ def search(
                 break
             turn += 1
             report(f"{result.cases:,} cases, {len(result.findings)} findings")
-    result.seconds = time.monotonic() - begun
+    if not (first and result.findings):
+        result.seconds = time.monotonic() - begun
     return result
+
+
+class Asking(NamedTuple):
+    """A finding, and where it was found: it can be made smaller."""
+
+    finding: Finding
+    world: World
+    question: Question
 
 
 def _world(
@@ -116,8 +129,8 @@ def _world(
     noise: NoiseTest,
     result: Result,
     seconds: float,
-) -> Iterator[Finding]:
-    """Ask one world its questions; yield what breaks a rule, made smaller."""
+) -> Iterator[Asking]:
+    """Ask one world its questions; yield what breaks a rule."""
     here, ends = world(rng, kind), time.monotonic() + seconds
     questions = Questions(rng, functions(), here.values())
     seen_rules: set[str] = set()
@@ -139,7 +152,7 @@ def _world(
             for finding in found:
                 if finding.rule not in seen_rules:
                     seen_rules.add(finding.rule)
-                    yield shrunk(finding, here, question, watching)
+                    yield Asking(replace(finding, case=question.sql), here, question)
 
 
 def asked(watching: Watching, quartet: Quartet, sql: str) -> dict[str, Seen]:
@@ -202,12 +215,18 @@ def name_counts(watching: Watching, quartet: Quartet, name: str, text: str) -> I
     seen = [asked(watching, quartet, text.format(c=column)) for column in (name, "zz")]
     for variant in VARIANTS:
         one, other = (s[variant] for s in seen)
-        noise = [[(s.noise, [a.tolist() for a in s.sums]) for s in x.steps] for x in (one, other)]
+        noise = [[(s.noise, *_sums(s, o)) for s, o in zip(x.steps, y.steps, strict=False)]
+                 for x, y in ((one, other), (other, one))]  # fmt: skip
         if one.public[0] != other.public[0] or noise[0] != noise[1]:
-            shown = [x.public[0] + str([n for n, _ in some]) for x, some in zip((one, other), noise)]
+            shown = [x.public[0] + str([n for n, *_ in some]) for x, some in zip((one, other), noise)]
             detail = f"{shown[0]} as {name}, {shown[1]} as zz: {text.format(c=name)}"
             yield Finding("a name counts", detail)
             return
+
+
+def _sums(step: Step, other: Step) -> list[list[int]]:
+    """Return a step's sums; none where somebody could pay but once."""
+    return [s.tolist() for s in step.sums] if step.out == other.out else []
 
 
 @contextlib.contextmanager
