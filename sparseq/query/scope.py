@@ -7,9 +7,9 @@ its DISTINCT. What can't be kept apart is refused. By induction over the tree, t
 a scope with user i's index depend on i's rows and public tables alone: that is what makes q(X_i) a
 function of X_i (DESIGN: "a query maps each user's rows, and nothing of any other user's").
 
-Expressions that could fail on a row are guarded (`sparseq.query.guard`): an error would tell of the
-row. Subqueries in expressions may look at public tables only; they are answered while the query is
-lowered, and stand in it as constants.
+Expressions are read into typed terms, which have a value on every row (`sparseq.query.terms`): an
+error would tell of the row. Subqueries in expressions may look at public tables only; they are
+answered while the query is lowered, and stand in it as constants.
 """
 
 from __future__ import annotations
@@ -21,19 +21,13 @@ from sqlglot import exp
 from sparseq.errors import QueryRefused
 from sparseq.query.bounds import Interval, ends, interval
 from sparseq.query.catalog import INTEGER_TYPES
-from sparseq.query.guard import (
-    can_fail,
-    check_constants,
-    condition_can_fail,
-    constant,
-    exact_times,
-    guarded,
-    is_constant,
-    tamed,
-)
+from sparseq.query.constants import constant
 from sparseq.query.parse import said
 from sparseq.query.public import PublicFacts
-from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, quoted, source_sql
+from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, source_sql
+from sparseq.query.terms import Term
+from sparseq.query.typed import Reader
+from sparseq.query.types import BIGINT, type_named
 
 MAX_SUBQUERY_VALUES = 10_000
 Conjuncts = list[exp.Expr]
@@ -48,6 +42,7 @@ class Scope:
         self.ctes = dict(outer)
         self.sources: dict[str, Source] = {}
         self._conditions: dict[int, str] = {}
+        self._reader = Reader(self._column, public.constant, self._identity)
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
         self._joins: list[tuple[Source, Conjuncts]] = []
@@ -287,32 +282,24 @@ class Scope:
         """Return the same, infinite where nothing is known."""
         return ends(e, self._public_ends)
 
+    def term(self, e: exp.Expr) -> Term:
+        """Return an expression over the stored columns; it has a value on every row."""
+        self._check_one_row(e)
+        return self._reader.read(e)
+
+    def column_term(self, e: exp.Expr) -> Term:
+        """Return an expression as a column of a subquery."""
+        self._check_one_row(e)
+        return self._reader.at_rest(e)
+
     def value_sql(self, e: exp.Expr) -> str:
         """Return SQL of an expression over the stored columns; nothing in it can raise."""
-        e = exact_times(e, self.type_of, self.public.constant)
-        return self._physical(e, can_fail(e, self.type_of))
+        return self.term(e).sql
 
     def truth_sql(self, e: exp.Expr) -> str:
         """Return SQL of a condition over the stored columns; nothing in it can raise."""
-        e = exact_times(e, self.type_of, self.public.constant)
-        if condition_can_fail(e, self.type_of):
-            return self._physical(exp.cast(exp.paren(e.copy()), "BOOLEAN"), True)
-        return self._physical(e, False)
-
-    def _physical(self, e: exp.Expr, risky: bool) -> str:
         self._check_one_row(e)
-        check_constants(e, self.type_of, self.public.constant)
-        done = self._columns(tamed(e.copy()) if risky else e.copy())
-        if is_constant(done) and not isinstance(done, exp.Literal):
-            self.public.constant(done.sql("duckdb"))
-        sql = done.sql("duckdb")
-        return self.guarded(sql) if risky else sql
-
-    def guarded(self, sql: str) -> str:
-        """Return SQL that is NULL on the rows where `sql` fails."""
-        first = (self.private or list(self.sources.values()))[0]
-        column = quoted(USER if first.private else next(iter(first.columns)))
-        return guarded(sql, f"hash({quoted(first.alias)}.{column}) IS NOT NULL")
+        return self._reader.truth(e).sql
 
     def _check_one_row(self, e: exp.Expr) -> None:
         found = e.find(exp.Window, exp.AggFunc)
@@ -322,30 +309,28 @@ class Scope:
                 "compute it in a subquery, and use its column",
             )
 
-    def _columns(self, e: exp.Expr) -> exp.Expr:
-        """Replace columns by their physical forms."""
-        if isinstance(e, exp.EQ | exp.NEQ):
-            sides = (e.left, e.right)
-            if all(isinstance(s, exp.Column) and self._names_user(s) for s in sides):
-                return type(e)(this=_index(sides[0]), expression=_index(sides[1]))
-        if isinstance(e, exp.Column):
-            return self._column(e)
-        for name, child in list(e.args.items()):
-            if isinstance(child, exp.Expr):
-                e.set(name, self._columns(child))
-            elif isinstance(child, list):
-                e.set(name, [self._columns(c) if isinstance(c, exp.Expr) else c for c in child])
-        return e
+    def _identity(self, e: exp.Expr) -> str:
+        """Return the SQL of the user's index, if an expression is a user column; else ""."""
+        if isinstance(e, exp.Column) and self._names_user(e):
+            return exp.column(USER, e.table, quoted=True).sql("duckdb")
+        return ""
 
-    def _column(self, column: exp.Column) -> exp.Expr:
+    def _column(self, column: exp.Column) -> Term:
         facts = self.facts(column)
         source = self.sources[column.table]
-        if column.name in source.users:
+        name, type = column.name, type_named(facts.type)
+        if type is None:
+            refuse(
+                f"{said(column)} is of type {facts.type[:40]}, which no expression takes",
+                "`sparseq upgrade` converts such columns of older stores",
+            )
+        if name in source.users:
             source.needs_ids = True
-            return exp.column(USER_ID, column.table, quoted=True)
-        if source.table is not None and facts.stored is not None and facts.stored.coded:
-            source.decoded.add(column.name)
-        return exp.column(column.name, column.table, quoted=True)
+            name = USER_ID
+            type = BIGINT if type.family is BIGINT.family and type.stored != "UBIGINT" else type
+        elif source.table is not None and facts.stored is not None and facts.stored.coded:
+            source.decoded.add(name)
+        return Term(type, exp.column(name, column.table, quoted=True).sql("duckdb"))
 
     # -- SQL -------------------------------------------------------------------------------------
 
@@ -365,7 +350,8 @@ class Scope:
 
     def _condition(self, e: exp.Expr) -> str:
         if id(e) not in self._conditions:  # of this tree, which lives as long as the scope
-            self._conditions[id(e)] = f"({self.truth_sql(e)})"
+            sql = self.truth_sql(e)
+            self._conditions[id(e)] = sql if sql.startswith("(") else f"({sql})"
         return self._conditions[id(e)]
 
     def prepare(self) -> None:
@@ -386,11 +372,6 @@ def inner(select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, S
     from sparseq.query.inner import lower_inner
 
     return lower_inner(select, alias, public, ctes)
-
-
-def _index(e: exp.Expr) -> exp.Column:
-    assert isinstance(e, exp.Column)
-    return exp.column(USER, e.table, quoted=True)
 
 
 def conjuncts(condition: exp.Expr | None) -> Conjuncts:

@@ -20,8 +20,8 @@ from sparseq.errors import QueryRefused
 from sparseq.query import outputs as out
 from sparseq.query.aggregates import Aggregates
 from sparseq.query.catalog import Catalog
+from sparseq.query.constants import is_constant
 from sparseq.query.domains import Domains
-from sparseq.query.guard import is_constant
 from sparseq.query.inner import aggregates
 from sparseq.query.parse import parse, said
 from sparseq.query.plan import Domain, Measure, Query, Relation
