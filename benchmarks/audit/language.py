@@ -1,16 +1,19 @@
 """Typed expressions: what a query may say of one row, with constants around what is in the data.
 
-The words come from `sparseq.query.functions` where the product has that table, and from a list of
-its own before (docs/sql.md says the same). A `Term` is a tree, so that a finding can be shrunk.
+The words are every entry of `sparseq.query.functions`, and forms that are no functions there: casts,
+CASE, comparisons, BETWEEN, IN, LIKE. A `Term` is a tree, so that a finding can be made smaller.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+
+from sparseq.query import types as T
+from sparseq.query.functions import FUNCTIONS
 
 INT, FLOAT, TEXT, BOOL, DATE, TIME = "int", "float", "text", "bool", "date", "time"
 NUMBER = "number"
@@ -118,18 +121,47 @@ _LISTED = [
 
 
 def functions() -> list[Function]:
-    """Return the words of the language: the product's own table where there is one."""
-    try:
-        table = importlib.import_module("sparseq.query.functions")
-    except ModuleNotFoundError:
-        return _LISTED
-    return [*_LISTED, *_from_table(table)]
+    """Return the words of the language: ours, and every entry of the product's own table."""
+    known = {(f.template, f.arguments) for f in _LISTED}
+    return [*_LISTED, *(f for f in _tabled() if (f.template, f.arguments) not in known)]
 
 
-def _from_table(table: object) -> list[Function]:
-    """Return what a product's table of functions adds to the list: by name, typed by us."""
-    offered = getattr(table, "audit_functions", None)
-    return [Function(*one) for one in offered()] if callable(offered) else []
+_FAMILIES = {
+    "truth": (BOOL, T.BOOLEAN), "integer": (INT, T.BIGINT), "number": (FLOAT, T.DOUBLE),
+    "decimal": (FLOAT, T.decimal(18, 4)), "text": (TEXT, T.TEXT),
+    "date": (DATE, T.Type(T.Family.DATE, T.FIRST_DAY, T.LAST_DAY)),
+    "timestamp": (TIME, T.Type(T.Family.TIMESTAMP, T.FIRST_DAY, T.LAST_DAY)),
+    "time": (TIME, T.Type(T.Family.TIME)),
+}  # fmt: skip
+_WRITTEN = {"decimal": "CAST({} AS DECIMAL(18, 4))", "time": "CAST({} AS TIME)"}
+"""How an argument becomes one of a type that no column has."""
+_DECIMALS = ("0", "2", "-3", "400", "-2147483648")
+"""Of rounding: constants, as the table has it."""
+
+
+@cache
+def _tabled() -> tuple[Function, ...]:
+    """Return the entries of `sparseq.query.functions`, an argument that is fixed as a constant."""
+    found = []
+    for entry in FUNCTIONS:
+        if not all(family.value in _FAMILIES for family in entry.takes):
+            continue
+        result = entry.gives([_FAMILIES[family.value][1] for family in entry.takes])
+        if result is None or result.family.value not in _FAMILIES or result.family == "time":
+            continue
+        for constant in _DECIMALS if entry.fixed else ("",):
+            places, arguments = [], []
+            for i, family in enumerate(entry.takes):
+                if i in entry.fixed:
+                    places.append(constant)
+                    continue
+                places.append(_WRITTEN.get(family.value, "{}"))
+                arguments.append(_FAMILIES[family.value][0])
+            template = entry.form.format(*places)
+            found.append(
+                Function(template, tuple(arguments), _FAMILIES[result.family.value][0])
+            )
+    return tuple(dict.fromkeys(found))
 
 
 # -- constants -------------------------------------------------------------------------------------
