@@ -207,8 +207,15 @@ def _written(f: Function, columns: Sequence[Column]) -> list[str]:
     return [f.form.format(columns[0].name, k) for k in ("0", "2", "-2", "400", "-400")]
 
 
-def exhaust(bench: Bench, positions: Iterable[str], rows: int = 60, seed: int = 1) -> None:
-    """Run every overload on combinations of extreme values, in every position."""
+def exhaust(
+    bench: Bench, positions: Iterable[str], rows: int = 60, seed: int = 1, others: int = 1
+) -> None:
+    """Run every overload on combinations of extreme values, in every position.
+
+    Args:
+        rows: At most so many combinations at once.
+        others: Casts, comparisons and choices of every so many-th pair of types; 0: of none.
+    """
     rng = random.Random(seed)
     for f in FUNCTIONS:
         for columns in variants(f):
@@ -217,13 +224,14 @@ def exhaust(bench: Bench, positions: Iterable[str], rows: int = 60, seed: int = 
             bench.fill(distinct, rng.sample(every, rows) if len(every) > rows else every)
             for text in _written(f, columns):
                 _everywhere(bench, f.name, text, positions)
-    _others(bench, positions)
+    if others:
+        _others(bench, positions, others)
 
 
-def _others(bench: Bench, positions: Iterable[str]) -> None:
+def _others(bench: Bench, positions: Iterable[str], step: int) -> None:
     """Casts, comparisons and choices, which take many types."""
-    for a in COLUMNS:
-        for b in COLUMNS:
+    for i, (a, b) in enumerate(itertools.product(COLUMNS, COLUMNS)):
+        if i % step == 0 or a is b:
             both = list(dict.fromkeys((a, b, _BY_NAME["b1"])))
             most = max(len(c.values) for c in both)
             rows = [[c.values[(i * k) % len(c.values)] for c in both]

@@ -21,6 +21,7 @@ from sparseq.ledger import curator_log
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
+from sparseq.query.work import check_most
 from sparseq.store import FORMAT, Store
 
 _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
@@ -50,6 +51,7 @@ def create(
     budget_column: str = "",
     halt: bool = False,
     reserves: Mapping[str, float] | None = None,
+    most: Mapping[str, int] | None = None,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -76,6 +78,8 @@ def create(
         reserves: Shares of every budget that are set aside: "watch" for estimates of how many
             users have been dropped (its alarm is no Gaussian, so only zCDP is then claimed),
             "forecast" for what they would still have contributed.
+        most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
+            more is left out of that join, and pays nothing (see `sparseq.query.work`).
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -83,13 +87,13 @@ def create(
         DataError: A file can't be read or does not fit.
         StoreError: The path exists already.
     """
-    shares = _reserves(reserves or {})
+    shares, limits = _reserves(reserves or {}), check_most(most)
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
     if path is None:
         connection = connected(locked=True)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              row_key, budget_column, halt, shares, seed)  # fmt: skip
+              row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
     path = Path(path)
     if path.exists():
@@ -102,7 +106,7 @@ def create(
         connection = connected(working, locked=True)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  row_key, budget_column, halt, shares, seed)  # fmt: skip
+                  row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
@@ -201,6 +205,7 @@ def _fill(
     budget_column: str,
     halt: bool,
     reserves: Mapping[str, float],
+    most: Mapping[str, int],
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
@@ -212,6 +217,7 @@ def _fill(
         "norm_budget": budget.norm_budget,
         "halt": halt,
         "reserves": dict(reserves),
+        "most": dict(most),
         "seed": seed,
         "budget_column": budget_column,
     }
@@ -307,6 +313,7 @@ def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
                 path,
                 _memory() // 4 if cache_bytes is None else cache_bytes,
                 lambda: _release(key),
+                lambda: _set_up(_open(path), path),
             )
         except BaseException:
             connection.close()
@@ -336,8 +343,8 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
         raise StoreError(f"{path} is not a store: {first_line(error)}") from None
 
 
-def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Check that there is a store, and say how much memory DuckDB may have."""
+def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
+    """Check that there is a store, say how much memory DuckDB may have, and return it."""
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
         raise StoreError(f"{path} is no store", "`sparseq create` makes one")
@@ -345,6 +352,7 @@ def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         leftover.unlink(missing_ok=True)
     _limit_memory(connection)
     connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def _limit_memory(connection: duckdb.DuckDBPyConnection) -> None:

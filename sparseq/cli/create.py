@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.declare import bounds_of, keys_of, public_tables, row_key_of, tables_of
+from sparseq.cli.declare import bounds_of, keys_of, most_of, public_tables, row_key_of, tables_of
 from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, percent, upper
+from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, percent, say, upper
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from sparseq.query.catalog import Catalog, Column, Table
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 @click.option("--forecast", type=Share(), is_flag=False, flag_value=0.25, default=0.0,
               metavar="[SHARE]", help="Set aside 25 %, or SHARE, to estimate what they would still "
               "contribute.")  # fmt: skip
+@click.option("--most", multiple=True, metavar="work=N",
+              help="Row combinations that one person may have in a join; whoever has more is left "
+              "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.
@@ -72,12 +76,13 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["bounds"] = bounds_of(options["bounds"])
     options["row_key"] = row_key_of(options["row_key"])
+    options["most"] = most_of(options["most"])
     options["reserves"] = {
         "watch": options.pop("watch_active"),
         "forecast": options.pop("forecast"),
     }
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
-        click.echo(made_text(opened, inspected.left_out))
+        say(made_text(opened, inspected.left_out))
 
 
 @dataclass
@@ -119,7 +124,7 @@ def made_text(store: Store, left_out: list[str]) -> str:
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
     return "\n".join(
         [
-            click.style(f"made {store.path}", bold=True),
+            click.style(f"made {shown(store.path, None)}", bold=True),
             "",
             catalog_text(store.catalog),
             "",
@@ -196,8 +201,8 @@ def column_role(table: Table, column: Column) -> str:
     if column.bounds is not None:
         parts.append(f"{number(column.bounds[0])} to {number(column.bounds[1])}")
     if column.keys is not None:
-        shown = ", ".join(plain_text(k) for k in column.keys)
-        parts.append(one_line(f"keys ({len(column.keys):,}): {shown}", 60))
+        values = ", ".join(plain_text(k) for k in column.keys)
+        parts.append(one_line(f"keys ({len(column.keys):,}): {values}", 60))
     return "; ".join(parts)
 
 
@@ -223,7 +228,7 @@ def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
         rows = opened.ingest(list(files), table)
         after = counts(opened)
     replaced = rows - (sum(after.rows.values()) - sum(before.rows.values()))
-    click.echo(
+    say(
         f"added {rows:,} rows{f' ({replaced:,} of them in place of earlier ones)' * (replaced > 0)}"
         f" and {after.users - before.users:,} new people (exact, so for the curator only)"
     )

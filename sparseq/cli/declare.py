@@ -78,6 +78,27 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
+def most_of(declarations: Sequence[str]) -> dict[str, int]:
+    """Return the limits on one person.
+
+    Raises:
+        ParameterError: One isn't of the form work=N.
+
+    >>> most_of(["work=1000000"])
+    {'work': 1000000}
+    """
+    limits = {}
+    for declaration in declarations:
+        name, _, number = declaration.partition("=")
+        plain = number.replace("_", "").replace(",", "")
+        if not name or not plain.isdecimal() or len(plain) > 18:
+            raise ParameterError(
+                f"--most {declaration} can't be read", "for example --most work=20000000"
+            )
+        limits[name] = int(plain)
+    return limits
+
+
 def row_key_of(declarations: Sequence[str]) -> dict[str, tuple[str, ...]] | tuple[str, ...]:
     """Return the row key of the only table, or of each table that has one.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.cli.options import open_store, store_argument
-from sparseq.cli.text import NOT_PRIVATE, banner
+from sparseq.cli.text import NOT_PRIVATE, banner, say
 from sparseq.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Wanted:
     def say(self, text: str) -> None:
         """Say something on standard error."""
         if not self.quiet:
-            click.echo(text, err=True)
+            say(text, err=True)
 
 
 @click.command(short_help="Ask the same queries day after day, and keep the series in a file.")

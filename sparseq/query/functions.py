@@ -213,7 +213,11 @@ def _product_type(t: Types) -> Type | None:
 
 
 def _product(t: Types) -> str:
-    return T.decimal(t[0].width + t[1].width, t[0].scale + t[1].scale).sql
+    """DuckDB multiplies in the width of the wider factor, if that is at most 18 digits."""
+    width = t[0].width + t[1].width
+    first = T.decimal(max(t[0].width, 19), t[0].scale).sql if width > 18 else t[0].sql
+    kind = T.decimal(width, t[0].scale + t[1].scale).sql
+    return f"CAST(CAST({{0}} AS {first}) * {{1}} AS {kind})"
 
 
 def _in_sum_type(operator: str, second: str = "{1}") -> Callable[[Types], str]:
@@ -231,13 +235,36 @@ for _op in "+-":
     _add(_op, f"({{0}} {_op} {{1}})", (C, C), _sum_type, _in_sum_type(_op),
          "exact; as numbers where 38 digits don't hold the result")  # fmt: skip
 _add("*", "({0} * {1})", (C, C), _product_type,
-     lambda t: f"CAST({{0}} * {{1}} AS {_product(t)})",
+     _product,
      "exact; as numbers where 38 digits don't hold the result")  # fmt: skip
 _add("%", "({0} % {1})", (C, C), _sum_type,
      _in_sum_type("%", "CASE WHEN {1} <> 0 THEN {1} END"),
      "remainder, with the sign of the first; NULL where the second is 0")  # fmt: skip
 _add("neg", "(-{0})", (C,), lambda t: t[0], "(-{0})", "exact")
 _add("abs", "abs({0})", (C,), lambda t: t[0], "abs({0})", "without its sign")
+
+
+def _decimals(t: Types) -> int:
+    return min(max(t[1].low, -T.MAX_DIGITS), T.MAX_DIGITS)
+
+
+def _rounded_type(t: Types) -> Type | None:
+    scale = min(max(_decimals(t), 0), t[0].scale)
+    return _fitting(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
+
+
+def _rounded(name: str) -> Callable[[Types], str]:
+    def sql(t: Types) -> str:
+        kind = _rounded_type(t)
+        assert kind is not None
+        return f"CAST({name}({{0}}, {_decimals(t)}) AS {kind.sql})"
+
+    return sql
+
+
+for _name in ("trunc", "round"):
+    _add(_name, f"{_name}({{0}}, {{1}})", (C, Z), _rounded_type, _rounded(_name),
+         "to so many decimals, a constant, exactly", fixed=(1,))  # fmt: skip
 _add("sign", "sign({0})", (C,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
 
 

@@ -131,7 +131,13 @@ class _Inner:
                 for n, t in types.items()
             )
             derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
-        return Source(self.alias, self.private, self.users, self.columns, derived=derived)
+        return Source(
+            self.alias, self.private, self.users, self.columns, derived=derived,
+            single=self._one_row_a_person(), caps=self.scope.caps,
+        )  # fmt: skip
+
+    def _one_row_a_person(self) -> bool:
+        return self.private and self.grouped and all(map(self._is_user, self.keys))
 
     def _plain_column(self, name: str, type: str) -> str:
         held = T.type_named(type)

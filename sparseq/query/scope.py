@@ -14,6 +14,8 @@ answered while the query is lowered, and stand in it as constants.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import permutations
 from typing import NoReturn
 
 from sqlglot import exp
@@ -23,13 +25,16 @@ from sparseq.query.bounds import Interval, ends, interval
 from sparseq.query.catalog import INTEGER_TYPES
 from sparseq.query.constants import constant
 from sparseq.query.parse import said
+from sparseq.query.plan import Cap
 from sparseq.query.public import PublicFacts
 from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, source_sql
 from sparseq.query.terms import Term
 from sparseq.query.typed import Reader
 from sparseq.query.types import BIGINT, type_named
+from sparseq.query.work import Equality, cap, check_factor, factor, key_sql
 
 MAX_SUBQUERY_VALUES = 10_000
+MAX_SUBQUERIES = 256
 Conjuncts = list[exp.Expr]
 
 
@@ -43,6 +48,7 @@ class Scope:
         self.sources: dict[str, Source] = {}
         self._conditions: dict[int, str] = {}
         self._reader = Reader(self._column, public.constant, self._identity)
+        self._cap: tuple[Cap | None] | None = None
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
         self._joins: list[tuple[Source, Conjuncts]] = []
@@ -98,7 +104,7 @@ class Scope:
     def _table(self, name: str, alias: str) -> Source:
         if name in self.ctes:
             cte = self.ctes[name]
-            return Source(alias, cte.private, cte.users, cte.columns, derived=cte.derived)
+            return replace(cte, alias=alias, decoded=set(), needs_ids=False, optional=False)
         table = self.public.catalog.table(name)
         users = {table.user.lower()} if table.private else set()
         columns = {
@@ -201,18 +207,80 @@ class Scope:
                 if source and source.table and source.table.time.lower() == column.name:
                     source.by_time = bool(source.table.time)
 
+    # -- bounded work ----------------------------------------------------------------------------
+
+    @property
+    def caps(self) -> tuple[Cap, ...]:
+        """Who is taken out of the joins: of those inside, and of this one."""
+        own = self._own_cap()
+        inside = [c for s in self.sources.values() for c in s.caps]
+        return tuple(dict.fromkeys([*inside, *([own] if own is not None else [])]))
+
+    def _own_cap(self) -> Cap | None:
+        """Return who is taken out of this join before it is made."""
+        if self._cap is None:
+            sources, found = list(self.sources.values()), None
+            if self.private:
+                product = factor(sources, self._equalities(), self.public.most_rows)
+                check_factor(product, sources, self.public.most_work)
+                found = cap(self.private, product, self.public.most_work)
+            if found is not None:
+                self.public.know_cap(found)
+            self._cap = (found,)
+        return self._cap[0]
+
+    def _equalities(self) -> list[Equality]:
+        """Return what columns of public sources must equal on every joined row."""
+        conditions = [(c, s.alias) for s, on in self._joins if s.optional for c in on]
+        conditions += [(c, "") for s, on in self._joins if not s.optional for c in on]
+        conditions += [(c, "") for c in self.where]
+        found = []
+        for condition, optional in conditions:
+            if isinstance(condition, exp.EQ):
+                for side, other in permutations((condition.left, condition.right)):
+                    if isinstance(side, exp.Column) and optional in ("", side.table):
+                        found += self._equality(side, other, bool(optional))
+        return found
+
+    def _equality(self, column: exp.Column, other: exp.Expr, optional: bool) -> list[Equality]:
+        source = self.sources.get(column.table)
+        if source is None or source.private or source.optional is not optional:
+            return []
+        needs = frozenset(c.table for c in other.find_all(exp.Column))
+        key = key_sql(column.sql("duckdb"), self.type_of(column), self._type_beside(other))
+        return [Equality(column.table, key, needs)] if key and column.table not in needs else []
+
+    def _type_beside(self, e: exp.Expr) -> str:
+        if isinstance(e, exp.Column):
+            return self.type_of(e)
+        value = self.value_sql(e)
+        (type,) = self.public.types(f"SELECT {value} {self._from_sql(None)} LIMIT 0")
+        return type
+
     # -- subqueries in expressions ---------------------------------------------------------------
 
     def _answer_subqueries(self) -> None:
-        """Put constants for the subqueries of expressions, which see public tables only."""
-        for e in self.select.expressions:
-            while (found := e.find(exp.Select)) is not None:
-                self._replace(found)
-        clauses = [(self.select, k) for k in ("where", "group", "having", "order")]
-        clauses += [(join, "on") for join in self.select.args.get("joins") or []]
-        for node, name in clauses:  # looked up anew, as it may itself be what is replaced
-            while (part := node.args.get(name)) and (found := part.find(exp.Select)) is not None:
-                self._replace(found)
+        """Put constants for the subqueries of expressions, which see public tables only.
+
+        Every turn answers one of a finite number: what was answered once is never found again.
+        """
+        answered: list[exp.Select] = []
+        while (found := self._next_subquery()) is not None:
+            if len(answered) >= MAX_SUBQUERIES or any(found is done for done in answered):
+                refuse(
+                    f"the query has more than {MAX_SUBQUERIES} subqueries in expressions",
+                    "name their values once, in a subquery in FROM",
+                )
+            answered.append(found)
+            self._replace(found)
+
+    def _next_subquery(self) -> exp.Select | None:
+        """Return a subquery that is still there; looked up anew, as any part may be replaced."""
+        parts: list[exp.Expr | None] = list(self.select.expressions)
+        parts += [self.select.args.get(k) for k in ("where", "group", "having", "order")]
+        parts += [join.args.get("on") for join in self.select.args.get("joins") or []]
+        found = (part.find(exp.Select) for part in parts if part is not None)
+        return next((select for select in found if select is not None), None)
 
     def _replace(self, found: exp.Select) -> None:
         holder = found.parent if isinstance(found.parent, exp.Subquery) else found
@@ -228,7 +296,8 @@ class Scope:
             outer.replace(exp.true() if self.public.values(rows) else exp.false())
         else:
             (value,) = self._answer(found, 1) or [exp.Null()]
-            holder.replace(value)
+            name = holder.alias if isinstance(holder, exp.Subquery) else ""  # a SELECT item's
+            holder.replace(exp.alias_(value, name, quoted=True) if name else value)
 
     def _public(self, select: exp.Select) -> Source:
         self.public.subqueries += 1
@@ -336,12 +405,18 @@ class Scope:
 
     def from_sql(self) -> str:
         """Return the FROM clause; call it when every expression has been made physical."""
+        return self._from_sql(self._own_cap())
+
+    def _from_sql(self, cap: Cap | None) -> str:
+        def item(source: Source) -> str:
+            return source_sql(source, cap.name if cap is not None and source.private else "")
+
         first, *_ = self.sources.values()
-        sql = "FROM " + source_sql(first)
+        sql = "FROM " + item(first)
         for source, on in self._joins:
             condition = " AND ".join(map(self._condition, on)) or "true"
             kind = "LEFT" if source.optional else "INNER"
-            sql += f" {kind} JOIN {source_sql(source)} ON {condition}"
+            sql += f" {kind} JOIN {item(source)} ON {condition}"
         return sql
 
     def where_sql(self) -> str:

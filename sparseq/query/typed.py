@@ -470,7 +470,8 @@ class Reader:
         return None if type is None else call(f.name, f.sql(types), type, *arguments)
 
     def _argument(self, term: Term, family: Family, e: exp.Expr) -> Term:
-        if term.type.family is family and term.type.stored != "FLOAT":
+        whole = family is not Family.INTEGER or term.type.within(*T.INT64)
+        if term.type.family is family and term.type.stored != "FLOAT" and whole:
             return term
         if family is Family.DECIMAL:
             target = T.as_decimal(term.type)

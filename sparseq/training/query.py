@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,12 @@ from sparseq.answer import Answer
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduced
 from sparseq.errors import DataError, ParameterError
+from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.outputs import Output, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Store
+from sparseq.store import Gated, Store
 from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Engine, Floats
 
@@ -112,7 +114,7 @@ def noised_gradient(
     label: str,
     clip: float,
     sigma: float | None = None,
-    request_id: str | None = None,
+    request_id: RequestId | str | None = None,
     pot: Pot = Pot.QUERIES,
 ) -> Floats:
     """Answer one gradient query: the noised sum of everybody's clipped gradients.
@@ -146,8 +148,9 @@ def ask_dense(
     label: str,
     clip: float,
     sigma: float | None,
-    request_id: str | None,
+    request_id: RequestId | str | None,
     pot: Pot,
+    gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
 ) -> Answer:
     """Ask one dense query; `left` says what users may spend on it, at most what they have."""
     gradients = Gradients(engine, params, checked_clip(clip), left)
@@ -163,7 +166,13 @@ def ask_dense(
         Options(sigma=sigma),
         request_id,
         pot=pot,
+        gated=gated,
     )
+
+
+def step_request(run: str, what: str) -> RequestId:
+    """Return what a question of a training run is called in the journal."""
+    return RequestId.of(Asker.TRAIN, run, what)
 
 
 def gradient_of(answer: Answer) -> Floats:

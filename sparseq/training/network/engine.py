@@ -36,6 +36,7 @@ from sparseq.engine.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.training.identity import code_of, digest_of
 from sparseq.training.network.checks import check_layers, check_rows
 from sparseq.training.network.parts import UPWARDS, Part
 from sparseq.training.network.passes import OnePass, PerExample, one_pass_fits
@@ -185,6 +186,22 @@ class Network:
     def coordinates(self) -> int:
         """d, how many parameters there are."""
         return sum(int(np.prod(shape)) for shape in self._shapes)
+
+    def facts(self) -> dict[str, str]:
+        """Return what a run depends on besides the data: public (see `Identity`)."""
+        layers = {type(m) for m in self.module.modules()}
+        own = sorted((t for t in layers if not t.__module__.startswith("torch.")), key=repr)
+        fixed = [t.detach().cpu().double().numpy().tobytes() for t in self._fixed()]
+        return {
+            "module": repr(self.module),
+            "code": code_of(*own, self._loss),
+            "fixed numbers": digest_of(*fixed),
+        }
+
+    def _fixed(self) -> list[Tensor]:
+        """Return what is not trained."""
+        parameters = [p for p in self.module.parameters() if not p.requires_grad]
+        return [*parameters, *self.module.buffers()]
 
     def start(self) -> Floats:
         """Return the module's own parameters, as `PrivateGD.fit` takes them: they are public."""
