@@ -74,8 +74,13 @@ def _public(seen: Mapping[str, Seen]) -> Iterator[Finding]:
     for variant, one in seen.items():
         if one.public != first:
             words = " | ".join(_first_difference(a, b) for a, b in [(first, one.public)])
-            rule = "outcome" if one.public[0] != first[0] else "answer" if (
-                first[0] == "answered") else "wording"
+            rule = (
+                "outcome"
+                if one.public[0] != first[0]
+                else "answer"
+                if (first[0] == "answered")
+                else "wording"
+            )
             yield Finding(rule, f"{WITHOUT} and {variant}: {words}")
             return
 
@@ -115,10 +120,8 @@ def _person(seen: Mapping[str, Seen], who: object, terms: Terms) -> Iterator[Fin
     every = zip(*(seen[v].steps for v in (WITHOUT, WITH, ALONE, NOBODY)), strict=True)
     for without, with_, alone, nobody in every:
         if with_.charges.get(who, 0) != alone.charges.get(who, 0):
-            yield Finding(
-                "own charge",
-                f"{with_.charges.get(who, 0)} units in the crowd, {alone.charges.get(who, 0)} alone",
-            )
+            paid = [step.charges.get(who, 0) for step in (with_, alone)]
+            yield Finding("own charge", f"{paid[0]} units in the crowd, {paid[1]} alone")
             return
         crowd, single = _difference(with_, without), _difference(alone, nobody)
         if any(not np.array_equal(a, b) for a, b in zip(crowd, single, strict=True)):

@@ -1,4 +1,4 @@
-"""Files of every format, with and without one person's rows, and values that a reader may trip over.
+"""Files of every format, with and without one person's rows, and values that trip readers up.
 
 A text file's columns may hold anything. What is public of a file is its frame: its name, its format
 and its header. So every file has a row of somebody who is known to all four stores.

@@ -34,11 +34,13 @@ SQL = (
     "SELECT count(*) FROM read_csv('/etc/passwd')", "SELECT count(*) FROM '/etc/passwd'",
     "SELECT count(*) FROM ledger.users", "SELECT count(*) FROM by_user.t", "ATTACH 'x' AS y",
     "COPY t TO '/tmp/x'", "PRAGMA database_list", "SET threads = 1", "INSTALL httpfs",
-    "SELECT getenv('HOME')", "SELECT current_setting('threads')", "SELECT count(*) FROM duckdb_tables()",
+    "SELECT getenv('HOME')", "SELECT current_setting('threads')",
+    "SELECT count(*) FROM duckdb_tables()",
     "SELECT (SELECT count(*) FROM p) FROM t", "SELECT (SELECT max(k) FROM p) AS m, count(*) FROM t",
     "SELECT count(*) FROM t WHERE n = -170141183460469231731687303715884105728::HUGEINT",
     "SELECT count(*) FROM t WHERE CAST(n AS HUGEINT) * 170141183460469231731687303715884105727 > 0",
-    "SELECT count(*) FROM t WHERE day < DATE 'infinity'", "SELECT count(*) FROM t WHERE day = '-infinity'",
+    "SELECT count(*) FROM t WHERE day < DATE 'infinity'",
+    "SELECT count(*) FROM t WHERE day = '-infinity'",
     "SELECT count(*) FROM t WHERE CAST(x AS DECIMAL(38, 400)) > 0",
     "SELECT count(*) FROM t WHERE CAST(x AS DECIMAL(99999999999999999999, 0)) > 0",
     "SELECT count(*) FROM t WHERE x > 1e999999", "SELECT count(*) FROM t WHERE n > " + "9" * 400,
@@ -48,7 +50,8 @@ SQL = (
     "SELECT count(*) FROM t WHERE " + " OR ".join(f"n = {i}" for i in range(800)),
     "SELECT " + "(" * 2_000 + "count(*)" + ")" * 2_000 + " FROM t",
     "SELECT count(*) AS \"\x1b[31m\" FROM t", "SELECT '\x1b]0;title\x07' AS g, count(*) FROM t",
-    "SELECT count(*) AS \u202etxt FROM t", "SELECT 'caf\u0301' AS g, count(*) AS n FROM t GROUP BY g",
+    "SELECT count(*) AS \u202etxt FROM t",
+    "SELECT 'caf\u0301' AS g, count(*) AS n FROM t GROUP BY g",
     "SELECT s, count(*) FROM t WHERE s IN ('\x1b[2J', '\r', '\x9b31m') GROUP BY s",
     "SELECT count(*) FROM t WHERE s LIKE '" + "%a" * 2_000 + "'",
     "SELECT count(*) FROM t WHERE substring(s, -9223372036854775808, 9223372036854775807) = 'a'",
@@ -61,7 +64,15 @@ SQL = (
     "SELECT quantile(x, 1e308, [0, 1]) FROM t", "SELECT count(*) FROM t LIMIT -1",
     "SELECT sum(x) FILTER (WHERE count(*) > 1) FROM t", "SELECT count(*) FROM t GROUP BY 1e9",
 )  # fmt: skip
-KEYS = ("\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "a\rb", "\u202eevil", "\x9b2J", "tab\tbed", "\x00")
+KEYS = (
+    "\x1b[31mred\x1b[0m",
+    "\x1b]0;title\x07",
+    "a\rb",
+    "\u202eevil",
+    "\x9b2J",
+    "tab\tbed",
+    "\x00",
+)
 
 
 def count() -> int:
@@ -116,7 +127,9 @@ def _keys() -> Iterator[Finding]:
         path = Path(folder) / "s"
         rows = pa.table({"who": [1, 2], "s": list(KEYS[:2])})
         try:
-            store = sparseq.create(path, rows, table="t", user="who", keys={"s": list(KEYS)}, seed=1)
+            store = sparseq.create(
+                path, rows, table="t", user="who", keys={"s": list(KEYS)}, seed=1
+            )
             store.close()
         except SparseqError:
             return

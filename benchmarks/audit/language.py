@@ -1,7 +1,7 @@
 """Typed expressions: what a query may say of one row, with constants around what is in the data.
 
-The words are every entry of `sparseq.query.functions`, and forms that are no functions there: casts,
-CASE, comparisons, BETWEEN, IN, LIKE. A `Term` is a tree, so that a finding can be made smaller.
+The words are every entry of `sparseq.query.functions`, and forms that are no functions there:
+casts, CASE, comparisons, BETWEEN, IN, LIKE. A `Term` is a tree, so that a finding can be made smaller.
 """
 
 from __future__ import annotations
@@ -158,9 +158,7 @@ def _tabled() -> tuple[Function, ...]:
                 places.append(_WRITTEN.get(family.value, "{}"))
                 arguments.append(_FAMILIES[family.value][0])
             template = entry.form.format(*places)
-            found.append(
-                Function(template, tuple(arguments), _FAMILIES[result.family.value][0])
-            )
+            found.append(Function(template, tuple(arguments), _FAMILIES[result.family.value][0]))
     return tuple(dict.fromkeys(found))
 
 
@@ -203,6 +201,20 @@ def _written(value: object) -> list[str]:
     return []
 
 
+_EDGES: dict[str, tuple[str, ...]] = {
+    INT: (
+        "(9223372036854775807 - {} + {})", "(-9223372036854775807 + {} - {})",
+        "extract(isoyear FROM DATE '1970-01-01' - 2147483646 + {} - CAST({} AS INTEGER))",
+        "year(DATE '1970-01-01' + 2147483646 - {} + CAST({} AS INTEGER))",
+    ),
+    DATE: (
+        "(DATE '1970-01-01' - 2147483646 + {} - CAST({} AS INTEGER))",
+        "(DATE '5881580-07-10' - {} + CAST({} AS INTEGER))",
+    ),
+    FLOAT: ("exp(709 - {} + {})", "(1e308 * ({} - {}))", "ln({} - {})"),
+}  # fmt: skip
+
+
 class Expressions:
     """Makes random terms over columns, with constants around the values that are there.
 
@@ -233,9 +245,18 @@ class Expressions:
             if mine and self.rng.random() < 0.6:
                 return Term(type, self.rng.choice(mine))
             return Term(type, self.constant(type))
+        if mine and type in _EDGES and self.rng.random() < 0.15:
+            return self._at_an_edge(type, columns)
         word = self.rng.choice(self._words[type])
         parts = tuple(self.term(a, columns, depth - 1) for a in word.arguments)
         return Term(type, word.template, parts)
+
+    def _at_an_edge(self, type: str, columns: Mapping[str, Sequence[str]]) -> Term:
+        """Return a term that is on either side of a type's edge, as a column is of its extreme."""
+        numbers = columns.get(INT) or columns.get(FLOAT) or ("0",)
+        column = Term(INT, self.rng.choice(numbers))
+        beside = Term(INT, self.constant(INT))
+        return Term(type, self.rng.choice(_EDGES[type]), (beside, column))
 
     def constant(self, type: str) -> str:
         """Return a constant of a type: of every type's edge, or beside a value of the data."""

@@ -185,5 +185,3 @@ def found_after(fault: str, runs: int = RUNS) -> Bet:
 def every(runs: int = RUNS) -> Iterator[Audited]:
     """Yield what each kind of answer shows."""
     return (audited(name, runs) for name in QUESTIONS)
-
-

@@ -125,7 +125,7 @@ class World:
         return found
 
     def values(self) -> dict[str, list[object]]:
-        """Return the person's values and some of the crowd's, by type: constants lie beside them."""
+        """Return the person's values and some of the crowd's, by type."""
         found: dict[str, list[object]] = {t: [] for t in (INT, FLOAT, TEXT, BOOL, DATE, TIME)}
         for rows in (self.person, {k: v[:3] for k, v in self.crowd.items()}):
             for row in (r for some in rows.values() for r in some):
@@ -164,6 +164,7 @@ def world(rng: random.Random, kind: str) -> World:
         "norm_budget": budget,
         "halt": kind == "poor" and rng.random() < 0.3,
         "time": "day",
+        "most": {"work": rng.choice((3, 20, 1000)) if kind in ("poor", "small") else 20_000_000},
         "seed": rng.randrange(2**31),
         "bounds": {"x": (0, 100), "n": (0, 10), "pages": (0, 20)},
         "keys": {"s": ["a", "b", "zz", ""], "k": [0, 1, 2, 3, 77]},
@@ -200,7 +201,8 @@ def _ordinary(rng: random.Random, who: int) -> Row:
     return {
         "who": who, "n": rng.randrange(10), "k": rng.randrange(5), "x": rng.uniform(0, 100),
         "a": rng.randrange(1000) / 10, "s": rng.choice(("a", "b", "c", None)),
-        "w": rng.choice(("1", "2024-01-02", "A", "b%", "x y", None)), "b": rng.choice((True, False)),
+        "w": rng.choice(("1", "2024-01-02", "A", "b%", "x y", None)),
+        "b": rng.choice((True, False)),
         "day": _DAY0 + dt.timedelta(rng.randrange(20)),
         "at": dt.datetime(2024, 1, 1) + dt.timedelta(seconds=rng.randrange(10**6)),
     }  # fmt: skip

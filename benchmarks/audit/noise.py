@@ -1,8 +1,9 @@
 """Is the noise what the answer says? A test that may look after every answer.
 
 Each released integer less the exact sum is a rounded Gaussian of the stated sigma. The test bets
-that it is one of some other sigma: the product of likelihood ratios, averaged over the alternatives,
-is a martingale if the noise is right, so it ever exceeds 10^6 with a chance of at most 10^-6 (Ville).
+that it is one of some other sigma: the product of likelihood ratios, averaged over the
+alternatives, is a martingale if the noise is right, so it ever exceeds 10^6 with a chance of at
+most 10^-6 (Ville 1939).
 """
 
 from __future__ import annotations

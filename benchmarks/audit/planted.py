@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import sparseq.engine.contributions
-import sparseq.engine.duck
+import sparseq.engine.reader
 import sparseq.query.plan
 import sparseq.store
 from benchmarks.audit.neighbours import UNIT, World
@@ -85,12 +85,12 @@ def _in(table: dict[str, Any], key: str, value: Any) -> Iterator[None]:
 
 def _sql_changed(change: Callable[[str], str]) -> AbstractContextManager[None]:
     """Change the SQL that the engine runs."""
-    fetch = sparseq.engine.duck.Engine._fetch
+    fetch = sparseq.engine.reader.Reader.fetch
 
-    def fetched(engine: Any, sql: str, *rest: Any, **more: Any) -> Any:
-        return fetch(engine, change(sql), *rest, **more)
+    def fetched(reader: Any, sql: str, *rest: Any, **more: Any) -> Any:
+        return fetch(reader, change(sql), *rest, **more)
 
-    return _set(sparseq.engine.duck.Engine, "_fetch", fetched)
+    return _set(sparseq.engine.reader.Reader, "fetch", fetched)
 
 
 def _calls_changed(sql: str, name: str, form: str) -> str:
@@ -128,9 +128,7 @@ def charges_too_small() -> AbstractContextManager[None]:
 def noise_too_small() -> AbstractContextManager[None]:
     """The noise has 10 % less sigma than is stated."""
     draw = sparseq.store.rounded_gaussian
-    return _set(
-        sparseq.store, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest)
-    )
+    return _set(sparseq.store, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest))
 
 
 @contextlib.contextmanager
@@ -155,9 +153,7 @@ def key_if_present() -> Iterator[None]:
 def _reduced(change: Callable[..., Any]) -> AbstractContextManager[None]:
     """Change how rows are added up; `change` gets the function, and what it is called with."""
     reduce = sparseq.engine.contributions.reduce
-    return _set(
-        sparseq.engine.contributions, "reduce", lambda *args: change(reduce, *args)
-    )
+    return _set(sparseq.engine.contributions, "reduce", lambda *args: change(reduce, *args))
 
 
 def cap_by_another() -> AbstractContextManager[None]:

@@ -267,7 +267,8 @@ def _qualified(alias: str, columns: Columns) -> Columns:
 
 
 _AGGREGATES: tuple[tuple[tuple[str, ...], str], ...] = (
-    ((), "count(*)"), ((NUMBER,), "count({})"), ((BOOL,), "countif({})"), ((), "count(DISTINCT who)"),
+    ((), "count(*)"), ((NUMBER,), "count({})"), ((BOOL,), "countif({})"),
+    ((), "count(DISTINCT who)"),
     ((BOOL,), "count(DISTINCT CASE WHEN {} THEN who END)"),
     ((NUMBER,), "sum(least(greatest({}, -5), 5))"), ((INT,), "sum(least(greatest({}, 0), 9))"),
     ((NUMBER,), "sum({})"), ((NUMBER,), "avg(least(greatest({}, 0), 100))"),

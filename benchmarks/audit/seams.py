@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import sparseq.engine.duck
+import sparseq.engine.reader
 import sparseq.store
 from sparseq.errors import SparseqError
 from sparseq.ledger.pots import Pot
@@ -111,7 +111,7 @@ class Watching:
     def entered(self) -> Iterator[Watching]:
         """Watch every store of this process."""
         gate, add = sparseq.store.gate, sparseq.store.add_gaussian
-        step, fetch = Store.step, sparseq.engine.duck.Engine._fetch
+        step, fetch = Store.step, sparseq.engine.reader.Reader.fetch
 
         def gated(plan: Plan, *rest: Any) -> Any:
             passed = gate(plan, *rest)
@@ -123,24 +123,23 @@ class Watching:
             self._keep(released, True)
             return released
 
-        def stepped(
-            store: Store, *args: Any, mechanism: Any = None, **more: Any
-        ) -> Any:
+        def stepped(store: Store, *args: Any, mechanism: Any = None, **more: Any) -> Any:
             def other(plan: Plan, sums: Sequence[Ints], entropy: Any) -> list[Ints]:
-                released = self.tape.output(sums, lambda: mechanism(plan, sums, entropy))
+                drawn = mechanism(plan, sums, entropy)  # it may keep a state, replayed or not
+                released = self.tape.output(sums, lambda: drawn)
                 self._keep(released, False)
                 return released
 
             return step(store, *args, mechanism=None if mechanism is None else other, **more)
 
-        def fetched(engine: Any, sql: str, *rest: Any, **more: Any) -> Any:
+        def fetched(reader: Any, sql: str, *rest: Any, **more: Any) -> Any:
             self.path.append(sql)
-            return fetch(engine, sql, *rest, **more)
+            return fetch(reader, sql, *rest, **more)
 
         with contextlib.ExitStack() as undo:
             for place, name, new in (
                 (sparseq.store, "gate", gated), (sparseq.store, "add_gaussian", added),
-                (Store, "step", stepped), (sparseq.engine.duck.Engine, "_fetch", fetched),
+                (Store, "step", stepped), (sparseq.engine.reader.Reader, "fetch", fetched),
             ):  # fmt: skip
                 undo.callback(setattr, place, name, getattr(place, name))
                 setattr(place, name, new)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import sparseq.compiled
+import sparseq.engine.duck
 import sparseq.engine.storage
 from benchmarks.audit import sequences
 from benchmarks.audit.comparison import Finding, Terms, compare
@@ -218,7 +219,10 @@ def name_counts(watching: Watching, quartet: Quartet, name: str, text: str) -> I
         noise = [[(s.noise, *_sums(s, o)) for s, o in zip(x.steps, y.steps, strict=False)]
                  for x, y in ((one, other), (other, one))]  # fmt: skip
         if one.public[0] != other.public[0] or noise[0] != noise[1]:
-            shown = [x.public[0] + str([n for n, *_ in some]) for x, some in zip((one, other), noise)]
+            shown = [
+                x.public[0] + str([n for n, *_ in some])
+                for x, some in zip((one, other), noise, strict=True)
+            ]
             detail = f"{shown[0]} as {name}, {shown[1]} as zz: {text.format(c=name)}"
             yield Finding("a name counts", detail)
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import reprlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -42,13 +43,15 @@ KNOWN, STAYING = 7, 8
 PERSON = 5_000
 LENGTH = 16
 _FIRST = dt.date(2024, 1, 1)
+_SHORT = reprlib.Repr(maxlist=20, maxdict=20, maxstring=40, maxother=60)
 _COLUMNS: Columns = {
     INT: ("n", "key"), FLOAT: ("x",), TEXT: ("s",), BOOL: ("b",), DATE: ("day",),
 }  # fmt: skip
 _FIXED = (
     "SELECT count(DISTINCT who) AS a0 FROM t WHERE day = DATE '2024-01-02'",
     "SELECT count(DISTINCT who) AS a0 FROM t WHERE day = DATE '2024-02-01'",
-    "SELECT day, count(*) AS a0 FROM t WHERE day BETWEEN '2024-01-01' AND '2024-01-09' GROUP BY day",
+    "SELECT day, count(*) AS a0 FROM t WHERE day BETWEEN '2024-01-01' AND '2024-01-09' "
+    "GROUP BY day",
     "SELECT s, count(*) AS a0 FROM t WHERE s IN ('a', 'b', '1e3', 'true', '1.5') GROUP BY s",
     "SELECT sum(least(greatest(n, 0), 9)) AS a0 FROM t",
     "SELECT sum(least(greatest(x, 0), 50)) AS a0, countif(b) AS a1 FROM t",
@@ -104,7 +107,7 @@ def run(
             for _ in range(LENGTH):
                 if time.monotonic() > ends and len(done) > 2:
                     return
-                name, act, always = _step(life)
+                name, act = _step(life)
                 done.append(name)
                 seen = _all_four(watching, life.stores, act)
                 result.questions += 1
@@ -157,7 +160,7 @@ def _begun(rng: random.Random, folder: Path) -> Life:
     return life
 
 
-def _step(life: Life) -> tuple[str, Act, bool]:
+def _step(life: Life) -> tuple[str, Act]:
     """Return what is done next: in words, and how."""
     life.steps += 1
     choices: list[Callable[[Life], tuple[str, Act]]] = [
@@ -170,8 +173,7 @@ def _step(life: Life) -> tuple[str, Act, bool]:
         choices += [_forecast]
     if life.steps % 3 == 1:
         choices = [_file]
-    name, act = life.rng.choice(choices)(life)
-    return name, act, True
+    return life.rng.choice(choices)(life)
 
 
 def _file(life: Life) -> tuple[str, Act]:
@@ -196,7 +198,7 @@ def _file(life: Life) -> tuple[str, Act]:
         mine = person if variant in (WITH, ALONE) else []
         rows = [*known, *others[:3], *mine, *others[3:]]
         paths[variant] = files.write(folder / name, format, rows, life.dates)
-    words = f"file {name}.{format} with {person!r}"
+    words = f"file {name}.{format} with {_SHORT.repr(person)}"
     return words, lambda v, s: files.ingested(s, paths[v], paths[v].name, late)
 
 
@@ -258,9 +260,7 @@ def _forecast(life: Life) -> tuple[str, Act]:
         return _question(life)
 
     def ask(variant: str, store: Store) -> object:
-        series = life.of(
-            variant, "forecast", lambda s: (Forecast(s, "visits", ticks=40), [0])
-        )
+        series = life.of(variant, "forecast", lambda s: (Forecast(s, "visits", ticks=40), [0]))
         forecast, at = series
         day = _FIRST + dt.timedelta(at[0] % max(life.day, 1))
         sql = f"SELECT count(DISTINCT who) AS a0 FROM t WHERE day = DATE '{day}'"

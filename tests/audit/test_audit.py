@@ -45,7 +45,9 @@ def test_every_function_of_the_table_is_among_the_words() -> None:
     """A function that the audit can't write would never be audited."""
     words = functions()
     written = " ".join(word.template for word in words).lower()
-    missing = {f.name for f in FUNCTIONS if f.form.split("(")[0].split("{")[0].lower() not in written}
+    missing = {
+        f.name for f in FUNCTIONS if f.form.split("(")[0].split("{")[0].lower() not in written
+    }
     assert missing == set()
     assert {word.result for word in words} == set(TYPES)
 
