@@ -58,6 +58,8 @@ SQL = (
     "SELECT count(*) FROM t WHERE left(s, 9223372036854775807) = repeat('a', 1000000000)",
     "SELECT count(*) FROM t WHERE day + INTERVAL 99999999999 YEAR > DATE '2024-01-01'",
     "SELECT count(*) FROM t WHERE make_date(2147483647, 12, 31) > day",
+    "SELECT count(*) FROM t "
+    "WHERE extract(isoyear FROM DATE '1970-01-01' - 2147483646 + 1200 - CAST(n AS INTEGER)) = 5",
     "SELECT count(*) FROM t WHERE round(x, 2147483647) > 0",
     "SELECT count(*) FROM t WHERE pow(n, 9223372036854775807) > 0",
     "SELECT histogram(x, [1, 1]) FROM t", "SELECT histogram(x, [NULL, 1]) FROM t",

@@ -125,6 +125,8 @@ class Questions:
             wheres.append(Term(BOOL, f"{source.user} = {rng.choice(self.values['who'])!r}"))
         keys, domains = self._keys(source)
         aggregates = tuple(self._aggregate(source) for _ in range(rng.choice((1, 1, 1, 2, 3))))
+        if any("histogram" in a.template for a in aggregates):  # it stands alone
+            aggregates = aggregates[:1]
         unbounded = any("sum({})" in a.template for a in aggregates)
         scale = rng.choice((1.0, 5.0, 1000.0)) if unbounded else None
         tail: tuple[str, ...] = ()

@@ -43,7 +43,9 @@ KNOWN, STAYING = 7, 8
 PERSON = 5_000
 LENGTH = 16
 _FIRST = dt.date(2024, 1, 1)
-_SHORT = reprlib.Repr(maxlist=20, maxdict=20, maxstring=40, maxother=60)
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxdict = 20
+_SHORT.maxstring = _SHORT.maxother = 40
 _COLUMNS: Columns = {
     INT: ("n", "key"), FLOAT: ("x",), TEXT: ("s",), BOOL: ("b",), DATE: ("day",),
 }  # fmt: skip
