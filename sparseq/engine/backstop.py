@@ -29,75 +29,84 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import duckdb
 
 from sparseq.engine.connection import connected
-from sparseq.engine.contributions import Batch
 from sparseq.engine.load import quote
 from sparseq.engine.people import USER
 from sparseq.engine.reader import Reader
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog, Table
-from sparseq.query.plan import Plan
+from sparseq.query.plan import Cap
 
 MAX_SAID = 300
 
 
+Result = TypeVar("Result")
+
+
 @dataclass(frozen=True)
-class Failure:
-    """The engine failed on one person's rows alone: private.
+class Failed:
+    """What became of work that failed: private."""
+
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Work(Generic[Result]):
+    """Something that is made of people's rows.
 
     Attributes:
-        user: The person's index.
-        error: What the engine said.
+        text: SQL that names all the tables that are read.
+        make: Makes it of what a reader finds; told whether there may be several people.
+        caps: Whose tables `make` looks at.
     """
 
-    user: int
-    error: str
+    text: str
+    make: Callable[[Reader, bool], Result]
+    caps: tuple[Cap, ...] = ()
 
 
-def is_interrupt(error: Exception) -> bool:
-    """Tell whether it was not the engine that failed, but somebody who stopped it."""
-    return isinstance(error, duckdb.InterruptException) or "Query interrupted" in str(error)
+def pass_on_interrupts(error: Exception) -> None:
+    """Raise KeyboardInterrupt where it was not the engine that failed, but somebody stopped it.
+
+    Nothing else that an error says is looked at: it may come from a row.
+    """
+    stopped = type(error) is RuntimeError and str(error) == "Query interrupted"  # by Ctrl-C
+    if stopped or isinstance(error, duckdb.InterruptException):
+        raise KeyboardInterrupt from None
 
 
 class Backstop:
-    """Reads a plan's rows where the store's own engine has failed on them.
+    """Reads people's rows where the store's own engine has failed on them.
 
     Args:
         connection: The store's.
         catalog: Of its tables.
-        read: Reads a plan's rows, as a batch, by some reader.
     """
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        catalog: Catalog,
-        read: Callable[[Reader, Plan, bool], Batch],
-    ) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, catalog: Catalog) -> None:
         self._con = connection
         self._catalog = catalog
-        self._read = read
 
-    def batches(
-        self, plan: Plan, first: int, last: int, failures: dict[int, Failure]
-    ) -> Iterator[Batch]:
-        """Yield the rows of the people `first` to `last` in ranges, ascending.
+    def parts(
+        self, work: Work[Result], first: int, last: int, failures: dict[int, str]
+    ) -> Iterator[Result]:
+        """Yield what comes of the rows of the people `first` to `last`, in ranges, ascending.
 
         Args:
-            plan: What failed on all of them together.
+            work: What failed on all of them together.
             first, last: Indices.
-            failures: Takes those who fail alone; their rows are in no batch.
+            failures: Takes those who fail alone, and what the engine said; private.
 
         Raises:
             QueryRefused: It fails without people.
         """
-        room = _Room(self._con, self._catalog, plan, self._read)
+        room = _Room(self._con, self._catalog, work)
         try:
-            if isinstance(room.attempt(0, -1), Exception):
+            if isinstance(room.attempt(0, -1), Failed):
                 raise QueryRefused(
                     "the query could not be evaluated; nothing was charged",
                     "simplify its expressions, or ask the curator",
@@ -106,10 +115,10 @@ class Backstop:
             while pending:
                 a, b = pending.pop(0)
                 found = room.attempt(a, b)
-                if isinstance(found, Batch):
+                if not isinstance(found, Failed):
                     yield found
                 elif a == b:
-                    failures[a] = Failure(a, _said(found))
+                    failures[a] = _said(found.error)
                 else:
                     pending = halves(a, b) + pending
         finally:
@@ -133,19 +142,14 @@ def _said(error: Exception) -> str:
     return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"
 
 
-class _Room:
-    """A database with the rows of some people only, those that one plan looks at."""
+class _Room(Generic[Result]):
+    """A database with the rows of some people only, in the tables that some work looks at."""
 
     def __init__(
-        self,
-        store: duckdb.DuckDBPyConnection,
-        catalog: Catalog,
-        plan: Plan,
-        read: Callable[[Reader, Plan, bool], Batch],
+        self, store: duckdb.DuckDBPyConnection, catalog: Catalog, work: Work[Result]
     ) -> None:
-        self._store, self._plan, self._read = store, plan, read
-        relation = plan.query.relation
-        text = " ".join([relation.sql, relation.where, *(cap.sql for cap in relation.caps)])
+        self._store, self._work = store, work
+        text = " ".join([work.text, *(cap.sql for cap in work.caps)])
         self._private = [t for t in catalog.private if quote(t.name) in text]
         self._public = [t for t in catalog.tables if not t.private and quote(t.name) in text]
         self._names = "ledger.users" in text
@@ -157,20 +161,26 @@ class _Room:
         self._tables: dict[tuple[str, str], str] = {(s, t): sql for s, t, sql in tables}
         self._con: duckdb.DuckDBPyConnection | None = None
 
-    def attempt(self, first: int, last: int) -> Batch | Exception:
-        """Return the rows of some people, or the error that comes up on them."""
+    def attempt(self, first: int, last: int) -> Result | Failed:
+        """Return what comes of the rows of some people, or of trying."""
         try:
-            con = self._filled(first, last)
-            reader = Reader(con)
-            reader.have(self._plan.query.relation.caps)
-            batch = self._read(reader, self._plan, first < last)
+            reader = Reader(self._filled(first, last))
+            reader.have(self._work.caps)
+            made = self._work.make(reader, first < last)
             reader.forget_caps()
-            return batch
+            return made
         except Exception as error:
-            if is_interrupt(error):
-                raise
-            self.close()  # whatever state it is in
-            return error
+            pass_on_interrupts(error)
+            self._clean_up()
+            return Failed(error)
+
+    def _clean_up(self) -> None:
+        """Leave nothing of an attempt that failed; after a fatal error nothing can be kept."""
+        try:
+            if self._con is not None:
+                Reader(self._con).drop_caps(self._work.caps)
+        except duckdb.Error:
+            self.close()
 
     def _filled(self, first: int, last: int) -> duckdb.DuckDBPyConnection:
         con = self._con = self._con or self._empty()

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine.backstop import Backstop, Failure, halves, is_interrupt
+from sparseq.engine.backstop import Backstop, Failed, Work, halves, pass_on_interrupts
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
 from sparseq.engine.people import USER
@@ -65,8 +65,8 @@ class Engine:
         self._con = connection
         self._reopen = reopen
         self._reader = Reader(connection)
-        self._backstop = Backstop(connection, catalog, _read_by)
-        self.failures: dict[int, Failure] = {}
+        self._backstop = Backstop(connection, catalog)
+        self.failures: dict[int, str] = {}
         self.cache = ColumnCache(cache_bytes)
         self._layouts: dict[str, tuple[Runs, NDArray[np.int64] | None]] = {}
         self._sizes: dict[str, int] = {}
@@ -86,7 +86,7 @@ class Engine:
                 self._reader.have(plan.query.relation.caps)
             self._ahead.read(asked)
 
-        if self._tried(read) is not None:
+        if isinstance(self._tried(read), Failed):
             self._ahead.clear()  # each for itself will tell
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
@@ -97,7 +97,7 @@ class Engine:
             users: How many users the store has.
         """
         failed = self._tried(lambda: self._reader.have(plan.query.relation.caps))
-        if failed is not None:
+        if isinstance(failed, Failed):
             return self._joined(plan, lambda: self._parts(plan, 0, users - 1, failed))
         return self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
 
@@ -139,47 +139,61 @@ class Engine:
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
         failed = self._tried(lambda: self._reader.have(plan.query.relation.caps))
-        if failed is not None:
+        if isinstance(failed, Failed):
             yield from self._parts(plan, 0, users - 1, failed)
             return
         for first, last, read in self._reads(plan, users):
             yield from self._parts(plan, first, last, self._tried(read))
 
-    def _parts(
-        self, plan: Plan, first: int, last: int, found: Batch | Exception
-    ) -> Iterator[Batch]:
+    def _parts(self, plan: Plan, first: int, last: int, found: Batch | Failed) -> Iterator[Batch]:
         """Yield the rows of a range, of which `found` is what came of reading all at once."""
         if isinstance(found, Batch):
             yield found
-        elif isinstance(found, TooManyRows):
+        elif isinstance(found.error, TooManyRows):
             for a, b in halves(first, last):
                 yield from self._parts(plan, a, b, self._tried(self._range(plan, a, b)))
         else:
-            yield from self._backstop.batches(plan, first, last, self.failures)
+            yield from self._backstop.parts(_work(plan), first, last, self.failures)
 
-    def _tried(self, work: Callable[[], Result]) -> Result | Exception:
+    def by_people(
+        self, text: str, make: Callable[[duckdb.DuckDBPyConnection], Result], users: int
+    ) -> Iterator[Result]:
+        """Yield what is made of everybody's rows, in ranges of users, ascending; mostly one.
+
+        Args:
+            text: SQL that names all the tables that are read.
+            make: Makes it of the rows that a connection shows.
+            users: How many users the store has.
+        """
+        found = self._tried(lambda: make(self._con))
+        if not isinstance(found, Failed):
+            yield found
+        else:
+            work = Work(text, lambda reader, _: make(reader.connection))
+            yield from self._backstop.parts(work, 0, users - 1, self.failures)
+
+    def _tried(self, work: Callable[[], Result]) -> Result | Failed:
         """Return what `work` makes, or the error that it ends in; private."""
         try:
             return work()
         except Exception as error:
-            if is_interrupt(error):
-                raise
+            pass_on_interrupts(error)
             if isinstance(error, duckdb.Error) and self._is_given_up():
                 self._reopen()
                 self._reader.reopened()
-            return error
+            return Failed(error)
 
     def take_failures(self) -> dict[int, str]:
         """Return whom the engine failed on alone since this was last asked, and how: private."""
         taken, self.failures = self.failures, {}
-        return {user: failure.error for user, failure in sorted(taken.items())}
+        return dict(sorted(taken.items()))
 
     def _is_given_up(self) -> bool:
         """Tell whether DuckDB answers nothing any more, as it does after a fatal error."""
         try:
             self._con.execute("SELECT 1").fetchall()
-        except duckdb.Error:
-            return True
+        except duckdb.Error as error:
+            return isinstance(error, duckdb.FatalException) or "invalidated" in str(error)
         return False
 
     def _reads(self, plan: Plan, users: int) -> list[tuple[int, int, Callable[[], Batch]]]:
@@ -297,6 +311,14 @@ def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> Batch:
     """Return the rows that one SQL statement gives; of one person as many as there are."""
     where = " AND ".join(f"({w})" for w in (plan.query.relation.where, also) if w)
     return batch_of(reader.read(plan, where, most=SLICE_ROWS if many else None)[1])
+
+
+def _work(plan: Plan) -> Work[Batch]:
+    """Return reading a plan's rows as work that can be done on some people's."""
+    relation = plan.query.relation
+    cells = [d.position.sql for d in plan.query.domains]
+    text = " ".join([relation.sql, relation.where, *cells])
+    return Work(text, lambda reader, many: _read_by(reader, plan, many), relation.caps)
 
 
 def _nothing(plan: Plan, i: int) -> Reduced:

@@ -115,6 +115,16 @@ class Reader:
             self._con.execute(f"DROP TABLE IF EXISTS temp.{quote(name)}")
         self._caps.clear()
 
+    def drop_caps(self, caps: Iterable[Cap]) -> None:
+        """Drop such tables that another reader of the connection may have left."""
+        self._caps |= {cap.name for cap in caps}
+        self.forget_caps()
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """What it reads through."""
+        return self._con
+
     def reopened(self) -> None:
         """Take note that the connection was opened anew, and its temporary tables are gone."""
         self._caps.clear()

@@ -35,6 +35,8 @@ import duckdb
 from sparseq.engine.load import Rows, first_line, quote
 from sparseq.engine.people import USER, People, kind_of
 from sparseq.errors import DataError, SparseqError
+from sparseq.ledger.failure import is_full, not_written
+from sparseq.ledger.session import Session
 from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
 
 DICTIONARY_LIMIT = 10_000
@@ -57,10 +59,19 @@ def dictionary_table(table: str, column: str) -> str:
 
 
 class Storage:
-    """Reads and writes the stored tables; every write is the caller's transaction."""
+    """Reads and writes the stored tables; every write is the caller's transaction.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    Attributes:
+        half_done: A transaction was stopped in a moment in which nobody can tell what it has left
+            in memory and on disk: whoever has the store must read it anew.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, session: Session | None = None
+    ) -> None:
         self._con = connection
+        self._session = session or Session(connection)
+        self.half_done = False
 
     def get(self, key: str) -> Any:
         """Return what was put under `key`, or None."""
@@ -333,20 +344,48 @@ class Storage:
         """Return the public facts about the tables."""
         return Catalog.from_dict(self.get("catalog"))
 
-    def in_transaction(self, work: Callable[[], Any]) -> Any:
-        """Run `work` in a transaction: all of it is written, or none."""
+    def in_transaction(
+        self, work: Callable[[], Any], then: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Run `work` in a transaction: all of it is written, or none.
+
+        Args:
+            work: Writes.
+            then: Takes into memory what was written.
+
+        After whatever stopped it, either the transaction was rolled back, and memory is as it was;
+        or `half_done` says that memory may not be what is on disk, and must be thrown away.
+
+        Raises:
+            DataError: DuckDB does not take the rows; nothing was written.
+            StoreError: The disk is full.
+        """
+        self._session.begin()
+        self.half_done = True
         self._con.execute("BEGIN")
+        committing = False
         try:
             done = work()
+            number = self._session.count_write()
+            committing = True
             self._con.execute("COMMIT")
         except BaseException as error:
-            self._con.rollback()
-            if isinstance(error, duckdb.Error) and not isinstance(error, SparseqError):
-                raise DataError(
-                    f"the rows could not be stored: {first_line(error)}", "nothing was loaded"
-                ) from None
+            if not committing:
+                self._con.rollback()
+                self.half_done = False
+            if isinstance(error, duckdb.Error):
+                raise _refused(error, committing) from None
             raise
+        self._session.reached(writes=number)
+        then()
+        self.half_done = False
         return done
+
+
+def _refused(error: duckdb.Error, committing: bool) -> SparseqError:
+    if committing or is_full(error):
+        return not_written(error, "nothing was changed", unsure=committing)
+    return DataError(f"the rows could not be stored: {first_line(error)}", "nothing was loaded")
 
 
 def _row_key(
