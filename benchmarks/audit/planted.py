@@ -10,7 +10,7 @@ import contextlib
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -22,6 +22,7 @@ import sparseq.engine.reader
 import sparseq.query.plan
 import sparseq.store
 from benchmarks.audit.neighbours import UNIT, World
+from sparseq.engine.load import Rows
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.scope import Scope
@@ -248,6 +249,26 @@ def old_bounds() -> AbstractContextManager[None]:
     return _set(Scope, "facts", by_name)
 
 
+def sniffed_type() -> AbstractContextManager[None]:
+    """How a file's dates are read is told from the file, and not from the table."""
+    made = Rows.__init__
+
+    def sniffed(rows: Any, source: Any, schema: Any = None, *rest: Any, **more: Any) -> None:
+        made(rows, source, schema, *rest, **more)
+        if schema is not None:
+            guessed = made_alone(source)
+            formats = {c: guessed.formats.get(c, f) for c, f in schema.formats.items()}
+            rows.schema = replace(schema, formats=formats)
+
+    def made_alone(source: Any) -> Any:
+        alone = Rows.__new__(Rows)
+        made(alone, source)
+        alone.close()
+        return alone.schema
+
+    return _set(Rows, "__init__", sniffed) if hasattr(Rows, "_guessed") else nullcontext()
+
+
 _COUNT = "SELECT count(*) AS a0 FROM t"
 _SUM = "SELECT sum(x) AS a0 FROM t"
 LEAKS: tuple[Leak, ...] = (
@@ -256,6 +277,8 @@ LEAKS: tuple[Leak, ...] = (
     Leak("a function that raises", raising_function,
          ("SELECT sum(least(greatest(floor(x), 0), 9)) AS a0 FROM t",),
          ("outcome", "backstop", "raw error", "answer")),
+    Leak("a sniffed type", sniffed_type, (), ("charges of others", "answer", "own contribution",
+         "own charge", "accounts of others", "activity of others"), files=True),
     Leak("charges 10 % too small", charges_too_small, (_COUNT,), ("undercharged",)),
     Leak("noise 10 % too small", noise_too_small,
          ("SELECT k, count(*) AS a0 FROM t WHERE k BETWEEN 0 AND 4999 GROUP BY k",), ("noise",)),

@@ -164,6 +164,7 @@ class Watching:
         with warnings.catch_warnings(record=True) as warned, said.listening():
             warnings.simplefilter("always")
             public = shown(lambda: ask(store))
+        warned = [w for w in warned if not issubclass(w.category, ResourceWarning)]  # by the clock
         words = (*said.lines, *(str(w.message) for w in warned))
         if self.tape.torn:
             public = (*public, self.tape.torn)
