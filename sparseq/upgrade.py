@@ -13,6 +13,7 @@ from pathlib import Path
 
 import duckdb
 
+from sparseq.engine.former_types import keep_to_types
 from sparseq.engine.load import first_line
 from sparseq.engine.schema import schema_of_existing
 from sparseq.engine.storage import Storage
@@ -56,6 +57,7 @@ STEPS: tuple[Step, ...] = (
     Step("the store has a number", name_the_store),
     Step("the curator has a log", begin_the_curators_log),
     Step("requests have askers", name_askers),
+    Step("columns are of the closed list of types", keep_to_types),
     Step("rows are read in one way", fix_how_rows_are_read),
 )
 """From format 3 to format 4."""

@@ -27,7 +27,7 @@ def test_200_kills() -> None:
 
 
 def test_a_store_that_forgets_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trials see what they are for: a store that is opened without its log has lost something."""
+    """The trials see what they are for: a store opened without its log has lost something."""
     path = tmp_path / "s"
     kills.make(path)
     with sparseq.connect(path) as con:
