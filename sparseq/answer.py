@@ -41,6 +41,8 @@ class Facts:
         gaussian: Every mechanism of the store is a Gaussian (see `Budget`).
         comparisons: Of a sparse vector, the most that its run makes: every ± is of all of them.
             0: the answer is no sparse vector's.
+        losses: How often the store has been opened although charges were missing (see
+            `Store.losses`); the guarantee is for answers since the last time only.
     """
 
     release: int
@@ -58,6 +60,7 @@ class Facts:
     seeded: bool
     gaussian: bool = True
     comparisons: int = 0
+    losses: int = 0
 
     @property
     def reach(self) -> tuple[float, ...]:

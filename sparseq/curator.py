@@ -139,8 +139,7 @@ def forget(store: Store, *identifiers: Any) -> Erased:
                 forget_forecasts(store._con, named)
                 return erase(store._storage, store.catalog.private, named)
 
-            rows = store._storage.in_transaction(forget_all)
-            store._engine.rows_arrived()
+            rows = store._storage.in_transaction(forget_all, store._engine.rows_arrived)
         try:
             scrub(store._con)
         except duckdb.Error as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import threading
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,22 @@ import numpy as np
 
 from sparseq.accounting import Budget, budget_units
 from sparseq.engine.connection import connected
-from sparseq.engine.load import Rows, first_line
+from sparseq.engine.load import Rows
+from sparseq.engine.schema import Declared
 from sparseq.engine.storage import SCHEMAS, Storage
-from sparseq.errors import DataError, ParameterError, StoreError, StoreInUse
+from sparseq.errors import DataError, ParameterError, StoreError
 from sparseq.ledger import curator_log
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.opening import check_free, hold, open_database, open_whole, publish
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.query.work import check_most
-from sparseq.store import FORMAT, Store
+from sparseq.store import FORMAT, UPGRADED_FROM, Store
 
 _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
 """What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
 there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
 the charges of a release (about 2 bytes a person) and those read when a store is opened."""
-_open_files: set[tuple[int, int]] = set()
-_open_files_lock = threading.Lock()
 
 
 def create(
@@ -52,6 +52,8 @@ def create(
     halt: bool = False,
     reserves: Mapping[str, float] | None = None,
     most: Mapping[str, int] | None = None,
+    types: Mapping[str, str] | None = None,
+    multiline: bool = False,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -80,6 +82,11 @@ def create(
             "forecast" for what they would still have contributed.
         most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
             more is left out of that join, and pays nothing (see `sparseq.query.work`).
+        types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
+            own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
+            rows, and fixed from then on (see `sparseq.engine.schema`).
+        multiline: In text files, values between quotes may have several lines. One odd quote can
+            then change how the lines after it are read: only for files that are known to be well.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -90,48 +97,29 @@ def create(
     shares, limits = _reserves(reserves or {}), check_most(most)
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
+    read_as = Declared(types or {}, multiline)
     if path is None:
         connection = connected(locked=True)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
+              row_key, budget_column, halt, shares, limits, read_as, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
     path = Path(path)
-    if path.exists():
-        raise StoreError(f"{path} exists already", "choose another path, or delete the file")
-    if not path.parent.is_dir():
-        raise StoreError(f"there is no folder {path.parent}")
+    check_free(path)
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     working.unlink(missing_ok=True)  # of a process of the same number that was killed
     try:
         connection = connected(working, locked=True)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
+                  row_key, budget_column, halt, shares, limits, read_as, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
-        _publish(working, path)
+        publish(working, path)
     finally:
         for leftover in (working, Path(f"{working}.wal")):
             leftover.unlink(missing_ok=True)
     return connect(path)
-
-
-def _publish(working: Path, path: Path) -> None:
-    """Give the finished file its name; an existing file is never replaced."""
-    with open(working, "rb") as file:
-        os.fsync(file.fileno())
-    try:
-        os.link(working, path)
-    except FileExistsError:
-        raise StoreError(f"{path} exists already", "choose another path") from None
-    except OSError:  # a file system without hard links
-        os.rename(working, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _budget(
@@ -206,6 +194,7 @@ def _fill(
     halt: bool,
     reserves: Mapping[str, float],
     most: Mapping[str, int],
+    read_as: Declared,
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
@@ -213,6 +202,7 @@ def _fill(
     storage = Storage(connection)
     settings = {
         "format": FORMAT,
+        "store": secrets.token_hex(16),
         "kappa": budget.kappa,
         "norm_budget": budget.norm_budget,
         "halt": halt,
@@ -227,11 +217,19 @@ def _fill(
     for name, source in sources.items():
         catalog = catalog.with_table(
             _load_private(
-                storage, name, source, user, time, row_keys.get(name, ()), budget, budget_column
+                storage,
+                name,
+                source,
+                user,
+                time,
+                row_keys.get(name, ()),
+                budget,
+                budget_column,
+                read_as,
             )
         )
     for name, source in public.items():
-        rows = Rows(source)
+        rows = Rows(source, declared=read_as)
         catalog = catalog.with_table(storage.create_public(name, rows))
         rows.close()
     catalog = Catalog(
@@ -241,9 +239,11 @@ def _fill(
         )
     )
     known = {c.name.lower() for t in catalog.tables for c in t.columns}
-    for name in (*keys, *bounds):
-        if name.lower() not in known:
-            raise ParameterError(f"no table has a column {name!r}", "check --keys and --bounds")
+    for name in (*keys, *bounds, *read_as.types):
+        if name.lower() not in known | {budget_column.lower()}:
+            raise ParameterError(
+                f"no table has a column {name!r}", "check --keys, --bounds and --type"
+            )
     storage.put("catalog", catalog.to_dict())
 
 
@@ -256,8 +256,9 @@ def _load_private(
     row_key: Sequence[str],
     budget: Budget,
     budget_column: str,
+    read_as: Declared,
 ) -> Table:
-    rows = Rows(source)
+    rows = Rows(source, declared=read_as, user=user)
     try:
         types = rows.usable()
         actual = {n.lower(): n for n in types}
@@ -275,6 +276,7 @@ def _load_private(
         time = actual[time.lower()] if time else ""
         table = storage.create_private(name, types, user, time, row_key)
         storage.identify_users(name, types[user])
+        storage.keep_schema(name, rows.schema)
         units = budget_units(budget.norm_budget)
         table, _ = storage.load(table, rows, units, column, new=True)
         return table
@@ -282,72 +284,66 @@ def _load_private(
         rows.close()
 
 
-def connect(path: str | Path, *, cache_bytes: int | None = None) -> Store:
+def connect(
+    path: str | Path, *, cache_bytes: int | None = None, accept_loss: bool = False
+) -> Store:
     """Open a store.
 
     Args:
         path: Of the store's file.
         cache_bytes: Memory for decoded columns; by default a quarter of the machine's.
+        accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
+            then has a hole, and the store says so for ever (`Store.losses`).
 
     Raises:
-        StoreError: There is no store at the path, or it is damaged.
+        StoreError: There is no store at the path, it is damaged, or a part of it is missing; the
+            message says which, and no file has been changed.
         StoreInUse: Another process, or this one, has it open.
     """
     path = Path(path)
-    if not path.is_file():
-        raise StoreError(f"there is no store at {path}", "`sparseq create` makes one")
-    stat = path.stat()
-    key = (stat.st_dev, stat.st_ino)
-    with _open_files_lock:
-        if key in _open_files:
-            raise StoreInUse(
-                f"{path} is in use by this process", "share the open store between threads"
-            )
-        _open_files.add(key)
+    held = hold(path)
     try:
-        connection = _open(path)
+        connection, session = open_whole(
+            path.resolve(), lambda opened: _check(opened, path), accept_loss
+        )
         try:
             _set_up(connection, path)
             return Store(
                 connection,
                 path,
                 _memory() // 4 if cache_bytes is None else cache_bytes,
-                lambda: _release(key),
-                lambda: _set_up(_open(path), path),
+                held.release,
+                session,
+                lambda: _set_up(open_database(path.resolve()), path),
             )
         except BaseException:
             connection.close()
+            session.release()
             raise
     except BaseException:
-        _release(key)
+        held.release()
         raise
 
 
-def _release(key: tuple[int, int]) -> None:
-    with _open_files_lock:
-        _open_files.discard(key)
-
-
-def _open(path: Path) -> duckdb.DuckDBPyConnection:
-    try:
-        return connected(path)
-    except duckdb.IOException as error:
-        holder = re.search(r"PID (\d+)", str(error))
-        if holder:
-            raise StoreInUse(
-                f"{path} is in use by process {holder[1]}",
-                "wait until it is done, or stop it; one process at a time can have a store open",
-            ) from None
-        raise StoreError(f"{path} can't be opened: {first_line(error)}") from None
-    except duckdb.Error as error:
-        raise StoreError(f"{path} is not a store: {first_line(error)}") from None
-
-
-def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
-    """Check that there is a store, say how much memory DuckDB may have, and return it."""
+def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
+    """Check that there is a store of this version's format; return which store it is."""
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
         raise StoreError(f"{path} is no store", "`sparseq create` makes one")
+    settings = Storage(connection).get("settings")
+    if settings is None or settings["format"] != FORMAT:
+        older = settings is not None and settings["format"] in UPGRADED_FROM
+        raise StoreError(
+            f"{path} is not a store that this version of sparseq reads",
+            f"`sparseq upgrade {path}` makes it one, and changes no charge and no answer"
+            if older
+            else "open it with the version that made it",
+        )
+    return str(settings["store"])
+
+
+def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
+    """Tidy up after a process that was killed, say how much memory DuckDB may have."""
     for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
         leftover.unlink(missing_ok=True)
     _limit_memory(connection)

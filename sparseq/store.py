@@ -7,12 +7,14 @@ answer. Everything else here is opening, loading and reading back.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import datetime as dt
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -32,17 +34,21 @@ from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow
 from sparseq.engine.reduce import Index
+from sparseq.engine.schema import Schema
 from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.gate import gate
 from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.ledger.curator_log import CuratorLog
 from sparseq.ledger.departed import Departures
+from sparseq.ledger.failure import not_written
 from sparseq.ledger.former_ids import FORMER
 from sparseq.ledger.journal import Entry, Journal, Release, Statement
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.request_id import RequestId, requested
+from sparseq.ledger.session import LOSSES, Loss, Session
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.query.catalog import Catalog
@@ -57,7 +63,10 @@ from sparseq.query.work import check_most
 if TYPE_CHECKING:
     import polars
 
-FORMAT = 3
+FORMAT = 4
+UPGRADED_FROM = (3,)
+"""Formats that `sparseq upgrade` makes this one."""
+_OPEN_AGAIN = "open it with sparseq.connect(path)"
 _NOBODY = np.zeros(0, np.int32)
 _REMEMBERED = 1024  # lowered queries
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -71,10 +80,19 @@ def _forked() -> None:
     """
     for store in _open_stores:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._con))
+        store._session.release()  # the parent keeps its lock
+
+
+def _close_all() -> None:
+    """Close what is open when the process ends, so that nothing lies beside the files."""
+    for store in list(_open_stores):
+        with contextlib.suppress(Exception):
+            store.close()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_forked)
+atexit.register(_close_all)
 
 
 @dataclass(frozen=True)
@@ -95,6 +113,10 @@ class Store:
 
     Threads may share it; queries are answered one after the other. One process at a time can have
     it open.
+
+    Attributes:
+        losses: When it was opened although a part of it was missing: public. Each is a hole in the
+            guarantee, since what the missing answers cost is not in the accounts.
     """
 
     def __init__(
@@ -103,23 +125,21 @@ class Store:
         path: Path | None,
         cache_bytes: int,
         on_close: Callable[[], None] = lambda: None,
+        session: Session | None = None,
         reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
         self._held, self._reopen = Held(connection), reopen
         connection = self._con = cast(duckdb.DuckDBPyConnection, self._held)
+        self._session = session or Session(connection)
+        self._session.goes_over(connection)
         _open_stores.add(self)
         self.path = path
         self._on_close = on_close
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._storage = Storage(connection)
+        self._storage = Storage(connection, self._session)
         scrub(connection)  # of an erasure that was killed
         settings = self._storage.get("settings")
-        if settings is None or settings["format"] != FORMAT:
-            raise StoreError(
-                f"{path} is not a store that this version of sparseq reads",
-                "open it with the version that made it",
-            )
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
             settings["kappa"], settings["norm_budget"], gaussian=Pot.WATCH not in self.reserves
@@ -127,9 +147,11 @@ class Store:
         self.halt: bool = settings["halt"]
         self.seed: int | None = settings["seed"]
         self._budget_column: str = settings["budget_column"]
+        losses = self._storage.get(LOSSES) or ()
+        self.losses: tuple[Loss, ...] = tuple(Loss(**loss) for loss in losses)
         self.catalog: Catalog = self._storage.catalog()
         self._engine = Engine(connection, cache_bytes, self.catalog, _opening_anew(self))
-        self._journal = Journal(connection, self._storage.get(FORMER) or 0)
+        self._journal = Journal(connection, self._storage.get(FORMER) or 0, self._session)
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
         self._departures = Departures()
@@ -139,6 +161,8 @@ class Store:
         self._public = PublicFacts(self.catalog, connection, self.most)
         self._templates = Templates()
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
+        self._half_done = False  # memory may not be what is on disk: it must not be used again
+        self._why_closed = ""
         self._staged_bytes = 0  # about what the next transaction will write
         self._lowered: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._lowered_on = dt.date.today()
@@ -198,7 +222,6 @@ class Store:
             ParameterError: The store has set nothing aside for the pot.
         """
         with self._lock:
-            self._check_open()
             self._flush()  # what an interrupt left
             request = requested(request_id)
             recorded = self._journal.recorded(request, query.text)
@@ -268,26 +291,30 @@ class Store:
 
     def _stage(self, entry: Entry) -> None:
         """Charge; the next transaction is to make it durable, with the answer."""
-        try:
-            self._pots[entry.release.pot].charge(entry.users, entry.charges)
-            self._departures.add(entry.release.id, entry.departed)
-            self._staged.append(entry)
-            self._staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
-        except BaseException:
-            self._abandon()  # the accounts may be ahead of what can be written
-            raise
+        self._half_done = True
+        self._pots[entry.release.pot].charge(entry.users, entry.charges)
+        self._departures.add(entry.release.id, entry.departed)
+        self._staged.append(entry)
+        self._staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
+        self._half_done = False
 
     def _flush(self) -> None:
         """Make charges and answers durable together; only then may the answers go."""
+        self._check_open()
         if not self._staged:
             return
+        self._half_done = True
         try:
             self._journal.commit(self._staged)
+            self._staged, self._staged_bytes = [], 0
+            self._journal.fold(self._pots, 16 * len(self._pots))
+        except duckdb.Error as error:
+            self._abandon()
+            raise not_written(error, "the answer was not given") from None
         except BaseException:
             self._abandon()  # was it written? only the file knows: it must be opened anew
             raise
-        self._staged, self._staged_bytes = [], 0
-        self._journal.fold(self._pots, 16 * len(self._pots))
+        self._half_done = False
 
     @property
     def _next_release(self) -> int:
@@ -310,6 +337,7 @@ class Store:
             seeded=self.seed is not None,
             gaussian=self.budget.gaussian,
             comparisons=plan.query.comparisons,
+            losses=len(self.losses),
         )
 
     def _entropy(self) -> Entropy:
@@ -496,7 +524,9 @@ class Store:
     ) -> int:
         """Add rows, and the users that are new; all of them or none. Return how many came in.
 
-        Rows without a user are left out. Accounts of known users stay as they are. Where the table
+        Each row is read by itself, by the table's types and formats. Rows without a user are left
+        out, values that don't fit are NULL, and the curator's log says how many. Accounts of known
+        users stay as they are. Where the table
         has a row key, a row replaces the one of the same user and key; what was charged for the
         earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
         `sparseq.engine.storage`).
@@ -511,19 +541,19 @@ class Store:
                 these anew. To be told by public facts, such as a file's name.
 
         Raises:
-            DataError: The rows don't fit the table; nothing was loaded.
+            DataError: A file can't be read, or lacks a column; nothing was loaded.
         """
         with self._lock:
-            self._check_open()
+            self._flush()  # what an interrupt left
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
             if once is not None and self._storage.has_taken(once):
                 return 0
-            rows = Rows(source)
+            rows = Rows(source, self._storage.schema(target))
             units = budget_units(self.budget.norm_budget)
             column = self._budget_column
-            has_column = column and column in rows.types()
+            has_column = column and rows.has(column)
 
             def load() -> int:
                 if once is not None:
@@ -534,14 +564,41 @@ class Store:
                 return self._storage.load(target, rows, units, own, new=False)[1]
 
             try:
-                count = self._storage.in_transaction(load)
+                count = self._storage.in_transaction(load, self._catch_up)
             finally:
                 rows.close()
-            new = self._budgets()[len(self._pots) :]
-            self._pots.add_users(new)
-            self._departures.add_users(len(new))
-            self._engine.rows_arrived()
             return int(count)
+
+    def _catch_up(self) -> None:
+        """Take into memory what has come into the file: accounts, and that rows have changed."""
+        new = self._budgets()[len(self._pots) :]
+        self._pots.add_users(new)
+        self._departures.add_users(len(new))
+        self._engine.rows_arrived()
+
+    def remember(self, key: str, note: str) -> None:
+        """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
+        with self._lock:
+            self._flush()
+            self._storage.in_transaction(lambda: self._storage.remember(key, note))
+
+    def tell_curator(self, kind: str, message: str) -> None:
+        """Write a line to the curator's log: private."""
+        with self._lock:
+            self._flush()
+            self._storage.in_transaction(lambda: CuratorLog(self._con).add(kind, message))
+
+    def curator_notes(self) -> list[str]:
+        """Return what the curator's log says about rows that came in, oldest first: private."""
+        with self._lock:
+            self._check_open()
+            return [n.message for n in CuratorLog(self._con).entries() if n.kind == "ingest"]
+
+    def schema(self, table: str) -> Schema:
+        """Return how the rows of a private table are read: public."""
+        with self._lock:
+            self._check_open()
+            return self._storage.schema(self.catalog.table(table))
 
     def taken(self) -> dict[str, str]:
         """Return the keys under which rows were taken in (see `ingest`), each with its note."""
@@ -563,6 +620,29 @@ class Store:
     def _budgets(self) -> Ints:
         table = self._con.sql("SELECT budget FROM ledger.users ORDER BY _user").to_arrow_table()
         return np.asarray(table["budget"].to_numpy(), np.int64)
+
+    @contextlib.contextmanager
+    def file_at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:
+        """Hold the store still with everything in its file, and nothing in its log: for a backup.
+
+        Args:
+            facts: To be remembered in the store first.
+
+        Raises:
+            StoreError: The store is closed, or can't be written.
+        """
+        with self._lock:
+            self._flush()  # what an interrupt left
+            assert self.path is not None
+
+            def remember() -> None:
+                for key, value in facts.items():
+                    self._storage.put(key, value)
+
+            if any(self._storage.get(key) != value for key, value in facts.items()):
+                self._storage.in_transaction(remember)
+            self._con.execute("CHECKPOINT")
+            yield self.path.resolve()
 
     # -- opening and closing -----------------------------------------------------------------------
 
@@ -586,32 +666,55 @@ class Store:
     def _check_open(self) -> None:
         if self._pid != os.getpid():
             raise StoreError("the store was opened before a fork", "open it in the child process")
+        if self._half_done or self._storage.half_done:
+            self._abandon()
         if self._con is None:
-            raise StoreError("the store is closed", "open it with sparseq.connect(path)")
+            raise StoreError(f"the store is closed{self._why_closed}", _OPEN_AGAIN)
 
     def _abandon(self) -> None:
-        """Close without another write."""
+        """Close without another write, since memory may not be what is on disk.
+
+        The store stays marked as open: with its log and record it is whole when it is opened anew.
+        """
+        self._half_done = True  # until all of this is done
+        self._why_closed = ": a step was interrupted, or failed while it was written"
         for _, accounts in self._pots.items():
             accounts.spent[:] = accounts.budgets
         self._staged, self._staged_bytes = [], 0
-        connection, self._con = self._con, None  # type: ignore[assignment]
-        connection.close()
+        if self._con is not None:
+            self._con.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the connection, and let others open the file."""
+        self._con = None  # type: ignore[assignment]
+        self._public.close()
+        self._session.release()
         self._on_close()
+        self._half_done = self._storage.half_done = False
 
     def close(self) -> None:
         """Write what is pending and let go of the file."""
         with self._lock:
-            if self._con is None:
+            if self._con is None and not self._half_done:
                 return
             try:
                 if self._pid == os.getpid():
-                    self._flush()  # what an interrupt left
-                    self._journal.fold(self._pots, len(self._pots))
-                    self._con.close()
+                    self._close_whole()
             finally:
-                self._con = None  # type: ignore[assignment]
-                self._public.close()
-                self._on_close()
+                self._let_go()
+
+    def _close_whole(self) -> None:
+        """Write what is pending, and mark the file as closed; after a half-done step, neither."""
+        if self._half_done or self._storage.half_done:
+            self._abandon()
+            return
+        self._flush()  # what an interrupt left
+        self._half_done = True
+        if self._session.begun:
+            self._journal.fold(self._pots, len(self._pots))
+        self._session.finish()
+        self._con.close()
 
     def __enter__(self) -> Store:
         return self

@@ -97,7 +97,8 @@ def test_2_when_an_answer_is_out_the_disk_has_its_charges_and_the_answer(tmp_pat
         answer = con.sql(COUNT)
         copy = tmp_path / f"copy{i}"  # the files as they lie, as a loss of power would leave them
         shutil.copy(tmp_path / "s", copy)
-        shutil.copy(f"{tmp_path / 's'}.wal", f"{copy}.wal")
+        for part in (".wal", ".session"):
+            shutil.copy(f"{tmp_path / 's'}{part}", f"{copy}{part}")
         with sparseq.connect(copy) as other:
             assert spent(other) == {1: 4 * UNIT * i, 2: UNIT * i} == spent(con)
             assert other.release(i).to_bytes() == answer.to_bytes()

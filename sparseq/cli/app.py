@@ -15,6 +15,7 @@ from sparseq.cli.curator import curator
 from sparseq.cli.demo import demo
 from sparseq.cli.derive import derive
 from sparseq.cli.history import history
+from sparseq.cli.keep import backup, recover, upgrade
 from sparseq.cli.monitor import monitor
 from sparseq.cli.plan import plan
 from sparseq.cli.replay import replay
@@ -103,6 +104,9 @@ for command in (
     ingest,
     budget,
     history,
+    backup,
+    recover,
+    upgrade,
     curator,
     accounting,
     demo,

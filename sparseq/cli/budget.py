@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 from sparseq.cli.create import aside_lines
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.tables import format_table
-from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, percent, say, upper
+from sparseq.cli.text import labelled, loud_lines, number, percent, say, upper
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -60,6 +61,7 @@ def budget_facts(store: Store) -> dict[str, Any]:
         "releases": latest_release(store),
         "halt": store.halt,
         "seeded": store.seed is not None,
+        "losses": [asdict(loss) for loss in store.losses],
     }
 
 
@@ -84,11 +86,13 @@ def budget_text(facts: dict[str, Any]) -> str:
                    f"and whoever can't pay\nfor a query {stays}"),
         *aside_lines(facts["parts"]),
         *_watch_lines(facts["watch"]),
+        *[("lost", f"after release {loss['after']:,}, {loss['at']}: {loss['missing']}")
+          for loss in facts["losses"]],
         ("so far", f"{facts['releases']:,} releases; there is no limit"),
         ("compare", "one budget for everybody, at the same noise and guarantee, ends after "
                     f"{facts['worst_case_queries']:,} queries"),
     ]  # fmt: skip
-    loud = [banner(NOT_PRIVATE)] if facts["seeded"] else []
+    loud = loud_lines(facts["seeded"], len(facts["losses"]))
     return "\n".join([*loud, labelled(lines)])
 
 

@@ -14,7 +14,7 @@ from sparseq.cli.options import format_option, open_store, output_option, store_
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import both_bounds, encode, warn_if_seeded
 from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import number, one_line, terminal_width
+from sparseq.cli.text import loud_lines, number, one_line, terminal_width
 
 if TYPE_CHECKING:
     from sparseq.ledger.journal import Release
@@ -70,11 +70,12 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
         return json.dumps(releases, indent=2, allow_nan=False)
     if format == "csv":
         return _csv(releases)
+    loud = loud_lines(False, len(store.losses))
     if not releases:
-        return "nothing has been asked yet"
+        return "\n".join([*loud, "nothing has been asked yet"])
     earlier = releases[0]["release"] - 1
     more = [f"… {earlier:,} before these: --last N or --all shows them"] if earlier else []
-    return "\n".join([_table(releases, width), *more])
+    return "\n".join([*loud, _table(releases, width), *more])
 
 
 def release_facts(release: Release) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sparseq.cli.options import store_argument
-from sparseq.cli.text import NOT_PRIVATE, banner, guarantee_line, say
+from sparseq.cli.text import guarantee_line, loud_lines, say
 from sparseq.escape import shown
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def _talk(session: Session) -> None:
     store = session.store
     tables = ", ".join(shown(t.name) for t in store.catalog.tables)
     say(f"{shown(store.path)}: {tables}; {guarantee_line(store.budget)}")
-    if store.seed is not None:
-        say(banner(NOT_PRIVATE))
+    for line in loud_lines(store.seed is not None, len(store.losses)):
+        say(line)
     say("A query ends with ; and Tab completes. \\? shows more, \\q leaves.\n")
     prompt = _prompt(session)
     while not session.done:

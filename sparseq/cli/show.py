@@ -22,11 +22,10 @@ from sparseq.cli.tables import (
     format_table,
 )
 from sparseq.cli.text import (
-    NOT_PRIVATE,
-    banner,
     guarantee_facts,
     guarantee_line,
     labelled,
+    loud_lines,
     number,
     one_line,
     percent,
@@ -64,7 +63,7 @@ def encode(
 def answer_text(answer: Answer, width: int | None = None, recorded: bool = False) -> str:
     """Return the values with their ±, and under them what is known about the noise."""
     values = format_table(*answer_table(answer.arrow()), max_width=width)
-    loud = [banner(NOT_PRIVATE)] if answer.facts.seeded else []
+    loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     return "\n".join([values, "", *loud, labelled(_footer(answer, recorded))])
 
 
@@ -85,7 +84,7 @@ def _footer(answer: Answer, recorded: bool) -> list[tuple[str, str]]:
 def brief_text(answer: Answer, width: int | None = None) -> str:
     """Return the values with their ±, and as little as will do about the noise."""
     values = format_table(*answer_table(answer.arrow()), max_width=width)
-    loud = [banner(NOT_PRIVATE)] if answer.facts.seeded else []
+    loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     sure = percent(answer.facts.confidence)
     first, *others = noise_lines(answer)
     lines = [f"release {answer.facts.release}, {sure} confidence: {first}", *others]
@@ -254,6 +253,7 @@ def answer_facts(answer: Answer) -> dict[str, Any]:
         "query": facts.query,
         "guarantee": guarantee_facts(budget_of(answer)),
         "seeded": facts.seeded,
+        "losses": facts.losses,
     }
 
 
@@ -274,5 +274,6 @@ def _binary(answer: Answer, format: str) -> bytes:
 
 def warn_if_seeded(answer: Answer, format: str) -> None:
     """Say on standard error what a format without words can't say."""
-    if answer.facts.seeded and format != "table":
-        say(banner(NOT_PRIVATE), err=True)
+    if format != "table":
+        for line in loud_lines(answer.facts.seeded, answer.facts.losses):
+            say(line, err=True)

@@ -25,6 +25,20 @@ DELTA, DELTA_TEXT = 1e-6, "1e-6"
 NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
 
 
+def loud_lines(seeded: bool, losses: int) -> list[str]:
+    """Return what must not be overlooked about a store's guarantee, one banner each.
+
+    >>> [click.unstyle(line) for line in loud_lines(False, 1)]  # doctest: +ELLIPSIS
+    [...A HOLE IN THE GUARANTEE...]
+    """
+    times = "once" if losses == 1 else f"{losses:,} times"
+    hole = (
+        f"A HOLE IN THE GUARANTEE: this store was opened {times} without a part that was missing; "
+        "what the answers in it cost is not counted."
+    )
+    return [banner(text) for text, so in ((NOT_PRIVATE, seeded), (hole, losses > 0)) if so]
+
+
 def number(value: float) -> str:
     """Return a public number with up to five digits.
 

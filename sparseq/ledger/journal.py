@@ -31,6 +31,7 @@ from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.ledger.requests import RequestIds
 from sparseq.ledger.segments import FIRST_SEGMENT, Segments
+from sparseq.ledger.session import Session
 
 Statement = tuple[str, list[Any]]
 """SQL, and its parameters."""
@@ -104,10 +105,17 @@ class Journal:
         connection: To the store.
         former: The last release of the version that had no askers, 0 if there was none: what it
             released is found under the former spelling of a request, and nothing later is.
+        session: Which is told what is durable.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, former: int = 0) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        former: int = 0,
+        session: Session | None = None,
+    ) -> None:
         self._con, self._former = connection, former
+        self._session = session or Session(connection)
         self._segments = Segments(connection)
         self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
         self.requests = RequestIds(connection)
@@ -189,6 +197,7 @@ class Journal:
         for id, entry in enumerate(entries, self.next_id):
             if entry.release.id != id:
                 raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
+        self._session.begin()
         self._con.execute("BEGIN")
         self._segments.append([_row(entry) for entry in entries])
         for entry in entries:
@@ -196,6 +205,7 @@ class Journal:
                 self._con.execute(sql, parameters)
         self._con.execute("COMMIT")
         self._last += len(entries)
+        self._session.reached(releases=self._last)
         self._unfolded += sum(len(entry.users) for entry in entries)
         releases = [entry.release for entry in entries]
         self.requests.add({r.request.stored: r.id for r in releases if r.request is not None})

@@ -34,7 +34,7 @@ def test_columns_of_no_usable_type_are_named(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
     text = output("create", tmp_path / "s.sparseq", tmp_path / "t.parquet", "--user", "who")
     assert "left out" in text
-    assert "tags (VARCHAR[])" in text
+    assert "tags (list<" in text
 
 
 def test_the_next_command_it_names_works(folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""`sparseq backup`, `recover` and `upgrade`: keeping a store's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sparseq.cli.options import open_store, store_argument
+
+
+@click.command(short_help="Make a whole copy of a store.")
+@store_argument
+@click.argument("dest", type=click.Path(path_type=Path))
+def backup(store: Path, dest: Path) -> None:
+    """Write a copy of STORE to DEST, which appears whole or not at all.
+
+    It has what was answered and charged so far, and forgets what comes after. Never ask both: each
+    spends the same budget. From now on STORE.session stays beside STORE: an earlier state that is
+    put in its place does not open.
+
+    \b
+    Examples:
+      sparseq backup shop.sparseq shop-march.sparseq
+    """
+    from sparseq.backup import backup as back_up
+
+    with open_store(store) as opened:
+        made = back_up(opened, dest)
+    click.echo(f"{dest} has all {made.releases:,} releases; what is charged after it, it forgets")
+
+
+@click.command(short_help="Open a store that was not closed, and tidy up.")
+@store_argument
+@click.option("--accept-loss", is_flag=True,
+              help="Go on without what is missing. The guarantee then has a hole, and the store "
+              "says so for ever.")  # fmt: skip
+def recover(store: Path, accept_loss: bool) -> None:
+    """Open STORE, which was not closed, with what lies beside it, and close it.
+
+    Every other command does so too. Where a part is missing it says which, and how to bring it.
+
+    \b
+    Examples:
+      sparseq recover shop.sparseq
+      sparseq recover shop.sparseq --accept-loss
+    """
+    import sparseq
+
+    with sparseq.connect(store, accept_loss=accept_loss) as opened:
+        releases, losses = opened.releases, opened.losses
+    if not losses:
+        click.echo(f"{store} is whole: {releases:,} releases")
+        return
+    click.echo(f"{store} has {releases:,} releases; {len(losses)} times a part was missing:")
+    for loss in losses:
+        click.echo(f"  {loss.at}, after release {loss.after:,}: {loss.missing}")
+
+
+@click.command(short_help="Make a store of an earlier version one of this.")
+@store_argument
+def upgrade(store: Path) -> None:
+    """Make STORE, of an earlier version, one that this version reads; charges and answers stay.
+
+    It is done in place, all of it or nothing. The earlier version can't read it afterwards.
+
+    \b
+    Examples:
+      sparseq upgrade shop.sparseq
+    """
+    from sparseq.upgrade import upgrade as up
+
+    done = up(store)
+    click.echo(f"{store} is of this version now" if done else f"{store} is of this version already")

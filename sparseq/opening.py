@@ -1,0 +1,309 @@
+"""Opening a store's file: whole, or not at all.
+
+What must hold is said in `sparseq.ledger.session`. Here the parts are found, whatever they are
+called by now: the record of the last session, and DuckDB's log. Until a store is known to be whole
+nothing is written to any file, so that a part that is missing can still be brought.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import duckdb
+
+from sparseq.engine.connection import connected
+from sparseq.engine.load import first_line
+from sparseq.errors import StoreError, StoreInUse
+from sparseq.ledger.curator_log import CuratorLog
+from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
+from sparseq.ledger.session import (
+    Lock,
+    Mark,
+    Reached,
+    Record,
+    Session,
+    add_loss,
+    read_mark,
+    read_reached,
+    read_record,
+    record_of,
+    sync_folder,
+)
+
+_LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
+
+
+class Lacking(StoreError):
+    """A part of the store is missing, or something else lies in its place."""
+
+
+class Hold:
+    """This process has a store's file; within a process DuckDB's locks don't tell.
+
+    Raises:
+        StoreInUse: It has it already.
+    """
+
+    _held: ClassVar[set[tuple[int, int]]] = set()
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, path: Path) -> None:
+        status = path.stat()
+        self._key = (status.st_dev, status.st_ino)
+        with self._lock:
+            if self._key in self._held:
+                raise StoreInUse(
+                    f"{path} is in use by this process", "share the open store between threads"
+                )
+            self._held.add(self._key)
+
+    def release(self) -> None:
+        """Let go of it."""
+        with self._lock:
+            self._held.discard(self._key)
+
+
+def hold(path: Path) -> Hold:
+    """Take hold of a store's file.
+
+    Raises:
+        StoreError: There is none.
+        StoreInUse: This process has it open.
+    """
+    if not path.is_file():
+        raise StoreError(f"there is no store at {path}", "`sparseq create` makes one")
+    return Hold(path)
+
+
+def open_whole(
+    path: Path,
+    check: Callable[[duckdb.DuckDBPyConnection], str],
+    accept_loss: bool = False,
+) -> tuple[duckdb.DuckDBPyConnection, Session]:
+    """Open a store of which nothing is missing.
+
+    Args:
+        path: Of its file, without symbolic links.
+        check: Raises if the database is no store; returns which store it is.
+        accept_loss: Open it all the same, and write into it for ever that it was so.
+
+    Raises:
+        Lacking: A part is missing; no file was changed.
+        StoreInUse: Another process has it open.
+        StoreError: It is no store.
+    """
+    head, lost, brought, others = Head.of(path), "", None, ""
+    try:
+        connection = open_database(path)
+    except Lacking as lacking:
+        if not accept_loss:
+            raise
+        lost = lacking.message
+        _set_aside(log_of(path))
+        connection = open_database(path)
+    try:
+        store, mark = check(connection), read_mark(connection)
+        if mark is not None and mark.open and not lost and not has_log(path):
+            brought, others = _log_elsewhere(path, head, mark)
+            if brought is not None:
+                connection.close()
+                adopt(brought, log_of(path))
+                connection = open_database(path)
+                mark = read_mark(connection)
+        session = Session(connection, path, store, marked=mark is not None and mark.open)
+        try:
+            _check_whole(connection, path, store, mark, session, others)
+        except Lacking as lacking:
+            if not accept_loss:
+                raise
+            lost = lost or lacking.message
+        if lost:
+            CuratorLog(connection).add("loss", f"opened with --accept-loss: {lost}")
+            add_loss(connection, lost)
+            session.closed()
+            _set_aside(record_of(path))
+        return connection, session
+    except BaseException:
+        connection.close()
+        if brought is not None and not brought.exists():
+            adopt(log_of(path), brought)
+        raise
+
+
+def open_database(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a store's database. To close it again writes nothing, whatever is in the log.
+
+    Raises:
+        Lacking: It has a log that is not its own, or damaged.
+        StoreInUse: Another process has it open.
+        StoreError: It is no database.
+    """
+    try:
+        connection = connected(path)
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        return connection
+    except duckdb.Error as error:
+        holder = re.search(r"PID (\d+)", str(error))
+        if holder:
+            raise StoreInUse(
+                f"{path} is in use by process {holder[1]}",
+                "wait until it is done, or stop it; one process at a time can have a store open",
+            ) from None
+        if has_log(path) and (said := unreadable(path, error)) is not None:
+            raise Lacking(said.message, f"{said.hint}; {_LAST}") from None
+        if isinstance(error, duckdb.IOException):
+            raise StoreError(f"{path} can't be opened: {first_line(error)}") from None
+        raise StoreError(f"{path} is not a store: {first_line(error)}") from None
+
+
+def _log_elsewhere(path: Path, head: Head, mark: Mark) -> tuple[Path | None, str]:
+    """Return the log of a store that was not closed, if it lies beside it under another name.
+
+    One whose own store is still there is that store's; and where several may be it, none is taken.
+    The second value says so, for the case that the store needs one.
+
+    Raises:
+        StoreInUse: Somebody is writing to it.
+    """
+    logs = logs_beside(path, head)
+    free = [log for log in logs if (owner := _owner(log)) is None or owner.samefile(path)]
+    if len(free) == 1:
+        for file, _ in _records_beside(path, mark):
+            Lock(file).release()
+        return free[0], ""
+    if free:
+        return None, f"; it could be {' or '.join(log.name for log in free)}"
+    return None, "".join(f"; {log.name} belongs to a copy of the same store" for log in logs[:1])
+
+
+def _owner(log: Path) -> Path | None:
+    """Return the store's file that a log belongs to by its name, if that is there."""
+    owner = log.with_suffix("")
+    return owner if log.suffix == ".wal" and owner.is_file() else None
+
+
+def _records_beside(path: Path, mark: Mark) -> list[tuple[Path, Record]]:
+    """Return the records of the marked session in the store's folder."""
+    found = ((file, read_record(file)) for file in files_beside(path))
+    return [(file, r) for file, r in found if r is not None and r.session == mark.id]
+
+
+def _check_whole(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    store: str,
+    mark: Mark | None,
+    session: Session,
+    others: str,
+) -> None:
+    """Compare a store with the records of what it must have.
+
+    Raises:
+        Lacking: It has less, or there is no record.
+        StoreInUse: Somebody is writing to the record.
+    """
+    beside = record_of(path)
+    own = read_record(beside)
+    if own is not None and own.store != store and own.open:
+        raise Lacking(
+            f"{beside.name} belongs to another store, which was not closed",
+            f"move it to where that store is, or away; {_LAST}",
+        )
+    has, closed = read_reached(connection), mark is None or not mark.open
+    if own is not None and own.store == store and not has.covers(own.reached):
+        raise _short(path, has, own.reached, closed, others)
+    if mark is None or closed:
+        return
+    records = _records_beside(path, mark)
+    if not records:
+        raise Lacking(
+            f"{path.name} was not closed, or is a copy of a store that was open; "
+            f"{beside.name}, which says what it must have, is missing",
+            f"bring {beside.name} and {log_of(path).name} from where the store was; {_LAST}",
+        )
+    for _, record in records:
+        if not has.covers(record.reached):
+            raise _short(path, has, record.reached, closed, others)
+    mine = [file for file, record in records if file == beside]
+    for file in mine or [file for file, _ in records]:
+        session.hold(file, Lock(file))
+
+
+def _short(path: Path, has: Reached, needs: Reached, closed: bool, others: str) -> Lacking:
+    releases = needs.releases - has.releases
+    changes = needs.writes - has.writes
+    lacks = " and ".join(
+        f"{n:,} {what}{'s' if n > 1 else ''}"
+        for n, what in ((releases, "answer"), (changes, "change"))
+        if n > 0
+    )
+    log = log_of(path).name
+    if closed:
+        return Lacking(
+            f"{path.name} is an earlier state of its store: it lacks {lacks} and what they cost",
+            f"bring the latest {path.name}; {_LAST}",
+        )
+    how = "is cut short or of another session" if has_log(path) else f"is missing{others}"
+    return Lacking(
+        f"{path.name} lacks {lacks} and what they cost: it was not closed, and its log {log} {how}",
+        f"bring {log} from where the store was; {_LAST}",
+    )
+
+
+# -- with a loss -----------------------------------------------------------------------------------
+
+
+def _set_aside(file: Path) -> None:
+    """Give a file that does not fit another name: it may be all that is left of something."""
+    if not file.exists():
+        return
+    number = 1
+    while (aside := Path(f"{file}.lost-{number}")).exists():
+        number += 1
+    os.rename(file, aside)
+
+
+# -- a new file ------------------------------------------------------------------------------------
+
+
+def check_free(path: Path) -> None:
+    """Refuse a path at which no new store can be made.
+
+    Another store's log or record may be all that tells of it.
+
+    Raises:
+        StoreError: Something is there, or the folder is not.
+    """
+    if path.exists():
+        raise StoreError(f"{path} exists already", "choose another path, or delete the file")
+    if not path.parent.is_dir():
+        raise StoreError(f"there is no folder {path.parent}")
+    record = read_record(record_of(path))
+    for file in (log_of(path), record_of(path)):
+        if file.exists() and (file == log_of(path) or record is None or record.open):
+            raise StoreError(
+                f"{file} is there: a store of this name was not closed, and has been moved",
+                "choose another path; or delete the file, if that store is gone for good",
+            )
+
+
+def publish(working: Path, path: Path) -> None:
+    """Give a finished file its name, durably; an existing file is never replaced.
+
+    Raises:
+        StoreError: Something has come to be there.
+    """
+    with open(working, "rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(working, path)
+    except FileExistsError:
+        raise StoreError(f"{path} exists already", "choose another path") from None
+    except OSError:  # a file system without hard links
+        os.rename(working, path)
+    sync_folder(path)

@@ -1,0 +1,111 @@
+"""Stores of an earlier format become this version's, in place: charges and answers bit by bit.
+
+Each step is a function with a name, in the order in which they are done, all in one transaction: a
+process that is killed leaves the store as it was, or upgraded. Add yours to `STEPS`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from sparseq.engine.load import first_line
+from sparseq.engine.storage import Storage
+from sparseq.errors import StoreError
+from sparseq.ledger import curator_log
+from sparseq.ledger.former_ids import name_askers
+from sparseq.opening import hold, open_database
+from sparseq.store import FORMAT, UPGRADED_FROM
+
+Connection = duckdb.DuckDBPyConnection
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of the format; `apply` runs within the transaction of all."""
+
+    name: str
+    apply: Callable[[Connection], None]
+
+
+def name_the_store(connection: Connection) -> None:
+    """Give the store a number of its own, which its copies and records have too."""
+    storage = Storage(connection)
+    settings = storage.get("settings")
+    storage.put("settings", settings | {"store": secrets.token_hex(16)})
+
+
+def begin_the_curators_log(connection: Connection) -> None:
+    """Make the table of what only the curator is told."""
+    connection.execute(curator_log.TABLE)
+
+
+STEPS: tuple[Step, ...] = (
+    Step("the store has a number", name_the_store),
+    Step("the curator has a log", begin_the_curators_log),
+    Step("requests have askers", name_askers),
+)
+"""From format 3 to format 4."""
+
+
+def upgrade(path: str | Path) -> bool:
+    """Make a store one of this version's format; False: it is one already.
+
+    What was asked, answered and charged stays as it is, to the bit. A store of format 3 can't tell
+    that its log is missing: the log must lie beside it, if it was not closed.
+
+    Args:
+        path: Of the store's file; nobody has it open.
+
+    Raises:
+        StoreError: There is no store, it is damaged, or of a format that no step starts from.
+        StoreInUse: Another process has it open.
+
+    Example:
+        >>> import sparseq, pyarrow as pa, tempfile
+        >>> path = tempfile.mkdtemp() + "/s.sparseq"
+        >>> sparseq.create(path, pa.table({"who": [1]}), user="who", table="t").close()
+        >>> upgrade(path)
+        False
+    """
+    path = Path(path)
+    held = hold(path)
+    try:
+        connection = open_database(path.resolve())
+        try:
+            return _upgraded(connection, path)
+        except duckdb.Error as error:
+            raise StoreError(
+                f"{path} can't be upgraded: {first_line(error)}", "it is as it was before"
+            ) from None
+        finally:
+            connection.close()
+    finally:
+        held.release()
+
+
+def _upgraded(connection: Connection, path: Path) -> bool:
+    tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
+    if not {("main", "meta"), ("ledger", "users")} <= set(tables):
+        raise StoreError(f"{path} is no store", "`sparseq create` makes one")
+    format = Storage(connection).get("settings")["format"]
+    if format == FORMAT:
+        return False
+    if format not in UPGRADED_FROM:
+        raise StoreError(
+            f"{path} has format {format}, which can't be made format {FORMAT}",
+            "open it with the version that made it",
+        )
+    connection.execute("CHECKPOINT")  # of what the earlier version left in its log
+    connection.execute("BEGIN")
+    for step in STEPS:
+        step.apply(connection)
+    storage = Storage(connection)
+    storage.put("settings", storage.get("settings") | {"format": FORMAT})
+    connection.execute("COMMIT")
+    connection.execute("CHECKPOINT")
+    return True

@@ -1,0 +1,149 @@
+"""A store of format 3, made by the version before, keeps every charge and answer bit by bit."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import sparseq
+from sparseq import upgrade as module
+from sparseq.curator import account
+from sparseq.ledger.curator_log import CuratorLog
+from sparseq.monitor.watch import ActiveWatch
+from sparseq.store import FORMAT
+from sparseq.upgrade import STEPS, Step, upgrade
+
+DATA = Path(__file__).parent / "data"
+facts = runpy.run_path(str(DATA / "make_format3.py"))["facts"]
+BEFORE: dict[str, Any] = json.loads((DATA / "format3.json").read_text())
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "old.sparseq"
+    path.write_bytes(gzip.decompress((DATA / "format3.sparseq.gz").read_bytes()))
+    return path
+
+
+def test_what_is_kept_is_worth_keeping() -> None:
+    assert len(BEFORE["releases"]) >= 11
+    assert any(BEFORE["departed"])
+    assert len(BEFORE["spent"]) == 3
+
+
+def test_connect_names_the_command(old: Path) -> None:
+    before = old.read_bytes()
+    with pytest.raises(sparseq.StoreError) as error:
+        sparseq.connect(old)
+    assert error.value.hint.startswith(f"`sparseq upgrade {old}`")
+    assert old.read_bytes() == before
+
+
+def test_charges_and_releases_survive_bit_by_bit(old: Path) -> None:
+    assert upgrade(old)
+    assert not upgrade(old), "once is enough"
+    assert [p.name for p in old.parent.iterdir()] == ["old.sparseq"]
+    for _ in range(2):
+        with sparseq.connect(old) as con:
+            assert facts(con) == BEFORE
+
+
+def test_it_is_a_store_like_any_other_afterwards(old: Path) -> None:
+    upgrade(old)
+    with sparseq.connect(old) as con:
+        for id, request_id, _, query, *_ in BEFORE["releases"]:
+            if request_id and not request_id.startswith("watch"):
+                again = con.sql(query, scale=1, request_id=request_id)
+                assert again.facts.release == id, "read back, not asked anew"
+        assert facts(con) == BEFORE
+        assert ActiveWatch(con).tick(2, "2024-01-02").release == len(BEFORE["releases"])
+        assert account(con, "p03").rows == {"t": 0}
+        con.sql("SELECT count(*) AS n FROM t WHERE kind = 'violet'")
+        assert con.ingest(str(_csv(old)), once="more") == 1
+        assert CuratorLog(con._con).entries() == []
+    with sparseq.connect(old) as con:
+        assert con.releases == len(BEFORE["releases"]) + 1
+
+
+def _csv(old: Path) -> Path:
+    path = old.with_suffix(".csv")
+    path.write_text("who,day,amount,kind,own\nx,2024-02-01,1.5,red,5.0\n")
+    return path
+
+
+def test_killed_at_any_step_it_is_as_before_or_upgraded(old: Path) -> None:
+    """Before and after each step, and around the commit; in a process of its own each."""
+    original = old.read_bytes()
+    script = """
+import os, sys, signal
+import sparseq, sparseq.upgrade as module
+path, moment = sys.argv[1], 0
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+for at in range(2 * len(module.STEPS)):
+    if os.fork() == 0:
+        step, after = module.STEPS[at // 2], at % 2
+        def apply(connection, step=step, after=after):
+            if after: step.apply(connection)
+            die()
+        steps = list(module.STEPS); steps[at // 2] = module.Step(step.name, apply)
+        module.STEPS = tuple(steps)
+        module.upgrade(f"{path}.{at}")
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == -9
+"""
+    paths = [Path(f"{old}.{at}") for at in range(2 * len(STEPS))]
+    for path in paths:
+        path.write_bytes(original)
+    subprocess.run(
+        [sys.executable, "-c", script, str(old)],
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(Path(sparseq.__file__).parents[1])},
+    )
+    for path in paths:
+        with pytest.raises(sparseq.StoreError, match="not a store that this version"):
+            sparseq.connect(path)
+        assert upgrade(path)
+        with sparseq.connect(path) as con:
+            assert facts(con) == BEFORE
+
+
+def test_a_step_that_fails_leaves_everything_as_it_was(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("CREATE TABLE something (x INTEGER)")
+        connection.execute("SELECT no_such_column FROM something")
+
+    monkeypatch.setattr(module, "STEPS", (*STEPS, Step("one that fails", fails)))
+    with pytest.raises(sparseq.StoreError, match="can't be upgraded"):
+        upgrade(old)
+    with duckdb.connect(str(old)) as connection:
+        assert '"format": 3' in str(connection.execute("FROM meta").fetchall())
+        assert not connection.execute(
+            "SELECT 1 FROM duckdb_tables() WHERE table_name = 'something'"
+        ).fetchall()
+    monkeypatch.undo()
+    assert upgrade(old)
+
+
+def test_what_is_no_store_or_of_another_format(old: Path, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("hello")
+    for path in ("x", "none"):
+        with pytest.raises(sparseq.StoreError):
+            upgrade(tmp_path / path)
+    with duckdb.connect(str(old)) as connection:
+        connection.execute(
+            "UPDATE meta SET value = replace(value, '\"format\": 3', '\"format\": 2')"
+        )
+    with pytest.raises(sparseq.StoreError, match=f"format 2, which can't be made format {FORMAT}"):
+        upgrade(old)
