@@ -12,6 +12,7 @@ open. After each trial the files are put back as the kill had left them, and the
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ import click
 import pyarrow as pa
 
 import sparseq
+import sparseq.files  # what every child would else import
 from sparseq.batch import Asked
 from sparseq.curator import forget
 
@@ -101,6 +103,8 @@ def say(fact: dict[str, Any]) -> None:
 
 def serve() -> None:
     """Fork a child for each line of standard input, `PATH SEED`: it has imported everything."""
+    with contextlib.suppress(ImportError):
+        import pandas  # noqa: F401 - and, where it is installed, at its first Arrow table
     for line in sys.stdin:
         path, seed = line.rsplit(" ", 1)
         child = os.fork()

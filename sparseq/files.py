@@ -17,11 +17,11 @@ from sparseq.engine.connection import connected
 from sparseq.engine.load import Rows
 from sparseq.engine.schema import Declared
 from sparseq.engine.storage import SCHEMAS, Storage
-from sparseq.errors import DataError, ParameterError, StoreError
+from sparseq.errors import DataError, ParameterError, SparseqError, StoreError
 from sparseq.ledger import curator_log
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.opening import check_free, hold, open_database, open_whole, publish
+from sparseq.opening import check_free, damaged, hold, open_database, open_whole, publish
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.query.work import check_most
 from sparseq.store import FORMAT, UPGRADED_FROM, Store
@@ -316,10 +316,12 @@ def connect(
                 session,
                 lambda: _set_up(open_database(path.resolve()), path),
             )
-        except BaseException:
+        except BaseException as error:
             connection.close()
             session.release()
-            raise
+            if isinstance(error, SparseqError) or not isinstance(error, Exception):
+                raise
+            raise damaged(path, error) from error
     except BaseException:
         held.release()
         raise

@@ -311,11 +311,17 @@ class Store:
             self._journal.fold(self._pots, 16 * len(self._pots))
         except duckdb.Error as error:
             self._abandon()
-            raise not_written(error, "the answer was not given") from None
+            raise self._not_given(error) from None
         except BaseException:
             self._abandon()  # was it written? only the file knows: it must be opened anew
             raise
         self._half_done = False
+
+    def _not_given(self, error: duckdb.Error) -> StoreError:
+        """Return what is said of answers that could not be written."""
+        if self._journal.committing:
+            return not_written(error, "the answer was not given", "it was charged")
+        return not_written(error, "the answer was not given, and nobody was charged")
 
     @property
     def _next_release(self) -> int:
@@ -702,6 +708,8 @@ class Store:
             try:
                 if self._pid == os.getpid():
                     self._close_whole()
+            except duckdb.Error as error:
+                raise not_written(error, "every answer that was given is in it") from None
             finally:
                 self._let_go()
 

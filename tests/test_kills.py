@@ -13,7 +13,7 @@ from benchmarks.kills import ENDS, LACKING, WHOLE, Files, Report
 
 
 def test_a_few_kills() -> None:
-    report = kills.run(10, seed=3)
+    report = kills.run(8, seed=3)
     assert report.ok, report
     assert report.opened
     assert report.refused
@@ -27,7 +27,7 @@ def test_200_kills() -> None:
 
 
 def test_a_store_that_forgets_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trials see what they are for: a store opened without its log has lost something."""
+    """The trials see what they are for: opened without its log, a store has lost something."""
     path = tmp_path / "s"
     kills.make(path)
     with sparseq.connect(path) as con:

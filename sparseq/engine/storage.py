@@ -388,8 +388,10 @@ class Storage:
 
 
 def _refused(error: duckdb.Error, committing: bool) -> SparseqError:
-    if committing or is_full(error):
-        return not_written(error, "nothing was changed", unsure=committing)
+    if committing:
+        return not_written(error, "the store is closed", "the change was made")
+    if is_full(error):
+        return not_written(error, "nothing was changed")
     return DataError(f"the rows could not be stored: {first_line(error)}", "nothing was loaded")
 
 
