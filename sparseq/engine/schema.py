@@ -131,5 +131,5 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
 
 
 def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:
-    """Return the schemas of private tables that were made without one: types as stored, usual formats."""
+    """Return the schemas of private tables that were made without: types as stored, usual formats."""
     return {table.name: schema_of(table, None) for table in catalog.private}
