@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from sparseq.answer import Answer
 from sparseq.compiled import compiled
 from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.ledger.request_id import RequestId, requested
 from sparseq.query.plan import Options, Plan, Query, calibrate
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ class Asked:
 
     query: Query
     options: Options = field(default_factory=Options)
-    request_id: str | None = None
+    request_id: RequestId | str | None = None
+
+    @property
+    def request(self) -> RequestId | None:
+        """Its name: a text is an analyst's."""
+        return requested(self.request_id)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def ask_many(store: Store, asked: Iterable[Asked]) -> Iterator[Outcome]:
             compiled()
         with store._lock:
             store._check_open()
-            store._journal.requests.look_up(_ids(block))
+            store._journal.numbers(_requests(block))
             store._engine.read_ahead(_plans(store, block))
         while block:
             with store._lock:
@@ -67,14 +73,15 @@ def ask_many(store: Store, asked: Iterable[Asked]) -> Iterator[Outcome]:
             yield from outcomes
 
 
-def _ids(block: Sequence[Asked]) -> list[str]:
-    return [one.request_id for one in block if one.request_id is not None]
+def _requests(block: Sequence[Asked]) -> list[RequestId]:
+    return [request for request in (one.request for one in block) if request is not None]
 
 
 def _plans(store: Store, block: Sequence[Asked]) -> Iterator[Plan]:
     """Yield the plans of the queries that are new."""
     for one in block:
-        if one.request_id is None or store._journal.requests.get(one.request_id) is None:
+        request = one.request
+        if request is None or store._journal.requests.get(request.stored) is None:
             try:
                 yield calibrate(one.query, store.budget, one.options)
             except (QueryRefused, ParameterError):
@@ -85,12 +92,12 @@ def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
     """Answer queries until a transaction is full; it is written whatever happens."""
     outcomes: list[Outcome] = []
     store._flush()  # what an interrupt left
-    pending: set[str | None] = set()
-    store._journal.read_ahead(_ids(block))
+    pending: set[RequestId | None] = set()
+    store._journal.read_ahead(_requests(block))
     try:
         for one in block:
             outcomes.append(_outcome(store, one, pending))
-            pending.add(one.request_id)
+            pending.add(one.request)
             if store._staged_bytes >= GROUP_BYTES:
                 break
     except BaseException:
@@ -101,14 +108,15 @@ def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
     return outcomes
 
 
-def _outcome(store: Store, one: Asked, pending: set[str | None]) -> Outcome:
-    if one.request_id is not None and one.request_id in pending:
+def _outcome(store: Store, one: Asked, pending: set[RequestId | None]) -> Outcome:
+    request = one.request
+    if request is not None and request in pending:
         store._flush()  # asked again in the same group
     try:
-        recorded = store._journal.recorded(one.request_id, one.query.text)
+        recorded = store._journal.recorded(request, one.query.text)
         if recorded is not None:
             return Outcome(Answer.from_bytes(recorded.answer), recorded=True)
         plan = calibrate(one.query, store.budget, one.options)
-        return Outcome(store._answer(plan, store._contributions(plan), one.request_id))
+        return Outcome(store._answer(plan, store._contributions(plan), request))
     except (QueryRefused, ParameterError) as error:
         return Outcome(refused=error)

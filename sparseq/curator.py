@@ -23,6 +23,7 @@ from sparseq.engine.people import USER
 from sparseq.engine.storage import dictionary_table
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.codec import unpack, unpack_set
+from sparseq.ledger.curator_log import CuratorLog, Note
 from sparseq.ledger.forecasts import forget_forecasts
 from sparseq.ledger.pots import Pot
 from sparseq.query.catalog import Table
@@ -158,6 +159,13 @@ def counts(store: Store) -> Counts:
             for t in store.catalog.private
         }
         return Counts(len(store._accounts), rows)
+
+
+def log(store: Store, last: int | None = None) -> list[Note]:
+    """Return what only the curator is told, oldest first; `last`: so many of the newest."""
+    with store._lock:
+        store._check_open()
+        return CuratorLog(store._con).entries(last)
 
 
 def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import numpy as np
@@ -27,21 +27,27 @@ from numpy.typing import NDArray
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer, Facts
 from sparseq.batch import Asked, Outcome, ask_many
+from sparseq.engine.connection import Held
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.duck import Engine
 from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow
 from sparseq.engine.reduce import Index
+from sparseq.engine.schema import Schema
 from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.gate import gate
+from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.ledger.curator_log import CuratorLog
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.failure import not_written
+from sparseq.ledger.former_ids import FORMER
 from sparseq.ledger.journal import Entry, Journal, Release, Statement
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.request_id import RequestId, requested
 from sparseq.ledger.session import LOSSES, Loss, Session
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
@@ -52,6 +58,7 @@ from sparseq.query.public import PublicFacts
 from sparseq.query.render import key_columns, render
 from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
+from sparseq.query.work import check_most
 
 if TYPE_CHECKING:
     import polars
@@ -119,9 +126,12 @@ class Store:
         cache_bytes: int,
         on_close: Callable[[], None] = lambda: None,
         session: Session | None = None,
+        reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
-        self._con = connection
+        self._held, self._reopen = Held(connection), reopen
+        connection = self._con = cast(duckdb.DuckDBPyConnection, self._held)
         self._session = session or Session(connection)
+        self._session.goes_over(connection)
         _open_stores.add(self)
         self.path = path
         self._on_close = on_close
@@ -140,14 +150,15 @@ class Store:
         losses = self._storage.get(LOSSES) or ()
         self.losses: tuple[Loss, ...] = tuple(Loss(**loss) for loss in losses)
         self.catalog: Catalog = self._storage.catalog()
-        self._engine = Engine(connection, cache_bytes)
-        self._journal = Journal(connection, self._session)
+        self._engine = Engine(connection, cache_bytes, self.catalog, _opening_anew(self))
+        self._journal = Journal(connection, self._storage.get(FORMER) or 0, self._session)
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
         self._departures = Departures()
         self._departures.add_users(len(self._pots))
         self._journal.restore_departures(self._departures)
-        self._public = PublicFacts(self.catalog, connection)
+        self.most = check_most(settings.get("most"))
+        self._public = PublicFacts(self.catalog, connection, self.most)
         self._templates = Templates()
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
         self._half_done = False  # memory may not be what is on disk: it must not be used again
@@ -159,7 +170,10 @@ class Store:
     # -- the stream ------------------------------------------------------------------------------
 
     def ask(
-        self, query: Query, options: Options | None = None, request_id: str | None = None
+        self,
+        query: Query,
+        options: Options | None = None,
+        request_id: RequestId | str | None = None,
     ) -> Answer:
         """Answer one lowered query (Algorithm 2, one step).
 
@@ -167,7 +181,8 @@ class Store:
             query: From `lower`, or a front end's.
             options: Noise and confidence.
             request_id: Asking again with the same id returns the recorded answer: no new noise,
-                no charge.
+                no charge. Any text; it is an analyst's, and never that of a monitor's tick or of
+                anything else that the system asks (see `sparseq.ledger.request_id`).
 
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
@@ -182,7 +197,7 @@ class Store:
         query: Query,
         contributions: Callable[[Plan], Contributions],
         options: Options | None = None,
-        request_id: str | None = None,
+        request_id: RequestId | str | None = None,
         *,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
@@ -208,12 +223,13 @@ class Store:
         """
         with self._lock:
             self._flush()  # what an interrupt left
-            recorded = self._journal.recorded(request_id, query.text)
+            request = requested(request_id)
+            recorded = self._journal.recorded(request, query.text)
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.budget, options or Options())
             made = contributions(plan)
-            answer = self._answer(plan, made, request_id, pot, gated, mechanism)
+            answer = self._answer(plan, made, request, pot, gated, mechanism)
             self._flush()
             return answer
 
@@ -237,7 +253,7 @@ class Store:
         self,
         plan: Plan,
         contributions: Contributions,
-        request_id: str | None,
+        request: RequestId | None,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
         mechanism: Mechanism | None = None,
@@ -245,12 +261,33 @@ class Store:
         """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
         passed = gate(plan, contributions, self._pots[pot])
         noised = _in_unit(plan, (mechanism or add_gaussian)(plan, passed.sums, self._entropy()))
-        answer = Answer(render(plan, noised), self._facts(plan, request_id))
-        also = gated(Gated(answer.facts.release, passed.users, passed.active))
+        answer = Answer(render(plan, noised), self._facts(plan, request))
+        also = [*gated(Gated(answer.facts.release, passed.users, passed.active))]
+        also += self._engine_failures(answer.facts.release)
         departed = self._departures.new(passed.left_out if pot is Pot.QUERIES else _NOBODY)
-        release = _release(plan, answer, pot)
+        release = _release(plan, answer, pot, request)
         self._stage(Entry(release, passed.paying, passed.due, departed, tuple(also)))
         return answer
+
+    def _engine_failures(self, release: int) -> list[Statement]:
+        """Return what tells the curator whom the engine failed on: written with the release."""
+        failures = self._engine.take_failures()
+        names = dict(
+            self._con.execute(
+                "SELECT _user, id FROM ledger.users WHERE _user IN (SELECT unnest(?))",
+                [list(failures)],
+            ).fetchall()
+            if failures
+            else []
+        )
+        return [
+            curator_log.statement(
+                "engine",
+                f"release {release}: the engine failed on the rows of {names.get(user)!s}, "
+                f"who was left out of it and pays nothing: {error}",
+            )
+            for user, error in failures.items()
+        ]
 
     def _stage(self, entry: Entry) -> None:
         """Charge; the next transaction is to make it durable, with the answer."""
@@ -290,10 +327,10 @@ class Store:
     def _next_release(self) -> int:
         return self._journal.next_id + len(self._staged)
 
-    def _facts(self, plan: Plan, request_id: str | None) -> Facts:
+    def _facts(self, plan: Plan, request: RequestId | None) -> Facts:
         return Facts(
             release=self._next_release,
-            request_id=request_id,
+            request_id=None if request is None else str(request),
             query=plan.query.text,
             labels=tuple(m.label for m in plan.query.measures),
             kinds=tuple(m.kind.value for m in plan.query.measures),
@@ -439,11 +476,13 @@ class Store:
 
     # -- reading back ----------------------------------------------------------------------------
 
-    def recorded(self, request_id: str) -> Answer | None:
+    def recorded(self, request_id: RequestId | str) -> Answer | None:
         """Return the answer that was given under a request id, if there is one; free."""
         with self._lock:
             self._check_open()
-            release = self._journal.under(request_id)
+            request = requested(request_id)
+            assert request is not None
+            release = self._journal.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
     def history(self, last: int | None = None) -> list[Release]:
@@ -467,11 +506,17 @@ class Store:
         """How many answers have been released. Public."""
         return len(self._journal)
 
-    def releases_of(self, request_ids: Iterable[str]) -> dict[str, int]:
-        """Return the releases that request ids stand for, of those that have one. Public."""
+    def releases_of(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
+        """Return the releases that requests stand for, of those that have one. Public."""
         with self._lock:
             self._check_open()
-            return self._journal.requests.look_up(request_ids)
+            return self._journal.numbers(requests)
+
+    def requests_of(self, releases: Iterable[int]) -> dict[int, RequestId]:
+        """Return what releases were called when they were asked, where they were. Public."""
+        with self._lock:
+            self._check_open()
+            return self._journal.names(releases)
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -486,7 +531,9 @@ class Store:
     ) -> int:
         """Add rows, and the users that are new; all of them or none. Return how many came in.
 
-        Rows without a user are left out. Accounts of known users stay as they are. Where the table
+        Each row is read by itself, by the table's types and formats. Rows without a user are left
+        out, values that don't fit are NULL, and the curator's log says how many. Accounts of known
+        users stay as they are. Where the table
         has a row key, a row replaces the one of the same user and key; what was charged for the
         earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
         `sparseq.engine.storage`).
@@ -501,7 +548,7 @@ class Store:
                 these anew. To be told by public facts, such as a file's name.
 
         Raises:
-            DataError: The rows don't fit the table; nothing was loaded.
+            DataError: A file can't be read, or lacks a column; nothing was loaded.
         """
         with self._lock:
             self._flush()  # what an interrupt left
@@ -510,10 +557,10 @@ class Store:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
             if once is not None and self._storage.has_taken(once):
                 return 0
-            rows = Rows(source)
+            rows = Rows(source, self._storage.schema(target))
             units = budget_units(self.budget.norm_budget)
             column = self._budget_column
-            has_column = column and column in rows.types()
+            has_column = column and rows.has(column)
 
             def load() -> int:
                 if once is not None:
@@ -528,6 +575,31 @@ class Store:
             finally:
                 rows.close()
             return int(count)
+
+    def remember(self, key: str, note: str) -> None:
+        """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
+        with self._lock:
+            self._flush()
+            self._storage.in_transaction(lambda: self._storage.remember(key, note))
+
+    def tell_curator(self, kind: str, message: str) -> None:
+        """Write a line to the curator's log: private."""
+        with self._lock:
+            self._flush()
+            log = CuratorLog(self._con)
+            self._storage.in_transaction(lambda: log.add(kind, message), counted=False)
+
+    def curator_notes(self) -> list[str]:
+        """Return what the curator's log says about rows that came in, oldest first: private."""
+        with self._lock:
+            self._check_open()
+            return [n.message for n in CuratorLog(self._con).entries() if n.kind == "ingest"]
+
+    def schema(self, table: str) -> Schema:
+        """Return how the rows of a private table are read: public."""
+        with self._lock:
+            self._check_open()
+            return self._storage.schema(self.catalog.table(table))
 
     def _catch_up(self) -> None:
         """Take into memory what has come into the file: accounts, and that rows have changed."""
@@ -581,6 +653,23 @@ class Store:
             yield self.path.resolve()
 
     # -- opening and closing -----------------------------------------------------------------------
+
+    def _open_anew(self) -> None:
+        """Open the file again after an error that made DuckDB give the database up.
+
+        Raises:
+            StoreError: It can't be; an in-memory store has no file. The store is closed.
+        """
+        try:
+            if self._reopen is None:
+                raise StoreError(
+                    "the engine gave the store up, and it was in memory only",
+                    "make it anew, in a file",
+                )
+            self._held.replace(self._reopen)
+        except BaseException:
+            self._abandon()
+            raise
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():
@@ -652,6 +741,18 @@ class Store:
         return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"
 
 
+def _opening_anew(store: Store) -> Callable[[], None]:
+    """Return what opens a store's file anew, and does not keep the store alive."""
+    known = weakref.ref(store)
+
+    def open_anew() -> None:
+        opened = known()
+        if opened is not None:
+            opened._open_anew()
+
+    return open_anew
+
+
 def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
     """Add floor(Z + 1/2), Z ~ N(0, (sigma/g)²), to the integer sums: Corollary 4.7's mechanism."""
     return [
@@ -669,11 +770,11 @@ def _in_unit(plan: Plan, released: Sequence[Ints]) -> Noised:
     return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
 
-def _release(plan: Plan, answer: Answer, pot: Pot) -> Release:
+def _release(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:
     """Return what the journal has of an answer: public."""
     return Release(
         answer.facts.release,
-        answer.facts.request_id,
+        request,
         dt.datetime.now(dt.UTC).replace(tzinfo=None),
         plan.query.text,
         plan.query.coordinates,

@@ -11,7 +11,16 @@ import click
 
 from sparseq.cli.options import facts_format_option
 from sparseq.cli.tables import MISSING, format_table
-from sparseq.cli.text import DELTA, DELTA_TEXT, labelled, number, percent, terminal_width, upper
+from sparseq.cli.text import (
+    DELTA,
+    DELTA_TEXT,
+    labelled,
+    number,
+    percent,
+    say,
+    terminal_width,
+    upper,
+)
 from sparseq.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -88,7 +97,7 @@ def convert(
     if (sigma is None) != (norm_budget is None):
         raise click.UsageError("--sigma and --norm-budget go together")
     facts = converted(kappa, mu, sigma, norm_budget, epsilon, delta)
-    click.echo(json.dumps(facts, indent=2) if format == "json" else convert_text(facts))
+    say(json.dumps(facts, indent=2) if format == "json" else convert_text(facts))
 
 
 def converted(
@@ -197,7 +206,7 @@ def odometer(
           --orders code --start 0.25 --format json
     """
     facts = odometer_facts(noise, batch, examples, epochs, delta, orders, start)
-    click.echo(json.dumps(facts, indent=2) if format == "json" else odometer_text(facts))
+    say(json.dumps(facts, indent=2) if format == "json" else odometer_text(facts))
 
 
 def odometer_facts(
@@ -323,11 +332,11 @@ def curve(
     if plot is not None:
         curves.write_plot(named, plot)
     if format == "json":
-        click.echo(json.dumps(curves.curve_facts(named, delta), indent=2))
+        say(json.dumps(curves.curve_facts(named, delta), indent=2))
         return
     width = min(terminal_width() or 80, 100)
     table = curves.curve_table(named, delta, f"epsilon at delta {_power(delta)}, by these orders")
-    click.echo(f"{curves.text_chart(named, width)}\n\n{table}")
+    say(f"{curves.text_chart(named, width)}\n\n{table}")
 
 
 @accounting.command(short_help="How many queries each filter admits.")
@@ -363,7 +372,7 @@ def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, fo
     if format == "json":
         facts = {"epsilon": epsilon, "delta": delta, "sigma": sigma}
         rules = [asdict(one) for one in found]
-        click.echo(json.dumps(facts | {"query_epsilon": query_epsilon, "rules": rules}, indent=2))
+        say(json.dumps(facts | {"query_epsilon": query_epsilon, "rules": rules}, indent=2))
         return
     rows = [
         [one.rule, *map(_count, (one.gaussian, one.paper_gaussian, one.pure, one.paper_pure))]
@@ -371,7 +380,7 @@ def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, fo
     ]
     titles = ["filter", f"Gaussian, sigma {number(sigma)}", "paper",
               f"pure, epsilon {number(query_epsilon)}", "paper"]  # fmt: skip
-    click.echo(format_table(titles, rows, ["l", "r", "r", "r", "r"]))
+    say(format_table(titles, rows, ["l", "r", "r", "r", "r"]))
 
 
 def _count(queries: int | None) -> str:

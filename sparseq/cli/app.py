@@ -21,9 +21,10 @@ from sparseq.cli.plan import plan
 from sparseq.cli.replay import replay
 from sparseq.cli.shell import shell
 from sparseq.cli.sql import sql
-from sparseq.cli.text import error_text, unexpected
+from sparseq.cli.text import error_text, say, unexpected
 from sparseq.cli.train import train
 from sparseq.errors import SparseqError
+from sparseq.escape import shown
 
 __all__ = ["sparseq"]
 
@@ -41,19 +42,32 @@ class Commands(click.Group):
         """Run the subcommand; translate what goes wrong."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except click.ClickException as error:
+            raise _with_nothing_hidden(error) from None
+        except (click.exceptions.Exit, click.Abort):
             raise
         except SparseqError as error:
             failure = error
         except KeyboardInterrupt:
-            click.echo("\nsparseq: stopped", err=True)
+            say("\nsparseq: stopped", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
             failure = unexpected(error)
-        click.echo(error_text(failure), err=True)
+        say(error_text(failure), err=True)
         raise click.exceptions.Exit(failure.exit_code)
+
+
+def _with_nothing_hidden(error: click.ClickException) -> click.ClickException:
+    """Return the error, or one that says the same where it names a file that is not to be shown."""
+    text = error.format_message()
+    clean = "\n".join(shown(line, None) for line in text.split("\n"))
+    if clean == text:
+        return error
+    if isinstance(error, click.UsageError):
+        return click.UsageError(clean, ctx=error.ctx)
+    return click.ClickException(clean)
 
 
 @click.group(

@@ -12,7 +12,7 @@ import click
 from sparseq.cli.create import aside_lines
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.tables import format_table
-from sparseq.cli.text import labelled, loud_lines, number, percent, upper
+from sparseq.cli.text import labelled, loud_lines, number, percent, say, upper
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -33,7 +33,7 @@ def budget(store: Path, format: str) -> None:
     """
     with open_store(store) as opened:
         facts = budget_facts(opened)
-    click.echo(json.dumps(facts, indent=2) if format == "json" else budget_text(facts))
+    say(json.dumps(facts, indent=2) if format == "json" else budget_text(facts))
 
 
 def budget_facts(store: Store) -> dict[str, Any]:

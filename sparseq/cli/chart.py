@@ -28,8 +28,9 @@ from sparseq.cli.figure import (
     mean_days,
     value_ticks,
 )
-from sparseq.cli.tables import digits_for, format_number, printable
+from sparseq.cli.tables import digits_for, format_number
 from sparseq.errors import ParameterError
+from sparseq.escape import shown
 
 __all__ = ["Figure", "Series", "terminal_chart"]
 
@@ -214,7 +215,7 @@ def _notes(figure: Figure, width: int) -> list[str]:
     days = mean_days((last - first).days, _points(width))
     means = f"Points are means over {days} days; bands are those of single answers."
     notes = [*([means] if days > 1 else []), *figure.all_notes()]
-    return [line for note in notes for line in textwrap.wrap(printable(note), width)]
+    return [line for note in notes for line in textwrap.wrap(shown(note, None), width)]
 
 
 def _points(width: int) -> int:
@@ -223,7 +224,7 @@ def _points(width: int) -> int:
 
 
 def _cut(text: str, width: int) -> str:
-    text = printable(text)
+    text = shown(text, None)
     return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.cli.options import POTS, facts_format_option, open_store, output_option
-from sparseq.cli.output import Output, chosen_format
-from sparseq.cli.show import answer_csv, plain_text
+from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.show import answer_csv, csv_text, plain_text
 from sparseq.cli.tables import format_table
-from sparseq.cli.text import banner, labelled, number, terminal_width
+from sparseq.cli.text import banner, labelled, number, say, terminal_width
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.curator import Account, Spend
+    from sparseq.ledger.curator_log import Note
     from sparseq.ledger.pots import Pot
 
 PRIVATE = "PRIVATE: exact facts about people. Curator only."
@@ -57,7 +60,7 @@ def curator(ctx: click.Context, store: Path) -> None:
       sparseq curator shop.sparseq sql "SELECT count(*) FROM purchases"
     """
     ctx.obj = store
-    click.echo(banner(PRIVATE), err=True)
+    say(banner(PRIVATE), err=True)
 
 
 @curator.command(short_help="People, rows, and who is near the end of the budget.")
@@ -78,9 +81,9 @@ def summary(store: Path, format: str) -> None:
         aside = {pot: spend(opened, pot) for pot in opened.reserves}
     if format == "json":
         pots = {pot.name.lower(): asdict(of) for pot, of in aside.items()}
-        click.echo(json.dumps(asdict(spent) | {"rows": made.rows, "aside": pots}, indent=2))
+        say(json.dumps(asdict(spent) | {"rows": made.rows, "aside": pots}, indent=2))
         return
-    click.echo(
+    say(
         labelled(
             [
                 ("people", f"{made.users:,}"),
@@ -134,12 +137,12 @@ def spend(store: Path, top: int, pot: str, format: str) -> None:
         spent, first = facts.spend(opened, of), facts.top_spenders(opened, top, of)
     if format == "json":
         named = [{"id": _name(i), "spent": s, "budget": b} for i, s, b in first]
-        click.echo(json.dumps(asdict(spent) | {"top": named}, indent=2))
+        say(json.dumps(asdict(spent) | {"top": named}, indent=2))
         return
-    click.echo(histogram_text(spent))
+    say(histogram_text(spent))
     if first:
         rows = [[plain_text(_name(i)), f"{s:.4g}", f"{b:.4g}"] for i, s, b in first]
-        click.echo("\n" + format_table(["person", "spent", "of"], rows, ["l", ".", "."]))
+        say("\n" + format_table(["person", "spent", "of"], rows, ["l", ".", "."]))
 
 
 def _name(id: Any) -> str:
@@ -177,9 +180,9 @@ def user(store: Path, id: str, format: str) -> None:
     if format == "json":
         paid = [{"release": r, "charge": c} for r, c in found.releases]
         facts = asdict(found) | {"id": _name(found.id), "releases": paid}
-        click.echo(json.dumps(facts, indent=2))
+        say(json.dumps(facts, indent=2))
     else:
-        click.echo(account_text(found))
+        say(account_text(found))
 
 
 def account_text(found: Account) -> str:
@@ -220,16 +223,61 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
     """
     from sparseq import curator as facts
 
-    whom = plain_text(ids[0]) if len(ids) == 1 else f"{len(ids):,} people"
+    whom = shown(ids[0]) if len(ids) == 1 else f"{len(ids):,} people"
     if not yes:
-        click.confirm(f"Erase everything about {whom} from {store} for good?", abort=True, err=True)
+        click.confirm(
+            f"Erase everything about {whom} from {shown(store)} for good?", abort=True, err=True
+        )
     with open_store(store) as opened:
         erased = facts.forget(opened, *ids)
     rows = ", ".join(f"{n:,} rows of {name}" for name, n in erased.rows.items())
     if erased.people:
-        click.echo(f"erased {whom}: {rows}; what was spent stays")
+        say(f"erased {whom}: {rows}; what was spent stays")
     else:
-        click.echo(f"nothing to do: {whom} had been erased before")
+        say(f"nothing to do: {whom} had been erased before")
+
+
+@curator.command("log", short_help="What only the curator is told.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="How many. [default: all]")
+@click.option("--format", "format", type=click.Choice(["table", "csv", "json"]),
+              help="How it is written. Default: what FILE's name says, else table.")  # fmt: skip
+@output_option
+@click.pass_obj
+def log(store: Path, last: int | None, format: str | None, output: Path | None) -> None:
+    """List what happened that depends on somebody's rows, oldest first: it may tell of people.
+
+    Values that did not fit, rows that were left out, errors of the engine and whom they were about,
+    a model that failed on somebody's records. No analyst is told any of it.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq log
+      sparseq curator log shop.sparseq --last 20 --format json
+    """
+    from sparseq.curator import log as entries
+
+    chosen = chosen_format(format, output)
+    if chosen in BINARY:
+        raise click.UsageError("the log is written as table, csv or json")
+    width = terminal_width() if output is None else None
+    with open_store(store) as opened, Output(output, chosen, private=True) as out:
+        out.write(log_text(entries(opened, last), chosen, width))
+
+
+def log_text(notes: Sequence[Note], format: str, width: int | None = None) -> str:
+    """Return the curator's log as table, csv or json."""
+    rows = [
+        (note.at.isoformat(timespec="seconds") + "Z", note.kind, note.message) for note in notes
+    ]
+    names = ("at", "kind", "message")
+    if format == "json":
+        return json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2)
+    if format == "csv":
+        return csv_text(names, rows)
+    if not rows:
+        return "nothing has been noted"
+    told = [[at.replace("T", " ").removesuffix("Z"), kind, text] for at, kind, text in rows]
+    return format_table(["time (UTC)", "kind", "message"], told, ["l", "l", "l"], width)
 
 
 @curator.command("sql", short_help="An exact answer.")

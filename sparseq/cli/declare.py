@@ -78,6 +78,48 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
+def types_of(declarations: Sequence[str]) -> dict[str, str]:
+    """Return how columns are read; each is checked when the table is made.
+
+    Raises:
+        ParameterError: One isn't of the form COL=TYPE or COL=TYPE:FORMAT.
+
+    >>> types_of(["day=DATE:%d/%m/%Y", "id=VARCHAR"])
+    {'day': 'DATE:%d/%m/%Y', 'id': 'VARCHAR'}
+    """
+    types = {}
+    for declaration in declarations:
+        column, _, kind = declaration.partition("=")
+        if not column or not kind or column in types:
+            raise ParameterError(
+                f"--type {declaration} can't be read",
+                "for example --type day=DATE:%d/%m/%Y, once for each column",
+            )
+        types[column] = kind
+    return types
+
+
+def most_of(declarations: Sequence[str]) -> dict[str, int]:
+    """Return the limits on one person.
+
+    Raises:
+        ParameterError: One isn't of the form work=N.
+
+    >>> most_of(["work=1000000"])
+    {'work': 1000000}
+    """
+    limits = {}
+    for declaration in declarations:
+        name, _, number = declaration.partition("=")
+        plain = number.replace("_", "").replace(",", "")
+        if not name or not plain.isdecimal() or len(plain) > 18:
+            raise ParameterError(
+                f"--most {declaration} can't be read", "for example --most work=20000000"
+            )
+        limits[name] = int(plain)
+    return limits
+
+
 def row_key_of(declarations: Sequence[str]) -> dict[str, tuple[str, ...]] | tuple[str, ...]:
     """Return the row key of the only table, or of each table that has one.
 

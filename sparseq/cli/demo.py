@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.cli.options import facts_format_option
-from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, number, upper
+from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, number, say, upper
 from sparseq.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def demo(
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     if format == "json":
-        click.echo(json.dumps(results.__dict__, indent=2))
+        say(json.dumps(results.__dict__, indent=2))
     else:
         show(figure, results, seed, keep)
 
@@ -249,11 +249,11 @@ def show(figure: Figure, results: Results, seed: int | None, keep: bool) -> None
     size = shutil.get_terminal_size((100, 30))
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     width, height = max(min(size.columns, 110), 40), max(min(size.lines - 8, 26), 16)
-    click.echo(terminal_chart(figure, width, height, color=color))
-    click.echo()
+    say(terminal_chart(figure, width, height, color=color))
+    say()
     if seed is not None:
-        click.echo(banner(NOT_PRIVATE))
-    click.echo(labelled(closing_lines(results, keep), wrap=width))
+        say(banner(NOT_PRIVATE))
+    say(labelled(closing_lines(results, keep), wrap=width))
 
 
 def closing_lines(results: Results, keep: bool) -> list[tuple[str, str]]:

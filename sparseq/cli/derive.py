@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.cli.text import put_out
 from sparseq.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def derive(series: Path, out: Path | None, confidence: float) -> None:
     from sparseq.monitor.output import CsvFormat, format_of, series_table
 
     if out is None:
-        click.echo(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
+        put_out(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
         return
     format = format_of(out)
     working = out.with_name(f".{out.name}.tmp")

@@ -87,6 +87,7 @@ def release_facts(release: Release) -> dict[str, Any]:
         "release": release.id,
         "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
         "request_id": release.request_id,
+        "asked_by": release.asker.value,
         "pot": release.pot.name.lower(),
         "query": release.query,
         "coordinates": release.coordinates,
@@ -99,12 +100,14 @@ def release_facts(release: Release) -> dict[str, Any]:
 
 def _table(releases: list[dict[str, Any]], width: int | None) -> str:
     with_ids = any(r["request_id"] for r in releases)
+    with_askers = any(r["asked_by"] != "analyst" for r in releases)
     with_pots = any(r["pot"] != "queries" for r in releases)
     rows = [
         [
             str(r["release"]),
             r["released_at"].replace("T", " "),
             *([r["request_id"] or ""] if with_ids else []),
+            *([r["asked_by"]] if with_askers else []),
             *([r["pot"]] if with_pots else []),
             ", ".join(dict.fromkeys(map(number, r["sigma"]))),
             ", ".join(dict.fromkeys(map(format_bound, r["bound"]))),
@@ -114,14 +117,16 @@ def _table(releases: list[dict[str, Any]], width: int | None) -> str:
     ]
     ids, align = (["request"], ["l"]) if with_ids else ([], [])
     pots, pot_align = (["paid from"], ["l"]) if with_pots else ([], [])
-    columns = ["release", "time (UTC)", *ids, *pots, "sigma", "±", "query"]
-    return format_table(columns, rows, ["r", "l", *align, *pot_align, "r", "r", "l"], width)
+    askers, asker_align = (["asked by"], ["l"]) if with_askers else ([], [])
+    columns = ["release", "time (UTC)", *ids, *askers, *pots, "sigma", "±", "query"]
+    aligned = ["r", "l", *align, *asker_align, *pot_align, "r", "r", "l"]
+    return format_table(columns, rows, aligned, width)
 
 
 def _csv(releases: list[dict[str, Any]]) -> str:
     sink = io.StringIO()
-    names = ["release", "released_at", "request_id", "pot", "query", "coordinates", "sigma",
-             "bound", "corollary_bound", "confidence"]  # fmt: skip
+    names = ["release", "released_at", "request_id", "asked_by", "pot", "query", "coordinates",
+             "sigma", "bound", "corollary_bound", "confidence"]  # fmt: skip
     writer = csv.DictWriter(sink, names, lineterminator="\n")
     writer.writeheader()
     for r in releases:

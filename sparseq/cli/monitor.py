@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.cli.options import open_store, store_argument
-from sparseq.cli.text import NOT_PRIVATE, banner
+from sparseq.cli.text import NOT_PRIVATE, banner, say
 from sparseq.errors import DataError, ParameterError
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ class Wanted:
     def say(self, text: str) -> None:
         """Say something on standard error."""
         if not self.quiet:
-            click.echo(text, err=True)
+            say(text, err=True)
 
 
 @click.command(short_help="Ask the same queries day after day, and keep the series in a file.")
@@ -284,7 +285,7 @@ def steps_of(
             folder.reject(arrival.key, "Its ticks are answered, and --late reject was said.")
             return False
         who = "queries and forecasts" if wanted.forecast else "queries"
-        wanted.say(f"{arrival.key} is late: its ticks are answered; only later {who} see it")
+        wanted.say(f"{shown(arrival.key)} is late: its ticks are answered; only later {who} see it")
         return True
 
     clock = dt.datetime.now if wanted.complete == "clock" else None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+from sparseq.cli.text import put_out, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ def shown(monitor: Monitor, out: Path | None) -> Callable[[Ticked], None]:
 
     def show(ticked: Ticked) -> None:
         nonlocal head
-        click.echo(text(as_table(ticked.rows, monitor.schema), head), nl=False)
+        put_out(text(as_table(ticked.rows, monitor.schema), head), nl=False)
         head = False
 
     return show
@@ -70,7 +70,7 @@ def progress(
         with live:
             yield advance
     if not quiet:
-        click.echo(f"{done:,} ticks answered, {done - fresh:,} of them read back", err=True)
+        say(f"{done:,} ticks answered, {done - fresh:,} of them read back", err=True)
 
 
 class Chart:

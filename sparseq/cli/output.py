@@ -14,10 +14,13 @@ from typing import BinaryIO
 
 import click
 
+from sparseq.cli.text import put_out, say
 from sparseq.errors import ParameterError
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 BINARY = frozenset(["parquet", "arrow"])
+EXACT = frozenset(["csv", "json"])
+"""Texts for machines."""
 _SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet",
              ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}  # fmt: skip
 
@@ -47,6 +50,7 @@ class Output:
 
     def __init__(self, path: Path | None, format: str, private: bool = False) -> None:
         self._mode = 0o600 if private else 0o666
+        self._format = format
         self._path = path.resolve() if path is not None else None
         self._working: Path | None = None
         self._file: BinaryIO | None = None
@@ -78,11 +82,20 @@ class Output:
         return self._file
 
     def write(self, content: str | bytes) -> None:
-        """Write text (a line end is added), or bytes."""
+        """Write text (a line end is added), or bytes.
+
+        Formats for machines keep every value as it is; on a terminal, nothing is hidden in them.
+        """
         if self._file is None:
-            click.echo(content, nl=isinstance(content, str))
+            if isinstance(content, bytes):
+                click.echo(content, nl=False)
+            elif self._format in EXACT:
+                put_out(content)
+            else:
+                say(content)
         elif isinstance(content, str):
-            self._file.write((click.unstyle(content) + "\n").encode())
+            exact = content if self._format in EXACT else click.unstyle(content)
+            self._file.write((exact + "\n").encode())
         else:
             self._file.write(content)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import date
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from sparseq.cli.figure import (
     value_ticks,
 )
 from sparseq.cli.tables import Table, digits_for, format_number
+from sparseq.cli.text import escaped
 from sparseq.errors import ParameterError
 
 __all__ = ["Figure", "Series", "html_page", "write_png"]
@@ -145,7 +145,7 @@ def html_page(
     sections = "\n".join(
         _section(figure, table if k == 0 else None, heading, k) for k, figure in enumerate(drawn)
     )
-    name = escape(title if title is not None else drawn[0].title)
+    name = escaped(title if title is not None else drawn[0].title)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
@@ -161,10 +161,10 @@ def html_page(
 
 
 def _section(figure: Figure, table: Table | None, heading: str, k: int) -> str:
-    notes = "".join(f"<p>{escape(note)}</p>" for note in figure.all_notes())
+    notes = "".join(f"<p>{escaped(note)}</p>" for note in figure.all_notes())
     return f"""<section class="figure">
-<{heading}>{escape(figure.title)}</{heading}>
-<p class="unit">{escape(figure.y_label)}</p>
+<{heading}>{escaped(figure.title)}</{heading}>
+<p class="unit">{escaped(figure.y_label)}</p>
 <div class="legend">{_legend(figure)}</div>
 <div class="chart no-truth">
 {_drawing(figure, k)}
@@ -227,7 +227,7 @@ def _drawing(figure: Figure, k: int) -> str:
     return "\n".join(
         [
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" tabindex="0" role="img" '
-            f'aria-label="{escape(figure.title)}">',
+            f'aria-label="{escaped(figure.title)}">',
             f'<clipPath id="inside{k}"><rect x="{LEFT - 2}" y="{TOP}" '
             f'width="{WIDTH - LEFT - RIGHT + 4}" height="{bottom - TOP}"/></clipPath>',
             *_axes(scale),
@@ -268,7 +268,7 @@ def _legend(figure: Figure) -> str:
     def item(name: str, label: str, shapes: str, checked: str = "checked") -> str:
         return (
             f'<label><input type="checkbox" name="{name}" autocomplete="off" {checked}> '
-            f'<svg viewBox="0 0 26 14" aria-hidden="true">{shapes}</svg>{escape(label)}</label>'
+            f'<svg viewBox="0 0 26 14" aria-hidden="true">{shapes}</svg>{escaped(label)}</label>'
         )
 
     box, line = '<path class="band {}" d="M0 1h26v12H0z"/>', '<path class="line {}" d="M1 7h24"/>'
@@ -288,7 +288,7 @@ def _html_table(table: Table) -> str:
     number = ["" if a == "l" else ' class="number"' for a in table.align]
 
     def row(cells: Sequence[str], tag: str) -> str:
-        inside = (f"<{tag}{n}>{escape(c)}</{tag}>" for c, n in zip(cells, number, strict=True))
+        inside = (f"<{tag}{n}>{escaped(c)}</{tag}>" for c, n in zip(cells, number, strict=True))
         return f"<tr>{''.join(inside)}</tr>"
 
     body = "\n".join(row(cells, "td") for cells in table.rows)

@@ -14,8 +14,9 @@ import click
 from sparseq.cli.declare import bounds_of, keys_of
 from sparseq.cli.options import Share, facts_format_option, open_store
 from sparseq.cli.tables import format_number, format_table
-from sparseq.cli.text import banner
+from sparseq.cli.text import banner, say
 from sparseq.errors import DataError, ParameterError
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +111,7 @@ def plan(
 
     asked = Asked(**options)
     if charged is None:
-        click.echo(banner(LOOKED_AT), err=True)
+        say(banner(LOOKED_AT), err=True)
     may = historical or charged is not None
     with _opened(source, may, user, table, time, keys, bounds) as store:
         streams, names = streams_of(store, asked)
@@ -123,7 +124,7 @@ def plan(
                              period=SEASONS.get(asked.every, 0))  # fmt: skip
     if plot is not None:
         draw(planned, names, plot)
-    click.echo(as_json(planned, names) if format == "json" else as_text(planned, names))
+    say(as_json(planned, names) if format == "json" else as_text(planned, names))
 
 
 def _charged(
@@ -165,7 +166,7 @@ def _opened(
         return
     if user is None:
         raise ParameterError("whom is a row of FILE about?", "--user names the column")
-    rows = Rows(str(source))
+    rows = Rows(str(source), user=user)
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
     with sparseq.create(
@@ -211,7 +212,8 @@ def _ticks(asked: Asked) -> Ticks:
 def as_text(planned: Planned, names: Sequence[str]) -> str:
     """Return the table, and what is recommended."""
     rows = [_row(c, planned) for c in planned.rows]
-    head = f"{', '.join(names)}: {planned.ticks} ticks, kappa {planned.kappa:g}; root mean squares"
+    series = ", ".join(map(shown, names))
+    head = f"{series}: {planned.ticks} ticks, kappa {planned.kappa:g}; root mean squares"
     columns, align = list(_COLUMNS), ["r"] * 9 + ["l"]
     if not any(c.setting.others for c in planned.tried):
         at = columns.index("watch")

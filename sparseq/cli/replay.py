@@ -15,7 +15,8 @@ import click
 from sparseq.cli.curator import PRIVATE
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.tables import format_table
-from sparseq.cli.text import NOT_PRIVATE, banner
+from sparseq.cli.text import NOT_PRIVATE, banner, say
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from sparseq.replay import Log, Summary
@@ -71,26 +72,26 @@ def replay(
         raise click.UsageError("--compare goes with --out FILE alone")
     lines = Log(log)
     if modes is not None:
-        click.echo(banner(PRIVATE), err=True)
+        say(banner(PRIVATE), err=True)
     with open_store(store) as opened:
         if dry_run:
-            click.echo(checked(opened, lines, format, quiet))
+            say(checked(opened, lines, format, quiet))
             return
         assert out is not None
         if modes is not None:
-            click.echo(compared(opened, lines, modes.split(","), out, format, quiet))
+            say(compared(opened, lines, modes.split(","), out, format, quiet))
             return
         if opened.seed is not None and not quiet:
-            click.echo(banner(NOT_PRIVATE), err=True)
+            say(banner(NOT_PRIVATE), err=True)
         facts = {"log": str(lines.path.resolve()), "bytes": lines.bytes, "name": name or lines.name}
         answers = Answers(out, facts, resume)
         try:
             with progress(lines, answers.lines, quiet) as advance:
                 summary = run(opened, lines, answers, name, advance)
         except KeyboardInterrupt:
-            click.echo(f"\nstopped after {answers.lines:,} lines; --resume goes on", err=True)
+            say(f"\nstopped after {answers.lines:,} lines; --resume goes on", err=True)
             raise
-    click.echo(json.dumps(asdict(summary)) if format == "json" else summary_text(summary))
+    say(json.dumps(asdict(summary)) if format == "json" else summary_text(summary))
 
 
 @contextmanager
@@ -157,7 +158,10 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
         page_to.write(compare_page(done, log.name))
     if format == "json":
         return json.dumps([asdict(f) for f in done.fared])
-    return format_table(*summary_table(done.fared)) + f"\n\n{out} has every line, {page} the plots"
+    return (
+        format_table(*summary_table(done.fared))
+        + f"\n\n{shown(out)} has every line, {shown(page)} the plots"
+    )
 
 
 def checked(store: Store, log: Log, format: str, quiet: bool) -> str:

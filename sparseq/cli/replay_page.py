@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sparseq.cli.figure import value_ticks
 from sparseq.cli.page import _POLICY, _STYLE, BOTTOM, LEFT, RIGHT, TOP, WIDTH, _html_table
 from sparseq.cli.tables import MISSING, Table
+from sparseq.cli.text import escaped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,8 @@ def compare_page(comparison: Comparison, log: str) -> str:
     modes = [f.mode for f in comparison.fared]
     data = {mode: _columns(comparison.shown, mode) for mode in modes}
     legend = "".join(
-        f'<span><i class="key {m}" style="color: {COLORS[m]}"></i>{escape(m)}</span>' for m in modes
+        f'<span><i class="key {m}" style="color: {COLORS[m]}"></i>{escaped(m)}</span>'
+        for m in modes
     )
     plots = [
         _plot("Lines answered", "lines", _series(data, "answered_so_far", modes)),
@@ -55,9 +56,9 @@ def compare_page(comparison: Comparison, log: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(log)}: worst-case and individual accounting</title>
+<title>{escaped(log)}: worst-case and individual accounting</title>
 <style>{_STYLE}{_MORE}</style>
-<h1>{escape(log)} under {escape(" and ".join(modes))} accounting</h1>
+<h1>{escaped(log)} under {escaped(" and ".join(modes))} accounting</h1>
 <p class="warning">{WARNING}</p>
 {_html_table(summary_table(comparison.fared))}
 <div class="legend">{legend}</div>
@@ -150,7 +151,7 @@ def _plot(title: str, unit: str, series: Mapping[str, Points]) -> str:
         points = " ".join(map(place, lines[known], ys[known]))
         parts.append(f'<polyline class="{mode}" stroke="{COLORS[mode]}" points="{points}"/>')
     return (
-        f'<h2>{escape(title)}</h2><p class="unit">{escape(unit)}, by line of the log</p>'
+        f'<h2>{escaped(title)}</h2><p class="unit">{escaped(unit)}, by line of the log</p>'
         f'<div class="chart"><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(parts)}</svg></div>\n'
+        f'aria-label="{escaped(title)}">{"".join(parts)}</svg></div>\n'
     )

@@ -14,13 +14,14 @@ from sparseq.cli.create import catalog_text
 from sparseq.cli.explain import plan_text
 from sparseq.cli.history import LAST, history_text
 from sparseq.cli.options import open_store
-from sparseq.cli.output import BINARY, FORMATS, Output
+from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
 from sparseq.cli.show import brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import Knobs
 from sparseq.cli.statements import is_command, items
 from sparseq.cli.tables import format_table
-from sparseq.cli.text import error_text, percent, terminal_width, unexpected
+from sparseq.cli.text import error_text, percent, say, terminal_width, unexpected
 from sparseq.errors import ParameterError, SparseqError
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -74,7 +75,7 @@ class Session:
         except SparseqError as error:
             self._fail(error)
         except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+            say("stopped", err=True)
             self.store.close()
             self.store = open_store(self.path)
         except BrokenPipeError:
@@ -87,7 +88,7 @@ class Session:
         self.store.close()
 
     def _fail(self, error: SparseqError) -> None:
-        click.echo(error_text(error), err=True)
+        say(error_text(error), err=True)
         self.failed = self.failed or error.exit_code
 
     def _ask(self, query: str) -> None:
@@ -105,14 +106,14 @@ class Session:
             else:
                 self._append(text)
         if self.output is None and self.format == "table":
-            click.echo()
+            say()
 
     def _append(self, text: str | bytes) -> None:
         """Write text to the end of the file that answers go to."""
         assert self.output is not None
         assert isinstance(text, str)
         with _opened(self.output, "a") as file:
-            file.write(click.unstyle(text) + "\n")
+            file.write((text if self.format in EXACT else click.unstyle(text)) + "\n")
 
     def _command(self, line: str) -> None:
         name, _, argument = line.strip().partition(" ")
@@ -126,31 +127,31 @@ class Session:
         from sparseq.query.catalog import Catalog
 
         catalog = self.store.catalog
-        click.echo(catalog_text(Catalog((catalog.table(name),)) if name else catalog))
+        say(catalog_text(Catalog((catalog.table(name),)) if name else catalog))
 
     def show_budget(self, _: str) -> None:
         """Show the guarantee."""
-        click.echo(budget_text(budget_facts(self.store)))
+        say(budget_text(budget_facts(self.store)))
 
     def show_history(self, argument: str) -> None:
         """List the last releases."""
         if argument and not argument.isdigit():
             raise ParameterError(f"{argument!r} is not a number of releases", "\\history 5")
         last = max(int(argument or LAST), 1)
-        click.echo(history_text(self.store, last, "table", terminal_width()))
+        say(history_text(self.store, last, "table", terminal_width()))
 
     def explain(self, query: str) -> None:
         """Show what a query would be."""
         knobs = replace(Knobs(), confidence=self.confidence)
         plan = self.store.explain(self.store.lower(query), knobs.options())
-        click.echo(plan_text(plan, self.store.budget))
+        say(plan_text(plan, self.store.budget))
 
     def set_format(self, name: str) -> None:
         """Say, or set, how answers are written."""
         if name and name not in FORMATS:
             raise ParameterError(f"there is no format {name!r}", f"one of {', '.join(FORMATS)}")
         self.format = name or self.format
-        click.echo(f"answers are written as {self.format}", err=True)
+        say(f"answers are written as {self.format}", err=True)
 
     def set_confidence(self, text: str) -> None:
         """Say, or set, the confidence of every ±."""
@@ -163,7 +164,7 @@ class Session:
                 ) from None
             replace(Knobs(), confidence=confidence).options()
             self.confidence = confidence
-        click.echo(f"± holds with {percent(self.confidence or 0.95)} confidence", err=True)
+        say(f"± holds with {percent(self.confidence or 0.95)} confidence", err=True)
 
     def set_output(self, name: str) -> None:
         """Send answers to a file, or back to the screen."""
@@ -171,7 +172,7 @@ class Session:
         if path is not None:
             _opened(path, "w").close()
         self.output = path
-        click.echo(f"answers go to {path or 'the screen'}", err=True)
+        say(f"answers go to {shown(path or 'the screen')}", err=True)
 
     def include(self, name: str) -> None:
         """Run a file."""
@@ -196,7 +197,7 @@ class Session:
         """List the commands."""
         rows = [[c.usage, c.help] for c in COMMANDS.values()]
         rows.append(["SELECT …;", "ask a query; it may take several lines, up to its ;"])
-        click.echo(format_table(["type", "to"], rows, ["l", "l"]))
+        say(format_table(["type", "to"], rows, ["l", "l"]))
 
 
 def _opened(path: Path, mode: str) -> TextIO:

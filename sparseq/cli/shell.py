@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sparseq.cli.options import store_argument
-from sparseq.cli.text import guarantee_line, loud_lines
+from sparseq.cli.text import guarantee_line, loud_lines, say
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -49,11 +50,11 @@ def shell(ctx: click.Context, store: Path) -> None:
 def _talk(session: Session) -> None:
     """Prompt until \\q or Ctrl-D; Ctrl-C drops the line."""
     store = session.store
-    tables = ", ".join(t.name for t in store.catalog.tables)
-    click.echo(f"{store.path}: {tables}; {guarantee_line(store.budget)}")
+    tables = ", ".join(shown(t.name) for t in store.catalog.tables)
+    say(f"{shown(store.path)}: {tables}; {guarantee_line(store.budget)}")
     for line in loud_lines(store.seed is not None, len(store.losses)):
-        click.echo(line)
-    click.echo("A query ends with ; and Tab completes. \\? shows more, \\q leaves.\n")
+        say(line)
+    say("A query ends with ; and Tab completes. \\? shows more, \\q leaves.\n")
     prompt = _prompt(session)
     while not session.done:
         try:

@@ -7,7 +7,7 @@ import datetime as dt
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from sparseq.cli.text import (
     number,
     one_line,
     percent,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -214,12 +215,19 @@ def key_texts(values: Sequence[Any]) -> list[str]:
 
 def answer_csv(table: pa.Table) -> str:
     """Return the columns as CSV, x_error and all; unknown is empty."""
+    columns = [table[name].to_pylist() for name in table.column_names]
+    rows = zip(*columns, strict=True)
+    return csv_text(
+        table.column_names, (["" if v is None else plain_text(v) for v in row] for row in rows)
+    )
+
+
+def csv_text(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return rows as CSV under a head, every value as it is."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow(table.column_names)
-    columns = [table[name].to_pylist() for name in table.column_names]
-    for row in zip(*columns, strict=True):
-        writer.writerow(["" if v is None else plain_text(v) for v in row])
+    writer.writerow(names)
+    writer.writerows(rows)
     return sink.getvalue().removesuffix("\n")
 
 
@@ -268,4 +276,4 @@ def warn_if_seeded(answer: Answer, format: str) -> None:
     """Say on standard error what a format without words can't say."""
     if format != "table":
         for line in loud_lines(answer.facts.seeded, answer.facts.losses):
-            click.echo(line, err=True)
+            say(line, err=True)

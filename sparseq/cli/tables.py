@@ -9,13 +9,13 @@ day         buyers
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
 from sparseq.errors import ParameterError
+from sparseq.escape import shown
 
 GAP = "  "
 MISSING = "–"
@@ -95,8 +95,8 @@ def format_table(
 
     `align` has one letter a column: `l` left, `r` right, `.` numbers at their decimal point (and
     at their ±). With `max_width`, the widest left-aligned columns are cut with an ellipsis until
-    the table fits, if it can. Control characters are shown escaped, so that a value can't
-    move the cursor. Raises `ParameterError` where the lengths do not agree.
+    the table fits, if it can. Nothing in a cell is hidden (`shown`), so that a value can't move the
+    cursor. Raises `ParameterError` where the lengths do not agree.
 
     >>> print(format_table(["city", "n"], [["Rome", "1,200.5"], ["Oslo", "3"]], ["l", "."]))
     city        n
@@ -105,9 +105,9 @@ def format_table(
     Oslo      3
     """
     _check_shape(columns, rows, align)
-    cells = [[printable(row[k]) for row in rows] for k in range(len(columns))]
+    cells = [[shown(row[k], None) for row in rows] for k in range(len(columns))]
     cells = [_at_point(c) if a == "." else c for c, a in zip(cells, align, strict=True)]
-    titled = [[printable(t), *c] for t, c in zip(columns, cells, strict=True)]
+    titled = [[shown(t, None), *c] for t, c in zip(columns, cells, strict=True)]
     widths = _fit([max(map(cell_len, c)) for c in titled], align, max_width)
     padded = [
         [_pad(cell, width, a) for cell in column]
@@ -134,21 +134,6 @@ def _check_shape(
     for k, row in enumerate(rows):
         if len(row) != len(columns):
             raise ParameterError(f"row {k} has {len(row)} cells for {len(columns)} columns")
-
-
-def printable(text: str) -> str:
-    """`text` with its control characters escaped.
-
-    >>> printable("one\\ntwo")
-    'one\\\\ntwo'
-    """
-    return "".join(
-        c.encode("unicode_escape").decode() if unicodedata.category(c) in _CONTROL else c
-        for c in text
-    )
-
-
-_CONTROL = {"Cc", "Zl", "Zp"}
 
 
 def _at_point(cells: list[str]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import math
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -11,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.tables import format_bound, printable
+from sparseq.cli.tables import format_bound
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
@@ -71,13 +74,52 @@ def percent(share: float) -> str:
     return f"{100 * share:.6g} %"
 
 
+_OURS = re.compile(r"(\x1b\[[0-9;]*m|\n)")  # colours, as click.style makes them, and ends of lines
+
+
+def say(text: object = "", err: bool = False, nl: bool = True) -> None:
+    """Write text for a person: all that sparseq says on a terminal goes through here.
+
+    Texts that come from data are escaped where they are put into it (`shown`, `format_table`,
+    `one_line`, `labelled`), so that not even a colour of theirs gets here. Whatever is forgotten
+    there can't do more than that: of what a terminal obeys, only colours pass.
+    """
+    click.echo(visible(str(text)), err=err, nl=nl)
+
+
+def put_out(text: str, nl: bool = True) -> None:
+    """Write text for a machine, such as CSV: exactly as it is, unless a terminal would obey it."""
+    if sys.stdout.isatty():
+        click.echo(_lines_shown(text), nl=nl)
+    else:
+        click.echo(text.encode("utf-8", "surrogateescape"), nl=nl)  # a text would lose its colours
+
+
+def _lines_shown(text: str) -> str:
+    return "\n".join(shown(line, None) for line in text.split("\n"))
+
+
+def visible(text: str) -> str:
+    """Return text with nothing hidden in it but colours and ends of lines.
+
+    >>> visible("\\x1b[1mbold\\x1b[0m \\x1b]0;title\\x07")
+    '\\x1b[1mbold\\x1b[0m \\\\x1b]0;title\\\\x07'
+    """
+    return "".join(part if k % 2 else shown(part, None) for k, part in enumerate(_OURS.split(text)))
+
+
+def escaped(text: object) -> str:
+    """Return text for a page: what a terminal would obey is spelled out there too."""
+    return html.escape(shown(text, None))
+
+
 def one_line(text: str, width: int | None = None) -> str:
     """Return text on one line, cut to `width`.
 
     >>> one_line("SELECT\\n  1", 6)
     'SELEC…'
     """
-    line = printable(" ".join(text.split()))
+    line = shown(" ".join(text.split()), None)
     return line if width is None or len(line) <= width else line[: max(width - 1, 1)] + "…"
 
 
@@ -105,7 +147,8 @@ def unexpected(error: Exception) -> SparseqError:
 def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
     """Return (label, text) lines, the labels dim, in a column of their own; a text may have lines.
 
-    With `wrap`, texts are broken at words to be that many columns wide at most, labels and all.
+    Nothing in them is hidden. With `wrap`, texts are broken at words to be that many columns wide
+    at most, labels and all.
 
     >>> print(labelled([("a", "one"), ("bcd", "two")]))
     \x1b[2ma    \x1b[0mone
@@ -118,15 +161,15 @@ def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
         return textwrap.wrap(text, max(wrap - width, 20)) if wrap else [text]
 
     return "\n".join(
-        click.style(label.ljust(width), dim=True)
-        + margin.join(part for line in text.splitlines() for part in broken(line))
+        click.style(shown(label, None).ljust(width), dim=True)
+        + margin.join(part for line in text.split("\n") for part in broken(shown(line, None)))
         for label, text in lines
     )
 
 
 def banner(text: str) -> str:
     """Return a line that nobody overlooks."""
-    return click.style(f"!! {text}", fg="red", bold=True)
+    return click.style(f"!! {shown(text, None)}", fg="red", bold=True)
 
 
 def guarantee_facts(budget: Budget) -> dict[str, Any]:

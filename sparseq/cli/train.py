@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import click
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.output import Output
 from sparseq.cli.tables import Table
-from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, upper
+from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, say, upper
 from sparseq.cli.train_files import (
     CLOSED,
     log_bytes,
@@ -28,8 +28,10 @@ from sparseq.cli.train_files import (
 from sparseq.errors import ParameterError
 
 if TYPE_CHECKING:
+    from sparseq.query.catalog import Table as CatalogTable
     from sparseq.store import Store
     from sparseq.training import PrivateGD, Step, Trained
+    from sparseq.training.features import Feature, Target
     from sparseq.training.model import Model
     from sparseq.training.network import NetworkModel
 
@@ -112,7 +114,9 @@ def train(
         Output(log, log_kind) as log_file,
         Output(report, picture) as report_file,
     ):
-        run = name or default_name(target, asked, model, table, epsilon, delta, settings)
+        run = name or default_name(
+            target, asked, model, table, epsilon, delta, settings, code=code_in(model)
+        )
         trained, made = trained_on(opened, table, target, asked, model, how, run, epsilon, delta)
         facts = facts_of(trained, made, how, delta)
         if out is not None:
@@ -123,10 +127,10 @@ def train(
             table_of = Table(["", ""], [list(row) for row in summary_rows(facts, None)], ["l", "l"])
             content = report_bytes(opened, how, trained, made.run, table_of, picture)
             report_file.write(content)
-            click.echo(banner(f"{report} has exact facts about people. Curator only."), err=True)
+            say(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
-        click.echo(banner(NOT_PRIVATE), err=True)
-    click.echo(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
+        say(banner(NOT_PRIVATE), err=True)
+    say(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
 
 
 def check_model(model: str, settings: dict[str, Any]) -> None:
@@ -176,11 +180,11 @@ def trained_on(
             raise ParameterError(f"{target} is a number: it has no accuracy", "check --loss LIMIT")
         engine = network_for(store, chosen, features, aim, model)
         start = engine.start()
-    about = f"{model}: {target} from {', '.join(asked)}"
+    about = f"{model}: {target} from {', '.join(asked)} in {chosen.name}"
     with progress_bar(how.last) as tick:
         trained = how.fit(
-            store, engine, run=run, about=about, epsilon=epsilon, delta=delta, start=start,
-            watch=tick,
+            store, engine, run=run, about=about, depends=depends_on(chosen, features, aim, model),
+            epsilon=epsilon, delta=delta, start=start, watch=tick,
         )  # fmt: skip
     if model in CLOSED:
         from sparseq.training.model import Model
@@ -189,6 +193,23 @@ def trained_on(
     from sparseq.training.network.tables import NetworkModel
 
     return trained, NetworkModel.of(model, aim, features, run, trained, engine)
+
+
+def depends_on(
+    table: CatalogTable, features: Sequence[Feature], target: Target, model: str
+) -> dict[str, str]:
+    """Return what a run depends on of what was asked for: the table, encodings, the file of code.
+
+    The encodings hold the bounds and keys that the curator declared.
+    """
+    from sparseq.training.identity import digest_of
+
+    return {
+        "table": table.name,
+        "target": repr(target),
+        **{f"feature {feature.column}": repr(feature) for feature in features},
+        "file of the model": digest_of(code_in(model)) if ".py:" in model else "none",
+    }
 
 
 @contextmanager
@@ -226,9 +247,15 @@ def noised(step: Step) -> dict[str, str]:
     return texts
 
 
-def default_name(*asked: Any) -> str:
-    """Return a run's name, the same for the same command."""
-    return "run-" + hashlib.sha256(repr(asked).encode()).hexdigest()[:10]
+def default_name(*asked: Any, code: bytes = b"") -> str:
+    """Return a run's name, the same for the same command and the same file of the model."""
+    return "run-" + hashlib.sha256(repr(asked).encode() + code).hexdigest()[:10]
+
+
+def code_in(model: str) -> bytes:
+    """Return the file that a model is made by, where it is one that can be read."""
+    path = Path(model.rpartition(":")[0])
+    return path.read_bytes() if ".py:" in model and path.is_file() else b""
 
 
 def facts_of(trained: Trained, model: Any, how: PrivateGD, delta: float | None) -> dict[str, Any]:

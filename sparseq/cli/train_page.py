@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from sparseq.cli.figure import Floats, value_ticks
 from sparseq.cli.page import _POLICY, _SCRIPT, _STYLE, BOTTOM, LEFT, RIGHT, TOP, WIDTH, _html_table
 from sparseq.cli.tables import MISSING, Table
-from sparseq.cli.text import upper
+from sparseq.cli.text import escaped, upper
 
 if TYPE_CHECKING:
     from sparseq.training import Trained
@@ -75,9 +74,9 @@ def train_page(report: Report, trained: Trained, title: str, facts: Table) -> st
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(title)}</title>
+<title>{escaped(title)}</title>
 <style>{_STYLE}{_MORE}</style>
-<h1>{escape(title)}</h1>
+<h1>{escaped(title)}</h1>
 <p class="warning">{WARNING}</p>
 {_html_table(facts)}
 {"".join(map(_section, charts))}
@@ -166,16 +165,16 @@ def _section(chart: Chart) -> str:
         f'<script type="application/json" class="data">{script}</script>' if len(chart.x) else ""
     )
     return f"""<section class="{"figure" if len(chart.x) else ""}">
-<h2>{escape(chart.title)}</h2>
-<p class="unit">{escape(chart.unit)}</p>
+<h2>{escaped(chart.title)}</h2>
+<p class="unit">{escaped(chart.unit)}</p>
 <div class="chart">
-<svg viewBox="0 0 {WIDTH} {HEIGHT}" tabindex="0" role="img" aria-label="{escape(chart.title)}">
+<svg viewBox="0 0 {WIDTH} {HEIGHT}" tabindex="0" role="img" aria-label="{escaped(chart.title)}">
 {"".join(_axes(chart))}{"".join(_marks(chart))}
 <line class="cursor" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>
 </svg>
 <div class="tip" aria-hidden="true"></div>
 </div>
-<div class="notes"><p>{escape(chart.note)}</p></div>
+<div class="notes"><p>{escaped(chart.note)}</p></div>
 <details><summary>The numbers</summary>
 {_html_table(table)}
 </details>

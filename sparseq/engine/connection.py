@@ -11,6 +11,7 @@ value (`sparseq.query.functions`) is the cure; this is the second lock on the sa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,29 @@ def connected(
     """
     settings = SETTINGS | ({"lock_configuration": "true"} if locked else {})
     return duckdb.connect(str(database), config=settings)
+
+
+class Held:
+    """A connection that can be replaced under all who hold it.
+
+    DuckDB gives a database up after an error that it calls fatal: nothing is answered until the
+    file has been opened anew. What is in memory (accounts, what is charged and not yet written)
+    then goes on over the new connection.
+
+    Example:
+        >>> held = Held(connected())
+        >>> held.replace(connected)
+        >>> held.sql("SELECT 1").fetchall()
+        [(1,)]
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def replace(self, open: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        """Close the connection, and put a new one in its place."""
+        self._connection.close()
+        self._connection = open()

@@ -8,33 +8,65 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.engine.backstop import Backstop, Failed, Work, halves, pass_on_interrupts
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
 from sparseq.engine.people import USER
+from sparseq.engine.reader import (
+    Reader,
+    TooManyRows,
+    as_index,
+    bin_sql,
+    lattice,
+    position_sql,
+    value_sql,
+)
 from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
 from sparseq.engine.scans import Rows, Scans
-from sparseq.engine.storage import dictionary_table
 from sparseq.engine.windows import Window, span_sql
-from sparseq.errors import QueryRefused
-from sparseq.query.plan import Domain, Kind, Measure, Plan
+from sparseq.query.catalog import Catalog
+from sparseq.query.plan import Plan
 
+Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
 _REMEMBERED = 1024  # types of columns
 
 
 class Engine:
-    """Runs plans against the stored tables, on a locked-down connection."""
+    """Runs plans against the stored tables, on a locked-down connection.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, cache_bytes: int) -> None:
+    Whose rows it fails on is left out, and written down in `failures` (see `engine.backstop`).
+
+    Args:
+        connection: The store's.
+        cache_bytes: Memory for decoded columns.
+        catalog: Of the store's tables.
+        reopen: Makes the connection good again, where an error has made DuckDB give its database
+            up.
+
+    Attributes:
+        failures: Whom the engine failed on alone since they were last taken: private.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        cache_bytes: int,
+        catalog: Catalog,
+        reopen: Callable[[], None],
+    ) -> None:
         self._con = connection
+        self._reopen = reopen
+        self._reader = Reader(connection)
+        self._backstop = Backstop(connection, catalog)
+        self.failures: dict[int, str] = {}
         self.cache = ColumnCache(cache_bytes)
         self._layouts: dict[str, tuple[Runs, NDArray[np.int64] | None]] = {}
         self._sizes: dict[str, int] = {}
@@ -47,9 +79,14 @@ class Engine:
         Args:
             plans: What is likely to be asked next.
         """
-        try:
-            self._ahead.read(plans)
-        except (QueryRefused, duckdb.Error):
+
+        def read() -> None:
+            asked = list(plans)
+            for plan in asked:
+                self._reader.have(plan.query.relation.caps)
+            self._ahead.read(asked)
+
+        if isinstance(self._tried(read), Failed):
             self._ahead.clear()  # each for itself will tell
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
@@ -59,44 +96,126 @@ class Engine:
             plan: What to compute.
             users: How many users the store has.
         """
+        failed = self._tried(lambda: self._reader.have(plan.query.relation.caps))
+        if isinstance(failed, Failed):
+            return self._joined(plan, lambda: self._parts(plan, 0, users - 1, failed))
         return self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
 
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
         reads = self._reads(plan, users)
-        if len(reads) == 1:
-            return of_batch(plan, reads[0](), kept)
+        if len(reads) > 1:
+            return self._joined(plan, lambda: self.batches(plan, users))
+        first, last, read = reads[0]
+        found = self._tried(read)
+        if isinstance(found, Batch):
+            return of_batch(plan, found, kept)
+        return self._joined(plan, lambda: self._parts(plan, first, last, found))
+
+    def _joined(self, plan: Plan, batches: Callable[[], Iterable[Batch]]) -> Contributions:
+        """Return the contributions of disjoint, ascending ranges of users."""
         parts: list[list[Reduced]] = [[] for _ in plan.query.measures]
-        for batch in self.batches(plan, users):
+        held: list[Batch] | None = []
+        for batch in batches():
             for i, part in enumerate(parts):
                 part.append(reduce_measure(plan, batch, i))
+            if held is not None:
+                held.append(batch)
+                if sum(b.runs.rows for b in held) > SLICE_ROWS:
+                    held = None  # it is too much to keep: read it again
 
-        def pull(only: Index) -> list[NDArray[np.int64]]:  # it is too much to keep: read it again
-            parts = (pulled(plan, batch, only) for batch in self.batches(plan, users))
-            return [np.sum(totals, axis=0, dtype=np.int64) for totals in zip(*parts, strict=True)]
+        def pull(only: Index) -> list[NDArray[np.int64]]:
+            again = batches() if held is None else held
+            sizes = [plan.query.groups * m.bins for m in plan.query.measures]
+            totals = [np.zeros(size, np.int64) for size in sizes]
+            for batch in again:
+                for total, some in zip(totals, pulled(plan, batch, only), strict=True):
+                    total += some
+            return totals
 
-        return Contributions([join_parts(p) for p in parts], pull)
+        return Contributions(
+            [join_parts(p) if p else _nothing(plan, i) for i, p in enumerate(parts)], pull
+        )
 
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
-        return (read() for read in self._reads(plan, users))
+        failed = self._tried(lambda: self._reader.have(plan.query.relation.caps))
+        if isinstance(failed, Failed):
+            yield from self._parts(plan, 0, users - 1, failed)
+            return
+        for first, last, read in self._reads(plan, users):
+            yield from self._parts(plan, first, last, self._tried(read))
 
-    def _reads(self, plan: Plan, users: int) -> list[Callable[[], Batch]]:
-        """Return what reads each range of users."""
+    def _parts(self, plan: Plan, first: int, last: int, found: Batch | Failed) -> Iterator[Batch]:
+        """Yield the rows of a range, of which `found` is what came of reading all at once."""
+        if isinstance(found, Batch):
+            yield found
+        elif isinstance(found.error, TooManyRows):
+            for a, b in halves(first, last):
+                yield from self._parts(plan, a, b, self._tried(self._range(plan, a, b)))
+        else:
+            yield from self._backstop.parts(_work(plan), first, last, self.failures)
+
+    def by_people(
+        self, text: str, make: Callable[[duckdb.DuckDBPyConnection], Result], users: int
+    ) -> Iterator[Result]:
+        """Yield what is made of everybody's rows, in ranges of users, ascending; mostly one.
+
+        Args:
+            text: SQL that names all the tables that are read.
+            make: Makes it of the rows that a connection shows.
+            users: How many users the store has.
+        """
+        found = self._tried(lambda: make(self._con))
+        if not isinstance(found, Failed):
+            yield found
+        else:
+            work = Work(text, lambda reader, _: make(reader.connection))
+            yield from self._backstop.parts(work, 0, users - 1, self.failures)
+
+    def _tried(self, work: Callable[[], Result]) -> Result | Failed:
+        """Return what `work` makes, or the error that it ends in; private."""
+        try:
+            return work()
+        except Exception as error:
+            pass_on_interrupts(error)
+            if isinstance(error, duckdb.Error) and self._is_given_up():
+                self._reopen()
+                self._reader.reopened()
+            return Failed(error)
+
+    def take_failures(self) -> dict[int, str]:
+        """Return whom the engine failed on alone since this was last asked, and how: private."""
+        taken, self.failures = self.failures, {}
+        return dict(sorted(taken.items()))
+
+    def _is_given_up(self) -> bool:
+        """Tell whether DuckDB answers nothing any more, as it does after a fatal error."""
+        try:
+            self._con.execute("SELECT 1").fetchall()
+        except duckdb.Error as error:
+            return isinstance(error, duckdb.FatalException) or "invalidated" in str(error)
+        return False
+
+    def _reads(self, plan: Plan, users: int) -> list[tuple[int, int, Callable[[], Batch]]]:
+        """Return ranges of users, first and last, each with what reads it."""
         relation = plan.query.relation
         ahead = self._ahead.rows(plan)
         if ahead is not None:
-            return [lambda: _batch(ahead)]
+            return [(0, users - 1, lambda: batch_of(ahead))]
         rows = self._rows(relation.table) if relation.table else 0
         if relation.table and rows <= SLICE_ROWS:
-            return [lambda: self._whole_table(plan)]
+            return [(0, users - 1, lambda: self._whole_table(plan))]
         if rows <= SLICE_ROWS:
-            return [lambda: self._query(plan, "")]
+            return [(0, users - 1, lambda: _read_by(self._reader, plan, users > 1))]
         width = max(users * SLICE_ROWS // rows, 1)
-        ranges = ((start, start + width - 1) for start in range(0, users, width))
-        return [
-            partial(self._query, plan, f"{relation.user} BETWEEN {first} AND {last}")
-            for first, last in ranges
-        ]
+        ranges = ((start, min(start + width, users) - 1) for start in range(0, users, width))
+        return [(first, last, self._range(plan, first, last)) for first, last in ranges]
+
+    def _range(self, plan: Plan, first: int, last: int) -> Callable[[], Batch]:
+        user = plan.query.relation.user
+        return lambda: _read_by(
+            self._reader, plan, first < last, f"{user} BETWEEN {first} AND {last}"
+        )
 
     def _rows(self, table: str) -> int:
         """Return about how many rows a table has."""
@@ -114,7 +233,7 @@ class Engine:
         table = plan.query.relation.table
 
         def fetch(sql: str) -> NDArray[Any]:
-            return self._fetch(f"SELECT {sql} AS x {plan.query.relation.sql}")[0]
+            return self._reader.fetch(f"SELECT {sql} AS x {plan.query.relation.sql}")[0]
 
         runs, order = self._runs(table, lambda: fetch(USER))
 
@@ -126,7 +245,9 @@ class Engine:
             return self.cache.get((table, key, sql), make)
 
         positions = [
-            vector((d.values, d.dictionary), _position_sql(d), lambda a, d=d: self._place(a, d))
+            vector(
+                (d.values, d.dictionary), position_sql(d), lambda a, d=d: self._reader.place(a, d)
+            )
             for d in plan.query.domains
         ]
         sizes = [len(d.values) for d in plan.query.domains]
@@ -140,13 +261,13 @@ class Engine:
         )
         measures = [
             (
-                vector("bin", _bin_sql(m), _as_index) if m.bin is not None else None,
-                vector(step, _value_sql(m), partial(quantise, granularity=step))
+                vector("bin", bin_sql(m), as_index) if m.bin is not None else None,
+                vector(step, value_sql(m), partial(quantise, granularity=step))
                 if m.value is not None or step != 1.0
                 else None,
             )
             for m, n in zip(plan.query.measures, plan.noise, strict=True)
-            for step in (_lattice(m, n.granularity),)  # of the same SQL each lattice has its own
+            for step in (lattice(m, n.granularity),)  # of the same SQL each lattice has its own
         ]
         return Batch(runs, groups, measures)
 
@@ -162,51 +283,17 @@ class Engine:
 
     def rows_arrived(self) -> None:
         """Forget what was kept of the rows."""
+        self._reader.forget_caps()
         self.cache.clear()
         self._layouts.clear()
         self._sizes.clear()
         self._ahead.clear()
 
-    def _query(self, plan: Plan, also: str) -> Batch:
-        """The rows that one SQL statement gives, in one go."""
-        where = " AND ".join(f"({w})" for w in (plan.query.relation.where, also) if w)
-        return _batch(self._read(plan, where)[1])
-
     def _read_span(self, plan: Plan, windows: list[Window]) -> tuple[NDArray[Any], Rows]:
-        return self._read(plan, span_sql(windows), f"{windows[0].column} AS t, ")
-
-    def _read(self, plan: Plan, where: str, first: str = "") -> tuple[NDArray[Any], Rows]:
-        """Return the first column, and the others as a plan's rows."""
-        query = plan.query
-        columns = [query.relation.user, *(_position_sql(d) for d in query.domains)]
-        for m, n in zip(query.measures, plan.noise, strict=True):
-            if m.bin is not None:
-                columns.append(_bin_sql(m))
-            if m.value is not None or n.granularity != 1.0:
-                columns.append(_value_sql(m))
-        select = first + ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(columns))
-        fetched = self._fetch(
-            f"SELECT {select} {query.relation.sql}" + (f" WHERE {where}" if where else "")
-        )
-        arrays = iter(fetched[1:] if first else fetched)
-        users = next(arrays)
-        positions = [self._place(next(arrays), d) for d in query.domains]
-        groups = combine_positions(positions, [len(d.values) for d in query.domains])
-        measures = []
-        for m, n in zip(query.measures, plan.noise, strict=True):
-            bins = _as_index(next(arrays)) if m.bin is not None else None
-            values = (
-                quantise(next(arrays), _lattice(m, n.granularity))
-                if m.value is not None or n.granularity != 1.0
-                else None
-            )
-            measures.append((bins, values))
-        return fetched[0], Rows(users, groups, measures)
+        return self._reader.read(plan, span_sql(windows), f"{windows[0].column} AS t, ")
 
     def _count(self, plan: Plan, windows: list[Window]) -> int:
-        sql = f"SELECT count(*) {plan.query.relation.sql} WHERE {span_sql(windows)}"
-        ((rows,),) = self._con.execute(sql).fetchall()
-        return int(rows)
+        return self._reader.count(plan, span_sql(windows))
 
     def _type_of(self, relation: str, column: str) -> str:
         """Return DuckDB's name for the type of a column."""
@@ -219,74 +306,24 @@ class Engine:
             result.fetchall()
         return self._types[key]
 
-    def _fetch(self, sql: str) -> list[NDArray[Any]]:
-        """Run SQL; return its columns as arrays.
 
-        Raises:
-            QueryRefused: DuckDB failed. What it says may come from a row, so it isn't passed on.
-        """
-        try:
-            table: pa.Table = self._con.sql(sql).to_arrow_table()
-        except duckdb.Error:
-            raise QueryRefused(
-                "the query could not be evaluated; nothing was charged",
-                "simplify its expressions, or ask the curator",
-            ) from None
-        return [_to_numpy(column) for column in table.columns]
-
-    def _place(self, position: NDArray[Any], domain: Domain) -> Index:
-        """Return each row's place in the domain; -1 for none."""
-        if domain.dictionary is None:
-            return _as_index(position)
-        codes = self._con.execute(
-            f"SELECT code, value FROM {dictionary_table(*domain.dictionary)}"
-        ).fetchall()
-        place = {value: i for i, value in enumerate(domain.values)}
-        lookup = np.full(max((c for c, _ in codes), default=-1) + 2, -1, np.int32)  # -1: no string
-        for code, value in codes:
-            lookup[code] = place.get(value, -1)
-        return lookup[_as_index(position)]
+def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> Batch:
+    """Return the rows that one SQL statement gives; of one person as many as there are."""
+    where = " AND ".join(f"({w})" for w in (plan.query.relation.where, also) if w)
+    return batch_of(reader.read(plan, where, most=SLICE_ROWS if many else None)[1])
 
 
-def _lattice(measure: Measure, granularity: float) -> float:
-    """USERS is counted in ones first; everything else goes on its lattice at once."""
-    return 1.0 if measure.kind is Kind.USERS else granularity
+def _work(plan: Plan) -> Work[Batch]:
+    """Return reading a plan's rows as work that can be done on some people's."""
+    relation = plan.query.relation
+    cells = [d.position.sql for d in plan.query.domains]
+    text = " ".join([relation.sql, relation.where, *cells])
+    return Work(text, lambda reader, many: _read_by(reader, plan, many), relation.caps)
 
 
-def _position_sql(domain: Domain) -> str:
-    return f"coalesce({domain.position.sql}, -1)"
-
-
-def _bin_sql(measure: Measure) -> str:
-    assert measure.bin is not None
-    return f"coalesce({measure.bin.sql}, -1)"
-
-
-def _value_sql(measure: Measure) -> str:
-    if measure.value is None:
-        return "1::DOUBLE"
-    if measure.kind is Kind.SUM:
-        return f"coalesce(TRY_CAST({measure.value.sql} AS DOUBLE), 0)"
-    return f"coalesce({measure.value.sql}, false)::UTINYINT"
-
-
-def _to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    if pa.types.is_date32(column.type):
-        column = column.cast(pa.int32())
-    elif pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    chunks = column.chunks
-    if len(chunks) == 1:
-        return np.asarray(chunks[0].to_numpy(zero_copy_only=False))
-    return np.asarray(column.to_numpy())
-
-
-def _as_index(array: NDArray[Any]) -> Index:
-    if array.dtype == np.int32:
-        return array
-    if array.dtype.itemsize > 2:
-        array = np.clip(array, -1, 2**31 - 1)
-    return array.astype(np.int32)
+def _nothing(plan: Plan, i: int) -> Reduced:
+    size = plan.query.groups * plan.query.measures[i].bins
+    return Reduced(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
 
 
 def _order(users: Index) -> NDArray[np.int64] | None:
@@ -296,7 +333,7 @@ def _order(users: Index) -> NDArray[np.int64] | None:
     return np.argsort(users, kind="stable")
 
 
-def _batch(rows: Rows) -> Batch:
+def batch_of(rows: Rows) -> Batch:
     """Return rows in order of user."""
     order = _order(rows.users)
     rows = rows if order is None else rows.at(order)

@@ -28,6 +28,7 @@ from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.ledger.requests import RequestIds
 from sparseq.ledger.segments import FIRST_SEGMENT, Segments
 from sparseq.ledger.session import Session
@@ -53,12 +54,12 @@ _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confid
 class Release:
     """One answered query: all of it public.
 
-    `answer` is the answer as an Arrow IPC stream; sigma and bound have one entry a measure; `pot`
-    is what it was paid from.
+    `request` is its name, if it has one; `answer` is the answer as an Arrow IPC stream; sigma and
+    bound have one entry a measure; `pot` is what it was paid from.
     """
 
     id: int
-    request_id: str | None
+    request: RequestId | None
     released_at: dt.datetime
     query: str
     coordinates: int
@@ -67,6 +68,16 @@ class Release:
     confidence: float
     answer: bytes
     pot: Pot = Pot.QUERIES
+
+    @property
+    def request_id(self) -> str | None:
+        """Its name as a text; `asker` says whose it is."""
+        return None if self.request is None else str(self.request)
+
+    @property
+    def asker(self) -> Asker:
+        """Who asked: an analyst, or a part of sparseq, whose names no analyst can take."""
+        return Asker.ANALYST if self.request is None else self.request.asker
 
 
 @dataclass(frozen=True)
@@ -90,14 +101,23 @@ class Entry:
 class Journal:
     """The releases and charges of one store, on a connection that only the store uses.
 
+    Args:
+        connection: To the store.
+        former: The last release of the version that had no askers, 0 if there was none: what it
+            released is found under the former spelling of a request, and nothing later is.
+        session: Which is told what is durable.
+
     Attributes:
         committing: A commit has begun and has not ended: what it wrote, only the file knows.
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, session: Session | None = None
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        former: int = 0,
+        session: Session | None = None,
     ) -> None:
-        self._con = connection
+        self._con, self._former = connection, former
         self._session = session or Session(connection)
         self._segments = Segments(connection)
         self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
@@ -111,26 +131,38 @@ class Journal:
         """The id of the release to come."""
         return self._last + 1
 
-    def recorded(self, request_id: str | None, query: str) -> Release | None:
-        """Return the release that `request_id` stands for, if there is one.
+    def recorded(self, request: RequestId | None, query: str) -> Release | None:
+        """Return the release that `request` stands for, if there is one.
 
         Raises:
-            ParameterError: The id is empty.
-            QueryRefused: The id was given to another query.
+            ParameterError: The name is empty.
+            QueryRefused: The name was given to another query.
         """
-        if request_id is not None and not request_id.strip():
+        if request is None:
+            return None
+        if not request.text.strip():
             raise ParameterError("the request id is empty", "give one, or none at all")
-        release = None if request_id is None else self.under(request_id)
-        if release is not None and release.query != query:
+        release = self.under(request)
+        if release is None:
+            return self._formerly(request, query)
+        if release.query != query:
             raise QueryRefused(
-                f"request id {request_id!r} belongs to another query: {release.query}",
+                f"request id {str(request)!r} belongs to another query: {release.query}",
                 "use a new request id for a new query",
             )
         return release
 
-    def read_ahead(self, request_ids: Iterable[str]) -> None:
-        """Read the releases of these ids, all at once; they are kept until the next call."""
-        numbers = self.requests.look_up(request_ids).values()
+    def _formerly(self, request: RequestId, query: str) -> Release | None:
+        """Return what an earlier version released for this very request, if it did."""
+        if not self._former or not request.former:
+            return None
+        release = self.under(RequestId.of_analyst(request.former))
+        known = release is not None and release.id <= self._former and release.query == query
+        return release if known else None
+
+    def read_ahead(self, requests: Iterable[RequestId]) -> None:
+        """Read the releases of these requests, all at once; they are kept until the next call."""
+        numbers = self.requests.look_up(request.stored for request in requests).values()
         self._ahead = {}
         if numbers:
             rows = self._con.execute(
@@ -140,10 +172,24 @@ class Journal:
             ).fetchall()
             self._ahead = {release.id: release for release in map(_release, rows)}
 
-    def under(self, request_id: str) -> Release | None:
-        """Return the release of a request id, whatever its query, if there is one."""
-        number = self.requests.get(request_id)
+    def under(self, request: RequestId) -> Release | None:
+        """Return the release of a request, whatever its query, if there is one."""
+        number = self.requests.get(request.stored)
         return None if number is None else self._ahead.get(number) or self.read(number)
+
+    def numbers(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
+        """Return the releases of requests, of those that have one."""
+        stored = {request.stored: request for request in requests}
+        return {stored[text]: n for text, n in self.requests.look_up(stored).items()}
+
+    def names(self, releases: Iterable[int]) -> dict[int, RequestId]:
+        """Return what releases were called, of those that have a name."""
+        rows = self._con.execute(
+            "SELECT id, request_id FROM ledger.release "
+            "WHERE request_id IS NOT NULL AND id IN (SELECT unnest(?::BIGINT[]))",
+            [list(releases)],
+        ).fetchall()
+        return {number: RequestId.read(stored) for number, stored in rows}
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Write releases and their charges durably, all or none: one transaction.
@@ -168,7 +214,7 @@ class Journal:
         self._session.reached(releases=self._last)
         self._unfolded += sum(len(entry.users) for entry in entries)
         releases = [entry.release for entry in entries]
-        self.requests.add({r.request_id: r.id for r in releases if r.request_id is not None})
+        self.requests.add({r.request.stored: r.id for r in releases if r.request is not None})
 
     def restore(self, pots: Pots) -> None:
         """Set what everybody has spent to what the charges say.
@@ -276,7 +322,7 @@ def _row(entry: Entry) -> list[Any]:
     release = entry.release
     return [
         release.id,
-        release.request_id,
+        None if release.request is None else release.request.stored,
         release.released_at,
         release.query,
         release.coordinates,
@@ -293,6 +339,7 @@ def _row(entry: Entry) -> list[Any]:
 
 def _release(row: tuple[object, ...]) -> Release:
     values = list(row)
+    values[1] = None if values[1] is None else RequestId.read(str(values[1]))
     values[5], values[6] = tuple(values[5]), tuple(values[6])  # type: ignore[arg-type]
     values[9] = Pot(values[9])  # type: ignore[arg-type]
     return Release(*values)  # type: ignore[arg-type]

@@ -67,7 +67,8 @@ class RequestIds:
     """The release that each request id stands for.
 
     Args:
-        connection: To the store; ids and their releases are columns of `ledger.release`.
+        connection: To the store; ids (`RequestId.stored`) and their releases are columns of
+            `ledger.release`.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:

@@ -246,6 +246,10 @@ class Session:
         self.begun = path is None
         self._earlier: list[tuple[Path, Lock]] = []
 
+    def goes_over(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Use another connection to the same store from now on."""
+        self._con = connection
+
     def hold(self, file: Path, lock: Lock) -> None:
         """Keep the record of the session before, which was not closed, until it is not needed."""
         self._earlier.append((file, lock))

@@ -14,7 +14,7 @@ from sparseq.comparison import Comparison
 from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.watch_design import WatchDesign
-from sparseq.monitor.watch_state import WatchState, request_id
+from sparseq.monitor.watch_state import WatchState, watch_request
 from sparseq.query.plan import Options
 from sparseq.store import Gated
 
@@ -62,7 +62,7 @@ class Alarm:
             tick: Released, and the last one if its comparison is still to be made.
             users: The released number of users: with the threshold it makes the limit.
         """
-        answer = self._store.recorded(request_id(tick, "alarm"))
+        answer = self._store.recorded(watch_request(tick, "alarm"))
         run = self._run()
         if answer is None and run.level < len(self._design.thresholds):
             answer = self._compare(tick, users, run)
@@ -87,7 +87,7 @@ class Alarm:
             self._design.alarm_query(tick, threshold, limit),
             lambda plan: self._state.ones(plan, self._state.left_out(run.since, until)),
             self._options,
-            request_id(tick, "alarm"),
+            watch_request(tick, "alarm"),
             pot=Pot.WATCH,
             gated=state,
             mechanism=compare,

@@ -17,7 +17,7 @@ from sparseq.errors import ParameterError
 from sparseq.monitor.correct import Post
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.rows import Row
-from sparseq.monitor.series import QuerySeries, request_id
+from sparseq.monitor.series import QuerySeries, tick_request
 from sparseq.monitor.ticks import Tick, Ticks
 from sparseq.monitor.watch import ActiveWatch
 from sparseq.store import Store
@@ -67,6 +67,9 @@ class Watch:
     def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
         """See `Source`."""
         return []
+
+    def request(self, tick: Tick) -> None:
+        """See `Source`: a watch has names of its own."""
 
     def rows(self, tick: Tick) -> list[Row]:
         """See `Source`."""
@@ -126,7 +129,9 @@ class ForecastSeries(QuerySeries):
     def rows(self, tick: Tick) -> list[Row]:
         """See `Source`."""
         query = self.lowered(tick)
-        done = self._forecast.ask(tick.number, query, self.options, request_id(self.name, tick))
+        done = self._forecast.ask(
+            tick.number, query, self.options, tick_request(self.name, tick, query)
+        )
         answers = self.rows_of(tick, query, done.active)
         corrected = [
             Row(

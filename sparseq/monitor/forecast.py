@@ -48,6 +48,7 @@ from sparseq.ledger.accounts import Ints
 from sparseq.ledger.forecasts import ForecastLedger, Left, Seen
 from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot
+from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON, coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Corrector, Post
@@ -177,7 +178,7 @@ class Forecast:
         number: int,
         query: Query,
         options: Options | None = None,
-        request_id: str | None = None,
+        request_id: RequestId | str | None = None,
     ) -> Forecasted:
         """Answer tick `number` (0, 1, 2, …), or return what was answered.
 
@@ -211,7 +212,7 @@ class Forecast:
             return done
 
     def _next(
-        self, number: int, query: Query, options: Options, request_id: str | None
+        self, number: int, query: Query, options: Options, request_id: RequestId | str | None
     ) -> Forecasted:
         if number not in self._answers:
             plan = self._store.explain(query, options)
@@ -222,7 +223,9 @@ class Forecast:
             self._row(number)
         return self._finish(number)
 
-    def _answer(self, number: int, query: Query, options: Options, request_id: str | None) -> None:
+    def _answer(
+        self, number: int, query: Query, options: Options, request_id: RequestId | str | None
+    ) -> None:
         """Release the answer; who is dropped leaves a forecast in the same transaction."""
         after: list[Callable[[], None]] = []
 
@@ -236,7 +239,7 @@ class Forecast:
         )
         if not after:
             raise QueryRefused(
-                f"request id {request_id!r} was answered outside of the forecast",
+                f"request id {str(request_id)!r} was answered outside of the forecast",
                 "use a new request id",
             )
         after[0]()

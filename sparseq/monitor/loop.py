@@ -15,10 +15,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparseq.errors import StoreError
+from sparseq.ledger.request_id import RequestId
 from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.output import SeriesFile
 from sparseq.monitor.rows import Row, as_table, schema_of
-from sparseq.monitor.series import Source, request_id
+from sparseq.monitor.series import Source, is_of
 from sparseq.monitor.ticks import Tick, Ticks
 from sparseq.store import Store
 
@@ -144,13 +145,17 @@ class Monitor:
         """Return how many ticks have been answered already, or begun to be."""
         ticks, count = iter(self.ticks), self.done
         while some := list(islice(ticks, _TOGETHER)):
-            ids = {tick: [request_id(s.name, tick) for s in self.sources] for tick in some}
-            begun = self._store.releases_of(chain.from_iterable(ids.values()))
-            for tick, own in ids.items():
+            asked = {tick: self._requests(tick) for tick in some}
+            begun = self._store.releases_of(chain.from_iterable(asked.values()))
+            for tick, own in asked.items():
                 if begun.keys().isdisjoint(own):
                     return count
                 count = tick.number + 1
         return count
+
+    def _requests(self, tick: Tick) -> list[RequestId]:
+        requests = (source.request(tick) for source in self.sources)
+        return [request for request in requests if request is not None]
 
     def _complete(self, inbox: Inbox, lateness: dt.timedelta) -> Iterator[Ticked]:
         """Answer the ticks that are complete."""
@@ -179,10 +184,9 @@ class Monitor:
             self._file.flush()
 
     def _check_known(self) -> None:
-        ids = {known: f"monitor/{known[0]}/{known[1]}" for known in self._known}
-        given = self._store.releases_of(ids.values())
+        given = self._store.requests_of(chain.from_iterable(self._known.values()))
         for (series, label), releases in self._known.items():
-            if not releases <= {given.get(ids[series, label])}:
+            if not all(is_of(given.get(release), series, label) for release in releases):
                 raise StoreError(
                     f"{self._file.path if self._file else ''} has an answer of {series} for "
                     f"{label} that this store did not give",

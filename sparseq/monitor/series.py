@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sparseq.answer import Answer
 from sparseq.errors import ParameterError
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.monitor.rows import Row
 from sparseq.monitor.ticks import Tick, Ticks, of_tick
 from sparseq.query.outputs import KeyNode, MeasureNode
@@ -33,13 +34,20 @@ class Source(Protocol):
     def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
         """Return the group keys of its rows."""
 
+    def request(self, tick: Tick) -> RequestId | None:
+        """Return what its question at a tick is called; None: it is not in the monitor's names."""
+
     def rows(self, tick: Tick) -> Sequence[Row]:
         """Release what is to be released at a tick, and return it."""
 
 
 @dataclass
 class QuerySeries:
-    """A query with parameters, asked once a tick under the request id `monitor/NAME/LABEL`.
+    """A query with parameters, asked once a tick under a name that no analyst can take.
+
+    The name holds the text that is asked: where a series' query or a parameter of it changes, its
+    ticks are new questions with answers of their own, and what was answered before stays as it is.
+    The noise is no part of it: a tick that was answered is read back with the noise that it had.
 
     Args:
         store: Whom to ask.
@@ -76,12 +84,15 @@ class QuerySeries:
         values = {**self.values, **of_tick(tick, self.ticks.whole_days)}
         return self.store.lower(self.query.with_values(values))
 
+    def request(self, tick: Tick) -> RequestId:
+        """See `Source`."""
+        return tick_request(self.name, tick, self.lowered(tick))
+
     def rows(self, tick: Tick) -> list[Row]:
-        """Ask, or read back what was answered under the same request id."""
+        """Ask, or read back what was answered when the same was asked before."""
         query = self.lowered(tick)
-        return self.rows_of(
-            tick, query, self.store.ask(query, self.options, request_id(self.name, tick))
-        )
+        request = tick_request(self.name, tick, query)
+        return self.rows_of(tick, query, self.store.ask(query, self.options, request))
 
     def rows_of(self, tick: Tick, query: Query, answer: Answer) -> list[Row]:
         """Return the answer of a tick as rows."""
@@ -128,9 +139,15 @@ class QuerySeries:
             raise ParameterError(f"{self.name} selects no number", "SELECT count(*) AS n, …")
 
 
-def request_id(series: str, tick: Tick) -> str:
+def tick_request(series: str, tick: Tick, query: Query) -> RequestId:
     """Return what a series' question at a tick is called in the journal."""
-    return f"monitor/{series}/{tick.label}"
+    return RequestId.of(Asker.MONITOR, series, tick.label, question=query.text)
+
+
+def is_of(request: RequestId | None, series: str, label: str) -> bool:
+    """Tell whether a request was a series' question at a tick, of this text or another."""
+    ours = RequestId.of(Asker.MONITOR, series, label)
+    return request is not None and (request.asker, request.text) == (ours.asker, ours.text)
 
 
 def _key_names(query: Query) -> set[str]:

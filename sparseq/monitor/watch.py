@@ -50,7 +50,7 @@ from sparseq.ledger.pots import Pot, Pots
 from sparseq.mechanisms.tree_counter import window
 from sparseq.monitor.alarm import Alarm
 from sparseq.monitor.watch_design import WatchDesign
-from sparseq.monitor.watch_state import WatchState, request_id
+from sparseq.monitor.watch_state import WatchState, watch_request
 from sparseq.query.plan import Options
 from sparseq.store import Store
 
@@ -188,7 +188,7 @@ class ActiveWatch:
                     plan, self._state.left_out(release, None), self._state.joined(users)
                 ),
                 self._options,
-                request_id(number),
+                watch_request(number),
                 pot=Pot.WATCH,
                 gated=lambda gated: self._begun(number) + self._state.cover(number, gated.release),
             )
@@ -207,7 +207,7 @@ class ActiveWatch:
         """Return the noised d_t and n_t: sums of released nodes."""
         dropped = users = 0.0
         while tick:
-            node = self.store.recorded(request_id(tick))
+            node = self.store.recorded(watch_request(tick))
             assert node is not None
             (row,) = node.rows()
             dropped, users = dropped + row["left_out"], users + row["joined"]

@@ -8,13 +8,14 @@ from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced
 from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.plan import Plan
 from sparseq.store import Store
 
 
-def request_id(tick: int, what: str = "") -> str:
-    """Return the request id of a tick's node, or of its `what`."""
-    return f"watch/{tick}" + (f"/{what}" if what else "")
+def watch_request(tick: int, what: str = "") -> RequestId:
+    """Return what a tick's node, or its `what`, is called in the journal."""
+    return RequestId.of(Asker.WATCH, *([f"{tick}", what] if what else [f"{tick}"]))
 
 
 class WatchState:

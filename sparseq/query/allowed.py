@@ -1,7 +1,8 @@
 """The words a query may use. What is not listed is refused, with what to write instead.
 
 A function is listed if it looks at one row only, has no side effect, reads nothing but its
-arguments, can't use up memory, and either can't fail or fails row by row inside TRY.
+arguments, can't use up memory, and has a value, NULL maybe, for every value of its arguments: it is
+in the table of functions (`sparseq.query.functions`), or a form that `sparseq.query.typed` reads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _STRUCTURE = {
     exp.Array, exp.Window, exp.WindowSpec,
 }  # fmt: skip
 _OPERATORS = {
-    exp.And, exp.Or, exp.Not, exp.Xor, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
+    exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
     exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike,
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe,
     exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Cast, exp.TryCast,
@@ -32,9 +33,8 @@ _SCALARS = {
     exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek,
     exp.DayOfWeekIso, exp.DayOfMonth, exp.DayOfYear, exp.WeekOfYear, exp.Hour, exp.Minute,
     exp.Second, exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff, exp.DateAdd,
-    exp.DateSub, exp.TsOrDsAdd, exp.TsOrDsDiff, exp.Date, exp.TsOrDsToDate, exp.MakeInterval,
-    exp.DateFromParts, exp.CurrentDate, exp.LastDay, exp.Dayname, exp.Monthname, exp.IsNan,
-    exp.IsInf,
+    exp.DateSub, exp.Date, exp.TsOrDsToDate, exp.DateFromParts, exp.CurrentDate,
+    exp.LastDay, exp.Dayname, exp.Monthname, exp.IsNan, exp.IsInf,
 }  # fmt: skip
 _AGGREGATES = {
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Variance, exp.VariancePop,

@@ -15,12 +15,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from sparseq.query.guard import constants, is_constant
+from sparseq.query.constants import constants, is_constant
 from sparseq.query.parse import said
 from sparseq.query.plan import Cell, Domain
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, integral, refuse
 from sparseq.query.sources import code_of, quoted
+from sparseq.query.terms import Term
+from sparseq.query.typed import Reader
+from sparseq.query.types import type_named
 
 MAX_VALUES = 100_000
 _INLINE = 32
@@ -185,6 +188,9 @@ class Domains:
             return None
         (column,) = columns.values()
         type = self._scope.facts(column).type
+        held = type_named(type)
+        if held is None:
+            return None
         domain = self._timestamps(key, column) if type.startswith("TIMESTAMP") else None
         if domain is None:
             values = self._direct(column, type) if type else None
@@ -194,12 +200,10 @@ class Domains:
                 values = [*values, None]  # coalesce(column, 'none') has a value there
             domain = f"SELECT unnest({constants(values, type)}) AS c"
 
-        def to_c(node: exp.Expr) -> exp.Expr:
-            return exp.column("c") if isinstance(node, exp.Column) else node
-
-        f = key.copy().transform(to_c).sql("duckdb")
+        reader = Reader(lambda _: Term(held, "c"), self._public.constant)
+        f = reader.at_rest(key).sql
         rows = self._public.values(
-            f"SELECT DISTINCT TRY({f}) AS v FROM ({domain}) WHERE v IS NOT NULL ORDER BY 1 "
+            f"SELECT DISTINCT {f} AS v FROM ({domain}) WHERE v IS NOT NULL ORDER BY 1 "
             f"LIMIT {MAX_VALUES + 1}"
         )
         return [v for (v,) in rows]
@@ -246,10 +250,10 @@ class Domains:
                 return Domain(name, domain, Cell(code), (source.table.name, stored.name))
         sql = self._scope.value_sql(key)
         if type == "DATE" and _consecutive(values):
-            days = self._scope.guarded(f"(({sql}) - DATE '{values[0]}')")
-            return Domain(name, domain, Cell(days))
+            first = exp.cast(exp.Literal.string(str(values[0])), "DATE")
+            return Domain(name, domain, Cell(self._minus(key, first)))
         if integral(type) and type != "BOOLEAN" and _consecutive(values):
-            steps = self._scope.guarded(f"(TRY_CAST(({sql}) AS BIGINT) - ({values[0]}))")
+            steps = self._minus(key, exp.Literal.number(str(values[0])))
             return Domain(name, domain, Cell(steps))
         listed = constants(values, type)
         if len(values) <= _INLINE:
@@ -258,6 +262,9 @@ class Domains:
         places = f"SELECT unnest({listed}), unnest(range({len(values)})::INTEGER[])"
         self.joins += f" LEFT JOIN ({places}) AS {alias}(v, i) ON {alias}.v = ({sql})"
         return Domain(name, domain, Cell(f"{alias}.i"))
+
+    def _minus(self, key: exp.Expr, first: exp.Expr) -> str:
+        return self._scope.value_sql(exp.Sub(this=exp.paren(key.copy()), expression=first))
 
 
 def _consecutive(values: list[Any]) -> bool:

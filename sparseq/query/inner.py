@@ -17,13 +17,16 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from sparseq.query import types as T
 from sparseq.query.allowed import BINNED
-from sparseq.query.catalog import INTEGER_TYPES, Column
-from sparseq.query.guard import check_constants, guarded, tamed
+from sparseq.query.catalog import Column
 from sparseq.query.parse import said
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, refuse
 from sparseq.query.sources import USER, ColumnFacts, Source, quoted
+from sparseq.query.terms import Term, call
+from sparseq.query.typed import Reader
+from sparseq.query.types import Family, Type
 
 MAX_SQL = 200_000
 MAX_OFFSET = 1_000_000
@@ -32,11 +35,10 @@ _AGGREGATES = (
 )  # fmt: skip
 _TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
 _TO_DECIMAL = (exp.Sum, exp.Avg)
+_EXACT = "DECIMAL(27, 10)"
+"""What is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
+_COUNT = T.integer(0, T.INT64[1])
 _NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
-_ONE_FORM = INTEGER_TYPES | {
-    "BOOLEAN", "VARCHAR", "BLOB", "UUID", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S",
-    "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", '"NULL"',
-}  # fmt: skip
 _RANKS = (exp.Rank, exp.DenseRank)
 _ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead)
 
@@ -96,7 +98,7 @@ class _Inner:
         self.keys = [k for k in expressions if not isinstance(k, exp.Literal)]
         found = any(aggregates(e) for e in self.select.expressions)
         self.grouped = group is not None or found
-        self.steps: list[str] = []  # SQL computed before the projection, as _step0, _step1 …
+        self.steps: list[Term] = []  # computed before the projection, as _step0, _step1 …
         self.users: set[str] = set()
         self.columns: dict[str, ColumnFacts] = {}
 
@@ -105,7 +107,7 @@ class _Inner:
         projections = [p for p in projections if p]
         having = self.select.args.get("having")
         condition = self._after_grouping(having.this, truth=True) if having is not None else ""
-        keys = [self._key_sql(k) for k in self.keys if not self._is_user(k)]
+        keys = [self._key(k).sql for k in self.keys if not self._is_user(k)]
         tail = "" if self.private else self._tail()
         self.scope.prepare()
         if self.grouped:
@@ -125,11 +127,21 @@ class _Inner:
             self.columns[name] = replace(self.columns[name], type=types[name])
         if distinct:
             shown = ", ".join(
-                quoted(n) if n == USER else f"{_plain(quoted(n), t)} AS {quoted(n)}"
+                quoted(n) if n == USER else f"{self._plain_column(n, t)} AS {quoted(n)}"
                 for n, t in types.items()
             )
             derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
-        return Source(self.alias, self.private, self.users, self.columns, derived=derived)
+        return Source(
+            self.alias, self.private, self.users, self.columns, derived=derived,
+            single=self._one_row_a_person(), caps=self.scope.caps,
+        )  # fmt: skip
+
+    def _one_row_a_person(self) -> bool:
+        return self.private and self.grouped and all(map(self._is_user, self.keys))
+
+    def _plain_column(self, name: str, type: str) -> str:
+        held = T.type_named(type)
+        return quoted(name) if held is None else _plain(Term(held, quoted(name))).sql
 
     def _origin(self) -> str:
         where = self.scope.where_sql()
@@ -138,7 +150,7 @@ class _Inner:
     def _first_step(self, keys: list[str]) -> str:
         """The aggregates; what is made of them comes after, and may fail row by row."""
         user = [f"{self.scope.user} AS {USER}"] if self.private else []
-        computed = [f"{sql} AS _step{i}" for i, sql in enumerate(self.steps)]
+        computed = [f"{step.sql} AS _step{i}" for i, step in enumerate(self.steps)]
         by = ([self.scope.user] if self.private else []) + keys
         first = f"SELECT {', '.join([*user, *computed]) or '1'} {self._origin()}"
         return first + (f" GROUP BY {', '.join(by)}" if by else "")
@@ -192,7 +204,7 @@ class _Inner:
                 f"{said(value)} has a window inside an expression",
                 "give the window a column of its own in a subquery",
             )
-        return self.scope.value_sql(value)
+        return self.scope.column_term(value).sql
 
     def _facts(self, value: exp.Expr) -> ColumnFacts:
         if isinstance(value, exp.Column):
@@ -205,21 +217,18 @@ class _Inner:
 
     def _after_grouping(self, e: exp.Expr, truth: bool = False) -> str:
         """Return an expression over the columns of the first step, adding those it needs."""
-        check_constants(e, self.scope.type_of, self.scope.public.constant)
         done = self._over_steps(e)
-        if isinstance(done, exp.Column | exp.Literal) and not truth:
-            return done.sql("duckdb")
-        if truth:
-            done = exp.cast(exp.paren(done), "BOOLEAN")
-        sql = tamed(done).sql("duckdb")
-        column = USER if self.private else "_step0"
-        return guarded(sql, f"hash({column}) IS NOT NULL" if self.private or self.steps else "true")
+        reader = Reader(self._step_column, self.scope.public.constant)
+        return (reader.truth(done) if truth else reader.at_rest(done)).sql
+
+    def _step_column(self, column: exp.Column) -> Term:
+        return Term(self.steps[int(column.name.removeprefix("_step"))].type, column.name)
 
     def _over_steps(self, node: exp.Expr) -> exp.Expr:
         if self._is_key(node):
-            return self._step(self._key_sql(node))
+            return self._step(self._key(node))
         if isinstance(node, exp.Filter | exp.AggFunc):
-            return self._step(_as_double(node, self._aggregate(node)))
+            return self._step(self._aggregate(node))
         if isinstance(node, exp.Window):
             refuse(
                 f"{said(node)} is a window over groups",
@@ -240,30 +249,29 @@ class _Inner:
         text = node.sql("duckdb")
         return any(text == k.sql("duckdb") for k in self.keys)
 
-    def _key_sql(self, key: exp.Expr) -> str:
-        sql = self.scope.value_sql(key)
-        return _plain(sql, self._type_of(key, sql))
+    def _key(self, key: exp.Expr) -> Term:
+        return _plain(self.scope.column_term(key))
 
-    def _type_of(self, e: exp.Expr, sql: str) -> str:
-        if isinstance(e, exp.Column):
-            return self.scope.type_of(e)
-        (type,) = self.scope.public.types(f"SELECT {sql} {self.scope.from_sql()} LIMIT 0")
-        return type
+    def _step(self, term: Term) -> exp.Column:
+        if term not in self.steps:
+            self.steps.append(term)
+        return exp.column(f"_step{self.steps.index(term)}")
 
-    def _step(self, sql: str) -> exp.Column:
-        if sql not in self.steps:
-            self.steps.append(sql)
-        return exp.column(f"_step{self.steps.index(sql)}")
-
-    def _aggregate(self, e: exp.Expr) -> str:
-        """Return one aggregate over a user's rows."""
+    def _aggregate(self, e: exp.Expr) -> Term:
+        """Return one aggregate over a user's rows, a sum as a double."""
+        condition = ""
         if isinstance(e, exp.Filter):
-            condition = self.scope.truth_sql(e.expression.this)
-            return f"{self._aggregate(e.this)} FILTER (WHERE {condition})"
+            condition = f" FILTER (WHERE {self.scope.truth_sql(e.expression.this)})"
+            e = e.this
+        sql, type = self._aggregated(e)
+        return Term(type, _narrowed(e, sql + condition))
+
+    def _aggregated(self, e: exp.Expr) -> tuple[str, Type]:
+        """Return SQL of an aggregate, and the type that it ends up with."""
         if not isinstance(e, _AGGREGATES):
             refuse(f"{said(e)} is not answered in a subquery", "use COUNT, SUM, AVG, MIN or MAX")
         if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
-            return "count(*)"
+            return "count(*)", _COUNT
         distinct = isinstance(e.this, exp.Distinct)
         inside = e.this.expressions[0] if distinct else e.this
         others = [v for k, v in e.args.items() if v and k not in ("this", "big_int")]
@@ -271,18 +279,30 @@ class _Inner:
             refuse(f"{said(e)} has more than one argument", "give it one")
         argument = self._argument(e, inside)
         name = _NAMES.get(type(e)) or e.sql_name().lower()
-        return f"{name}({'DISTINCT ' if distinct else ''}{argument})"
-
-    def _argument(self, e: exp.Expr, inside: exp.Expr) -> str:
-        if self._is_user(inside):
-            return self.scope.user
-        if isinstance(e, _TRUTHS):
-            return self.scope.truth_sql(inside)
-        sql = self.scope.value_sql(inside)
+        sql = f"{name}({'DISTINCT ' if distinct else ''}{argument.sql})"
         if isinstance(e, exp.Min | exp.Max):
-            return _plain(sql, self._type_of(inside, sql))
-        # exact, so that the order of the rows is all one; 10**9 of the largest don't overflow
-        return f"TRY_CAST({sql} AS DECIMAL(29, 10))" if isinstance(e, _TO_DECIMAL) else sql
+            return sql, argument.type
+        if isinstance(e, _TO_DECIMAL):
+            return sql, T.DOUBLE
+        return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
+
+    def _argument(self, e: exp.Expr, inside: exp.Expr) -> Term:
+        if self._is_user(inside):
+            return Term(T.BIGINT, self.scope.user)
+        if isinstance(e, _TRUTHS):
+            return Term(T.BOOLEAN, self.scope.truth_sql(inside))
+        term = self.scope.column_term(inside)
+        if isinstance(e, exp.Min | exp.Max):
+            return _plain(term)
+        if isinstance(e, _TO_DECIMAL):
+            if not term.type.is_number and term.type.family is not Family.BOOLEAN:
+                refuse(
+                    f"{said(e)} is of a {term.type.family}, not of a number",
+                    "write CAST(x AS DOUBLE)",
+                )
+            # exact, so that the order of the rows is all one
+            return call("exact", f"TRY_CAST({{0}} AS {_EXACT})", T.DOUBLE, term)
+        return term
 
     # -- windows ----------------------------------------------------------------------------------
 
@@ -291,9 +311,9 @@ class _Inner:
         function, spec, order = window.this, window.args.get("spec"), window.args.get("order")
         rows = spec is not None and (spec.args.get("kind") or "").upper() == "ROWS"
         if isinstance(function, (*_RANKS, *_ONE_BY_ONE)):
-            call = self._window_only(function)
+            call_sql = self._window_only(function)
         elif isinstance(function, _AGGREGATES):
-            call = self._aggregate(function)
+            call_sql = self._aggregated(function)[0]
         else:
             refuse(f"{said(window)} is not answered", "use row_number, rank, lag, lead or sum")
         parts = [self.scope.value_sql(p) for p in window.args.get("partition_by") or []]
@@ -304,7 +324,8 @@ class _Inner:
             by += self._tie_breakers()
         over = f"PARTITION BY {', '.join(parts)}" if parts else ""
         over += f" ORDER BY {', '.join(by)}" if by else ""
-        return _as_double(function, f"{call} OVER ({over.strip()}{_frame(spec)})")
+        sql = f"{call_sql} OVER ({over.strip()}{_frame(spec)})"
+        return _narrowed(function, sql)
 
     def _window_only(self, function: exp.Func) -> str:
         if not isinstance(function, exp.Lag | exp.Lead):
@@ -315,16 +336,17 @@ class _Inner:
             refuse(f"{said(function)} has a default", "use coalesce(), one SELECT further out")
         offset = function.args.get("offset")
         steps = _whole(offset, MAX_OFFSET) if offset is not None else 1
-        return f"{function.sql_name().lower()}({self.scope.value_sql(function.this)}, {steps})"
+        return (
+            f"{function.sql_name().lower()}({self.scope.column_term(function.this).sql}, {steps})"
+        )
 
     def _tie_breakers(self) -> list[str]:
         """Every column that is selected: rows alike in all of them may change places."""
         found = {c.sql(): c for e in self.select.expressions for c in e.find_all(exp.Column)}
         columns = [c for c in found.values() if not self._is_user(c)]
-        breakers = [self.scope.value_sql(c) for c in columns]
-        types = map(self.scope.type_of, columns)
-        several = [b for b, type in zip(breakers, types, strict=True) if not _one_form(type)]
-        return breakers + [f"CAST({sql} AS VARCHAR)" for sql in several]
+        breakers = [self.scope.term(c) for c in columns]
+        several = [b for b in breakers if b.type.family is Family.DOUBLE]
+        return [b.sql for b in breakers] + [f"CAST({b.sql} AS VARCHAR)" for b in several]
 
     def _ordered(self, e: exp.Expr, to_sql: Callable[[exp.Expr], str]) -> str:
         if not isinstance(e, exp.Ordered):
@@ -334,29 +356,20 @@ class _Inner:
         return f"{to_sql(e.this)}{direction} NULLS {nulls}"
 
 
-def _signed(type: str) -> bool:
-    """Tell whether a type has zeros, and NaNs, of two signs: equal, and not the same."""
-    return type in ("FLOAT", "DOUBLE")
+def _narrowed(e: exp.Expr, sql: str) -> str:
+    """Return an aggregate in the type that is used on: DuckDB's is wider for these."""
+    kinds: dict[type, str] = {exp.Sum: "DOUBLE", exp.CountIf: "BIGINT"}
+    narrow = kinds.get(type(e))
+    return f"CAST({sql} AS {narrow})" if narrow else sql
 
 
-def _one_form(type: str) -> bool:
-    """Tell whether equal values of a type are the same: '30 days' and '1 month' are not."""
-    return type in _ONE_FORM or type.startswith(("DECIMAL", "ENUM"))
-
-
-def _plain(sql: str, type: str) -> str:
-    """Return SQL whose values are the same where they are equal: which of them a group shows, or
-    a minimum, depends on the order of the rows."""
-    if not (_one_form(type) or _signed(type)):
-        kind = "an interval" if type == "INTERVAL" else f"a value of type {type[:30]}"
-        hint = "use date_diff()" if type == "INTERVAL" else "use another column"
-        refuse(f"{kind} can't be grouped, ordered or distinct in a subquery", hint)
-    return f"CASE WHEN isnan({sql}) THEN 'nan' ELSE {sql} + 0 END" if _signed(type) else sql
-
-
-def _as_double(function: exp.Expr, sql: str) -> str:
-    inside = function.this if isinstance(function, exp.Filter) else function
-    return f"CAST({sql} AS DOUBLE)" if isinstance(inside, exp.Sum) else sql
+def _plain(term: Term) -> Term:
+    """Return a term whose values are the same where they are equal, as zeros and NaNs of two signs
+    are not: which of them a group shows, or a minimum, depends on the order of the rows."""
+    if term.type.family is not Family.DOUBLE:
+        return term
+    plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
+    return call("plain", plain, T.DOUBLE, term)
 
 
 def _frame(spec: exp.Expr | None) -> str:

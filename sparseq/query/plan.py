@@ -105,6 +105,20 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class Cap:
+    """Who is taken out of one join before it is made (see `sparseq.query.work`).
+
+    Attributes:
+        name: The table of their indices, `temp."name"`, which the join's SQL looks at. It is made
+            of `sql`: caps of the same name are the same.
+        sql: Gives their indices; it may look at the tables of caps that come before it.
+    """
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
 class Relation:
     """FROM and WHERE, on stored tables.
 
@@ -113,12 +127,14 @@ class Relation:
         where: Condition, "" for none.
         user: SQL of a row's user index.
         table: Set where the rows are all those of one table, as they lie.
+        caps: Who is taken out of joins; `sql` looks at their tables (`sparseq.query.work`).
     """
 
     sql: str
     where: str = ""
     user: str = "_user"
     table: str = ""
+    caps: tuple[Cap, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -15,8 +17,11 @@ import duckdb
 from sparseq.engine.connection import connected
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
+from sparseq.query.plan import Cap
+from sparseq.query.work import check_most
 
 _REMEMBERED = 4096
+_MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
 PATIENCE = 30.0
 """Seconds that a look at public tables may take; the store waits meanwhile."""
 _SCHEMAS = ("by_user", "by_time", "dictionary", "public", "ledger")
@@ -28,13 +33,22 @@ class PublicFacts:
     Attributes:
         subqueries: How many subqueries of queries it has answered.
         patience: Seconds that one look may take.
+        most_work: Row combinations that a person may have in a join.
     """
 
-    def __init__(self, catalog: Catalog, store: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: duckdb.DuckDBPyConnection,
+        most: Mapping[str, int] | None = None,
+    ) -> None:
         self.catalog = catalog
+        self.most_work = check_most(most)["work"]
         self._con = connected()
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
+        self._most_rows: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._caps: OrderedDict[str, None] = OrderedDict()
         self.subqueries = 0
         self.patience = PATIENCE
         for schema in _SCHEMAS:
@@ -47,7 +61,7 @@ class PublicFacts:
             self._con.execute(sql)
         for table in catalog.tables:
             if not table.private:
-                name = '"' + table.name.replace('"', '""') + '"'
+                name = _quoted(table.name)
                 rows = store.sql(f"SELECT * FROM public.{name}").to_arrow_table()
                 self._con.register("incoming", rows)
                 self._con.execute(f"INSERT INTO public.{name} SELECT * FROM incoming")
@@ -87,6 +101,38 @@ class PublicFacts:
             ((self._constants[sql],),) = self.values(f"SELECT {sql}")
         return self._constants[sql]
 
+    def most_rows(self, rows: str, keys: Sequence[str]) -> int:
+        """Return the most rows of a public source that agree in `keys`, and have them all.
+
+        Args:
+            rows: SQL of the source, with its alias.
+            keys: SQL of expressions over it; none: all rows agree.
+
+        Raises:
+            QueryRefused: It takes too long.
+        """
+        known = (rows, tuple(keys))
+        if known not in self._most_rows:
+            if len(self._most_rows) >= _REMEMBERED:
+                self._most_rows.clear()
+            counted = f"SELECT count(*) AS n FROM {rows}"
+            if keys:
+                there = " AND ".join(f"{k} IS NOT NULL" for k in keys)
+                counted += f" WHERE {there} GROUP BY {', '.join(keys)}"
+            ((most,),) = self.values(f"SELECT coalesce(max(n), 0) FROM ({counted})")
+            self._most_rows[known] = int(most)
+        return self._most_rows[known]
+
+    def know_cap(self, cap: Cap) -> None:
+        """Have the table of a cap, empty, so that SQL that looks at it can be checked."""
+        if cap.name not in self._caps:
+            self._run(f"CREATE TEMP TABLE {_quoted(cap.name)} (_user INTEGER NOT NULL)")
+            self._caps[cap.name] = None
+            while len(self._caps) > _MOST_CAPS:
+                oldest, _ = self._caps.popitem(last=False)
+                self._run(f"DROP TABLE temp.{_quoted(oldest)}")
+        self._caps.move_to_end(cap.name)
+
     def _run(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         with self._lock:
             late = threading.Timer(self.patience, self._con.interrupt)
@@ -109,6 +155,10 @@ class PublicFacts:
     def close(self) -> None:
         """Let go of the memory."""
         self._con.close()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _in_callers_words(error: duckdb.Error) -> tuple[str, str]:

@@ -7,13 +7,15 @@ its DISTINCT. What can't be kept apart is refused. By induction over the tree, t
 a scope with user i's index depend on i's rows and public tables alone: that is what makes q(X_i) a
 function of X_i (DESIGN: "a query maps each user's rows, and nothing of any other user's").
 
-Expressions that could fail on a row are guarded (`sparseq.query.guard`): an error would tell of the
-row. Subqueries in expressions may look at public tables only; they are answered while the query is
-lowered, and stand in it as constants.
+Expressions are read into typed terms, which have a value on every row (`sparseq.query.terms`): an
+error would tell of the row. Subqueries in expressions may look at public tables only; they are
+answered while the query is lowered, and stand in it as constants.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import permutations
 from typing import NoReturn
 
 from sqlglot import exp
@@ -21,21 +23,18 @@ from sqlglot import exp
 from sparseq.errors import QueryRefused
 from sparseq.query.bounds import Interval, ends, interval
 from sparseq.query.catalog import INTEGER_TYPES
-from sparseq.query.guard import (
-    can_fail,
-    check_constants,
-    condition_can_fail,
-    constant,
-    exact_times,
-    guarded,
-    is_constant,
-    tamed,
-)
+from sparseq.query.constants import constant
 from sparseq.query.parse import said
+from sparseq.query.plan import Cap
 from sparseq.query.public import PublicFacts
-from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, quoted, source_sql
+from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, source_sql
+from sparseq.query.terms import Term
+from sparseq.query.typed import Reader
+from sparseq.query.types import BIGINT, type_named
+from sparseq.query.work import Equality, cap, check_factor, factor, key_sql
 
 MAX_SUBQUERY_VALUES = 10_000
+MAX_SUBQUERIES = 256
 Conjuncts = list[exp.Expr]
 
 
@@ -48,6 +47,8 @@ class Scope:
         self.ctes = dict(outer)
         self.sources: dict[str, Source] = {}
         self._conditions: dict[int, str] = {}
+        self._reader = Reader(self._column, public.constant, self._identity)
+        self._cap: tuple[Cap | None] | None = None
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
         self._joins: list[tuple[Source, Conjuncts]] = []
@@ -103,7 +104,7 @@ class Scope:
     def _table(self, name: str, alias: str) -> Source:
         if name in self.ctes:
             cte = self.ctes[name]
-            return Source(alias, cte.private, cte.users, cte.columns, derived=cte.derived)
+            return replace(cte, alias=alias, decoded=set(), needs_ids=False, optional=False)
         table = self.public.catalog.table(name)
         users = {table.user.lower()} if table.private else set()
         columns = {
@@ -206,18 +207,80 @@ class Scope:
                 if source and source.table and source.table.time.lower() == column.name:
                     source.by_time = bool(source.table.time)
 
+    # -- bounded work ----------------------------------------------------------------------------
+
+    @property
+    def caps(self) -> tuple[Cap, ...]:
+        """Who is taken out of the joins: of those inside, and of this one."""
+        own = self._own_cap()
+        inside = [c for s in self.sources.values() for c in s.caps]
+        return tuple(dict.fromkeys([*inside, *([own] if own is not None else [])]))
+
+    def _own_cap(self) -> Cap | None:
+        """Return who is taken out of this join before it is made."""
+        if self._cap is None:
+            sources, found = list(self.sources.values()), None
+            if self.private:
+                product = factor(sources, self._equalities(), self.public.most_rows)
+                check_factor(product, sources, self.public.most_work)
+                found = cap(self.private, product, self.public.most_work)
+            if found is not None:
+                self.public.know_cap(found)
+            self._cap = (found,)
+        return self._cap[0]
+
+    def _equalities(self) -> list[Equality]:
+        """Return what columns of public sources must equal on every joined row."""
+        conditions = [(c, s.alias) for s, on in self._joins if s.optional for c in on]
+        conditions += [(c, "") for s, on in self._joins if not s.optional for c in on]
+        conditions += [(c, "") for c in self.where]
+        found = []
+        for condition, optional in conditions:
+            if isinstance(condition, exp.EQ):
+                for side, other in permutations((condition.left, condition.right)):
+                    if isinstance(side, exp.Column) and optional in ("", side.table):
+                        found += self._equality(side, other, bool(optional))
+        return found
+
+    def _equality(self, column: exp.Column, other: exp.Expr, optional: bool) -> list[Equality]:
+        source = self.sources.get(column.table)
+        if source is None or source.private or source.optional is not optional:
+            return []
+        needs = frozenset(c.table for c in other.find_all(exp.Column))
+        key = key_sql(column.sql("duckdb"), self.type_of(column), self._type_beside(other))
+        return [Equality(column.table, key, needs)] if key and column.table not in needs else []
+
+    def _type_beside(self, e: exp.Expr) -> str:
+        if isinstance(e, exp.Column):
+            return self.type_of(e)
+        value = self.value_sql(e)
+        (type,) = self.public.types(f"SELECT {value} {self._from_sql(None)} LIMIT 0")
+        return type
+
     # -- subqueries in expressions ---------------------------------------------------------------
 
     def _answer_subqueries(self) -> None:
-        """Put constants for the subqueries of expressions, which see public tables only."""
-        for e in self.select.expressions:
-            while (found := e.find(exp.Select)) is not None:
-                self._replace(found)
-        clauses = [(self.select, k) for k in ("where", "group", "having", "order")]
-        clauses += [(join, "on") for join in self.select.args.get("joins") or []]
-        for node, name in clauses:  # looked up anew, as it may itself be what is replaced
-            while (part := node.args.get(name)) and (found := part.find(exp.Select)) is not None:
-                self._replace(found)
+        """Put constants for the subqueries of expressions, which see public tables only.
+
+        Every turn answers one of a finite number: what was answered once is never found again.
+        """
+        answered: list[exp.Select] = []
+        while (found := self._next_subquery()) is not None:
+            if len(answered) >= MAX_SUBQUERIES or any(found is done for done in answered):
+                refuse(
+                    f"the query has more than {MAX_SUBQUERIES} subqueries in expressions",
+                    "name their values once, in a subquery in FROM",
+                )
+            answered.append(found)
+            self._replace(found)
+
+    def _next_subquery(self) -> exp.Select | None:
+        """Return a subquery that is still there; looked up anew, as any part may be replaced."""
+        parts: list[exp.Expr | None] = list(self.select.expressions)
+        parts += [self.select.args.get(k) for k in ("where", "group", "having", "order")]
+        parts += [join.args.get("on") for join in self.select.args.get("joins") or []]
+        found = (part.find(exp.Select) for part in parts if part is not None)
+        return next((select for select in found if select is not None), None)
 
     def _replace(self, found: exp.Select) -> None:
         holder = found.parent if isinstance(found.parent, exp.Subquery) else found
@@ -233,7 +296,8 @@ class Scope:
             outer.replace(exp.true() if self.public.values(rows) else exp.false())
         else:
             (value,) = self._answer(found, 1) or [exp.Null()]
-            holder.replace(value)
+            name = holder.alias if isinstance(holder, exp.Subquery) else ""  # a SELECT item's
+            holder.replace(exp.alias_(value, name, quoted=True) if name else value)
 
     def _public(self, select: exp.Select) -> Source:
         self.public.subqueries += 1
@@ -287,32 +351,24 @@ class Scope:
         """Return the same, infinite where nothing is known."""
         return ends(e, self._public_ends)
 
+    def term(self, e: exp.Expr) -> Term:
+        """Return an expression over the stored columns; it has a value on every row."""
+        self._check_one_row(e)
+        return self._reader.read(e)
+
+    def column_term(self, e: exp.Expr) -> Term:
+        """Return an expression as a column of a subquery."""
+        self._check_one_row(e)
+        return self._reader.at_rest(e)
+
     def value_sql(self, e: exp.Expr) -> str:
         """Return SQL of an expression over the stored columns; nothing in it can raise."""
-        e = exact_times(e, self.type_of, self.public.constant)
-        return self._physical(e, can_fail(e, self.type_of))
+        return self.term(e).sql
 
     def truth_sql(self, e: exp.Expr) -> str:
         """Return SQL of a condition over the stored columns; nothing in it can raise."""
-        e = exact_times(e, self.type_of, self.public.constant)
-        if condition_can_fail(e, self.type_of):
-            return self._physical(exp.cast(exp.paren(e.copy()), "BOOLEAN"), True)
-        return self._physical(e, False)
-
-    def _physical(self, e: exp.Expr, risky: bool) -> str:
         self._check_one_row(e)
-        check_constants(e, self.type_of, self.public.constant)
-        done = self._columns(tamed(e.copy()) if risky else e.copy())
-        if is_constant(done) and not isinstance(done, exp.Literal):
-            self.public.constant(done.sql("duckdb"))
-        sql = done.sql("duckdb")
-        return self.guarded(sql) if risky else sql
-
-    def guarded(self, sql: str) -> str:
-        """Return SQL that is NULL on the rows where `sql` fails."""
-        first = (self.private or list(self.sources.values()))[0]
-        column = quoted(USER if first.private else next(iter(first.columns)))
-        return guarded(sql, f"hash({quoted(first.alias)}.{column}) IS NOT NULL")
+        return self._reader.truth(e).sql
 
     def _check_one_row(self, e: exp.Expr) -> None:
         found = e.find(exp.Window, exp.AggFunc)
@@ -322,41 +378,45 @@ class Scope:
                 "compute it in a subquery, and use its column",
             )
 
-    def _columns(self, e: exp.Expr) -> exp.Expr:
-        """Replace columns by their physical forms."""
-        if isinstance(e, exp.EQ | exp.NEQ):
-            sides = (e.left, e.right)
-            if all(isinstance(s, exp.Column) and self._names_user(s) for s in sides):
-                return type(e)(this=_index(sides[0]), expression=_index(sides[1]))
-        if isinstance(e, exp.Column):
-            return self._column(e)
-        for name, child in list(e.args.items()):
-            if isinstance(child, exp.Expr):
-                e.set(name, self._columns(child))
-            elif isinstance(child, list):
-                e.set(name, [self._columns(c) if isinstance(c, exp.Expr) else c for c in child])
-        return e
+    def _identity(self, e: exp.Expr) -> str:
+        """Return the SQL of the user's index, if an expression is a user column; else ""."""
+        if isinstance(e, exp.Column) and self._names_user(e):
+            return exp.column(USER, e.table, quoted=True).sql("duckdb")
+        return ""
 
-    def _column(self, column: exp.Column) -> exp.Expr:
+    def _column(self, column: exp.Column) -> Term:
         facts = self.facts(column)
         source = self.sources[column.table]
-        if column.name in source.users:
+        name, type = column.name, type_named(facts.type)
+        if type is None:
+            refuse(
+                f"{said(column)} is of type {facts.type[:40]}, which no expression takes",
+                "`sparseq upgrade` converts such columns of older stores",
+            )
+        if name in source.users:
             source.needs_ids = True
-            return exp.column(USER_ID, column.table, quoted=True)
-        if source.table is not None and facts.stored is not None and facts.stored.coded:
-            source.decoded.add(column.name)
-        return exp.column(column.name, column.table, quoted=True)
+            name = USER_ID
+            type = BIGINT if type.family is BIGINT.family and type.stored != "UBIGINT" else type
+        elif source.table is not None and facts.stored is not None and facts.stored.coded:
+            source.decoded.add(name)
+        return Term(type, exp.column(name, column.table, quoted=True).sql("duckdb"))
 
     # -- SQL -------------------------------------------------------------------------------------
 
     def from_sql(self) -> str:
         """Return the FROM clause; call it when every expression has been made physical."""
+        return self._from_sql(self._own_cap())
+
+    def _from_sql(self, cap: Cap | None) -> str:
+        def item(source: Source) -> str:
+            return source_sql(source, cap.name if cap is not None and source.private else "")
+
         first, *_ = self.sources.values()
-        sql = "FROM " + source_sql(first)
+        sql = "FROM " + item(first)
         for source, on in self._joins:
             condition = " AND ".join(map(self._condition, on)) or "true"
             kind = "LEFT" if source.optional else "INNER"
-            sql += f" {kind} JOIN {source_sql(source)} ON {condition}"
+            sql += f" {kind} JOIN {item(source)} ON {condition}"
         return sql
 
     def where_sql(self) -> str:
@@ -365,7 +425,8 @@ class Scope:
 
     def _condition(self, e: exp.Expr) -> str:
         if id(e) not in self._conditions:  # of this tree, which lives as long as the scope
-            self._conditions[id(e)] = f"({self.truth_sql(e)})"
+            sql = self.truth_sql(e)
+            self._conditions[id(e)] = sql if sql.startswith("(") else f"({sql})"
         return self._conditions[id(e)]
 
     def prepare(self) -> None:
@@ -386,11 +447,6 @@ def inner(select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, S
     from sparseq.query.inner import lower_inner
 
     return lower_inner(select, alias, public, ctes)
-
-
-def _index(e: exp.Expr) -> exp.Column:
-    assert isinstance(e, exp.Column)
-    return exp.column(USER, e.table, quoted=True)
 
 
 def conjuncts(condition: exp.Expr | None) -> Conjuncts:

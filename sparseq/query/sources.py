@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from sparseq.query.bounds import Interval
 from sparseq.query.catalog import Column, Table
+from sparseq.query.plan import Cap
 
 USER = "_user"
 """The user's dense index, in every row about people; no column of a query can have this name."""
@@ -45,6 +46,8 @@ class Source:
         decoded: Coded columns whose strings are needed.
         needs_ids: The users' identifiers are needed.
         by_time: Read in the order of time.
+        single: It has at most one row a person.
+        caps: Who is taken out of the joins inside it, innermost first.
     """
 
     alias: str
@@ -57,6 +60,14 @@ class Source:
     decoded: set[str] = field(default_factory=set)
     needs_ids: bool = False
     by_time: bool = False
+    single: bool = False
+    caps: tuple[Cap, ...] = ()
+
+    def rows_sql(self) -> str:
+        """Return its rows as an item of FROM without a name: as they are, nothing looked up."""
+        if self.table is None:
+            return self.derived
+        return f"{'by_user' if self.private else 'public'}.{quoted(self.table.name)}"
 
 
 def quoted(name: str) -> str:
@@ -64,32 +75,37 @@ def quoted(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql("duckdb")
 
 
-def source_sql(source: Source) -> str:
-    """Return a source as an item of FROM; call it when it is known what must be decoded."""
+def source_sql(source: Source, over: str = "") -> str:
+    """Return a source as an item of FROM; call it when it is known what must be decoded.
+
+    Args:
+        source: A table or a subquery.
+        over: The table of people who are taken out of it; "": nobody is.
+    """
     alias = quoted(source.alias)
     ids = f' JOIN ledger.users AS "#u" ON "#u".{USER} = "#t".{USER}' if source.needs_ids else ""
     id_column = f', "#u".id AS {quoted(USER_ID)}' if source.needs_ids else ""
-    if source.derived:
-        if not source.needs_ids:
-            return f"{source.derived} AS {alias}"
-        return f'(SELECT "#t".*{id_column} FROM {source.derived} AS "#t"{ids}) AS {alias}'
-    table = source.table
-    assert table is not None
-    if not table.private:
-        return f"public.{quoted(table.name)} AS {alias}"
-    stored = f"{'by_time' if source.by_time else 'by_user'}.{quoted(table.name)}"
-    if not source.decoded and not source.needs_ids:
-        return f"{stored} AS {alias}"
+    out = f' WHERE "#t".{USER} NOT IN (SELECT {USER} FROM temp.{quoted(over)})' if over else ""
+    if source.table is not None and not source.table.private:
+        return f"public.{quoted(source.table.name)} AS {alias}"
+    plain = not source.decoded and not source.needs_ids
+    rows = source.rows_sql()
+    if source.table is not None and source.by_time:
+        rows = f"by_time.{quoted(source.table.name)}"
+    if plain and not over:
+        return f"{rows} AS {alias}"
+    if plain or source.table is None:
+        return f'(SELECT "#t".*{id_column} FROM {rows} AS "#t"{ids}{out}) AS {alias}'
     columns = f'"#t".{USER}{id_column}'
-    for i, column in enumerate(c.name.lower() for c in table.columns):
+    for i, column in enumerate(c.name.lower() for c in source.table.columns):
         name = quoted(column)
         if column in source.decoded:
-            dictionary = quoted(f"{table.name}.{table.column(column).name}")
+            dictionary = quoted(f"{source.table.name}.{source.table.column(column).name}")
             ids += f' LEFT JOIN dictionary.{dictionary} AS "#{i}" ON "#{i}".code = "#t".{name}'
             columns += f', "#{i}".value AS {name}, "#t".{name} AS {quoted(code_of(column))}'
         elif column not in source.users:
             columns += f', "#t".{name}'
-    return f'(SELECT {columns} FROM {stored} AS "#t"{ids}) AS {alias}'
+    return f'(SELECT {columns} FROM {rows} AS "#t"{ids}{out}) AS {alias}'
 
 
 def code_of(column: str) -> str:

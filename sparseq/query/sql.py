@@ -20,8 +20,8 @@ from sparseq.errors import QueryRefused
 from sparseq.query import outputs as out
 from sparseq.query.aggregates import Aggregates
 from sparseq.query.catalog import Catalog
+from sparseq.query.constants import is_constant
 from sparseq.query.domains import Domains
-from sparseq.query.guard import is_constant
 from sparseq.query.inner import aggregates
 from sparseq.query.parse import parse, said
 from sparseq.query.plan import Domain, Measure, Query, Relation
@@ -88,7 +88,8 @@ class _Outer:
         measures = self.aggregates.measures(self._types(self.aggregates.values(), joins))
         origin = self.scope.from_sql() + joins
         plain = self.scope.plain_table() if not joins else ""
-        relation = Relation(origin, self.scope.where_sql(), self.scope.user, plain)
+        where, user = self.scope.where_sql(), self.scope.user
+        relation = Relation(origin, where, user, plain, self.scope.caps)
         self._check_sql(relation, domains, measures)
         _check_outputs(shown, domains, measures)
         return Query("", relation, domains, measures, shown, tuple(self._notes()))
@@ -138,6 +139,11 @@ class _Outer:
             notes.append("rows whose key is in no group are not counted, and cost nothing")
         if any(s.derived and s.private for s in self.scope.sources.values()):
             notes.append("subqueries are computed for each user apart")
+        if self.scope.caps:
+            notes.append(
+                f"whose rows make more than {self.public.most_work:,} combinations in a join is "
+                "left out of it, and pays nothing"
+            )
         return notes
 
     # -- what is shown ---------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Replaying a log: every line one outcome, nothing stops the batch.
 
-A line's request id is made from the log's name and the line's id, so a line that was answered once
-is read back ever after: no new noise, no charge, whatever was killed in between.
+A line's request id is made from the log's name, the line's id, its text and its options, in a
+namespace that no analyst reaches. So a line that was answered once is read back ever after: no new
+noise, no charge, whatever was killed in between; and a line that was changed is a new question.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 
 from sparseq.batch import Asked, Outcome
 from sparseq.errors import NotSql, ParameterError, QueryRefused
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.parameters import QueryText
-from sparseq.query.plan import Plan
+from sparseq.query.plan import Options, Plan
 from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, Answers, Result
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.store import Store
@@ -87,11 +89,7 @@ def results(store: Store, lines: Iterable[Line], name: str) -> Iterator[Result]:
 
 
 def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Plan | None]]:
-    """Yield what would become of each line on public facts alone, and its plan: free.
-
-    A line that comes out answered here may still be refused when it is asked, where its id was
-    given to another query.
-    """
+    """Yield what would become of each line on public facts alone, and its plan: free."""
     for line in lines:
         one = asked_of(store, line, "")
         if isinstance(one, Asked):
@@ -112,11 +110,19 @@ def asked_of(store: Store, line: Line, name: str) -> Asked | Result:
         sql = line.sql.strip().rstrip(";")
         if line.parameters:
             sql = QueryText.of(sql).with_values(line.parameters)
-        return Asked(store.lower(sql), line.options, f"{name}: {line.id}")
+        query = store.lower(sql)
+        return Asked(query, line.options, _request(name, line, query.text))
     except ParameterError as error:
         return Result(line.number, line.id, FAILED, error.message)
     except QueryRefused as error:
         return _refusal(line, error)
+
+
+def _request(name: str, line: Line, text: str) -> RequestId:
+    knobs = "" if line.options == Options() else repr(line.options)
+    question = f"{text}\0{knobs}" if knobs else text
+    former = f"{name}: {line.id}"
+    return RequestId.of(Asker.REPLAY, name, line.id, question=question, former=former)
 
 
 def _refusal(line: Line, error: QueryRefused | ParameterError) -> Result:

@@ -30,6 +30,7 @@ from sparseq.ledger.journal import Statement
 from sparseq.query.outputs import Output, Outputs
 from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Gated, Store
+from sparseq.training.query import step_request
 from sparseq.training.spending import Spending
 
 _TABLE = """
@@ -88,7 +89,7 @@ class FewActive:
             self._query(step),
             lambda plan: self._entering(plan),
             Options(sigma=self.spending.sigma(1.0, self.cost)),
-            f"{self.run}/{step} few",
+            step_request(self.run, f"{step} few"),
             pot=self.spending.pot,
             gated=state,
             mechanism=compare,

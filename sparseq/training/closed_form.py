@@ -19,7 +19,9 @@ see `ClosedForm.clipped`.
 
 Where a user has several records, the residuals are rounded to integers in units of the user's
 own largest, the user's sum is exact for the same reason, and its weighted coordinates are rounded
-towards 0.
+towards 0. The squares of such sums go beyond 2**53, so that adding them up rounds: that is done in
+an order which the user's own vector decides (`exact.fixed_row_squares`). Else what one user is
+charged could change by a unit when another one leaves, and with it whether the store has room.
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ from sparseq.training.exact import (
     clipped_sums,
     dots,
     exact_sums,
-    row_squares,
+    fixed_row_squares,
     weighted_sums,
 )
 from sparseq.training.families import Family, identity
+from sparseq.training.identity import code_of
 from sparseq.training.protocol import Floats, Pull, Pulled, saturated
 from sparseq.training.records import Batch, Records, records
 
@@ -82,6 +85,15 @@ class ClosedForm:
     def coordinates(self) -> int:
         """outputs · (features + 1): weights and intercept, one output after the other."""
         return self.family.outputs * self.records.width
+
+    def facts(self) -> dict[str, str]:
+        """Return what a run depends on besides the data: public (see `Identity`)."""
+        family, lattice = self.family, self.records
+        return {
+            "model": f"{family.name} of {family.outputs} outputs",
+            "features": f"{lattice.width - 1}, in [-{lattice.bound:g}, {lattice.bound:g}]",
+            "code": code_of(family.inverse_link, family.valid, family.expand, family.loss),
+        }
 
     def batches(self) -> Iterable[Batch]:
         """Return all records."""
@@ -157,7 +169,8 @@ def _mean(values: Floats, batch: Batch) -> Floats:
     if batch.runs is None:
         return counted
     lengths = batch.runs.stop - batch.runs.first
-    return np.asarray(np.add.reduceat(counted, batch.runs.first) / lengths)
+    whose = np.repeat(np.arange(len(lengths)), lengths)
+    return np.bincount(whose, counted, minlength=len(lengths)) / lengths  # in the rows' order
 
 
 def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
@@ -227,8 +240,8 @@ def _by_user(k: Floats, whose: Ints, x: Matrix) -> Matrix:
 
 
 def _row_norms(parts: list[Matrix]) -> Floats:
-    """Return the sum of squares of each row of all parts together."""
-    return np.asarray(sum(row_squares(part) for part in parts), np.float64)
+    """Return the sum of squares of each row of all parts together, one part after the other."""
+    return np.asarray(sum(fixed_row_squares(part) for part in parts), np.float64)
 
 
 def _scaled(gradients: Matrix, factors: Floats) -> Matrix:

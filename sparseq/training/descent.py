@@ -13,9 +13,8 @@ without new noise, and the next one goes on from there.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -30,9 +29,10 @@ from sparseq.ledger.pots import Pot
 from sparseq.store import Store
 from sparseq.training.accountant import checked_clip
 from sparseq.training.alarm import FewActive, check_zcdp
+from sparseq.training.identity import FIRST, Identity, digest_of, identity_of
 from sparseq.training.numbers import Numbers, everybody
 from sparseq.training.protocol import Engine, Floats
-from sparseq.training.query import ask_dense, gradient_of
+from sparseq.training.query import ask_dense, gradient_of, step_request
 from sparseq.training.spending import Spending, run_kappa
 
 COUNT_COST = 0.01
@@ -216,6 +216,7 @@ class PrivateGD:
         *,
         run: str,
         about: str = "a model",
+        depends: Mapping[str, str] | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         pot: Pot = Pot.QUERIES,
@@ -230,6 +231,8 @@ class PrivateGD:
             engine: The model and its data; with `checks`, one that has `right`, or `losses`.
             run: A name, unique in the store: it is what a run is found again by.
             about: What is trained, public; stands in the history.
+            depends: What else the run depends on, public, by name: the table, and how its columns
+                are encoded. The settings, the start, and the engine's own facts are known.
             epsilon, delta: Of the run by itself, at most the store's; by default all it has.
             pot: What it is paid from.
             start: Parameters to start from, public; 0 by default.
@@ -238,7 +241,7 @@ class PrivateGD:
 
         Raises:
             ParameterError: A number makes no sense, or the run wants more than the store has.
-            QueryRefused: There is a run of that name with other settings.
+            QueryRefused: There is a run of that name that is another one; it says what differs.
         """
         first = np.zeros(engine.coordinates) if start is None else np.asarray(start, np.float64)
         if first.shape != (engine.coordinates,):
@@ -248,18 +251,21 @@ class PrivateGD:
         kappa = run_kappa(store, pot, epsilon, delta, gaussian=not self.stop_active)
         if len(store._pots) * self.last >= COLD:
             compiled()  # loaded once, and worth it for as many rows in all
-        label = f"train {run} ({about}; settings {self._digest(first, kappa)})"
-        return _Run(self, Spending(store, kappa, pot), engine, run, label, validate, watch).go(
+        identity = identity_of(
+            run, engine, {"description": about}, depends or {}, self._facts(first, kappa)
+        )
+        identity.check(store)
+        label = f"train {run} ({about}; settings {identity.digest})"
+        return _Run(self, Spending(store, kappa, pot), engine, identity, label, validate, watch).go(
             first
         )
 
-    def _digest(self, start: Floats, kappa: float) -> str:
-        """Return what tells settings apart: steps of other settings must not be read back."""
+    def _facts(self, start: Floats, kappa: float) -> dict[str, Any]:
+        """Return what the run depends on of what is said here: public."""
         settings = asdict(self)
         if callable(self.rate):
             settings["rate"] = [self.rate(t + 1) for t in range(self.last)]
-        text = repr((sorted(settings.items()), kappa)).encode() + start.tobytes()
-        return hashlib.sha256(text).hexdigest()[:8]
+        return settings | {"kappa": kappa, "start": digest_of(start.tobytes())}
 
 
 @dataclass
@@ -269,7 +275,7 @@ class _Run:
     how: PrivateGD
     spending: Spending
     engine: Any
-    run: str
+    identity: Identity
     label: str
     validate: Callable[[Floats], float] | None
     watch: Callable[[Step], None]
@@ -371,7 +377,7 @@ class _Run:
         how = self.how
         users = np.concatenate([np.zeros(0, np.int32), *(b.users for b in self.engine.batches())])
         return FewActive(
-            self.spending, self.run, self.label, np.sort(users), how.stop_active, people,
+            self.spending, self.identity.run, self.label, np.sort(users), how.stop_active, people,
             how.stop_cost, how.last - how.steps, lambda some: self._can_pay(some, self.kept_back),
         )  # fmt: skip
 
@@ -385,7 +391,8 @@ class _Run:
         spending = self.spending
         answer = ask_dense(
             spending.store, engine, params, lambda users: spending.left(users, self.kept_back),
-            f"{self.label}: {what}", clip, sigma, f"{self.run}/{what}", spending.pot,
+            f"{self.label}: {what}", clip, sigma, step_request(self.identity.run, what),
+            spending.pot, lambda _: self.identity.written() if what in FIRST else (),
         )  # fmt: skip
         spending.paid(answer.facts.release)
         self.seeded = self.seeded or answer.facts.seeded

@@ -28,6 +28,7 @@ STORED: Any = np.float32 if importlib.util.find_spec("numba") else np.float64
 
 _EXACT = 2.0**53
 _BLOCK = 1 << 12  # rows made float64 at a time
+_FOLDED = 1 << 15  # cells squared at a time
 _SHARED = 1 << 20  # cells from which a second thread pays
 
 
@@ -42,13 +43,47 @@ def blocks(x: Matrix, size: int | None = None) -> Iterator[tuple[slice, Matrix]]
 
 
 def row_squares(x: Matrix) -> Floats:
-    """Return |x|² of each row: exact below 2**53."""
+    """Return |x|² of each row: exact, and so in any order, as long as it is below 2**53."""
     if sparse.issparse(x):
         return np.asarray((x * x).sum(axis=1)).reshape(-1)
     squares = np.empty(len(x))
     for rows, part in blocks(x):
         np.einsum("ij,ij->i", part, part, out=squares[rows])
     return squares
+
+
+def fixed_row_squares(x: Matrix) -> Floats:
+    """Return |x|² of each row, by float additions in an order that the row alone decides.
+
+    For rows whose squares go beyond 2**53, where additions round: the order is then part of the
+    result. Sparse rows are added up by ascending column, one entry after the other (`bincount`
+    takes its input in order). Dense rows are folded, the last half onto the first, so that the
+    order is that of the width. No row's number depends on what other rows hold, on how many there
+    are, on memory layout or on whether a matrix happens to be sorted.
+
+    Example:
+        >>> fixed_row_squares(np.array([[3.0, 4.0], [2.0**30, 1.0]])).tolist()
+        [25.0, 1.152921504606847e+18]
+    """
+    if sparse.issparse(x):
+        sorted_ = sparse.csr_array(x, copy=True)
+        sorted_.sum_duplicates()  # by ascending column too
+        owners = np.repeat(np.arange(x.shape[0]), np.diff(sorted_.indptr))
+        return np.asarray(np.bincount(owners, sorted_.data**2, x.shape[0]), np.float64)
+    squares = np.empty(len(x))
+    for rows, part in blocks(x, max(_FOLDED // max(x.shape[1], 1), 1)):
+        squares[rows] = _folded(part * part)
+    return squares
+
+
+def _folded(terms: Floats) -> Floats:
+    """Return each row's sum; the terms are overwritten."""
+    width = terms.shape[1]
+    while width > 1:
+        half = width // 2
+        terms[:, :half] += terms[:, width - half : width]
+        width -= half
+    return terms[:, 0] if width else np.zeros(len(terms))
 
 
 def dots(x: Matrix, weights: Floats) -> Floats:

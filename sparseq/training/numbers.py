@@ -27,6 +27,11 @@ class Numbers:
     value: Callable[[Floats, Any], Floats]
 
     @property
+    def failed_users(self) -> set[int]:
+        """Return the other engine's."""
+        return getattr(self.engine, "failed_users", set())
+
+    @property
     def coordinates(self) -> int:
         """1."""
         return 1

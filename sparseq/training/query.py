@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,18 @@ from sparseq.answer import Answer
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduced
 from sparseq.errors import DataError, ParameterError
+from sparseq.ledger.curator_log import statement
+from sparseq.ledger.journal import Statement
 from sparseq.ledger.pots import Pot
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.outputs import Output, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Store
+from sparseq.store import Gated, Store
 from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Engine, Floats
 
+MOST_NAMED = 100
+"""People whom one line of the curator's log names."""
 LEAST_SIGMA = 0.25
 """Of sigma / C: with less noise a full gradient would cost more than 8 of kappa."""
 
@@ -112,7 +117,7 @@ def noised_gradient(
     label: str,
     clip: float,
     sigma: float | None = None,
-    request_id: str | None = None,
+    request_id: RequestId | str | None = None,
     pot: Pot = Pot.QUERIES,
 ) -> Floats:
     """Answer one gradient query: the noised sum of everybody's clipped gradients.
@@ -146,11 +151,13 @@ def ask_dense(
     label: str,
     clip: float,
     sigma: float | None,
-    request_id: str | None,
+    request_id: RequestId | str | None,
     pot: Pot,
+    gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
 ) -> Answer:
     """Ask one dense query; `left` says what users may spend on it, at most what they have."""
     gradients = Gradients(engine, params, checked_clip(clip), left)
+    known = set(getattr(engine, "failed_users", ()))
     if any(len(b.users) and not 0 <= b.users[0] <= b.users[-1] < len(store._pots)
            for b in engine.batches()):  # fmt: skip
         raise DataError(
@@ -163,7 +170,29 @@ def ask_dense(
         Options(sigma=sigma),
         request_id,
         pot=pot,
+        gated=lambda made: [*gated(made), *_failures(store, engine, known, label)],
     )
+
+
+def _failures(store: Store, engine: Engine, known: set[int], label: str) -> list[Statement]:
+    """Return what the curator's log is told of people on whose records the model failed."""
+    users = sorted(set(getattr(engine, "failed_users", ())) - known)
+    if not users:
+        return []
+    ids = store._con.execute(
+        "SELECT coalesce(CAST(id AS VARCHAR), '(erased)') FROM ledger.users "
+        "WHERE _user IN (SELECT unnest(?::INTEGER[])) ORDER BY _user",
+        [users[:MOST_NAMED]],
+    ).fetchall()
+    named = ", ".join(id for (id,) in ids) + (", …" if len(users) > MOST_NAMED else "")
+    whom = "1 person, who counts" if len(users) == 1 else f"{len(users):,} people, who count"
+    message = f"{label}: the model fails on records of {whom} for nothing: {named}"
+    return [statement("training", message)]
+
+
+def step_request(run: str, what: str) -> RequestId:
+    """Return what a question of a training run is called in the journal."""
+    return RequestId.of(Asker.TRAIN, run, what)
 
 
 def gradient_of(answer: Answer) -> Floats:

@@ -83,12 +83,14 @@ class Records:
     """Everybody's records, in batches.
 
     Attributes:
+        bound: Of the features, as it was given.
         step: Feature step, a power of two.
         width: Columns of x, the intercept's included.
         limit: No |x| in feature steps is larger.
         all: The batches.
     """
 
+    bound: float
     step: float
     width: int
     limit: float
@@ -146,7 +148,7 @@ def records(
     y = expand(np.where(counts, target, 0.0))
     parts = tuple(_batches(runs, x, y, counts, step))
     limit = max(math.ceil(bound / step), 1 / step)
-    return Records(step, x.shape[1], float(limit), parts)
+    return Records(bound, step, x.shape[1], float(limit), parts)
 
 
 def _matrix(features: Any) -> Any:

@@ -16,6 +16,7 @@ from sparseq.errors import StoreError
 from sparseq.store import Store
 from sparseq.training.descent import EXHAUSTED, PrivateGD, Trained
 from sparseq.training.protocol import Floats
+from sparseq.training.query import step_request
 from sparseq.training.spending import Spending
 
 
@@ -47,26 +48,31 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Repor
     Raises:
         StoreError: The store has no such run.
     """
-    ids = {release.request_id: release.id for release in store.history()}
-    if f"{run}/1" not in ids:
+    released = store.requests_of(range(1, store.releases + 1))
+    ids = {request: number for number, request in released.items()}
+
+    def paid(what: str) -> bool:
+        number = ids.get(step_request(run, what))
+        if number is not None:
+            spending.paid(number)
+        return number is not None
+
+    if step_request(run, "1") not in ids:
         raise StoreError(f"there is no run {run!r}", "`sparseq history` lists the releases")
     spending = Spending(store, trained.kappa)
     everybody = np.arange(len(store._pots), dtype=np.int32)
     full = (1 - how.questions) / how.steps
     active, kept_back = [], how.checks * how.check_cost * (2 if how.least_active > 0 else 1)
     kept_back += how.stop_cost if how.stop_active else 0.0
-    if f"{run}/people" in ids:
-        spending.paid(ids[f"{run}/people"])
+    paid("people")
     for step in (s.step for s in trained.log):
-        spending.paid(ids[f"{run}/{step}"])
+        paid(f"{step}")
         left = spending.left_in_run(everybody, kept_back + EXHAUSTED * full)
         active.append(int(np.count_nonzero(left > 0)))
-        for question in (f"{run}/{step} {what}" for what in ("active", "right", "loss")):
-            if question in ids:
-                spending.paid(ids[question])
+        for what in ("active", "right", "loss"):
+            if paid(f"{step} {what}"):
                 kept_back = max(kept_back - how.check_cost, 0.0)
-        if f"{run}/{step} few" in ids:
-            spending.paid(ids[f"{run}/{step} few"])
+        paid(f"{step} few")
     return Report(
         np.array(active),
         spending.share(),

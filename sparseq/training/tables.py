@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
@@ -48,8 +49,14 @@ def rows_of(
     columns = [*dict.fromkeys([*(f.column for f in features), target.column])]
     with store._lock:
         store._check_open()
-        reader = store._con.sql(_select(table, columns)).to_arrow_reader(1 << 16)
-        blocks = [encoded(batch, features, target) for batch in reader]
+        sql = _select(table, columns)
+
+        def blocks_of(connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, Any, Any]]:
+            reader = connection.sql(sql).to_arrow_reader(1 << 16)
+            return [encoded(batch, features, target) for batch in reader]
+
+        parts = store._engine.by_people(sql, blocks_of, len(store._pots))
+        blocks = [block for part in parts for block in part]
     users = np.concatenate([np.zeros(0, np.int32), *(users for users, _, _ in blocks)])
     y = np.concatenate([np.zeros(0), *(y for _, _, y in blocks)])
     width = sum(len(f.names) for f in features)

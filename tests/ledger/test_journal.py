@@ -18,15 +18,17 @@ from sparseq.ledger.codec import pack, pack_set
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.journal import TABLES, Entry, Journal, Release
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.request_id import Asker, RequestId, requested
 
 PEOPLE = 8
 Charges = dict[int, int]
 
 
-def release(id: int, request_id: str | None = None, query: str = "SELECT 1") -> Release:
+def release(id: int, request_id: RequestId | str | None = None, query: str = "SELECT 1") -> Release:
     when = dt.datetime(2024, 5, 1, 12, 30, 15, 123456)
     answer = bytes(range(256)) * id
-    return Release(id, request_id, when, query, 3, (1.5, 2.0**40), (0.1, 1e300), 0.95, answer)
+    request = requested(request_id)
+    return Release(id, request, when, query, 3, (1.5, 2.0**40), (0.1, 1e300), 0.95, answer)
 
 
 def fresh() -> duckdb.DuckDBPyConnection:
@@ -86,8 +88,8 @@ def test_a_request_id_stands_for_its_release_also_after_opening_again() -> None:
     journal = Journal(connection)
     commit(journal, release(1, "mine"), {0: 1})
     for again in (journal, Journal(connection)):
-        assert again.recorded("mine", "SELECT 1") == release(1, "mine")
-        assert again.recorded("yours", "SELECT 1") is None
+        assert again.recorded(RequestId.of_analyst("mine"), "SELECT 1") == release(1, "mine")
+        assert again.recorded(RequestId.of_analyst("yours"), "SELECT 1") is None
         assert again.recorded(None, "SELECT 1") is None
 
 
@@ -95,7 +97,55 @@ def test_a_request_id_of_another_query_is_refused_with_that_query() -> None:
     journal = Journal(fresh())
     commit(journal, release(1, "mine"), {0: 1})
     with pytest.raises(QueryRefused, match="'mine' belongs to another query: SELECT 1"):
-        journal.recorded("mine", "SELECT 2")
+        journal.recorded(RequestId.of_analyst("mine"), "SELECT 2")
+
+
+@pytest.mark.parametrize("asker", [a for a in Asker if a is not Asker.ANALYST])
+def test_no_text_of_an_analyst_is_the_name_of_anything_that_the_system_asks(asker: Asker) -> None:
+    """Whatever is stored for it, shown of it, or was its spelling in earlier versions."""
+    journal = Journal(fresh(), former=0)
+    ours = RequestId.of(asker, "a/b", "2024-01-01", question="SELECT 1", former="a/b: 2024-01-01")
+    texts = [ours.stored, str(ours), ours.text, ours.former, f"{asker}/", f"analyst/{ours.stored}"]
+    for number, text in enumerate(texts, 1):
+        commit(journal, release(number, text), {0: 1})
+    for again in (journal, Journal(journal._con)):
+        assert again.recorded(ours, "SELECT 1") is None
+        assert again.numbers([ours]) == {}
+        for number, text in enumerate(texts, 1):
+            found = again.recorded(RequestId.of_analyst(text), "SELECT 1")
+            assert found is not None
+            assert (found.id, found.request_id, found.asker) == (number, text, Asker.ANALYST)
+    commit(journal, release(len(texts) + 1, ours), {0: 1})
+    found = journal.recorded(ours, "SELECT 1")
+    assert found is not None
+    assert (found.id, found.asker) == (len(texts) + 1, asker)
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(st.lists(st.text("/%2Fa", max_size=4), min_size=1, max_size=3),
+       st.lists(st.text("/%2Fa", max_size=4), min_size=1, max_size=3))  # fmt: skip
+def test_names_of_other_parts_are_other_names(some: list[str], others: list[str]) -> None:
+    if len(some) == len(others):
+        one, two = RequestId.of(Asker.TRAIN, *some), RequestId.of(Asker.TRAIN, *others)
+        assert (one == two) == (some == others)
+    one = RequestId.of(Asker.REPLAY, *some, question="q")
+    assert RequestId.read(one.stored) == one
+    assert RequestId.read(RequestId.of_analyst("/".join(some)).stored).text == "/".join(some)
+
+
+def test_a_former_spelling_is_found_up_to_the_upgrade_and_for_the_same_question() -> None:
+    journal = Journal(fresh())
+    commit(journal, release(1, "log: 1"), {0: 1})
+    commit(journal, release(2, "log: 2"), {0: 1})
+    upgraded = Journal(journal._con, former=1)
+
+    def line(number: int) -> RequestId:
+        return RequestId.of(Asker.REPLAY, "log", f"{number}", former=f"log: {number}")
+
+    assert upgraded.recorded(line(1), "SELECT 1") == release(1, "log: 1")
+    assert upgraded.recorded(line(1), "SELECT 2") is None, "another question"
+    assert upgraded.recorded(line(2), "SELECT 1") is None, "asked since, by an analyst"
+    assert journal.recorded(line(1), "SELECT 1") is None, "a store that was never upgraded"
 
 
 streams = st.lists(

@@ -235,28 +235,6 @@ def test_equal_values_are_the_same(sql: str) -> None:
     assert seen[0] == seen[1]
 
 
-INTERVALS = (
-    "(SELECT who, day, CASE WHEN n = 1 THEN INTERVAL 30 DAY ELSE INTERVAL 1 MONTH END AS i "
-    "FROM events)"
-)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        f"SELECT count(*) m FROM (SELECT who, i, row_number() OVER (ORDER BY day) AS r "
-        f"FROM {INTERVALS}) WHERE i::VARCHAR = '30 days' AND r = 1",
-        f"SELECT count(*) m FROM (SELECT who, i, lag(i) OVER (ORDER BY day) AS l "
-        f"FROM {INTERVALS}) WHERE l::VARCHAR = '30 days'",
-    ],
-)
-def test_windows_tell_apart_what_is_equal_and_not_the_same(sql: str) -> None:
-    orders = ([1, 2], [2, 1])
-    stores = [_store({1: ([(FIRST, "a", 1.0, n, None) for n in ns], [])}) for ns in orders]
-    seen = [_vector(con, _plan(con, sql), 1) for con in stores]
-    assert seen[0] == seen[1]
-
-
 NANS = [
     "SELECT count(*) m FROM (SELECT who, -x AS x FROM events GROUP BY who, -x) WHERE x::VARCHAR = '-nan'",  # noqa: E501
     "SELECT count(*) m FROM (SELECT who, max(y) AS y FROM (SELECT who, day, n, "

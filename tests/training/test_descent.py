@@ -167,7 +167,7 @@ def test_another_run_cannot_take_the_name(other: dict[str, Any]) -> None:
     con = store()
     settings: dict[str, Any] = {"steps": 6, "clip": 0.5, "rate": 2.5, "people": N}
     PrivateGD(**settings).fit(con, engine(), run="a")
-    with pytest.raises(sparseq.QueryRefused, match="request id"):
+    with pytest.raises(sparseq.QueryRefused, match=f"'a' was begun with {next(iter(other))} "):
         PrivateGD(**settings | other).fit(con, engine(), run="a")
 
 

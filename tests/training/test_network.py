@@ -14,6 +14,7 @@ from torch import Tensor, nn  # noqa: E402
 import sparseq  # noqa: E402
 from sparseq.engine.reduce import NORM_LIMIT  # noqa: E402
 from sparseq.errors import DataError, ParameterError  # noqa: E402
+from sparseq.ledger.curator_log import CuratorLog  # noqa: E402
 from sparseq.query.plan import DENSE_NORM_STEPS  # noqa: E402
 from sparseq.training import PrivateGD, noised_gradient  # noqa: E402
 from sparseq.training.network import Network  # noqa: E402
@@ -340,15 +341,50 @@ def test_a_loss_that_is_no_number_a_record_is_refused(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["one-pass", "vmap"])
-def test_a_class_that_there_is_not_is_an_error_that_tells_no_number(method: str) -> None:
-    x, y = torch.zeros(4, 3), torch.tensor([0, 1, 7531, 1])
-    engine = Network(nn.Linear(3, 2), np.arange(4), x, y, micro=2, method=method)
-    (batch,) = engine.batches()
-    for ask in (engine.query, engine.losses):
-        with pytest.raises(DataError, match="fails on the records") as caught:
-            ask(np.zeros(8), batch)
-        assert "7531" not in f"{caught.value} {caught.value.hint}"
-        assert caught.value.__suppress_context__
+def test_who_has_a_class_that_there_is_not_counts_for_nothing(method: str) -> None:
+    """And changes nothing for the others, not by one bit: as if that record were not there."""
+    x, y = torch.randn(6, 3), torch.tensor([0, 1, 7531, 1, 0, 1])
+    users, fine = np.array([0, 1, 2, 2, 3, 4]), np.array([0, 1, 4, 5])
+    engine = Network(nn.Linear(3, 2), users, x, y, micro=4, method=method)
+    rest = Network(nn.Linear(3, 2), users[fine], x[fine], y[fine], micro=4, method=method)
+    sums, norms = np.zeros((2, 8), np.int64), []
+    for number, one in enumerate((engine, rest)):
+        found = {}
+        for batch in one.batches():
+            n, pull = one.query(np.zeros(8), batch)
+            pulled = pull(np.ones(len(n)), STEP)
+            sums[number] += pulled.sums
+            found |= dict(
+                zip(batch.users.tolist(), zip(n, pulled.squares, strict=True), strict=True)
+            )
+            assert np.isfinite(one.losses(np.zeros(8), batch)).all()
+            assert np.isfinite(one.right(np.zeros(8), batch)).all()
+        norms.append(found)
+    assert np.array_equal(*sums)
+    assert norms[0].pop(2) == (0.0, 0)
+    assert norms[0] == norms[1]
+    assert engine.failed_users == {2}
+    assert not rest.failed_users
+
+
+def test_the_curator_is_told_on_whom_a_model_failed_and_no_analyst() -> None:
+    people = pa.table({"who": [f"u{i}" for i in range(6)]})
+    con = sparseq.create(None, people, table="t", user="who", seed=1)
+    x, y = torch.zeros(6, 3), torch.tensor([0, 1, 7531, 1, 0, 1])
+    engine = Network(nn.Linear(3, 2), np.arange(6), x, y, micro=4)
+    PrivateGD(steps=3, people=6).fit(con, engine, run="a", start=engine.start())
+    (note,) = CuratorLog(con._con).entries()
+    assert "1 person" in note.message
+    assert note.message.endswith("u2")
+    assert "7531" not in note.message
+    assert all("u2" not in release.query for release in con.history())
+
+
+def test_whether_a_module_is_refused_does_not_depend_on_how_many_records_anybody_has() -> None:
+    x, y = torch.zeros(2, 3), torch.zeros(2, dtype=torch.long)
+    for users in ([0, 1], [0, 0]):
+        shapes = Network(nn.Linear(3, 2), np.array(users), x, y, micro=8)._shapes_tried()
+        assert shapes == [(8, 1), (4, 2), (2, 4), (1, 8)]
 
 
 def test_the_module_that_comes_back_is_used_as_any_other() -> None:

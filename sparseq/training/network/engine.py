@@ -19,12 +19,11 @@ rows moved; a module that mixes its rows, or a library that treats them differen
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -36,12 +35,15 @@ from sparseq.engine.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.training.despite import despite_failures
+from sparseq.training.identity import code_of, digest_of
 from sparseq.training.network.checks import check_layers, check_rows
 from sparseq.training.network.parts import UPWARDS, Part
 from sparseq.training.network.passes import OnePass, PerExample, one_pass_fits
 from sparseq.training.protocol import Floats, Pull, Pulled, saturated
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+T = TypeVar("T")
 _LONGEST = (float(NORM_LIMIT) / 4) ** 0.5 * DENSE_NORM_STEPS
 """In lattice steps: what is longer costs more than any budget, and is not added."""
 _SHARDS = 2
@@ -104,8 +106,31 @@ class _Shard:
         return Pulled(saturated(bounds), sums)
 
 
+class _Shards:
+    """Shards of the same places, each with records of some of them: none, or several."""
+
+    def __init__(self, shards: list[_Shard], places: int, coordinates: int) -> None:
+        self.shards, self.coordinates = shards, coordinates
+        self.norms = np.zeros(places)
+        for shard in shards:
+            self.norms = self.norms + shard.norms
+
+    def pull(self, factors: Floats) -> Pulled:
+        """Return the sum over all of them."""
+        squares = np.zeros(len(self.norms), np.int64)
+        sums = np.zeros(self.coordinates, np.int64)
+        for shard in self.shards:
+            pulled = shard.pull(factors)
+            squares = np.maximum(squares, pulled.squares)  # who is not in a shard has 0 there
+            sums += pulled.sums
+        return Pulled(squares, sums)
+
+
 class Network:
     """An engine for PyTorch modules.
+
+    Whoever has a record that the module fails on counts for nothing from then on; `failed_users`
+    says who they are. No error depends on a record.
 
     Args:
         module: The model, called with a batch of inputs; it is copied. Dropout does nothing here.
@@ -119,7 +144,7 @@ class Network:
 
     Raises:
         ParameterError: The module has layers that mix users, or mixes them in its own code.
-        DataError: The arrays are not of one length; or, when it is asked, the module fails on them.
+        DataError: The arrays are not of one length.
 
     Example:
         >>> x, y = torch.eye(4), torch.tensor([0, 1, 0, 1])
@@ -165,6 +190,8 @@ class Network:
         self.device = torch.device(device)
         if micro < 1:
             raise ParameterError(f"micro is {micro}; it must be at least 1")
+        self._whose = users.astype(np.int32)
+        self.failed_users: set[int] = set()
         self._order = np.argsort(users, kind="stable")
         self._runs, self._micro = Runs.of(users[self._order].astype(np.int32)), micro
         self._batches = tuple(self.of(self._runs.owners))
@@ -178,13 +205,37 @@ class Network:
                 'say method="vmap", which is general and slower',
             )
         self._pass = (OnePass if fits else PerExample)(self.module, self._names, self._loss)
-        shapes = sorted({(b.size, b.rows.shape[1]) for b in self._batches})
-        self._at_once(lambda shape: check_rows(self, *shape), shapes)
+        self._at_once(lambda shape: check_rows(self, *shape), self._shapes_tried())
+
+    def _shapes_tried(self) -> list[tuple[int, int]]:
+        """Return the shapes that a batch can have: how many users, and records of each.
+
+        All of them, whatever shapes there are: how many records somebody has is no public fact, and
+        whether a module is refused is. Beyond `micro` records a user is alone in a batch.
+        """
+        widths = [1 << k for k in range(self._micro.bit_length())]
+        return [(max(self._micro // records, 1), records) for records in widths]
 
     @property
     def coordinates(self) -> int:
         """d, how many parameters there are."""
         return sum(int(np.prod(shape)) for shape in self._shapes)
+
+    def facts(self) -> dict[str, str]:
+        """Return what a run depends on besides the data: public (see `Identity`)."""
+        layers = {type(m) for m in self.module.modules()}
+        own = sorted((t for t in layers if not t.__module__.startswith("torch.")), key=repr)
+        fixed = [t.detach().cpu().double().numpy().tobytes() for t in self._fixed()]
+        return {
+            "module": repr(self.module),
+            "code": code_of(*own, self._loss),
+            "fixed numbers": digest_of(*fixed),
+        }
+
+    def _fixed(self) -> list[Tensor]:
+        """Return what is not trained."""
+        parameters = [p for p in self.module.parameters() if not p.requires_grad]
+        return [*parameters, *self.module.buffers()]
 
     def start(self) -> Floats:
         """Return the module's own parameters, as `PrivateGD.fit` takes them: they are public."""
@@ -218,6 +269,8 @@ class Network:
                 places = np.arange(records)
                 there = places < lengths[some, None]
                 rows[: len(some)][there] = self._order[(runs.first[some, None] + places)[there]]
+                if self.failed_users:
+                    rows[: len(some)][np.isin(runs.owners[some], list(self.failed_users))] = -1
                 yield Batch(runs.owners[some], rows, size)
 
     def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
@@ -248,17 +301,38 @@ class Network:
         """Return the mean of a value over each user's records."""
         module = self.load(params)
 
-        def shard(rows: NDArray[np.int64]) -> Floats:
+        def means(rows: NDArray[np.int64]) -> Floats:
             x, y, there = self._of(rows)
-            with torch.no_grad(), _failures_hidden():
+            with torch.no_grad():
                 values = torch.where(there, value(module(x), y), 0.0).view(len(rows), -1)
-            return np.asarray((values.sum(1) / there.view(len(rows), -1).sum(1)).cpu().numpy())
+            counted = there.view(len(rows), -1).sum(1).clamp(min=1)
+            return np.asarray((values.sum(1) / counted).cpu().numpy())
+
+        def shard(rows: NDArray[np.int64]) -> Floats:
+            found: Floats = np.zeros(len(rows))
+            for part in self._despite_failures(means, rows):
+                found = found + part  # who is not in it has 0 there
+            return found
 
         return np.concatenate(self._at_once(shard, batch.shards()))[: len(batch.users)]
 
-    def _shard(self, rows: NDArray[np.int64]) -> _Shard:
-        with _failures_hidden():
+    def _shard(self, rows: NDArray[np.int64]) -> _Shard | _Shards:
+        def computed(rows: NDArray[np.int64]) -> _Shard:
             return _Shard(self.parts(*self._of(rows), len(rows)), self.coordinates)
+
+        parts = self._despite_failures(computed, rows)
+        return parts[0] if len(parts) == 1 else _Shards(parts, len(rows), self.coordinates)
+
+    def _despite_failures(
+        self, work: Callable[[NDArray[np.int64]], T], rows: NDArray[np.int64]
+    ) -> list[T]:
+        """Do it for everybody for whom it can be done; the others have no records from now on."""
+        done = despite_failures(work, rows)
+        for place in done.failed:
+            record = rows[place][rows[place] >= 0][0]
+            self.failed_users.add(int(self._whose[record]))
+        rows[done.failed] = -1
+        return done.parts
 
     def _at_once(self, work: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         """Do something to each of a few things, on threads of their own.
@@ -308,18 +382,6 @@ class Network:
         x = _zeros(rows, self._inputs)
         y = torch.zeros(rows, *self._targets.shape[1:], dtype=self._targets.dtype)
         return x.to(self.device), y.to(self.device)
-
-
-@contextmanager
-def _failures_hidden() -> Iterator[None]:
-    """Keep what PyTorch says of a record that it can't do, with the record's numbers, to itself."""
-    try:
-        yield
-    except (RuntimeError, IndexError):
-        raise DataError(
-            "the module, which works on zeros, fails on the records",
-            "look for a class or a word that it does not have; or is there too little memory?",
-        ) from None
 
 
 def _zeros(rows: int, like: Tensor) -> Tensor:

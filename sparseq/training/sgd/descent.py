@@ -35,6 +35,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,7 @@ from sparseq.accounting.filters import RenyiCurveRule
 from sparseq.accounting.sgd import TrajectoryAccount
 from sparseq.errors import ParameterError
 from sparseq.training.descent import check_descent
+from sparseq.training.identity import identity_of
 from sparseq.training.protocol import Engine, Floats
 from sparseq.training.sgd.individual import Individual
 from sparseq.training.sgd.policies import Policy, Setting
@@ -234,7 +236,7 @@ class PrivateSGD:
             step = SampledGaussian.of(self.sampling, noise, self.clip)
             own = Individual(len(users), step, rule if self.filtering else None, self.cut)
         promise = Promise(None if self.filtering else rule, delta)
-        settings = self._digest(first, noise, epsilon, delta, seed)
+        settings = self._digest(engine, first, noise, epsilon, delta, seed)
         with RunFile(path, settings) as file:
             run = SgdRun(
                 self, engine, users, file, promise, own, Setting(noise, self.sampling), seed
@@ -268,11 +270,15 @@ class PrivateSGD:
         return noise, rule
 
     def _digest(
-        self, start: Floats, noise: float, epsilon: float | None, delta: float, seed: int | None
-    ) -> str:
-        """Return what tells settings apart: a run is not continued with others."""
+        self, engine: Any, start: Floats, noise: float, epsilon: float | None, delta: float,
+        seed: int | None,
+    ) -> str:  # fmt: skip
+        """Return what tells runs apart: settings and the engine's facts. One is not continued as
+        another.
+        """
         settings = asdict(self) | {"policy": repr(self.policy)}
         if callable(self.rate):
             settings["rate"] = [self.rate(t + 1) for t in range(self.last)]
-        text = repr((sorted(settings.items()), noise, epsilon, delta, seed)).encode()
+        model = identity_of("", engine).digest
+        text = repr((sorted(settings.items()), noise, epsilon, delta, seed, model)).encode()
         return hashlib.sha256(text + start.tobytes()).hexdigest()

@@ -1,0 +1,93 @@
+"""Questions written for each planted leak, asked of small stores: seconds, for every change."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import tempfile
+from pathlib import Path
+
+import sparseq
+from benchmarks.audit.comparison import Finding, Terms, compare
+from benchmarks.audit.files import ingested
+from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT, Quartet
+from benchmarks.audit.noise import NoiseTest
+from benchmarks.audit.planted import POOR, SMALL, Leak
+from benchmarks.audit.seams import Watching
+from benchmarks.audit.search import all_four, asked, engine_plans, name_counts
+
+PERSON = "5000"
+
+
+def directed(leak: Leak, planted: bool = True) -> list[Finding]:
+    """Return what a leak's own questions find, with the leak planted or without.
+
+    Example:
+        >>> from benchmarks.audit.planted import LEAKS
+        >>> [f.rule for f in directed(LEAKS[3])], directed(LEAKS[3], planted=False)
+        (['undercharged'], [])
+    """
+    if leak.files:
+        with leak.plant() if planted else contextlib.nullcontext():
+            return sniffed()
+    world, found, noise = POOR if leak.poor else SMALL, [], NoiseTest()
+    terms = Terms(world.options["kappa"], world.options["norm_budget"])
+    with contextlib.ExitStack() as stack:
+        if planted:
+            stack.enter_context(leak.plant())
+        watching = stack.enter_context(Watching().entered())
+        quartet = stack.enter_context(Quartet(world))
+        for question in leak.questions:
+            if "{c}" in question:
+                found += name_counts(watching, quartet, "x", question)
+                continue
+            seen = asked(watching, quartet, question)
+            found += compare(seen, world.who, terms)
+            found += engine_plans(quartet, seen)
+            found += noise.take(seen[WITHOUT])
+    return found
+
+
+def sniffed() -> list[Finding]:
+    """A day's file comes in: can the person's date say how everybody's are read?
+
+    The crowd's date can be read in two orders, the person's in one: not the table's.
+    """
+    first, day = dt.date(2024, 1, 1), dt.date(2024, 2, 1)
+    found: list[Finding] = []
+    for dates, text in (("%m/%d/%Y", "31/01/2024"), ("%d/%m/%Y", "02/13/2024")):
+        crowd, person = [_line(who, day, dates) for who in ("3", "4")], f"{PERSON},{text}"
+        rows = {
+            WITHOUT: crowd, WITH: [crowd[0], person, crowd[1]], ALONE: [person], NOBODY: [],
+        }  # fmt: skip
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            watching = stack.enter_context(Watching().entered())
+            lines = [_line(who, first, dates) for who in ("1", "2")]
+            lines.append(_line("1", dt.date(2024, 1, 13), dates))  # so that there is one format
+            base = _csv(folder / "base.csv", lines)
+            stores = {
+                variant: stack.enter_context(
+                    sparseq.create(None, [base], table="t", user="who", time="day", seed=1)
+                )
+                for variant in VARIANTS
+            }
+            files = {
+                v: _csv(folder / f"{v}.csv", [_line("2", day, dates), *some])
+                for v, some in rows.items()
+            }
+            all_four(watching, stores, lambda v, s, f=files: ingested(s, f[v], "1", True))
+            for asked_day in (day, dt.date(2024, 1, 2)):
+                sql = f"SELECT count(*) AS a0 FROM t WHERE day = DATE '{asked_day}'"
+                seen = all_four(watching, stores, lambda _, s, q=sql: s.sql(q))
+                found += compare(seen, int(PERSON), Terms(0.5, 20.0))
+    return found
+
+
+def _line(who: str, day: dt.date, dates: str) -> str:
+    return f"{who},{day.strftime(dates)}"
+
+
+def _csv(path: Path, lines: list[str]) -> Path:
+    path.write_text("\n".join(["who,day", *lines, ""]))
+    return path

@@ -1,0 +1,258 @@
+"""Typed expressions: what a query may say of one row, with constants around what is in the data.
+
+The words are every entry of `sparseq.query.functions`, and forms that are no functions there:
+casts, CASE, comparisons, BETWEEN, IN, LIKE. A `Term` is a tree, so that it can be made smaller.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from sparseq.query import types as T
+from sparseq.query.functions import FUNCTIONS
+
+INT, FLOAT, TEXT, BOOL, DATE, TIME = "int", "float", "text", "bool", "date", "time"
+NUMBER = "number"
+"""An argument that may be INT or FLOAT."""
+TYPES = (INT, FLOAT, TEXT, BOOL, DATE, TIME)
+
+
+@dataclass(frozen=True)
+class Term:
+    """An expression: a template with a `{}` for each part, or a leaf without parts."""
+
+    type: str
+    template: str
+    parts: tuple[Term, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        """The expression as SQL."""
+        return self.template.format(*(p.sql for p in self.parts)) if self.parts else self.template
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return 1 + sum(p.size for p in self.parts)
+
+    def smaller(self) -> Iterator[Term]:
+        """Yield terms of the same type with fewer nodes: parts in place of the whole first."""
+        for part in self.parts:
+            if part.type == self.type:
+                yield part
+        for i, part in enumerate(self.parts):
+            for less in part.smaller():
+                yield replace(self, parts=(*self.parts[:i], less, *self.parts[i + 1 :]))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A word of the language: its SQL with a `{}` for each argument, and the types."""
+
+    template: str
+    arguments: tuple[str, ...]
+    result: str
+
+    @property
+    def name(self) -> str:
+        """The first word of the template."""
+        return self.template.split("(")[0].strip("{} ") or self.template
+
+
+def _of(result: str, arguments: str, *templates: str) -> list[Function]:
+    return [Function(t, tuple(arguments.split()), result) for t in templates]
+
+
+_LISTED = [
+    *_of(INT, "int", "abs({})", "sign({})", "- {}", "({})", "CAST({} AS TINYINT)",
+         "CAST({} AS SMALLINT)", "CAST({} AS INTEGER)", "CAST({} AS UBIGINT)",
+         "TRY_CAST({} AS UTINYINT)", "round({}, -2)"),
+    *_of(INT, "int int", "({} + {})", "({} - {})", "({} * {})", "({} // {})", "({} % {})",
+         "coalesce({}, {})", "nullif({}, {})", "greatest({}, {})", "least({}, {})"),
+    *_of(FLOAT, "number", "abs({})", "round({})", "round({}, 2)", "floor({})", "ceil({})",
+         "trunc({})", "sqrt({})", "exp({})", "ln({})", "log({})", "- {}", "CAST({} AS DOUBLE)",
+         "CAST({} AS FLOAT)", "CAST({} AS DECIMAL(18, 4))", "CAST({} AS DECIMAL(38, 10))"),
+    *_of(FLOAT, "number number", "({} + {})", "({} - {})", "({} * {})", "({} / {})", "({} % {})",
+         "pow({}, {})", "coalesce({}, {})", "nullif({}, {})", "greatest({}, {})", "least({}, {})"),
+    *_of(INT, "float", "CAST({} AS INTEGER)", "CAST({} AS BIGINT)", "TRY_CAST({} AS BIGINT)"),
+    *_of(INT, "text", "length({})", "CAST({} AS INTEGER)", "TRY_CAST({} AS BIGINT)"),
+    *_of(FLOAT, "text", "CAST({} AS DOUBLE)", "TRY_CAST({} AS DOUBLE)"),
+    *_of(INT, "text text", "strpos({}, {})"),
+    *_of(TEXT, "text", "lower({})", "upper({})", "trim({})", "left({}, 2)", "right({}, 2)",
+         "substring({}, 2, 3)"),
+    *_of(TEXT, "text int", "left({}, {})", "right({}, {})", "substring({}, {})"),
+    *_of(TEXT, "text int int", "substring({}, {}, {})"),
+    *_of(TEXT, "text text", "({} || {})", "concat({}, {})", "coalesce({}, {})", "nullif({}, {})"),
+    *_of(TEXT, "number", "CAST({} AS VARCHAR)"), *_of(TEXT, "date", "CAST({} AS VARCHAR)",
+         "dayname({})", "monthname({})"), *_of(TEXT, "bool", "CAST({} AS VARCHAR)"),
+    *_of(BOOL, "text text", "starts_with({}, {})", "ends_with({}, {})", "contains({}, {})",
+         "{} = {}", "{} < {}", "{} IN ({}, 'b')", "{} IS DISTINCT FROM {}"),
+    *_of(BOOL, "text", "{} LIKE '%a_'", "{} ILIKE 'B%'", "{} IS NULL", "{} NOT LIKE '%'"),
+    *_of(BOOL, "number number", "{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} IN ({}, 1)",
+         "{} IS DISTINCT FROM {}"),
+    *_of(BOOL, "number number number", "{} BETWEEN {} AND {}"),
+    *_of(BOOL, "date date", "{} = {}", "{} < {}", "{} >= {}"),
+    *_of(BOOL, "time time", "{} = {}", "{} < {}"), *_of(BOOL, "time", "{} IS NULL"),
+    *_of(BOOL, "float", "isnan({})", "isinf({})", "isfinite({})"),
+    *_of(BOOL, "number", "{} IS NULL", "{} IS NOT NULL"), *_of(BOOL, "date", "{} IS NULL"),
+    *_of(BOOL, "bool", "NOT ({})", "({}) IS NOT TRUE"),
+    *_of(BOOL, "bool bool", "(({}) AND ({}))", "(({}) OR ({}))"),
+    *_of(INT, "date", "year({})", "quarter({})", "month({})", "week({})", "day({})",
+         "dayofyear({})", "dayofweek({})", "isodow({})", "extract(isoyear FROM {})",
+         "date_part('week', {})", "weekofyear({})"),
+    *_of(INT, "time", "hour({})", "minute({})", "second({})", "year({})",
+         "extract(isoyear FROM {})"),
+    *_of(INT, "date date", "date_diff('day', {}, {})", "date_diff('month', {}, {})"),
+    *_of(DATE, "date", "last_day({})", "date_trunc('month', {})", "date_trunc('year', {})",
+         "date_trunc('week', {})", "CAST({} + INTERVAL 1 MONTH AS DATE)"),
+    *_of(DATE, "date int", "({} + CAST({} AS INTEGER))", "({} - CAST({} AS INTEGER))"),
+    *_of(DATE, "time", "CAST({} AS DATE)"), *_of(DATE, "text", "CAST({} AS DATE)"),
+    *_of(DATE, "int", "make_date(2024, 1, {})"),
+    *_of(TIME, "date", "CAST({} AS TIMESTAMP)", "({} + INTERVAL 1 HOUR)"),
+    *_of(TIME, "time", "({} + INTERVAL 1 DAY)", "date_trunc('hour', {})"),
+    *_of(TIME, "text", "TRY_CAST({} AS TIMESTAMP)"),
+    *[f for t in TYPES for f in _of(t, f"bool {t} {t}", "CASE WHEN {} THEN {} ELSE {} END")],
+    *[f for t in TYPES for f in _of(t, f"bool {t}", "CASE WHEN {} THEN {} END")],
+]  # fmt: skip
+
+
+def functions() -> list[Function]:
+    """Return the words of the language: ours, and every entry of the product's own table."""
+    known = {(f.template, f.arguments) for f in _LISTED}
+    return [*_LISTED, *(f for f in _tabled() if (f.template, f.arguments) not in known)]
+
+
+_FAMILIES = {
+    "truth": (BOOL, T.BOOLEAN), "integer": (INT, T.BIGINT), "number": (FLOAT, T.DOUBLE),
+    "decimal": (FLOAT, T.decimal(18, 4)), "text": (TEXT, T.TEXT),
+    "date": (DATE, T.Type(T.Family.DATE, T.FIRST_DAY, T.LAST_DAY)),
+    "timestamp": (TIME, T.Type(T.Family.TIMESTAMP, T.FIRST_DAY, T.LAST_DAY)),
+    "time": (TIME, T.Type(T.Family.TIME)),
+}  # fmt: skip
+_WRITTEN = {"decimal": "CAST({} AS DECIMAL(18, 4))", "time": "CAST({} AS TIME)"}
+"""How an argument becomes one of a type that no column has."""
+_DECIMALS = ("0", "2", "-3", "400", "-2147483648")
+"""Of rounding: constants, as the table has it."""
+
+
+@cache
+def _tabled() -> tuple[Function, ...]:
+    """Return the entries of `sparseq.query.functions`, an argument that is fixed as a constant."""
+    found = []
+    for entry in FUNCTIONS:
+        if not all(family.value in _FAMILIES for family in entry.takes):
+            continue
+        result = entry.gives([_FAMILIES[family.value][1] for family in entry.takes])
+        if result is None or result.family.value not in _FAMILIES or result.family == "time":
+            continue
+        for constant in _DECIMALS if entry.fixed else ("",):
+            places, arguments = [], []
+            for i, family in enumerate(entry.takes):
+                if i in entry.fixed:
+                    places.append(constant)
+                    continue
+                places.append(_WRITTEN.get(family.value, "{}"))
+                arguments.append(_FAMILIES[family.value][0])
+            template = entry.form.format(*places)
+            found.append(Function(template, tuple(arguments), _FAMILIES[result.family.value][0]))
+    return tuple(dict.fromkeys(found))
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+_FIXED: dict[str, tuple[str, ...]] = {
+    INT: ("0", "1", "-1", "2", "7", "100", "127", "128", "255", "32768", "2147483647",
+          "-2147483648", "9223372036854775807", "-9223372036854775807", "4294967296", "NULL",
+          "2147483646", "-2147483646"),
+    FLOAT: ("0.0", "0.5", "1.0", "-2.5", "1e308", "-1e308", "1e19", "5e-324", "1e-9", "NULL"),
+    TEXT: ("''", "'a'", "'b'", "'A'", "'%'", "'1'", "'-1'", "'1e400'", "'2024-01-02'",
+           "'2024-02-30'", "'infinity'", "'日本'", "'true'", "NULL"),
+    BOOL: ("true", "false", "NULL"),
+    DATE: ("DATE '2024-01-02'", "DATE '1970-01-01'", "DATE '0001-01-01'", "DATE '9999-12-31'",
+           "NULL"),
+    TIME: ("TIMESTAMP '2024-01-02 03:04:05'", "TIMESTAMP '1970-01-01 00:00:00'",
+           "TIMESTAMP '9999-12-31 23:59:59.999999'", "NULL"),
+}  # fmt: skip
+
+
+def _written(value: object) -> list[str]:
+    """Return SQL constants at and beside a value of the data; none where it has no SQL."""
+    if isinstance(value, bool):
+        return [str(value).lower()]
+    if isinstance(value, int):
+        return [str(v) for v in (value - 1, value, value + 1, -value) if abs(v) < 2**63]
+    if isinstance(value, float):
+        if value != value or abs(value) == float("inf"):
+            return []
+        around = (value, value + 1, value - 1, -value)
+        return [repr(v) if "e" in repr(v) else f"{v!r}e0" for v in around]
+    if isinstance(value, dt.datetime):
+        return [f"TIMESTAMP '{value}'"]
+    if isinstance(value, dt.date):
+        near = [d for d in (-1, 0, 1) if 1 < value.toordinal() + d < 3652059]
+        return [f"DATE '{value + dt.timedelta(d)}'" for d in near]
+    if isinstance(value, str) and "\0" not in value and len(value) < 80:
+        return ["'" + value.replace("'", "''") + "'"]
+    return []
+
+
+_EDGES: dict[str, tuple[str, ...]] = {
+    INT: (
+        "(9223372036854775807 - {} + {})", "(-9223372036854775807 + {} - {})",
+        "extract(isoyear FROM DATE '0001-01-01' + {} - {})", "year(DATE '9999-12-31' - {} + {})",
+    ),
+    DATE: ("(DATE '0001-01-01' + {} - {})", "(DATE '9999-12-31' - {} + {})"),
+    FLOAT: ("exp(709 - {} + {})", "(1e308 * ({} - {}))", "ln({} - {})"),
+}  # fmt: skip
+
+
+class Expressions:
+    """Makes random terms over columns, with constants around the values that are there.
+
+    Args:
+        rng: Whence chance comes.
+        words: The language.
+        values: Some values of the data by type: constants lie at and beside them.
+    """
+
+    def __init__(
+        self, rng: random.Random, words: Sequence[Function], values: Mapping[str, Sequence[object]]
+    ) -> None:
+        self.rng = rng
+        self._words: dict[str, list[Function]] = {t: [] for t in TYPES}
+        for word in words:
+            self._words[word.result].append(word)
+        self._constants = {
+            t: [*_FIXED[t], *dict.fromkeys(w for v in values.get(t, ()) for w in _written(v))]
+            for t in TYPES
+        }
+
+    def term(self, type: str, columns: Mapping[str, Sequence[str]], depth: int) -> Term:
+        """Return a term of a type over some columns (by type)."""
+        if type == NUMBER:
+            type = self.rng.choice((INT, FLOAT))
+        mine = columns.get(type, ())
+        if depth <= 0 or self.rng.random() < 0.1:
+            if mine and self.rng.random() < 0.6:
+                return Term(type, self.rng.choice(mine))
+            return Term(type, self.constant(type))
+        if mine and type in _EDGES and self.rng.random() < 0.15:
+            return self._at_an_edge(type, columns)
+        word = self.rng.choice(self._words[type])
+        parts = tuple(self.term(a, columns, depth - 1) for a in word.arguments)
+        return Term(type, word.template, parts)
+
+    def _at_an_edge(self, type: str, columns: Mapping[str, Sequence[str]]) -> Term:
+        """Return a term that is on either side of a type's edge, as a column is of its extreme."""
+        numbers = columns.get(INT) or columns.get(FLOAT) or ("0",)
+        column = Term(INT, self.rng.choice(numbers))
+        beside = Term(INT, self.constant(INT))
+        return Term(type, self.rng.choice(_EDGES[type]), (beside, column))
+
+    def constant(self, type: str) -> str:
+        """Return a constant of a type: of every type's edge, or beside a value of the data."""
+        return self.rng.choice(self._constants[type])

@@ -1,0 +1,329 @@
+"""Leaks, planted one at a time: what the audit can find is known only from what it has found.
+
+Each breaks the product while it is entered, and is to be found twice: by questions written for it
+(a test of some seconds), and by the search, which knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import sparseq.engine.contributions
+import sparseq.engine.reader
+import sparseq.query.plan
+import sparseq.store
+from benchmarks.audit.neighbours import UNIT, World
+from sparseq.engine.load import Rows
+from sparseq.errors import QueryRefused
+from sparseq.ledger.accounts import Accounts
+from sparseq.query.scope import Scope
+from sparseq.store import Store
+
+Plant = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A planted leak.
+
+    Attributes:
+        plant: Breaks the product while it is entered.
+        questions: That find it, asked of `SMALL`, or of `POOR` where budgets matter.
+        rules: What it is found as.
+        files: It is in how files are read: found by a life of files.
+    """
+
+    name: str
+    plant: Plant
+    questions: tuple[str, ...]
+    rules: tuple[str, ...]
+    poor: bool = False
+    files: bool = False
+
+
+@contextlib.contextmanager
+def _set(place: Any, name: str, value: Any) -> Iterator[None]:
+    old = getattr(place, name)
+    setattr(place, name, value)
+    try:
+        yield
+    finally:
+        setattr(place, name, old)
+
+
+# -- the leaks -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def statistics_on() -> Iterator[None]:
+    """The optimiser looks at columns' extremes while it plans."""
+    from sparseq.engine import connection
+
+    off = str(connection.SETTINGS["disabled_optimizers"]).split(",")
+    left = ",".join(rule for rule in off if rule != "statistics_propagation")
+    with _in(connection.SETTINGS, "disabled_optimizers", left):
+        yield
+
+
+@contextlib.contextmanager
+def _in(table: dict[str, Any], key: str, value: Any) -> Iterator[None]:
+    old = table[key]
+    table[key] = value
+    try:
+        yield
+    finally:
+        table[key] = old
+
+
+def _sql_changed(change: Callable[[str], str]) -> AbstractContextManager[None]:
+    """Change the SQL that the engine runs."""
+    fetch = sparseq.engine.reader.Reader.fetch
+
+    def fetched(reader: Any, sql: str, *rest: Any, **more: Any) -> Any:
+        return fetch(reader, change(sql), *rest, **more)
+
+    return _set(sparseq.engine.reader.Reader, "fetch", fetched)
+
+
+def _calls_changed(sql: str, name: str, form: str) -> str:
+    """Return SQL with every call of a function of one argument in another form."""
+    out, at = [], 0
+    for found in re.finditer(rf"\b{name}\(", sql, re.IGNORECASE):
+        if found.start() < at:
+            continue
+        depth, end = 1, found.end()
+        while depth and end < len(sql):
+            depth += {"(": 1, ")": -1}.get(sql[end], 0)
+            end += 1
+        out += [sql[at : found.start()], form.format(sql[found.end() : end - 1])]
+        at = end
+    return "".join([*out, sql[at:]])
+
+
+def raising_function() -> AbstractContextManager[None]:
+    """floor() raises above a thousand, and nothing guards it."""
+    form = "(CASE WHEN ({0}) > 1000 THEN CAST(error('planted') AS INTEGER) ELSE floor({0}) END)"
+    return _sql_changed(lambda sql: _calls_changed(sql, "floor", form).replace("TRY(", "("))
+
+
+def charges_too_small() -> AbstractContextManager[None]:
+    """Everybody pays 10 % less than what was summed is worth."""
+    gate = sparseq.store.gate
+
+    def gated(*args: Any) -> Any:
+        passed = gate(*args)
+        return replace(passed, due=np.asarray(passed.due) * 9 // 10)
+
+    return _set(sparseq.store, "gate", gated)
+
+
+def noise_too_small() -> AbstractContextManager[None]:
+    """The noise has 10 % less sigma than is stated."""
+    draw = sparseq.store.rounded_gaussian
+    return _set(sparseq.store, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest))
+
+
+@contextlib.contextmanager
+def key_if_present() -> Iterator[None]:
+    """A group that nobody is in has no row in the answer."""
+    gate, render, sums = sparseq.store.gate, sparseq.store.render, []
+
+    def gated(plan: Any, *rest: Any) -> Any:
+        passed = gate(plan, *rest)
+        sums[:] = [np.reshape(s, (plan.query.groups, -1)) for s in passed.sums]
+        return passed
+
+    def rendered(plan: Any, noised: Any) -> Any:
+        table = render(plan, noised)
+        there = np.any([s.any(axis=1) for s in sums], axis=0)
+        return table.filter(there) if table.num_rows == len(there) > 1 else table
+
+    with _set(sparseq.store, "gate", gated), _set(sparseq.store, "render", rendered):
+        yield
+
+
+def _reduced(change: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Change how rows are added up; `change` gets the function, and what it is called with."""
+    reduce = sparseq.engine.contributions.reduce
+    return _set(sparseq.engine.contributions, "reduce", lambda *args: change(reduce, *args))
+
+
+def cap_by_another() -> AbstractContextManager[None]:
+    """Values are cut off at what others have: thrice the mean size of all."""
+
+    def capped(reduce: Any, runs: Any, places: Any, values: Any, *rest: Any) -> Any:
+        if values is not None and len(values):
+            most = max(int(3 * np.abs(values.astype(np.float64)).mean()), 1)
+            values = np.clip(values, -most, most).astype(values.dtype)
+        return reduce(runs, places, values, *rest)
+
+    return _reduced(capped)
+
+
+def message_with_value() -> AbstractContextManager[None]:
+    """A refusal says how many rows there are."""
+    sql = Store.sql
+
+    def told(store: Store, text: str, **options: Any) -> Any:
+        try:
+            return sql(store, text, **options)
+        except QueryRefused as error:
+            ((rows,),) = store._con.execute("SELECT count(*) FROM by_user.t").fetchall()
+            raise QueryRefused(error.message, f"{error.hint}; {rows} rows were looked at") from None
+
+    return _set(Store, "sql", told)
+
+
+def float_in_the_gate() -> AbstractContextManager[None]:
+    """Who can pay is decided in single precision."""
+
+    def admits(accounts: Accounts, users: Any, charges: Any) -> Any:
+        after = accounts.spent[users].astype(np.float32) + charges.astype(np.float32)
+        return after <= accounts.budgets[users].astype(np.float32)
+
+    return _set(Accounts, "admits", admits)
+
+
+def order_of_addition() -> AbstractContextManager[None]:
+    """Squared norms are differences of one running sum, in floating point."""
+
+    def running(reduce: Any, *args: Any) -> Any:
+        reduced = reduce(*args)
+        total = np.cumsum(np.minimum(reduced.norms, 2**52).astype(np.float32), dtype=np.float32)
+        norms = np.diff(total, prepend=np.float32(0)).astype(np.int64)
+        return replace(reduced, norms=np.maximum(norms, 0))
+
+    return _reduced(running)
+
+
+def not_row_by_row() -> AbstractContextManager[None]:
+    """An expression looks at the row before, whoever's it is."""
+
+    def shifted(reduce: Any, runs: Any, places: Any, values: Any, *rest: Any) -> Any:
+        return reduce(runs, places, None if values is None else np.roll(values, 1), *rest)
+
+    return _reduced(shifted)
+
+
+@contextlib.contextmanager
+def factor_two() -> Iterator[None]:
+    """The price of a query is half of what it is."""
+    plan, right = sparseq.query.plan, sparseq.query.plan.Price
+
+    class Half:
+        @staticmethod
+        def of(*args: Any) -> Any:
+            price = right.of(*args)
+            exact = price.exact / 2
+            return replace(price, exact=Fraction(exact), shift=price.shift + 1)
+
+    plan._noise.cache_clear()
+    try:
+        with _set(plan, "Price", Half):
+            yield
+    finally:
+        plan._noise.cache_clear()
+
+
+def old_bounds() -> AbstractContextManager[None]:
+    """A column that a subquery defines anew keeps the bounds of the stored one of its name."""
+    facts = Scope.facts
+
+    def by_name(scope: Scope, column: Any) -> Any:
+        found = facts(scope, column)
+        for table in scope.public.catalog.tables:
+            for stored in table.columns:
+                if stored.name == column.name and stored.bounds is not None:
+                    return replace(found, bounds=stored.bounds)
+        return found
+
+    return _set(Scope, "facts", by_name)
+
+
+def sniffed_type() -> AbstractContextManager[None]:
+    """How a file's dates are read is told from the file, and not from the table."""
+    made = Rows.__init__
+
+    def sniffed(rows: Any, source: Any, schema: Any = None, *rest: Any, **more: Any) -> None:
+        made(rows, source, schema, *rest, **more)
+        if schema is not None:
+            guessed = made_alone(source)
+            formats = {c: guessed.formats.get(c, f) for c, f in schema.formats.items()}
+            rows.schema = replace(schema, formats=formats)
+
+    def made_alone(source: Any) -> Any:
+        alone = Rows.__new__(Rows)
+        made(alone, source)
+        alone.close()
+        return alone.schema
+
+    return _set(Rows, "__init__", sniffed) if hasattr(Rows, "_guessed") else nullcontext()
+
+
+_COUNT = "SELECT count(*) AS a0 FROM t"
+_SUM = "SELECT sum(x) AS a0 FROM t"
+LEAKS: tuple[Leak, ...] = (
+    Leak("optimiser statistics on", statistics_on, ("SELECT count(*) AS a0 FROM t WHERE n > 1000",),
+         ("engine's plan", "outcome")),
+    Leak("a function that raises", raising_function,
+         ("SELECT sum(least(greatest(floor(x), 0), 9)) AS a0 FROM t",),
+         ("outcome", "backstop", "raw error", "answer", "path", "steps")),
+    Leak("a sniffed type", sniffed_type, (), ("charges of others", "answer", "own contribution",
+         "own charge", "accounts of others", "activity of others"), files=True),
+    Leak("charges 10 % too small", charges_too_small, (_COUNT,), ("undercharged",)),
+    Leak("noise 10 % too small", noise_too_small,
+         ("SELECT k, count(*) AS a0 FROM t WHERE k BETWEEN 0 AND 4999 GROUP BY k",), ("noise",)),
+    Leak("a key that only shows if present", key_if_present,
+         ("SELECT k, count(*) AS a0 FROM t WHERE k IN (1, 2, 77) GROUP BY k",), ("answer",)),
+    Leak("a cap that looks at another person", cap_by_another, (_SUM,),
+         ("charges of others", "own charge", "own contribution")),
+    Leak("a message with a value", message_with_value, ("SELECT max(n) AS a0 FROM t",),
+         ("wording",)),
+    Leak("a float in the gate", float_in_the_gate, (_COUNT,) * 3, ("overdrawn",), poor=True),
+    Leak("an order of addition", order_of_addition, (_SUM,),
+         ("charges of others", "own charge", "undercharged")),
+    Leak("an expression that is not row by row", not_row_by_row, (_SUM,),
+         ("charges of others", "own charge", "own contribution")),
+    Leak("a factor 2 in a charge", factor_two, (_COUNT,), ("undercharged",)),
+    Leak("a redefined column that keeps its old bounds", old_bounds,
+         ("SELECT sum({c}) AS a0 FROM (SELECT who, pow(x, 3) AS {c} FROM t) AS i",),
+         ("a name counts",)),
+)  # fmt: skip
+
+
+# -- the stores for questions written for a leak ---------------------------------------------------
+
+
+def _row(who: int, n: int, k: int, x: float) -> dict[str, Any]:
+    return {
+        "who": who, "n": n, "k": k, "x": x, "a": 1.0, "s": "a", "w": "1", "b": True,
+        "day": dt.date(2024, 1, 2), "at": dt.datetime(2024, 1, 2),
+    }  # fmt: skip
+
+
+_CROWD = [_row(i, i % 7, i % 3, 3.0 + 7.123 * i) for i in range(1, 9) for _ in range(2)]
+_PERSON = [_row(0, 1234, 77, 9e4), _row(0, 3, 1, 0.1), _row(0, 4, 1, 2e3)]
+_BOUNDS = {"x": (0.0, 100.0), "n": (0.0, 10.0)}
+SMALL = World(
+    {"t": _CROWD, "v": []}, {"t": _PERSON, "v": []}, 0,
+    {"kappa": 1024.0, "norm_budget": 2.0**20, "bounds": _BOUNDS, "seed": 1},
+)  # fmt: skip
+POOR = replace(
+    SMALL,
+    options={"kappa": 0.5, "norm_budget": 9.0, "bounds": _BOUNDS, "seed": 1},
+    own={i: 4 - UNIT if i else 9 - UNIT for i in range(9)},
+)
+
+
+def named(found: Sequence[Any], leak: Leak) -> bool:
+    """Tell whether one of the findings is what the leak is found as."""
+    return any(finding.rule in leak.rules for finding in found)

@@ -1,0 +1,313 @@
+"""The search: question after question to four neighbouring stores, until time is up.
+
+Each world (see `neighbours`) is asked some hundred questions; then comes the next one. Every
+question to a pair of neighbours is a case. A finding is asked again on fresh stores, and made
+smaller as long as it shows: a query, and two stores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import sparseq.compiled
+import sparseq.engine.duck
+import sparseq.engine.storage
+from benchmarks.audit import sequences
+from benchmarks.audit.comparison import Finding, Terms, compare
+from benchmarks.audit.language import functions
+from benchmarks.audit.neighbours import (
+    PAIRS,
+    VARIANTS,
+    WITH,
+    WITHOUT,
+    Quartet,
+    World,
+    world,
+)
+from benchmarks.audit.noise import NoiseTest
+from benchmarks.audit.queries import Question, Questions
+from benchmarks.audit.seams import Seen, Step, Tape, Watching, plan_of
+from sparseq.store import Store
+
+QUESTIONS = {"rich": 150, "poor": 25, "small": 40, "loops": 40}
+"""How many a world is asked; the poor have soon spent what they have."""
+KINDS = ("rich", "poor", "files", "rich", "small", "files", "poor", "loops")
+SHRINKING = 20.0
+"""Seconds for making a finding smaller."""
+PLANS = 5
+"""Of so many questions, the engine's plans of one are compared."""
+_LEAST = 30
+
+
+@dataclass
+class Result:
+    """What a search did.
+
+    Attributes:
+        cases: Questions asked of a pair of neighbours.
+        answered: Of all questions, how many.
+        seconds: Until the end, or the first finding where it was to stop there.
+    """
+
+    cases: int = 0
+    questions: int = 0
+    answered: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, other: Result) -> None:
+        """Take in what another search did."""
+        self.cases += other.cases
+        self.questions += other.questions
+        self.answered += other.answered
+        self.findings += other.findings
+        self.seconds = max(self.seconds, other.seconds)
+
+
+def search(
+    seed: int,
+    seconds: float,
+    *,
+    first: bool = False,
+    kinds: tuple[str, ...] = KINDS,
+    report: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Search until time is up, or until the first finding.
+
+    Args:
+        seed: The same seed asks the same questions of the same stores.
+        seconds: How long, about: what has been begun is ended.
+        first: Stop at the first finding.
+        kinds: Of worlds, in turns.
+        report: Told how far it is.
+
+    Example:
+        >>> search(1, 0.5, kinds=("poor",)).findings
+        []
+    """
+    begun, result, noise, turn = time.monotonic(), Result(), NoiseTest(), 0
+    watching = Watching()
+    with watching.entered():
+        while (left := seconds - (time.monotonic() - begun)) > 0:
+            kind = kinds[turn % len(kinds)]
+            rng = random.Random(f"{seed}/{turn}")
+            run = sequences.run if kind == "files" else _world
+            for finding in run(rng, kind, watching, noise, result, left):
+                result.seconds = time.monotonic() - begun
+                if isinstance(finding, Asking):
+                    finding = finding.finding if first else shrunk(*finding, watching)
+                found = replace(finding, case=f"seed {seed}, turn {turn}: {finding.case}")
+                result.findings.append(found)
+                report(f"{found.rule}: {found.detail[:120]}")
+                if first:
+                    break
+            if first and result.findings:
+                break
+            turn += 1
+            report(f"{result.cases:,} cases, {len(result.findings)} findings")
+    if not (first and result.findings):
+        result.seconds = time.monotonic() - begun
+    return result
+
+
+class Asking(NamedTuple):
+    """A finding, and where it was found: it can be made smaller."""
+
+    finding: Finding
+    world: World
+    question: Question
+
+
+def _world(
+    rng: random.Random,
+    kind: str,
+    watching: Watching,
+    noise: NoiseTest,
+    result: Result,
+    seconds: float,
+) -> Iterator[Asking]:
+    """Ask one world its questions; yield what breaks a rule."""
+    here, ends = world(rng, kind), time.monotonic() + seconds
+    questions = Questions(rng, functions(), here.values())
+    seen_rules: set[str] = set()
+    with _limits(kind), Quartet(here) as quartet:
+        for number in range(QUESTIONS[kind]):
+            if time.monotonic() > ends and number:
+                return
+            question = questions.question()
+            seen = asked(watching, quartet, question.sql)
+            result.questions += 1
+            result.cases += len(PAIRS)
+            result.answered += seen[WITHOUT].public[0] == "answered"
+            found = list(compare(seen, here.who, _terms(here), here.path))
+            if number % PLANS == 0 and not found:
+                found = list(engine_plans(quartet, seen))
+            found += noise.take(seen[WITHOUT])
+            if number % 10 == 3:
+                found += _renamed(rng, questions, watching, quartet, result)
+            for finding in found:
+                if finding.rule not in seen_rules:
+                    seen_rules.add(finding.rule)
+                    yield Asking(replace(finding, case=question.sql), here, question)
+
+
+def asked(watching: Watching, quartet: Quartet, sql: str) -> dict[str, Seen]:
+    """Ask the four stores the same, with the first one's outputs frozen in the others."""
+    return all_four(watching, quartet.stores, lambda _, store: store.sql(sql))
+
+
+def all_four(
+    watching: Watching, stores: dict[str, Store], ask: Callable[[str, Store], object]
+) -> dict[str, Seen]:
+    """Do the same to the four stores, with the first one's outputs frozen in the others."""
+    watching.tape = Tape()
+    seen = {}
+    for variant in VARIANTS:
+        watching.tape.at = None if variant == WITHOUT else 0
+        seen[variant] = watching.seen(stores[variant], lambda s, v=variant: ask(v, s))
+    return seen
+
+
+def _terms(here: World) -> Terms:
+    return Terms(here.options["kappa"], here.options["norm_budget"])
+
+
+def engine_plans(quartet: Quartet, seen: dict[str, Seen]) -> Iterator[Finding]:
+    """Compare the engine's own plans of what it ran: they may look at no value.
+
+    Only where one table is read, as the order of joins goes by sizes, which is a matter of time.
+    """
+    for sql in seen[WITHOUT].path[:2]:
+        if " JOIN " not in sql:
+            one, other = (plan_of(quartet.stores[v], sql) for v in (WITHOUT, WITH))
+            if one != other:
+                yield Finding("engine's plan", f"{one[-150:]!r} against {other[-150:]!r}", sql)
+
+
+def _renamed(
+    rng: random.Random,
+    questions: Questions,
+    watching: Watching,
+    quartet: Quartet,
+    result: Result,
+) -> Iterator[Finding]:
+    """A column that a subquery defines anew is a new column: its name says nothing.
+
+    The same query under a new name has the same noise, sums and charges. A product that looks up
+    declared bounds by name fails here.
+    """
+    name = rng.choice(("x", "n"))
+    term = questions.expressions.term({"x": "float", "n": "int"}[name], {
+        "float": ("x", "a"), "int": ("n", "k")}, 2)  # fmt: skip
+    form = rng.choice(("sum", "avg"))
+    result.questions += 2
+    result.cases += 2 * len(PAIRS)
+    text = f"SELECT {form}({{c}}) AS a0 FROM (SELECT who, {term.sql} AS {{c}} FROM t) AS i"
+    yield from name_counts(watching, quartet, name, text)
+
+
+def name_counts(watching: Watching, quartet: Quartet, name: str, text: str) -> Iterator[Finding]:
+    """Ask a question with `{c}` for a column called `name`, and called otherwise."""
+    seen = [asked(watching, quartet, text.format(c=column)) for column in (name, "zz")]
+    for variant in VARIANTS:
+        one, other = (s[variant] for s in seen)
+        noise = [[(s.noise, *_sums(s, o)) for s, o in zip(x.steps, y.steps, strict=False)]
+                 for x, y in ((one, other), (other, one))]  # fmt: skip
+        if one.public[0] != other.public[0] or noise[0] != noise[1]:
+            shown = [
+                x.public[0] + str([n for n, *_ in some])
+                for x, some in zip((one, other), noise, strict=True)
+            ]
+            detail = f"{shown[0]} as {name}, {shown[1]} as zz: {text.format(c=name)}"
+            yield Finding("a name counts", detail)
+            return
+
+
+def _sums(step: Step, other: Step) -> list[list[int]]:
+    """Return a step's sums; none where somebody could pay but once."""
+    return [s.tolist() for s in step.sums] if step.out == other.out else []
+
+
+@contextlib.contextmanager
+def _limits(kind: str) -> Iterator[None]:
+    """Lower what counts as large, so that small stores go the ways of large ones."""
+    places = {
+        "small": [
+            (sparseq.engine.storage, "DICTIONARY_LIMIT", 3),
+            (sparseq.engine.duck, "SLICE_ROWS", 60),
+            (sparseq.engine.storage, "MAX_RUNS", 1),
+        ],
+        "loops": [(sparseq.compiled, "COLD", 1), (sparseq.compiled, "WARM", 1)],
+    }.get(kind, [])
+    with contextlib.ExitStack() as undo:
+        for place, name, value in places:
+            if hasattr(place, name):
+                undo.callback(setattr, place, name, getattr(place, name))
+                setattr(place, name, value)
+        yield
+
+
+# -- making findings smaller -----------------------------------------------------------------------
+
+
+def shrunk(finding: Finding, here: World, question: Question, watching: Watching) -> Finding:
+    """Return a finding with the smallest query and rows that still show it on fresh stores."""
+    ends = time.monotonic() + SHRINKING
+
+    def shows(some: World, sql: str) -> bool:
+        try:
+            with Quartet(some) as quartet:
+                seen = asked(watching, quartet, sql)
+                found = [*compare(seen, some.who, _terms(some), some.path)]
+                if finding.rule == "engine's plan":
+                    found += engine_plans(quartet, seen)
+        except Exception:  # too small to be made
+            return False
+        return any(f.rule == finding.rule for f in found)
+
+    if finding.rule in ("noise", "a name counts"):
+        return replace(finding, case=question.sql)
+    if not shows(here, question.sql):
+        return replace(finding, case=f"not on fresh stores, after others: {question.sql}")
+    again = True
+    while again and time.monotonic() < ends:
+        again = False
+        for less in question.smaller():
+            if time.monotonic() > ends:
+                break
+            if shows(here, less.sql):
+                question, again = less, True
+                break
+    again = True
+    while again and time.monotonic() < ends:
+        again = False
+        for fewer in here.smaller():
+            if time.monotonic() < ends and shows(fewer, question.sql):
+                here, again = fewer, True
+                break
+    return replace(finding, case=question.sql, reproduction=reproduction(here, question.sql))
+
+
+def reproduction(here: World, sql: str) -> str:
+    """Return a script that opens both stores and asks them."""
+    own = {i: here.own[i] for i in sorted(here.own)} if here.own else {}
+    return "\n".join(
+        [
+            "import datetime",
+            "from math import inf, nan",
+            "from benchmarks.audit.neighbours import World",
+            f"world = World({dict(here.crowd)!r},",
+            f"              {dict(here.person)!r},",
+            f"              {here.who!r}, {dict(here.options)!r}, {own!r})",
+            f"for variant in ({WITHOUT!r}, {WITH!r}):",
+            "    try:",
+            f"        print(variant, world.open(variant).sql({sql!r}).arrow())",
+            "    except Exception as error:",
+            "        print(variant, type(error).__name__, error)",
+        ]
+    )

@@ -1,0 +1,301 @@
+"""Neighbouring stores live the same life: files, erasures, late rows, monitor, watch, training.
+
+Each step of a life is done to the four stores (see `neighbours`), the first one's outputs frozen in
+the others, and compared like a question. So control flow that hangs on a row shows as soon as one
+of the four takes another way.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import reprlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import sparseq
+from benchmarks.audit import files
+from benchmarks.audit.comparison import Finding, Terms, compare
+from benchmarks.audit.language import BOOL, DATE, FLOAT, INT, TEXT, functions
+from benchmarks.audit.neighbours import ALONE, PAIRS, VARIANTS, WITH, WITHOUT
+from benchmarks.audit.noise import NoiseTest
+from benchmarks.audit.queries import Columns, Expressions
+from benchmarks.audit.seams import Seen, Tape, Watching
+from sparseq.batch import Asked
+from sparseq.curator import forget
+from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
+from sparseq.monitor.forecast import Forecast
+from sparseq.store import Store
+from sparseq.training import features_of, noised_gradient, target_of
+from sparseq.training.tables import engine_for
+
+if TYPE_CHECKING:
+    from benchmarks.audit.search import Result
+
+KNOWN, STAYING = 7, 8
+"""Two people whom all four stores know; the first may be erased."""
+PERSON = 5_000
+LENGTH = 16
+_FIRST = dt.date(2024, 1, 1)
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxdict = 20
+_SHORT.maxstring = _SHORT.maxother = 40
+_COLUMNS: Columns = {
+    INT: ("n", "key"), FLOAT: ("x",), TEXT: ("s",), BOOL: ("b",), DATE: ("day",),
+}  # fmt: skip
+_FIXED = (
+    "SELECT count(DISTINCT who) AS a0 FROM t WHERE day = DATE '2024-01-02'",
+    "SELECT count(DISTINCT who) AS a0 FROM t WHERE day = DATE '2024-02-01'",
+    "SELECT day, count(*) AS a0 FROM t WHERE day BETWEEN '2024-01-01' AND '2024-01-09' "
+    "GROUP BY day",
+    "SELECT s, count(*) AS a0 FROM t WHERE s IN ('a', 'b', '1e3', 'true', '1.5') GROUP BY s",
+    "SELECT sum(least(greatest(n, 0), 9)) AS a0 FROM t",
+    "SELECT sum(least(greatest(x, 0), 50)) AS a0, countif(b) AS a1 FROM t",
+    "SELECT count(DISTINCT who) AS a0 FROM t",
+)
+
+
+@dataclass
+class Life:
+    """Four stores, and what runs on them."""
+
+    rng: random.Random
+    folder: Path
+    stores: dict[str, Store] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    crowd: list[int] = field(default_factory=list)
+    dates: str = "%Y-%m-%d"
+    format: str = "csv"
+    day: int = 0
+    steps: int = 0
+    running: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    @property
+    def today(self) -> dt.date:
+        """The day that comes in next."""
+        return _FIRST + dt.timedelta(self.day)
+
+    def of(self, variant: str, what: str, make: Callable[[Store], Any]) -> Any:
+        """Return what runs on a store; made when it is first asked for."""
+        if (variant, what) not in self.running:
+            self.running[variant, what] = make(self.stores[variant])
+        return self.running[variant, what]
+
+
+Act = Callable[[str, Store], object]
+
+
+def run(
+    rng: random.Random,
+    kind: str,
+    watching: Watching,
+    noise: NoiseTest,
+    result: Result,
+    seconds: float,
+) -> Iterator[Finding]:
+    """Let four stores live; yield what breaks a rule, with all that was done before."""
+    ends = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        life = _begun(rng, Path(folder))
+        terms = Terms(life.settings["kappa"], life.settings["norm_budget"])
+        done: list[str] = [f"{life.format} with dates as {life.dates}, {life.settings}"]
+        try:
+            for _ in range(LENGTH):
+                if time.monotonic() > ends and len(done) > 2:
+                    return
+                name, act = _step(life)
+                done.append(name)
+                seen = _all_four(watching, life.stores, act)
+                result.questions += 1
+                result.cases += len(PAIRS)
+                result.answered += seen[WITHOUT].public[0] in ("answered", "done")
+                found = [*compare(seen, PERSON, terms), *noise.take(seen[WITHOUT])]
+                if found:
+                    story = "; ".join(done)
+                    yield from (replace(f, case=story) for f in found[:1])
+                    return
+        finally:
+            for store in life.stores.values():
+                store.close()
+
+
+def _all_four(watching: Watching, stores: dict[str, Store], act: Act) -> dict[str, Seen]:
+    watching.tape, seen = Tape(), {}
+    for variant in VARIANTS:
+        watching.tape.at = None if variant == WITHOUT else 0
+        seen[variant] = watching.seen(stores[variant], lambda s, v=variant: act(v, s))
+    return seen
+
+
+def _begun(rng: random.Random, folder: Path) -> Life:
+    """Make the four stores from the same file, of people whom all know."""
+    life = Life(rng, folder, format=rng.choice(files.FORMATS))
+    if life.format in files.TEXTS:
+        life.dates = rng.choice(("%Y-%m-%d", "%Y-%m-%d", "%m/%d/%Y", "%d.%m.%Y"))
+    reserves = rng.choice(({}, {"watch": 0.1, "forecast": 0.2}, {"forecast": 0.25}))
+    poor = rng.random() < 0.6
+    life.settings = {
+        "kappa": 0.5 if poor else 100.0,
+        "norm_budget": 8.0 if poor else 2.0**18,
+        "reserves": reserves,
+        "bounds": {"x": (0, 100), "n": (0, 10)},
+        "row_key": rng.choice(("", "key")),
+        "seed": rng.randrange(2**31),
+    }
+    life.crowd = rng.sample(range(10, 4_000), 12)
+    known = [files.ordinary(rng, who, _FIRST) for who in (KNOWN, STAYING) for _ in range(3)]
+    for row, value in zip(known, ("a", "b", "c"), strict=False):
+        row["s"] = value
+    file = files.write(folder / "first", life.format, known, life.dates)
+    row_key = (life.settings["row_key"],) if life.settings["row_key"] else ()
+    for variant in VARIANTS:
+        settings = life.settings | {"row_key": row_key}
+        life.stores[variant] = sparseq.create(
+            None, [file], table="t", user="who", time="day", keys={"s": ["a", "b", "c"]}, **settings
+        )
+    return life
+
+
+def _step(life: Life) -> tuple[str, Act]:
+    """Return what is done next: in words, and how."""
+    life.steps += 1
+    choices: list[Callable[[Life], tuple[str, Act]]] = [
+        _file, _file, _file, _question, _question, _random, _batch, _tick, _gradient, _erase,
+        _again,
+    ]  # fmt: skip
+    if "watch" in life.settings["reserves"]:
+        choices += [_watch]
+    if "forecast" in life.settings["reserves"]:
+        choices += [_forecast]
+    if life.steps % 3 == 1:
+        choices = [_file]
+    return life.rng.choice(choices)(life)
+
+
+def _file(life: Life) -> tuple[str, Act]:
+    """A file of a day comes in, or one of an earlier day: late rows."""
+    rng = life.rng
+    late = life.day > 0 and rng.random() < 0.25
+    day = _FIRST + dt.timedelta(rng.randrange(life.day)) if late else life.today
+    life.day += 0 if late else 1
+    format = life.format if rng.random() < 0.8 else rng.choice(files.FORMATS)
+    known = [files.ordinary(rng, STAYING, day)]
+    crowd = [files.ordinary(rng, i, day) for i in rng.sample(life.crowd, 8) for _ in range(2)]
+    style = rng.choice(("odd", "odd", "ordinary", "absent"))
+    person = [
+        files.odd(rng, PERSON, day, format) if style == "odd" else files.ordinary(rng, PERSON, day)
+        for _ in range(0 if style == "absent" else rng.choice((1, 2, 12)))
+    ]
+    name, paths = f"{day}-{life.steps}", {}
+    for variant in VARIANTS:
+        folder = life.folder / f"{variant}-{life.steps}"
+        folder.mkdir()
+        others = crowd if variant in (WITHOUT, WITH) else []
+        mine = person if variant in (WITH, ALONE) else []
+        rows = [*known, *others[:3], *mine, *others[3:]]
+        paths[variant] = files.write(folder / name, format, rows, life.dates)
+    words = f"file {name}.{format} with {_SHORT.repr(person)}"
+    return words, lambda v, s: files.ingested(s, paths[v], paths[v].name, late)
+
+
+def _question(life: Life) -> tuple[str, Act]:
+    sql = life.rng.choice(_FIXED)
+    return sql, lambda _, s: s.sql(sql)
+
+
+def _random(life: Life) -> tuple[str, Act]:
+    rng = life.rng
+    expressions = Expressions(rng, functions(), {})
+    term = expressions.term(BOOL, _COLUMNS, 3)
+    sql = f"SELECT s, count(*) AS a0 FROM t WHERE {term.sql} GROUP BY s"
+    return sql, lambda _, s: s.sql(sql)
+
+
+def _batch(life: Life) -> tuple[str, Act]:
+    """Many at once: they share scans, and the days of others."""
+    days = [_FIRST + dt.timedelta(i) for i in range(max(life.day, 2))]
+    text = "SELECT count(*) AS a0 FROM t WHERE day = DATE '{}'"
+
+    def ask(_: str, store: Store) -> object:
+        asked = [Asked(store.lower(text.format(day))) for day in days]
+        return [
+            (o.answer and o.answer.rows(), o.refused and str(o.refused))
+            for o in store.ask_many(asked)
+        ]
+
+    return f"ask_many of {len(days)} days", ask
+
+
+def _tick(life: Life) -> tuple[str, Act]:
+    """The monitor answers what is complete: ticks are complete by what is public."""
+    done = life.day
+
+    def tick(variant: str, _: Store) -> object:
+        monitor = life.of(variant, "monitor", _monitor)
+        return [(t.tick.label, [repr(r) for r in t.rows]) for t in monitor.run(done)]
+
+    return f"monitor up to tick {done}", tick
+
+
+def _monitor(store: Store) -> Monitor:
+    ticks = Ticks(dt.datetime(2024, 1, 1), "1d", dt.datetime(2024, 2, 1))
+    query = QueryText.of("SELECT s, count(*) AS a0 FROM t WHERE day = :day GROUP BY s")
+    return Monitor(store, ticks, [QuerySeries(store, "rows", query, ticks)])
+
+
+def _watch(life: Life) -> tuple[str, Act]:
+    def tick(variant: str, _: Store) -> object:
+        watch = life.of(variant, "watch", lambda s: ActiveWatch(s, ticks=31))
+        return watch.tick(watch.done + 1, "a tick")
+
+    return "a tick of the watch", tick
+
+
+def _forecast(life: Life) -> tuple[str, Act]:
+    if life.day == 0:
+        return _question(life)
+
+    def ask(variant: str, store: Store) -> object:
+        series = life.of(variant, "forecast", lambda s: (Forecast(s, "visits", ticks=40), [0]))
+        forecast, at = series
+        day = _FIRST + dt.timedelta(at[0] % max(life.day, 1))
+        sql = f"SELECT count(DISTINCT who) AS a0 FROM t WHERE day = DATE '{day}'"
+        got = forecast.ask(at[0], store.lower(sql))
+        at[0] += 1
+        return [got.active.rows(), got.corrected.tolist(), repr(got.forecast_error)]
+
+    return "a tick of a forecast", ask
+
+
+def _gradient(life: Life) -> tuple[str, Act]:
+    label = f"step {life.steps}"
+    model, features = life.rng.choice((("linear", ("n", "s")), ("linear", ("n/300", "s"))))[:2]
+
+    def ask(_: str, store: Store) -> object:
+        table = store.catalog.table("t")
+        chosen = features_of(table, features, "x")
+        engine = engine_for(store, table, chosen, target_of(table, "x", model), model)
+        params = np.linspace(-1, 1, engine.coordinates)
+        return noised_gradient(store, engine, params, label=label, clip=1.0).tolist()
+
+    return f"gradient of {model} on {features}", ask
+
+
+def _erase(life: Life) -> tuple[str, Act]:
+    def erase(_: str, store: Store) -> object:
+        forget(store, KNOWN)
+        return "erased"
+
+    return f"erase {KNOWN}", erase
+
+
+def _again(life: Life) -> tuple[str, Act]:
+    """A request id's answer is read back: free, and the same."""
+    sql = _FIXED[-1]
+    return "a request id, again", lambda _, s: s.sql(sql, request_id="again")

@@ -1,0 +1,98 @@
+"""How much the clock tells: the same question on two neighbours, timed in turns.
+
+Time is not protected: an analyst who can measure how long an answer takes learns something of the
+rows that were read. This says how much, in the worst setting that is realistic for an analyst (one
+machine, nobody else on it, many repetitions), so that it is stated and not hidden.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import sparseq
+from sparseq.store import Store
+
+PEOPLE = 2_000
+ROWS = (1, 1_000, 20_000)
+"""Of the one person; each of the crowd has five."""
+QUESTIONS = {
+    "count": "SELECT count(*) AS n FROM t",
+    "one day": "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}",
+    "that person": "SELECT count(*) AS n FROM t WHERE who = 5000000",
+    "rows that fail": "SELECT count(*) AS n FROM t WHERE TRY_CAST(w AS INTEGER) + {} > 0",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the clock tells of one question.
+
+    Attributes:
+        rows: Of the person.
+        without, with_: Median seconds.
+        right: How often a guess by the clock is right, of one answer; 0.5: it tells nothing.
+    """
+
+    name: str
+    rows: int
+    without: float
+    with_: float
+    right: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "name": self.name, "rows": self.rows, "without_ms": round(1e3 * self.without, 3),
+            "with_ms": round(1e3 * self.with_, 3), "right": round(self.right, 3),
+        }  # fmt: skip
+
+
+def _store(rows: int) -> Store:
+    rng = np.random.default_rng(1)
+    who = np.concatenate([np.repeat(np.arange(PEOPLE), 5), np.full(rows, 5_000_000)])
+    words = np.where(np.arange(len(who)) < 5 * PEOPLE, "1", "never a number")
+    table = pa.table({"who": who, "day": rng.integers(0, 30, len(who)), "w": words})
+    return sparseq.create(
+        None, table, table="t", user="who", kappa=1024.0, norm_budget=2.0**20, seed=1
+    )
+
+
+def told(repetitions: int = 60) -> Iterator[Told]:
+    """Yield what the clock tells of each question, and person.
+
+    Example:
+        >>> next(told(3)).name
+        'count'
+    """
+    for rows in ROWS:
+        with _store(0) as one, _store(rows) as other:
+            for name, text in QUESTIONS.items():
+                times = np.array(
+                    [
+                        [_seconds(store, text.format(i % 30)) for store in (one, other)]
+                        for i in range(repetitions)
+                    ]
+                )
+                without, with_ = times[repetitions // 10 :].T
+                yield Told(name, rows, float(np.median(without)), float(np.median(with_)),
+                           _right(without, with_))  # fmt: skip
+
+
+def _seconds(store: Store, sql: str) -> float:
+    begun = time.perf_counter()
+    store.sql(sql, sigma=1000.0)
+    return time.perf_counter() - begun
+
+
+def _right(without: np.ndarray, with_: np.ndarray) -> float:
+    """Return how often the best limit, chosen on every other pair, is right on the rest."""
+    limits = np.quantile(np.concatenate([without[::2], with_[::2]]), np.linspace(0, 1, 41))
+    share = [np.mean(with_[::2] > t) + np.mean(without[::2] <= t) for t in limits]
+    best = limits[int(np.argmax(share))]
+    return float((np.mean(with_[1::2] > best) + np.mean(without[1::2] <= best)) / 2)

@@ -1,0 +1,227 @@
+"""The backstop: where the engine fails on some rows, whose rows they are is found, and left out.
+
+Expressions are total and work is bounded, so that an engine should have nothing to fail on. It will
+have errors that nobody knows. One that comes up on one person's row must not tell of the row: not
+by a refusal, and not by an answer of nothing either, where the neighbour's answer is everybody's
+sum. So the set of people is halved, with the same engine, until those are found who fail alone:
+
+    A(S) = what the engine makes of S               where it does not fail on S
+    A({i}) = nothing, and i is written down         where it fails on {i}
+    A(S) = A(left half of S) + A(right half of S)   else
+
+What the engine makes of a set is the sum over its people of vectors of their own rows (see
+`sparseq.query.scope`), in integers, so any way of halving gives the same sum. Claim: if an engine
+that fails on {i} fails on every set with i in it, then A(S) is the sum over those of S on whom it
+doesn't fail alone. By induction: a set that doesn't fail has nobody in it who fails alone, and is
+its sum; for the others it is the rule. So who contributes is decided for each person by that
+person's rows, and take i away and nothing of the others' vectors or charges changes.
+
+Each set is tried in a DuckDB of its own, in memory, that has the rows of its people only, and only
+the strings that are in them: nobody else's rows can be met there, whatever order the optimiser has
+its filters in, and if it comes to a fatal error it isn't the store that has it. At most
+2 · failing · log2(people) sets are tried, of all people's rows in all at each level.
+
+The analyst sees an ordinary answer; who failed is for the curator's log. What fails on a database
+without people is not about people: then the query is refused, as it would be on any rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import duckdb
+
+from sparseq.engine.connection import connected
+from sparseq.engine.load import quote
+from sparseq.engine.people import USER
+from sparseq.engine.reader import Reader
+from sparseq.errors import QueryRefused
+from sparseq.query.catalog import Catalog, Table
+from sparseq.query.plan import Cap
+
+MAX_SAID = 300
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What became of work that failed: private."""
+
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Work(Generic[Result]):
+    """Something that is made of people's rows.
+
+    Attributes:
+        text: SQL that names all the tables that are read.
+        make: Makes it of what a reader finds; told whether there may be several people.
+        caps: Whose tables `make` looks at.
+    """
+
+    text: str
+    make: Callable[[Reader, bool], Result]
+    caps: tuple[Cap, ...] = ()
+
+
+def pass_on_interrupts(error: Exception) -> None:
+    """Raise KeyboardInterrupt where it was not the engine that failed, but somebody stopped it.
+
+    Nothing else that an error says is looked at: it may come from a row.
+    """
+    stopped = type(error) is RuntimeError and str(error) == "Query interrupted"  # by Ctrl-C
+    if stopped or isinstance(error, duckdb.InterruptException):
+        raise KeyboardInterrupt from None
+
+
+class Backstop:
+    """Reads people's rows where the store's own engine has failed on them.
+
+    Args:
+        connection: The store's.
+        catalog: Of its tables.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, catalog: Catalog) -> None:
+        self._con = connection
+        self._catalog = catalog
+
+    def parts(
+        self, work: Work[Result], first: int, last: int, failures: dict[int, str]
+    ) -> Iterator[Result]:
+        """Yield what comes of the rows of the people `first` to `last`, in ranges, ascending.
+
+        Args:
+            work: What failed on all of them together.
+            first, last: Indices.
+            failures: Takes those who fail alone, and what the engine said; private.
+
+        Raises:
+            QueryRefused: It fails without people.
+        """
+        room = _Room(self._con, self._catalog, work)
+        try:
+            if isinstance(room.attempt(0, -1), Failed):
+                raise QueryRefused(
+                    "the query could not be evaluated; nothing was charged",
+                    "simplify its expressions, or ask the curator",
+                )
+            pending = halves(first, last)
+            while pending:
+                a, b = pending.pop(0)
+                found = room.attempt(a, b)
+                if not isinstance(found, Failed):
+                    yield found
+                elif a == b:
+                    failures[a] = _said(found.error)
+                else:
+                    pending = halves(a, b) + pending
+        finally:
+            room.close()
+
+
+def halves(first: int, last: int) -> list[tuple[int, int]]:
+    """Return two halves of a range of people; of one person, the same again; of none, none.
+
+    >>> halves(0, 4), halves(3, 3), halves(0, -1)
+    ([(0, 2), (3, 4)], [(3, 3)], [])
+    """
+    if first >= last:
+        return [(first, last)] if first == last else []
+    middle = (first + last) // 2
+    return [(first, middle), (middle + 1, last)]
+
+
+def _said(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"
+
+
+class _Room(Generic[Result]):
+    """A database with the rows of some people only, in the tables that some work looks at."""
+
+    def __init__(
+        self, store: duckdb.DuckDBPyConnection, catalog: Catalog, work: Work[Result]
+    ) -> None:
+        self._store, self._work = store, work
+        text = " ".join([work.text, *(cap.sql for cap in work.caps)])
+        self._private = [t for t in catalog.private if quote(t.name) in text]
+        self._public = [t for t in catalog.tables if not t.private and quote(t.name) in text]
+        self._names = "ledger.users" in text
+        tables = store.execute(
+            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE schema_name IN "
+            "('by_user', 'by_time', 'dictionary', 'public') "
+            "OR (schema_name = 'ledger' AND table_name = 'users')"
+        ).fetchall()
+        self._tables: dict[tuple[str, str], str] = {(s, t): sql for s, t, sql in tables}
+        self._con: duckdb.DuckDBPyConnection | None = None
+
+    def attempt(self, first: int, last: int) -> Result | Failed:
+        """Return what comes of the rows of some people, or of trying."""
+        try:
+            reader = Reader(self._filled(first, last))
+            reader.have(self._work.caps)
+            made = self._work.make(reader, first < last)
+            reader.forget_caps()
+            return made
+        except Exception as error:
+            pass_on_interrupts(error)
+            self._clean_up()
+            return Failed(error)
+
+    def _clean_up(self) -> None:
+        """Leave nothing of an attempt that failed; after a fatal error nothing can be kept."""
+        try:
+            if self._con is not None:
+                Reader(self._con).drop_caps(self._work.caps)
+        except duckdb.Error:
+            self.close()
+
+    def _filled(self, first: int, last: int) -> duckdb.DuckDBPyConnection:
+        con = self._con = self._con or self._empty()
+        for table in self._private:
+            self._fill(con, table, f"{USER} BETWEEN {first} AND {last}")
+        if self._names:
+            self._copy(con, "ledger", "users", f"WHERE {USER} BETWEEN {first} AND {last}")
+        return con
+
+    def _empty(self) -> duckdb.DuckDBPyConnection:
+        con = connected()
+        for schema in ("by_user", "by_time", "dictionary", "public", "ledger"):
+            con.execute(f"CREATE SCHEMA {schema}")
+        for sql in self._tables.values():
+            con.execute(sql)
+        for table in self._public:
+            self._copy(con, "public", table.name, "")
+        return con
+
+    def _fill(self, con: duckdb.DuckDBPyConnection, table: Table, who: str) -> None:
+        own = f"by_user.{quote(table.name)}"
+        for schema in ("by_user", "by_time") if table.time else ("by_user",):
+            self._copy(con, schema, table.name, f"WHERE {who}")
+        for column in table.columns:
+            if column.coded:
+                used = f"SELECT {quote(column.name)} FROM {own} WHERE {who}"
+                strings = f"{table.name}.{column.name}"
+                self._copy(con, "dictionary", strings, f"WHERE code IN ({used})")
+
+    def _copy(self, con: duckdb.DuckDBPyConnection, schema: str, table: str, where: str) -> None:
+        """Have some of the store's rows of a table, and no others."""
+        name = f"{schema}.{quote(table)}"
+        rows: Any = self._store.sql(f"SELECT * FROM {name} {where}").to_arrow_table()
+        con.execute(f"DROP TABLE {name}")
+        con.execute(self._tables[schema, table])
+        con.register("incoming", rows)
+        con.execute(f"INSERT INTO {name} SELECT * FROM incoming")
+        con.unregister("incoming")
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        if self._con is not None:
+            self._con.close()
+            self._con = None

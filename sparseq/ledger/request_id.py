@@ -1,0 +1,100 @@
+"""What a request is called in the journal: who asks, and a name that nobody else can take.
+
+An analyst may call a request by any text. What the system itself asks (a monitor's tick, the node
+of a watch, a step of training, a line of a replayed log) has a name in the asker's own namespace,
+and only code can make a `RequestId` of one: a text, wherever it comes from, is an analyst's.
+
+    RequestId.of_analyst("monday")                   analyst/monday
+    RequestId.of(Asker.WATCH, "1", "alarm")          watch//1/alarm
+
+On the right is what the journal stores. The asker is what stands before the first slash, and has
+none itself, so two askers' names are never the same, whatever their texts are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Asker(StrEnum):
+    """Who asks: each has names of its own."""
+
+    ANALYST = "analyst"
+    MONITOR = "monitor"
+    WATCH = "watch"
+    TRAIN = "train"
+    REPLAY = "replay"
+
+
+@dataclass(frozen=True)
+class RequestId:
+    """The name of one request.
+
+    Attributes:
+        asker: Whose name it is.
+        text: The name, as it is shown.
+        question: What is asked, in short, where the same name may stand for several questions: a
+            series whose query was changed, a log of the same file name. Each has its own answer.
+        former: How an earlier version of sparseq spelled it, where such names can't be told from
+            analysts'. Answers of that version are still found by it (see `Journal`).
+
+    Example:
+        >>> RequestId.of_analyst("watch//1").stored, RequestId.of(Asker.WATCH, "1").stored
+        ('analyst/watch//1', 'watch//1')
+        >>> RequestId.read("analyst/watch//1") == RequestId.of_analyst("watch//1")
+        True
+    """
+
+    asker: Asker
+    text: str
+    question: str = ""
+    former: str = field(default="", compare=False, repr=False)
+
+    @classmethod
+    def of_analyst(cls, text: str) -> RequestId:
+        """Return an analyst's: any text."""
+        return cls(Asker.ANALYST, text)
+
+    @classmethod
+    def of(cls, asker: Asker, *parts: str, question: str = "", former: str = "") -> RequestId:
+        """Return the system's: parts that no other parts give the same name as.
+
+        >>> a, b = RequestId.of(Asker.TRAIN, "a/b", "c"), RequestId.of(Asker.TRAIN, "a", "b/c")
+        >>> a.text, b.text
+        ('a%2Fb/c', 'a/b/c')
+        """
+        *some, last = parts
+        text = "/".join([*(part.replace("%", "%25").replace("/", "%2F") for part in some), last])
+        return cls(asker, text, digest(question) if question else "", former)
+
+    @classmethod
+    def read(cls, stored: str) -> RequestId:
+        """Return what `stored` was made from."""
+        asker, _, rest = stored.partition("/")
+        if asker == Asker.ANALYST:
+            return cls(Asker.ANALYST, rest)
+        question, _, text = rest.partition("/")
+        return cls(Asker(asker), text, question)
+
+    @property
+    def stored(self) -> str:
+        """What the journal has."""
+        if self.asker is Asker.ANALYST:
+            return f"{self.asker}/{self.text}"
+        return f"{self.asker}/{self.question}/{self.text}"
+
+    def __str__(self) -> str:
+        """An analyst's as it was given; another's with its asker before it."""
+        return self.text if self.asker is Asker.ANALYST else f"{self.asker}/{self.text}"
+
+
+def requested(given: RequestId | str | None) -> RequestId | None:
+    """Return what a caller gave: a text is always an analyst's."""
+    return RequestId.of_analyst(given) if isinstance(given, str) else given
+
+
+def digest(question: str) -> str:
+    """Return 64 bits that stand for a text. The journal compares the text itself as well."""
+    return hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]

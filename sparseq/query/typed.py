@@ -1,0 +1,623 @@
+"""A parsed expression becomes a typed tree: every operator found in the table, every type known.
+
+Constants are computed here, where they tell of nobody: one that has no value (a date that doesn't
+exist, a number out of range) is refused. What the types don't allow is refused as well, so that
+nothing is left for an engine to find out.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from sparseq.errors import QueryRefused
+from sparseq.query import types as T
+from sparseq.query.functions import MAX_TEXT, Function, overloads
+from sparseq.query.parse import said
+from sparseq.query.terms import (
+    MAX_SIZE,
+    Term,
+    call,
+    cast,
+    constant,
+    day_of,
+    fits,
+    in_range,
+)
+from sparseq.query.types import Family, Type
+
+CASTS = {
+    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER",
+    "BIGINT": "BIGINT", "UTINYINT": "UTINYINT", "USMALLINT": "USMALLINT", "UINT": "UINTEGER",
+    "UBIGINT": "UBIGINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "TEXT": "VARCHAR",
+    "VARCHAR": "VARCHAR", "DATE": "DATE", "TIME": "TIME", "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPNTZ": "TIMESTAMP", "UUID": "UUID",
+}  # fmt: skip
+"""Types to cast to: sqlglot's names, and DuckDB's."""
+_BINARY: dict[type, str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
+    exp.And: "and", exp.Or: "or", exp.Pow: "pow",
+    exp.StartsWith: "starts_with", exp.EndsWith: "ends_with", exp.Contains: "contains",
+    exp.Left: "left", exp.Right: "right",
+}  # fmt: skip
+_UNARY: dict[type, str] = {
+    exp.Neg: "neg", exp.Not: "not", exp.Abs: "abs", exp.Sign: "sign", exp.Floor: "floor",
+    exp.Ceil: "ceil", exp.Sqrt: "sqrt", exp.Ln: "ln", exp.Exp: "exp", exp.IsNan: "isnan",
+    exp.IsInf: "isinf", exp.Lower: "lower", exp.Upper: "upper", exp.Length: "length",
+    exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day",
+    exp.Quarter: "quarter", exp.Week: "week", exp.WeekOfYear: "week", exp.DayOfWeek: "dow",
+    exp.DayOfWeekIso: "isodow", exp.DayOfYear: "doy", exp.Hour: "hour", exp.Minute: "minute",
+    exp.Second: "second", exp.LastDay: "last_day", exp.Dayname: "dayname",
+    exp.Monthname: "monthname",
+}  # fmt: skip
+_NAMED = {"isodow": "isodow", "isfinite": "isfinite", "weekday": "dow"}
+_COMPARED: dict[type, str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
+}  # fmt: skip
+_PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
+_MAY_BE_NULL = (
+    exp.Case, exp.If, exp.Nullif, exp.Coalesce, exp.TryCast, exp.Null, exp.Paren, exp.And, exp.Or,
+    exp.Not,
+)  # fmt: skip
+_WHOLE = (T.INT64[0], T.INT64[1] + 1)
+_ANY_ORDER = frozenset(["+", "*"])
+
+
+class Reader:
+    """Reads the expressions of one scope.
+
+    Args:
+        column: Returns the term of a column.
+        evaluate: Returns the value of SQL without columns.
+        identity: Returns the SQL of a user's index if an expression is the user's column; two of
+            them are compared by it.
+    """
+
+    def __init__(
+        self,
+        column: Callable[[exp.Column], Term],
+        evaluate: Callable[[str], Any],
+        identity: Callable[[exp.Expr], str] = lambda _: "",
+    ) -> None:
+        self._column = column
+        self._evaluate = evaluate
+        self._identity = identity
+
+    def read(self, e: exp.Expr) -> Term:
+        """Return an expression as a term.
+
+        Raises:
+            QueryRefused: Its types don't go together, or a constant in it has no value.
+        """
+        if isinstance(e, exp.Column):
+            return self._column(e)
+        if isinstance(e, exp.Paren):
+            return self.read(e.this)
+        return self._folded(self._node(e), e)
+
+    def truth(self, e: exp.Expr) -> Term:
+        """Return a condition as a term: a truth."""
+        return self._as_truth(self.read(e), e)
+
+    def at_rest(self, e: exp.Expr) -> Term:
+        """Return an expression as a column of a subquery: dates from year 1 to 9999."""
+        term = self.read(e)
+        return in_range(term) if term.type.is_time else term
+
+    def _as_truth(self, term: Term, e: exp.Expr) -> Term:
+        if term.type.family is Family.BOOLEAN:
+            return term
+        done = cast(term, T.BOOLEAN)
+        if done is None:
+            _refuse(
+                f"{said(e)} is {term.type.family.one}, not a condition", "compare it with a value"
+            )
+        return self._folded(done, e)
+
+    def _folded(self, term: Term, e: exp.Expr, wanted: str = "") -> Term:
+        """Return a constant written out; `wanted`: what it was to become."""
+        if not term.constant or term.is_written:
+            return term
+        term = in_range(term) if term.type.is_time else term
+        value = self._evaluate(term.sql)
+        if value is None or not fits(value, term.type):
+            known = isinstance(e, _MAY_BE_NULL) or any(
+                a.is_written and a.value is None for a in _leaves(term)
+            )
+            if not known:
+                what = f"is no {wanted}" if wanted else "has no value"
+                _refuse(f"{said(e)} {what}", "a constant in the query doesn't fit its type")
+            return constant(None, term.type)
+        done = constant(value, term.type)
+        if term.type.is_time:
+            day = day_of(value.date() if term.type.family is Family.TIMESTAMP else value)
+            return replace(done, type=Type(term.type.family, day, day))
+        return done
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def _node(self, e: exp.Expr) -> Term:
+        kind = type(e)
+        if kind in _COMPARED:
+            return self._compared(e)
+        if kind in (exp.Add, exp.Sub, exp.DateAdd, exp.DateSub) and self._is_shift(e):
+            return self._shifted(e)
+        if isinstance(e, exp.Neg) and isinstance(e.this, exp.Literal) and not e.this.is_string:
+            return self._literal(e.this, negative=True)
+        if kind in _BINARY:
+            return self._function(_BINARY[kind], e, [e.this, e.expression])
+        if kind in _UNARY:
+            return self._function(_UNARY[kind], e, [e.this])
+        method = _METHODS.get(kind)
+        if method is None:
+            _refuse(f"{said(e)} is not answered", "docs/sql.md lists the functions")
+        return method(self, e)
+
+    def _literal(self, e: exp.Literal, negative: bool = False) -> Term:
+        if e.is_string:
+            return constant(e.this, T.TEXT)
+        text, sign = e.this, "-" if negative else ""
+        if text.isdecimal() and len(text) <= 19 and int(sign + text) in range(*_WHOLE):
+            return constant(int(sign + text), T.BIGINT)
+        if re.fullmatch(r"\d*\.\d*", text) and len(text) <= 19 and text != ".":
+            width, scale = T.digits_of(text)
+            return constant(sign + text.removesuffix("."), T.decimal(width, scale))
+        try:
+            return constant(float(sign + text), T.DOUBLE)
+        except ValueError:
+            _refuse(f"{said(e)[:40]} is no number")
+
+    def _cast(self, e: exp.Cast) -> Term:
+        target = self._target(e.to)
+        term = self.read(e.this)
+        done = cast(term, target)
+        if done is None:
+            _refuse(
+                f"{said(e)}: {term.type.family.one} can't be cast to {target.sql}",
+                "cast it to VARCHAR first",
+            )
+        return done
+
+    def _target(self, to: exp.DataType) -> Type:
+        name = to.this.value if isinstance(to.this, exp.DataType.Type) else str(to.this)
+        if name.upper() == "DECIMAL":
+            digits = [p.name for p in to.expressions]
+            if not all(d.isdecimal() and len(d) <= 2 for d in digits) or len(digits) > 2:
+                digits = ["0", "0"]
+            width, scale = ([int(d) for d in digits] + [0])[:2] if digits else (18, 3)
+            if not 1 <= width <= T.MAX_DIGITS or scale > width:
+                _refuse(
+                    f"{to.sql('duckdb')[:40]} is no type of a column here",
+                    f"DECIMAL(width, scale) has at most {T.MAX_DIGITS} digits",
+                )
+            return T.decimal(width, scale)
+        known = T.type_named(CASTS.get(name.upper(), ""))
+        if known is None:
+            written = "HUGEINT" if name.upper() == "INT128" else to.sql("duckdb")[:40]
+            _refuse(f"{written} is no type of a column here", "use BIGINT or DOUBLE")
+        return known
+
+    def _as_date(self, e: exp.Expr) -> Term:
+        done = cast(self.read(e.this), T.DATE)
+        if done is None:
+            _refuse(f"{said(e)}: not a time", "date() is of a date, a time or a text")
+        return done
+
+    def _is(self, e: exp.Is) -> Term:
+        term = self.read(e.this)
+        if isinstance(e.expression, exp.Null):
+            return call("is null", "({0} IS NULL)", T.BOOLEAN, term)
+        if not isinstance(e.expression, exp.Boolean):
+            _refuse(f"{said(e)} is not answered", "IS NULL, IS TRUE and IS FALSE are")
+        name = f"is {str(e.expression.this).lower()}"
+        return self._applied(name, e, [self._as_truth(term, e.this)])
+
+    def _unit(self, e: exp.Expr, unit: exp.Expr | None) -> str:
+        text = unit.name.upper() if unit is not None else ""
+        text = _PARTS.get(text, text).lower()
+        return text.removesuffix("s") if text != "s" else text
+
+    def _extract(self, e: exp.Extract) -> Term:
+        return self._function(self._unit(e, e.this), e, [e.expression])
+
+    def _truncated(self, e: exp.Expr) -> Term:
+        return self._function(f"date_trunc {self._unit(e, e.args.get('unit'))}", e, [e.this])
+
+    def _difference(self, e: exp.Expr) -> Term:
+        name = f"date_diff {self._unit(e, e.args.get('unit'))}"
+        return self._function(name, e, [e.expression, e.this])
+
+    def _is_shift(self, e: exp.Expr) -> bool:
+        return not isinstance(e, exp.Add | exp.Sub) or any(
+            isinstance(side, exp.Interval) for side in (e.this, e.expression)
+        )
+
+    def _shifted(self, e: exp.Expr) -> Term:
+        """A time plus or minus an interval."""
+        origin, interval = e.this, e.expression
+        plus = isinstance(e, exp.Add | exp.DateAdd)
+        if isinstance(origin, exp.Interval) and plus:
+            origin, interval = interval, origin
+        if not isinstance(interval, exp.Interval):
+            unit, number = self._unit(e, e.args.get("unit")) or "day", interval
+        else:
+            unit, number = self._unit(interval, interval.args.get("unit")), interval.this
+        if not unit or isinstance(origin, exp.Interval):
+            _refuse(f"{said(e)} is not answered", "write INTERVAL 3 DAY: one number and one unit")
+        amount = self._amount(number)
+        return self._applied(f"{'+' if plus else '-'} {unit}", e, [self.read(origin), amount])
+
+    def _interval(self, e: exp.Interval) -> Term:
+        _refuse(
+            f"{said(e)}: an interval has no value of its own",
+            "add it to a date or time; date_diff('day', a, b) is a number of days",
+        )
+
+    def _amount(self, e: exp.Expr) -> Term:
+        if isinstance(e, exp.Literal) and re.fullmatch(r"-?\d{1,18}", e.this.strip()):
+            return constant(int(e.this), T.BIGINT)
+        return self.read(e)
+
+    def _rounded(self, e: exp.Expr) -> Term:
+        name = "round" if isinstance(e, exp.Round) else "trunc"
+        places = e.args.get("decimals")
+        return self._function(name, e, [e.this, *([places] if places is not None else [])])
+
+    def _logarithm(self, e: exp.Log) -> Term:
+        base = e.this
+        if e.expression is None:
+            return self._function("log", e, [base])
+        if isinstance(base, exp.Literal) and base.this in ("2", "10"):
+            return self._function("log" if base.this == "10" else "log2", e, [e.expression])
+        return self._function("log", e, [base, e.expression])
+
+    def _trimmed(self, e: exp.Trim) -> Term:
+        side = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+        name = side.get((e.args.get("position") or "").upper(), "trim")
+        return self._function(name, e, [e.this, *([e.expression] if e.expression else [])])
+
+    def _substring(self, e: exp.Substring) -> Term:
+        parts = [e.this, e.args.get("start"), e.args.get("length")]
+        return self._function("substring", e, [p for p in parts if p is not None])
+
+    def _position(self, e: exp.StrPosition) -> Term:
+        return self._function("strpos", e, [e.this, e.args["substr"]])
+
+    def _made_date(self, e: exp.DateFromParts) -> Term:
+        return self._function("make_date", e, [e.args["year"], e.args["month"], e.args["day"]])
+
+    def _anonymous(self, e: exp.Anonymous) -> Term:
+        name, parts = e.name.lower(), list(e.expressions)
+        if name == "date_part" and len(parts) == 2:
+            return self._function(self._unit(e, parts[0]), e, parts[1:])
+        if name in _NAMED:
+            return self._function(_NAMED[name], e, parts)
+        _refuse(f"function {name}() is not available", "docs/sql.md lists the functions")
+
+    def _joined(self, e: exp.Expr) -> Term:
+        """|| of two, and concat of many, which leaves NULL out."""
+        if isinstance(e, exp.DPipe):
+            return self._applied("||", e, [self._text(e.this), self._text(e.expression)])
+        parts = [self._text(x) for x in e.expressions]
+        places = ", ".join(f"{{{i}}}" for i in range(len(parts)))
+        return call("concat", f"left(concat({places}), {MAX_TEXT})", T.TEXT, *parts)
+
+    def _text(self, e: exp.Expr) -> Term:
+        term = cast(self.read(e), T.TEXT)
+        assert term is not None  # every type has a text
+        return self._folded(term, e)
+
+    # -- choices ---------------------------------------------------------------------------------
+
+    def _case(self, e: exp.Case | exp.If) -> Term:
+        if isinstance(e, exp.If):
+            ifs, default = [e], e.args.get("false")
+        else:
+            ifs, default = e.args["ifs"], e.args.get("default")
+        conditions = []
+        for branch in ifs:
+            if isinstance(e, exp.Case) and e.this is not None:
+                same = exp.EQ(this=e.this.copy(), expression=branch.this.copy())
+                conditions.append(self.truth(same))
+            else:
+                conditions.append(self.truth(branch.this))
+        results = [branch.args["true"] for branch in ifs] + ([default] if default else [])
+        terms, type = self._alike(results, e)
+        sql = "".join(f" WHEN {{{2 * i}}} THEN {{{2 * i + 1}}}" for i in range(len(conditions)))
+        parts = [t for pair in zip(conditions, terms, strict=False) for t in pair]
+        if default is not None:
+            sql += f" ELSE {{{len(parts)}}}"
+            parts.append(terms[-1])
+        return call("case", f"CASE{sql} END", type, *parts)
+
+    def _first(self, e: exp.Expr) -> Term:
+        """coalesce, greatest and least."""
+        name = _CHOICES[type(e)]
+        terms, type_ = self._alike([e.this, *e.expressions], e)
+        places = ", ".join(f"{{{i}}}" for i in range(len(terms)))
+        return call(name, f"{name}({places})", type_, *terms)
+
+    def _nullif(self, e: exp.Nullif) -> Term:
+        same = self._compare("=", e, e.this, e.expression)
+        value = self.read(e.this)
+        return call("nullif", "CASE WHEN {0} THEN NULL ELSE {1} END", value.type, same, value)
+
+    def _alike(self, parts: Sequence[exp.Expr], e: exp.Expr) -> tuple[list[Term], Type]:
+        """Return terms of one type, constants of text having taken that of the others."""
+        terms = [self.read(p) for p in parts]
+        others = [t.type for t in terms if not _is_text_constant(t)]
+        type = T.common(others)
+        if type is None or type.family is Family.NULL:
+            type = type and T.common(t.type for t in terms)
+        if type is None:
+            names = ", ".join(dict.fromkeys(str(t.type.family) for t in terms))
+            _refuse(f"{said(e)}: {names} don't go together", "write CAST(x AS type)")
+        return [self._as(t, type, p) for t, p in zip(terms, parts, strict=True)], type
+
+    def _as(self, term: Term, type: Type, e: exp.Expr) -> Term:
+        """Return a term in a type that holds its values."""
+        same = term.type.family is type.family
+        if same and type.family is not Family.DECIMAL and term.type.within(*T.INT64):
+            return term
+        target = T.BIGINT if type.family is Family.INTEGER else type
+        done = cast(term, target)
+        if done is None:
+            _refuse(
+                f"{said(e)} is {term.type.family.one}, not {type.family.one}", "use CAST(x AS type)"
+            )
+        return self._folded(done, e)
+
+    # -- comparisons -----------------------------------------------------------------------------
+
+    def _compared(self, e: exp.Expr) -> Term:
+        return self._compare(_COMPARED[type(e)], e, e.this, e.expression)
+
+    def _compare(self, operator: str, e: exp.Expr, left: exp.Expr, right: exp.Expr) -> Term:
+        ids = self._identity(left), self._identity(right)
+        if all(ids):
+            return call(operator, f"({{0}} {operator} {{1}})", T.BOOLEAN,
+                        *(Term(T.BIGINT, sql) for sql in ids))  # fmt: skip
+        a, b = self._comparable(e, self.read(left), self.read(right))
+        return call(operator, f"({{0}} {operator} {{1}})", T.BOOLEAN, a, b)
+
+    def _comparable(self, e: exp.Expr, a: Term, b: Term) -> tuple[Term, Term]:
+        """Return two terms of types that compare without loss."""
+        type = _comparison_type(a, b)
+        if type is None:
+            kinds = f"{a.type.family} with {b.type.family}"
+            _refuse(f"{said(e)} compares {kinds}", "write CAST(x AS type) where the types differ")
+        if Family.INTEGER is type.family and a.type.family is b.type.family:
+            return a, b
+        return self._in_type(a, type, e), self._in_type(b, type, e)
+
+    def _in_type(self, term: Term, type: Type, e: exp.Expr) -> Term:
+        if term.type.family is type.family and type.family is not Family.DECIMAL:
+            return term
+        done = cast(term, T.BIGINT if type.family is Family.INTEGER else type)
+        if done is None:
+            _refuse(f"{said(e)}: {term.type.family.one} is no {type.family}", "use CAST(x AS type)")
+        return self._folded(done, _of(term, e), str(type.family))
+
+    def _between(self, e: exp.Between) -> Term:
+        value, low, high = (self.read(x) for x in (e.this, e.args["low"], e.args["high"]))
+        (a, low), (b, high) = self._comparable(e, value, low), self._comparable(e, value, high)
+        if a == b:
+            return call("between", "({0} BETWEEN {1} AND {2})", T.BOOLEAN, a, low, high)
+        return call("between", "(({0} >= {1}) AND ({2} <= {3}))", T.BOOLEAN, a, low, b, high)
+
+    def _in(self, e: exp.In) -> Term:
+        value = self.read(e.this)
+        pairs = [self._comparable(e, value, self.read(x)) for x in e.expressions]
+        if all(a == value for a, _ in pairs):
+            size = value.size + sum(b.size for _, b in pairs)
+            listed = ", ".join(b.sql for _, b in pairs)
+            constants = value.constant and all(b.constant for _, b in pairs)
+            return Term(
+                T.BOOLEAN, f"({value.sql} IN ({listed}))", constants, None, size, "in",
+                (value, *(b for _, b in pairs)),
+            )  # fmt: skip
+        done = [call("=", "({0} = {1})", T.BOOLEAN, a, b) for a, b in pairs]
+        if sum(d.size for d in done) > MAX_SIZE:
+            _refuse(f"{said(e)[:60]} has too long a list", "join a public table instead")
+        places = " OR ".join(f"{{{i}}}" for i in range(len(done)))
+        return call("in", f"({places})", T.BOOLEAN, *done)
+
+    def _like(self, e: exp.Like | exp.ILike) -> Term:
+        value, pattern = self.read(e.this), self.read(e.expression)
+        if value.type.family is not Family.TEXT or not pattern.is_written:
+            _refuse(
+                f"{said(e)}: LIKE compares a text with a constant pattern",
+                "CAST(x AS VARCHAR) LIKE 'a%'; starts_with and contains take columns",
+            )
+        if pattern.value is None:
+            return constant(None, T.BOOLEAN)
+        return like(value, str(pattern.value), isinstance(e, exp.ILike), bool(e.args.get("negate")))
+
+    # -- the table -------------------------------------------------------------------------------
+
+    def _function(self, name: str, e: exp.Expr, parts: Sequence[exp.Expr]) -> Term:
+        return self._applied(name, e, [self.read(p) for p in parts])
+
+    def _applied(self, name: str, e: exp.Expr, terms: list[Term]) -> Term:
+        """Return the first overload that takes the arguments with the least change."""
+        orders = [terms, terms[::-1]] if name in _ANY_ORDER else [terms]
+        tried = [
+            (cost, i, f, order)
+            for order in orders
+            for i, f in enumerate(overloads(name))
+            if (cost := _distance(order, f)) is not None
+        ]
+        for _, _, f, order in sorted(tried, key=lambda x: x[:2]):
+            done = self._called(f, e, order)
+            if done is not None:
+                return done
+        kinds = ", ".join(str(t.type.family) for t in terms)
+        _refuse(f"{said(e)}: {name.split(' ')[0]} does not take {kinds}", _hint(name, terms))
+
+    def _called(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> Term | None:
+        for i in f.fixed:
+            if not terms[i].is_written or terms[i].value is None:
+                _refuse(f"{said(e)}: a number of decimals is a constant", "ROUND(x, 2)")
+        arguments = [self._argument(t, k, e) for t, k in zip(terms, f.takes, strict=True)]
+        types = [a.type for a in arguments]
+        type = f.gives(types)
+        return None if type is None else call(f.name, f.sql(types), type, *arguments)
+
+    def _argument(self, term: Term, family: Family, e: exp.Expr) -> Term:
+        whole = family is not Family.INTEGER or term.type.within(*T.INT64)
+        if term.type.family is family and term.type.stored != "FLOAT" and whole:
+            return term
+        if family is Family.DECIMAL:
+            target = T.as_decimal(term.type)
+        else:
+            target = T.type_named(_OWN[family]) or T.DOUBLE
+        done = cast(term, target)
+        assert done is not None  # `_cost` has looked
+        return self._folded(done, _of(term, e), str(family))
+
+
+_OWN = {
+    Family.BOOLEAN: "BOOLEAN", Family.INTEGER: "BIGINT", Family.DOUBLE: "DOUBLE",
+    Family.TEXT: "VARCHAR", Family.DATE: "DATE", Family.TIMESTAMP: "TIMESTAMP",
+    Family.TIME: "TIME", Family.UUID: "UUID",
+}  # fmt: skip
+_CHOICES: dict[type, str] = {
+    exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least",
+}  # fmt: skip
+_METHODS: dict[type, Callable[[Reader, Any], Term]] = {
+    exp.Literal: Reader._literal,
+    exp.Boolean: lambda _, e: constant(bool(e.this), T.BOOLEAN),
+    exp.Null: lambda _, e: constant(None, T.NULL),
+    exp.Cast: Reader._cast,
+    exp.TryCast: Reader._cast,
+    exp.Date: Reader._as_date,
+    exp.TsOrDsToDate: Reader._as_date,
+    exp.Is: Reader._is,
+    exp.Extract: Reader._extract,
+    exp.DateTrunc: Reader._truncated,
+    exp.TimestampTrunc: Reader._truncated,
+    exp.DateDiff: Reader._difference,
+    exp.Round: Reader._rounded,
+    exp.Trunc: Reader._rounded,
+    exp.Log: Reader._logarithm,
+    exp.Trim: Reader._trimmed,
+    exp.Substring: Reader._substring,
+    exp.StrPosition: Reader._position,
+    exp.DateFromParts: Reader._made_date,
+    exp.Anonymous: Reader._anonymous,
+    exp.DPipe: Reader._joined,
+    exp.Concat: Reader._joined,
+    exp.Case: Reader._case,
+    exp.If: Reader._case,
+    exp.Coalesce: Reader._first,
+    exp.Greatest: Reader._first,
+    exp.Least: Reader._first,
+    exp.Nullif: Reader._nullif,
+    exp.Between: Reader._between,
+    exp.In: Reader._in,
+    exp.Like: Reader._like,
+    exp.ILike: Reader._like,
+    exp.Interval: Reader._interval,
+}
+
+
+def like(value: Term, pattern: str, any_case: bool, negated: bool) -> Term:
+    """Return LIKE with a constant pattern, in time proportional to the text.
+
+    DuckDB tries every place for every %, so a pattern such as '%a_%b_%c' could take the text's
+    length to the number of its %. A regular expression of RE2 takes time linear in the text.
+    """
+    if any_case:
+        value, pattern = call("lower", "lower({0})", T.TEXT, value), pattern.lower()
+    if "_" not in pattern or "%" not in pattern:
+        quoted = constant(pattern, T.TEXT)
+        done = call("like", "({0} LIKE {1})", T.BOOLEAN, value, quoted)
+    else:
+        wild = {"%": ".*", "_": "."}
+        text = "".join(wild.get(c) or re.escape(c) for c in re.sub("%+", "%", pattern))
+        matched = "regexp_full_match({0}, {1}, 's')"
+        done = call("like", matched, T.BOOLEAN, value, constant(text, T.TEXT))
+    return call("not", "(NOT {0})", T.BOOLEAN, done) if negated else done
+
+
+def _is_text_constant(t: Term) -> bool:
+    return t.is_written and t.type.family is Family.TEXT
+
+
+def _cost(term: Term, family: Family) -> int | None:
+    """Return how far a term is from what an argument must be; None: it can't be."""
+    have = term.type.family
+    if have is family:
+        return 0
+    if have is Family.NULL:
+        return 1
+    if _is_text_constant(term):
+        return 4
+    numbers = (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
+    if have in numbers and family in numbers[numbers.index(have) :]:
+        return numbers.index(family) - numbers.index(have)
+    if have is Family.DATE and family is Family.TIMESTAMP:
+        return 1
+    if family is Family.BOOLEAN and (have in numbers or have is Family.TEXT):
+        return 3
+    return None
+
+
+def _distance(terms: Sequence[Term], f: Function) -> int | None:
+    """Return how far terms are from what a function takes; None: it can't take them."""
+    if len(terms) != len(f.takes):
+        return None
+    total = 0
+    for term, family in zip(terms, f.takes, strict=True):
+        cost = _cost(term, family)
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+def _comparison_type(a: Term, b: Term) -> Type | None:
+    """Return the type in which two terms are compared; None: they can't be."""
+    for one, other in ((a, b), (b, a)):
+        if _is_text_constant(one) and other.type.family is not Family.TEXT:
+            return T.TEXT if other.type.family is Family.NULL else other.type
+    for one, other in ((a, b), (b, a)):
+        if one.type.family is Family.TEXT and other.type.family is not Family.TEXT:
+            return T.TEXT if other.type.family is Family.NULL else other.type
+    for one, other in ((a, b), (b, a)):
+        if one.type.family is Family.DATE and _is_midnight(other):
+            return T.DATE
+    return T.common([a.type, b.type])
+
+
+def _is_midnight(term: Term) -> bool:
+    """Tell whether a term is the first moment of a day, written out."""
+    at = term.value
+    return isinstance(at, dt.datetime) and at.time() == dt.time(0)
+
+
+def _of(term: Term, e: exp.Expr) -> exp.Expr:
+    """Return what to call a term in a message: a constant itself, else the expression."""
+    written = isinstance(term.value, str)
+    return exp.Literal.string(term.value) if written else e
+
+
+def _leaves(term: Term) -> list[Term]:
+    return [x for a in term.arguments for x in _leaves(a)] if term.arguments else [term]
+
+
+def _hint(name: str, terms: Sequence[Term]) -> str:
+    families = {t.type.family for t in terms}
+    if name == "-" and families <= {Family.DATE, Family.TIMESTAMP}:
+        return "use date_diff('hour', a, b)"
+    return "write CAST(x AS type) where the types differ"
+
+
+def _refuse(message: str, hint: str = "") -> NoReturn:
+    raise QueryRefused(message, hint)

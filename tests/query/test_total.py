@@ -1,0 +1,50 @@
+"""No expression fails on a row: every function of the table, on extreme values, and nested terms.
+
+The whole of it, in every position and with 200,000 nested terms, is `python -m benchmarks.total`.
+Here every function runs in the positions that DuckDB plans differently, and some thousand terms.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.total import POSITIONS, Bench, Report, exhaust, nest
+from sparseq.query import functions
+from sparseq.query.functions import FUNCTIONS
+from sparseq.query.functions_page import page
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_every_function_has_a_value_for_every_value() -> None:
+    report = Report()
+    exhaust(Bench(report), ["SELECT", "WHERE"], rows=8, others=7)
+    assert report.failures == []
+    assert report.cases > 5_000
+
+
+def test_nested_terms_have_a_value_for_every_value() -> None:
+    report = Report()
+    nest(Bench(report), 600, seed=7)
+    assert report.failures == []
+    assert report.terms >= 600
+
+
+def test_a_function_that_raises_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check has power: one function without its guard fails it."""
+    plain = next(f for f in FUNCTIONS if f.name == "//" and f.takes[0] == "integer")
+    raising = functions.Function(
+        plain.name, plain.form, plain.takes, plain.gives, lambda _: "({0} // {1})", plain.meaning
+    )
+    monkeypatch.setitem(functions._BY_NAME, "//", [raising])
+    monkeypatch.setattr("benchmarks.total.FUNCTIONS", [raising])
+    report = Report()
+    exhaust(Bench(report), ["SELECT"], rows=12, others=0)
+    assert report.failures
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    assert (DOCS / "functions.md").read_text() == page()
+    assert set(POSITIONS) >= {"SELECT", "WHERE", "JOIN ON", "GROUP BY", "ORDER BY", "HAVING"}
