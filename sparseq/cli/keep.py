@@ -27,7 +27,9 @@ def backup(store: Path, dest: Path) -> None:
 
     with open_store(store) as opened:
         made = back_up(opened, dest)
-    click.echo(f"{dest} has all {made.releases:,} releases; what is charged after it, it forgets")
+    click.echo(
+        f"{dest} has everything up to release {made.releases:,}; what is charged later, it forgets"
+    )
 
 
 @click.command(short_help="Open a store that was not closed, and tidy up.")
@@ -50,9 +52,9 @@ def recover(store: Path, accept_loss: bool) -> None:
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
         releases, losses = opened.releases, opened.losses
     if not losses:
-        click.echo(f"{store} is whole: {releases:,} releases")
+        click.echo(f"{store} is whole, up to release {releases:,}")
         return
-    click.echo(f"{store} has {releases:,} releases; {len(losses)} times a part was missing:")
+    click.echo(f"{store} goes on from release {releases:,}; a part of it was missing:")
     for loss in losses:
         click.echo(f"  {loss.at}, after release {loss.after:,}: {loss.missing}")
 
