@@ -80,7 +80,7 @@ def test_bets_find_a_false_promise_and_spare_a_true_one() -> None:
 
 def test_the_command_ends_with_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planted, "LEAKS", LEAKS[3:5])
-    monkeypatch.setattr(hostile, "findings", lambda: [])
+    monkeypatch.setattr(hostile, "findings", list)
     run = CliRunner().invoke(main, ["--minutes", "0.01", "--processes", "1", "--json"])
     last = json.loads(run.output.splitlines()[-1])
     assert {"cases", "findings", "planted_found", "lower_bounds"} <= last.keys()
