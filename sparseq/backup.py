@@ -79,7 +79,7 @@ def backup(store: Store, path: str | Path) -> Backup:
         made = _close(working)
         publish(working, path)
     except (OSError, duckdb.Error) as error:
-        raise not_written(error, "there is no backup", unsure=False) from None
+        raise not_written(error, "there is no backup") from None
     finally:
         for leftover in (working, Path(f"{working}.wal")):
             leftover.unlink(missing_ok=True)

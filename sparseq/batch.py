@@ -8,6 +8,7 @@ group become durable in one transaction. No answer leaves before its group's tra
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sparseq.answer import Answer
 from sparseq.compiled import compiled
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.query.plan import Options, Plan, Query, calibrate
 
@@ -99,8 +100,11 @@ def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
             pending.add(one.request)
             if store._staged_bytes >= GROUP_BYTES:
                 break
-    finally:
-        store._flush()
+    except BaseException:
+        with contextlib.suppress(StoreError):  # the store is closed: what stopped it is told
+            store._flush()
+        raise
+    store._flush()
     return outcomes
 
 

@@ -333,5 +333,5 @@ def _norm(units: Any) -> float:
 
 
 def _number(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
-    row = connection.execute(sql).fetchone()
-    return int(row[0]) if row else 0
+    ((number,),) = connection.execute(sql).fetchall()
+    return int(number)

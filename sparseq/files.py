@@ -15,12 +15,13 @@ import numpy as np
 from sparseq.accounting import Budget, budget_units
 from sparseq.engine.connection import connected
 from sparseq.engine.load import Rows
+from sparseq.engine.schema import Declared
 from sparseq.engine.storage import SCHEMAS, Storage
-from sparseq.errors import DataError, ParameterError, StoreError
+from sparseq.errors import DataError, ParameterError, SparseqError, StoreError
 from sparseq.ledger import curator_log
 from sparseq.ledger.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.opening import check_free, hold, open_database, open_whole, publish
+from sparseq.opening import check_free, damaged, hold, open_database, open_whole, publish
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.query.work import check_most
 from sparseq.store import FORMAT, UPGRADED_FROM, Store
@@ -50,6 +51,8 @@ def create(
     budget_column: str = "",
     halt: bool = False,
     reserves: Mapping[str, float] | None = None,
+    types: Mapping[str, str] | None = None,
+    multiline: bool = False,
     most: Mapping[str, int] | None = None,
     seed: int | None = None,
 ) -> Store:
@@ -77,6 +80,11 @@ def create(
         reserves: Shares of every budget that are set aside: "watch" for estimates of how many
             users have been dropped (its alarm is no Gaussian, so only zCDP is then claimed),
             "forecast" for what they would still have contributed.
+        types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
+            own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
+            rows, and fixed from then on (see `sparseq.engine.schema`).
+        multiline: In text files, values between quotes may have several lines. One odd quote can
+            then change how the lines after it are read: only for files that are known to be well.
         most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
             more is left out of that join, and pays nothing (see `sparseq.query.work`).
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
@@ -89,10 +97,11 @@ def create(
     shares, limits = _reserves(reserves or {}), check_most(most)
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
+    read_as = Declared(types or {}, multiline)
     if path is None:
         connection = connected(locked=True)
         _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
+              row_key, budget_column, halt, shares, limits, read_as, seed)  # fmt: skip
         return Store(connection, None, _memory() // 4)
     path = Path(path)
     check_free(path)
@@ -102,7 +111,7 @@ def create(
         connection = connected(working, locked=True)
         try:
             _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  row_key, budget_column, halt, shares, limits, seed)  # fmt: skip
+                  row_key, budget_column, halt, shares, limits, read_as, seed)  # fmt: skip
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
@@ -185,6 +194,7 @@ def _fill(
     halt: bool,
     reserves: Mapping[str, float],
     most: Mapping[str, int],
+    read_as: Declared,
     seed: int | None,
 ) -> None:
     """Write a new store's tables."""
@@ -207,11 +217,19 @@ def _fill(
     for name, source in sources.items():
         catalog = catalog.with_table(
             _load_private(
-                storage, name, source, user, time, row_keys.get(name, ()), budget, budget_column
+                storage,
+                name,
+                source,
+                user,
+                time,
+                row_keys.get(name, ()),
+                budget,
+                budget_column,
+                read_as,
             )
         )
     for name, source in public.items():
-        rows = Rows(source)
+        rows = Rows(source, declared=read_as)
         catalog = catalog.with_table(storage.create_public(name, rows))
         rows.close()
     catalog = Catalog(
@@ -221,9 +239,11 @@ def _fill(
         )
     )
     known = {c.name.lower() for t in catalog.tables for c in t.columns}
-    for name in (*keys, *bounds):
-        if name.lower() not in known:
-            raise ParameterError(f"no table has a column {name!r}", "check --keys and --bounds")
+    for name in (*keys, *bounds, *read_as.types):
+        if name.lower() not in known | {budget_column.lower()}:
+            raise ParameterError(
+                f"no table has a column {name!r}", "check --keys, --bounds and --type"
+            )
     storage.put("catalog", catalog.to_dict())
 
 
@@ -236,8 +256,9 @@ def _load_private(
     row_key: Sequence[str],
     budget: Budget,
     budget_column: str,
+    read_as: Declared,
 ) -> Table:
-    rows = Rows(source)
+    rows = Rows(source, declared=read_as, user=user)
     try:
         types = rows.usable()
         actual = {n.lower(): n for n in types}
@@ -255,6 +276,7 @@ def _load_private(
         time = actual[time.lower()] if time else ""
         table = storage.create_private(name, types, user, time, row_key)
         storage.identify_users(name, types[user])
+        storage.keep_schema(name, rows.schema)
         units = budget_units(budget.norm_budget)
         table, _ = storage.load(table, rows, units, column, new=True)
         return table
@@ -294,10 +316,12 @@ def connect(
                 session,
                 lambda: _set_up(open_database(path.resolve()), path),
             )
-        except BaseException:
+        except BaseException as error:
             connection.close()
             session.release()
-            raise
+            if isinstance(error, SparseqError) or not isinstance(error, Exception):
+                raise
+            raise damaged(path, error) from error
     except BaseException:
         held.release()
         raise

@@ -20,6 +20,7 @@ from sparseq.engine.connection import connected
 from sparseq.engine.load import first_line
 from sparseq.errors import StoreError, StoreInUse
 from sparseq.ledger.curator_log import CuratorLog
+from sparseq.ledger.failure import is_full, not_written
 from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
 from sparseq.ledger.session import (
     Lock,
@@ -107,7 +108,7 @@ def open_whole(
         _set_aside(log_of(path))
         connection = open_database(path)
     try:
-        store, mark = check(connection), read_mark(connection)
+        store, mark = _looked_at(connection, path, check)
         if mark is not None and mark.open and not lost and not has_log(path):
             brought, others = _log_elsewhere(path, head, mark)
             if brought is not None:
@@ -133,6 +134,25 @@ def open_whole(
         if brought is not None and not brought.exists():
             adopt(log_of(path), brought)
         raise
+
+
+def _looked_at(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    check: Callable[[duckdb.DuckDBPyConnection], str],
+) -> tuple[str, Mark | None]:
+    try:
+        return check(connection), read_mark(connection)
+    except (duckdb.Error, ValueError, KeyError, TypeError) as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path, error: BaseException) -> StoreError:
+    """Return what is said of a store that can't be read."""
+    if is_full(error):
+        return not_written(error, f"{path} was not opened")
+    said = first_line(error) if isinstance(error, duckdb.Error) else type(error).__name__
+    return StoreError(f"{path} is damaged: {said}", "restore a backup: `sparseq backup` makes them")
 
 
 def open_database(path: Path) -> duckdb.DuckDBPyConnection:
@@ -171,7 +191,7 @@ def _log_elsewhere(path: Path, head: Head, mark: Mark) -> tuple[Path | None, str
         StoreInUse: Somebody is writing to it.
     """
     logs = logs_beside(path, head)
-    free = [log for log in logs if (owner := _owner(log)) is None or owner.samefile(path)]
+    free = [log for log in logs if _is_free(log, ".wal", path)]
     if len(free) == 1:
         for file, _ in _records_beside(path, mark):
             Lock(file).release()
@@ -181,10 +201,10 @@ def _log_elsewhere(path: Path, head: Head, mark: Mark) -> tuple[Path | None, str
     return None, "".join(f"; {log.name} belongs to a copy of the same store" for log in logs[:1])
 
 
-def _owner(log: Path) -> Path | None:
-    """Return the store's file that a log belongs to by its name, if that is there."""
-    owner = log.with_suffix("")
-    return owner if log.suffix == ".wal" and owner.is_file() else None
+def _is_free(part: Path, end: str, path: Path) -> bool:
+    """Tell whether no other store is there that a log or a record belongs to by its name."""
+    owner = part.with_suffix("")
+    return part.suffix != end or not owner.is_file() or owner.samefile(path)
 
 
 def _records_beside(path: Path, mark: Mark) -> list[tuple[Path, Record]]:
@@ -230,7 +250,7 @@ def _check_whole(
         if not has.covers(record.reached):
             raise _short(path, has, record.reached, closed, others)
     mine = [file for file, record in records if file == beside]
-    for file in mine or [file for file, _ in records]:
+    for file in mine or [file for file, _ in records if _is_free(file, ".session", path)]:
         session.hold(file, Lock(file))
 
 
@@ -242,15 +262,15 @@ def _short(path: Path, has: Reached, needs: Reached, closed: bool, others: str) 
         for n, what in ((releases, "answer"), (changes, "change"))
         if n > 0
     )
-    log = log_of(path).name
+    log, lacks = log_of(path).name, f"{path.name} lacks {lacks}, with all charges for it"
     if closed:
         return Lacking(
-            f"{path.name} is an earlier state of its store: it lacks {lacks} and what they cost",
+            f"{lacks}: it is an earlier state of its store",
             f"bring the latest {path.name}; {_LAST}",
         )
     how = "is cut short or of another session" if has_log(path) else f"is missing{others}"
     return Lacking(
-        f"{path.name} lacks {lacks} and what they cost: it was not closed, and its log {log} {how}",
+        f"{lacks}: it was not closed, and its log {log} {how}",
         f"bring {log} from where the store was; {_LAST}",
     )
 

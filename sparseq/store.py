@@ -34,12 +34,14 @@ from sparseq.engine.erasure import scrub
 from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.engine.load import Rows, as_arrow
 from sparseq.engine.reduce import Index
+from sparseq.engine.schema import Schema
 from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.frame import Aggregation, Events
 from sparseq.gate import gate
 from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.ledger.curator_log import CuratorLog
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.failure import not_written
 from sparseq.ledger.former_ids import FORMER
@@ -148,7 +150,7 @@ class Store:
         losses = self._storage.get(LOSSES) or ()
         self.losses: tuple[Loss, ...] = tuple(Loss(**loss) for loss in losses)
         self.catalog: Catalog = self._storage.catalog()
-        self._engine = Engine(connection, cache_bytes, self.catalog, self._open_anew)
+        self._engine = Engine(connection, cache_bytes, self.catalog, _opening_anew(self))
         self._journal = Journal(connection, self._storage.get(FORMER) or 0, self._session)
         self._pots = Pots(self._budgets(), self.reserves, self.halt)
         self._journal.restore(self._pots)
@@ -299,6 +301,7 @@ class Store:
     def _flush(self) -> None:
         """Make charges and answers durable together; only then may the answers go."""
         self._check_open()
+        self._con.abort()  # a result that an interrupt left half read is in everybody's way
         if not self._staged:
             return
         self._half_done = True
@@ -308,11 +311,17 @@ class Store:
             self._journal.fold(self._pots, 16 * len(self._pots))
         except duckdb.Error as error:
             self._abandon()
-            raise not_written(error, "the answer was not given") from None
+            raise self._not_given(error) from None
         except BaseException:
             self._abandon()  # was it written? only the file knows: it must be opened anew
             raise
         self._half_done = False
+
+    def _not_given(self, error: duckdb.Error) -> StoreError:
+        """Return what is said of answers that could not be written."""
+        if self._journal.committing:
+            return not_written(error, "the answer was not given", "it was charged")
+        return not_written(error, "the answer was not given, and nobody was charged")
 
     @property
     def _next_release(self) -> int:
@@ -522,7 +531,9 @@ class Store:
     ) -> int:
         """Add rows, and the users that are new; all of them or none. Return how many came in.
 
-        Rows without a user are left out. Accounts of known users stay as they are. Where the table
+        Each row is read by itself, by the table's types and formats. Rows without a user are left
+        out, values that don't fit are NULL, and the curator's log says how many. Accounts of known
+        users stay as they are. Where the table
         has a row key, a row replaces the one of the same user and key; what was charged for the
         earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
         `sparseq.engine.storage`).
@@ -537,7 +548,7 @@ class Store:
                 these anew. To be told by public facts, such as a file's name.
 
         Raises:
-            DataError: The rows don't fit the table; nothing was loaded.
+            DataError: A file can't be read, or lacks a column; nothing was loaded.
         """
         with self._lock:
             self._flush()  # what an interrupt left
@@ -546,10 +557,10 @@ class Store:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
             if once is not None and self._storage.has_taken(once):
                 return 0
-            rows = Rows(source)
+            rows = Rows(source, self._storage.schema(target))
             units = budget_units(self.budget.norm_budget)
             column = self._budget_column
-            has_column = column and column in rows.types()
+            has_column = column and rows.has(column)
 
             def load() -> int:
                 if once is not None:
@@ -564,6 +575,30 @@ class Store:
             finally:
                 rows.close()
             return int(count)
+
+    def remember(self, key: str, note: str) -> None:
+        """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
+        with self._lock:
+            self._flush()
+            self._storage.in_transaction(lambda: self._storage.remember(key, note))
+
+    def tell_curator(self, kind: str, message: str) -> None:
+        """Write a line to the curator's log: private."""
+        with self._lock:
+            self._check_open()
+            self._storage.in_transaction(lambda: CuratorLog(self._con).add(kind, message))
+
+    def curator_notes(self) -> list[str]:
+        """Return what the curator's log says about rows that came in, oldest first: private."""
+        with self._lock:
+            self._check_open()
+            return [n.message for n in CuratorLog(self._con).entries() if n.kind == "ingest"]
+
+    def schema(self, table: str) -> Schema:
+        """Return how the rows of a private table are read: public."""
+        with self._lock:
+            self._check_open()
+            return self._storage.schema(self.catalog.table(table))
 
     def _catch_up(self) -> None:
         """Take into memory what has come into the file: accounts, and that rows have changed."""
@@ -651,7 +686,7 @@ class Store:
         self._half_done = True  # until all of this is done
         self._why_closed = ": a step was interrupted, or failed while it was written"
         for _, accounts in self._pots.items():
-            accounts.spent[:] = accounts.budgets
+            accounts.spent = accounts.budgets.copy()  # they may be in the middle of growing
         self._staged, self._staged_bytes = [], 0
         if self._con is not None:
             self._con.close()
@@ -673,6 +708,8 @@ class Store:
             try:
                 if self._pid == os.getpid():
                     self._close_whole()
+            except duckdb.Error as error:
+                raise not_written(error, "every answer that was given is in it") from None
             finally:
                 self._let_go()
 
@@ -701,6 +738,18 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"
+
+
+def _opening_anew(store: Store) -> Callable[[], None]:
+    """Return what opens a store's file anew, and does not keep the store alive."""
+    known = weakref.ref(store)
+
+    def open_anew() -> None:
+        opened = known()
+        if opened is not None:
+            opened._open_anew()
+
+    return open_anew
 
 
 def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import duckdb
 
+from sparseq.engine.former_types import keep_to_types
 from sparseq.engine.load import first_line
+from sparseq.engine.schema import schema_of_existing
 from sparseq.engine.storage import Storage
 from sparseq.errors import StoreError
 from sparseq.ledger import curator_log
@@ -44,10 +46,19 @@ def begin_the_curators_log(connection: Connection) -> None:
     connection.execute(curator_log.TABLE)
 
 
+def fix_how_rows_are_read(connection: Connection) -> None:
+    """Keep how the rows of each table are read: types as they are stored, the usual formats."""
+    storage = Storage(connection)
+    for table, schema in schema_of_existing(storage.catalog()).items():
+        storage.keep_schema(table, schema)
+
+
 STEPS: tuple[Step, ...] = (
     Step("the store has a number", name_the_store),
     Step("the curator has a log", begin_the_curators_log),
     Step("requests have askers", name_askers),
+    Step("columns are of the closed list of types", keep_to_types),
+    Step("rows are read in one way", fix_how_rows_are_read),
 )
 """From format 3 to format 4."""
 

@@ -161,8 +161,8 @@ def test_what_was_read_ahead_is_used_and_forgotten_when_rows_arrive(
     con = make(rows_of(1, 500))
     asked = [lowered(con, (SHAPES[i % 2], i // 2 % DAYS, 0, {}, None)) for i in range(60)]
     fetched = []
-    fetch = con._engine._fetch
-    monkeypatch.setattr(con._engine, "_fetch", lambda sql: fetched.append(sql) or fetch(sql))
+    fetch = con._engine._reader.fetch
+    monkeypatch.setattr(con._engine._reader, "fetch", lambda sql: fetched.append(sql) or fetch(sql))
     assert len(list(con.ask_many(asked))) == 60
     assert len(fetched) == 2, "one scan a shape"
     con.ingest(rows_of(2, 50))

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.declare import bounds_of, keys_of, most_of, public_tables, row_key_of, tables_of
+from sparseq.cli.declare import (
+    bounds_of,
+    keys_of,
+    most_of,
+    public_tables,
+    row_key_of,
+    tables_of,
+    types_of,
+)
 from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.tables import format_bound, format_table
@@ -17,6 +25,7 @@ from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, pe
 from sparseq.escape import shown
 
 if TYPE_CHECKING:
+    from sparseq.engine.schema import Declared
     from sparseq.query.catalog import Catalog, Column, Table
     from sparseq.store import Store
 
@@ -50,12 +59,20 @@ if TYPE_CHECKING:
 @click.option("--forecast", type=Share(), is_flag=False, flag_value=0.25, default=0.0,
               metavar="[SHARE]", help="Set aside 25 %, or SHARE, to estimate what they would still "
               "contribute.")  # fmt: skip
+@click.option("--type", "types", multiple=True, metavar="COL=TYPE[:FORMAT]",
+              help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
+              "comma). [default: guessed from the first rows, then fixed]")  # fmt: skip
+@click.option("--multiline", is_flag=True, help="In text files, values between quotes may have "
+              "several lines; one odd quote can then change how later lines are read.")  # fmt: skip
 @click.option("--most", multiple=True, metavar="work=N",
               help="Row combinations that one person may have in a join; whoever has more is left "
               "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
 @click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.
+
+    Columns' types and formats are shown, and fixed from then on. Each row is read by itself: a
+    value that does not fit is NULL, a row that names nobody is left out, and you are told how many.
 
     All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have
     the --user column.
@@ -69,10 +86,13 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
       sparseq create shop.sparseq purchases.parquet --user customer_id --watch-active --forecast=0.2
     """
     import sparseq
+    from sparseq.engine.schema import Declared
 
     tables = tables_of(files, options.pop("table"))
     public = public_tables(options.pop("public"))
-    inspected = inspect([*tables.values(), *public.values()])
+    options["types"] = types_of(options["types"])
+    read_as = Declared(options["types"], options["multiline"])
+    inspected = inspect([*tables.values(), *public.values()], read_as, options["user"])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["bounds"] = bounds_of(options["bounds"])
     options["row_key"] = row_key_of(options["row_key"])
@@ -82,7 +102,14 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
         "forecast": options.pop("forecast"),
     }
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
-        say(made_text(opened, inspected.left_out))
+        say(made_text(opened, inspected))
+        tell_curator(opened.curator_notes())
+
+
+def tell_curator(messages: Iterable[str]) -> None:
+    """Say on standard error what did not fit: to the curator."""
+    for message in messages:
+        say(f"{message} (for the curator only)", err=True)
 
 
 @dataclass
@@ -91,23 +118,31 @@ class Inspected:
 
     types: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    guessed: list[str] = field(default_factory=list)
+    """How texts in another than the usual format are read, in words."""
 
 
-def inspect(tables: Iterable[list[str]]) -> Inspected:
+def inspect(tables: Iterable[list[str]], declared: Declared, user: str) -> Inspected:
     """Return the columns of the files; raises `DataError` where they can't be read."""
     from sparseq.engine.load import Rows
 
     found = Inspected()
     for files in tables:
-        rows = Rows(files)
+        rows = Rows(files, declared=declared, user=user)
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
         found.left_out += rows.left_out
+        for name, format in rows.schema.formats.items():
+            also = rows.ambiguous[name].also if name in rows.ambiguous else ()
+            doubt = f"; {' and '.join(also)} would fit as well: is it so? --type says it" * bool(
+                also
+            )
+            found.guessed.append(f"{name} as {format}{doubt}")
         rows.close()
     return found
 
 
-def made_text(store: Store, left_out: list[str]) -> str:
+def made_text(store: Store, inspected: Inspected) -> str:
     """Return what a curator should know about a new store."""
     from sparseq.curator import counts
 
@@ -117,8 +152,11 @@ def made_text(store: Store, left_out: list[str]) -> str:
         *guarantee_lines(store),
         ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
     ]
-    if left_out:
-        lines.append(("left out", f"columns of a type that is not stored: {', '.join(left_out)}"))
+    if inspected.guessed:
+        lines.append(("read", "\n".join(inspected.guessed)))
+    if inspected.left_out:
+        names = ", ".join(inspected.left_out)
+        lines.append(("left out", f"columns of a type that is not stored: {names}"))
     table = store.catalog.private[0]
     query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
@@ -213,6 +251,9 @@ def column_role(table: Table, column: Column) -> str:
 def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
     """Add the rows of FILEs to STORE: all of them, or none.
 
+    They are read by the types and formats that the table was made with, each by itself: a value
+    that does not fit is NULL, a row that names nobody is left out, and you are told how many.
+
     People who are new get an account; accounts of the others stay as they are. Where the table was
     made with --row-key, a row replaces the one that the same person has under the same key.
 
@@ -225,8 +266,10 @@ def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
 
     with open_store(store) as opened:
         before = counts(opened)
+        told = len(opened.curator_notes())
         rows = opened.ingest(list(files), table)
         after = counts(opened)
+        tell_curator(opened.curator_notes()[told:])
     replaced = rows - (sum(after.rows.values()) - sum(before.rows.values()))
     say(
         f"added {rows:,} rows{f' ({replaced:,} of them in place of earlier ones)' * (replaced > 0)}"

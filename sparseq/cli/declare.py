@@ -78,6 +78,27 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
+def types_of(declarations: Sequence[str]) -> dict[str, str]:
+    """Return how columns are read; each is checked when the table is made.
+
+    Raises:
+        ParameterError: One isn't of the form COL=TYPE or COL=TYPE:FORMAT.
+
+    >>> types_of(["day=DATE:%d/%m/%Y", "id=VARCHAR"])
+    {'day': 'DATE:%d/%m/%Y', 'id': 'VARCHAR'}
+    """
+    types = {}
+    for declaration in declarations:
+        column, _, kind = declaration.partition("=")
+        if not column or not kind or column in types:
+            raise ParameterError(
+                f"--type {declaration} can't be read",
+                "for example --type day=DATE:%d/%m/%Y, once for each column",
+            )
+        types[column] = kind
+    return types
+
+
 def most_of(declarations: Sequence[str]) -> dict[str, int]:
     """Return the limits on one person.
 

@@ -16,6 +16,7 @@ import click
 from sparseq.cli.options import open_store, store_argument
 from sparseq.cli.text import NOT_PRIVATE, banner, say
 from sparseq.errors import DataError, ParameterError
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,7 +285,7 @@ def steps_of(
             folder.reject(arrival.key, "Its ticks are answered, and --late reject was said.")
             return False
         who = "queries and forecasts" if wanted.forecast else "queries"
-        wanted.say(f"{arrival.key} is late: its ticks are answered; only later {who} see it")
+        wanted.say(f"{shown(arrival.key)} is late: its ticks are answered; only later {who} see it")
         return True
 
     clock = dt.datetime.now if wanted.complete == "clock" else None

@@ -166,7 +166,7 @@ def _opened(
         return
     if user is None:
         raise ParameterError("whom is a row of FILE about?", "--user names the column")
-    rows = Rows(str(source))
+    rows = Rows(str(source), user=user)
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
     with sparseq.create(

@@ -18,8 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow.compute as pc
 
-from sparseq.accounting import budget_units
+from sparseq.accounting import UNITS_PER_NORM, budget_units
 from sparseq.engine.load import quote
 from sparseq.errors import DataError
 from sparseq.query.catalog import INTEGER_TYPES
@@ -56,6 +57,31 @@ class Known:
 
     user: int
     erased: bool
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What was odd about new users' own budgets: private.
+
+    Attributes:
+        odd: New users who had a budget that makes no sense.
+        several: New users who had several budgets.
+    """
+
+    odd: int = 0
+    several: int = 0
+
+    def messages(self) -> list[str]:
+        """Return it in words."""
+        said = []
+        if self.odd:
+            said.append(
+                f"{self.odd:,} new people have a budget that is no number from 0 to the store's "
+                "norm_budget; it counts for nothing"
+            )
+        if self.several:
+            said.append(f"{self.several:,} new people have several budgets; the smallest counts")
+        return said
 
 
 class People:
@@ -126,43 +152,40 @@ class People:
         self._con.execute("DROP TABLE ledger.users")
         self._con.execute("ALTER TABLE ledger.remaining RENAME TO users")
 
-    def open_accounts(self, column: str, default_budget: int, budget_column: str) -> None:
+    def open_accounts(self, column: str, default_budget: int, budget_column: str) -> Opened:
         """Open accounts for the staged rows' users: new ones in the order of their identifiers.
 
-        Whoever was erased gets the old account back, as it was.
+        Whoever was erased gets the old account back, as it was. An account that is there keeps its
+        budget, whatever a row says. Own budgets that make no sense (none, negative, more than the
+        store's) count for nothing; of several the smallest counts; where none is left it is the
+        store's. So each budget is decided by the rows of its user, and none can stop a load.
 
         Args:
             column: With the identifiers.
             default_budget: In ledger units, also the most that anybody can have.
             budget_column: With the users' own budgets, "" if there is none.
-
-        Raises:
-            DataError: A budget is too large, or somebody has two.
         """
         self._welcome_back(column)
-        budget = f"min({quote(budget_column)}) + 0.0" if budget_column else "NULL"
-        many = f"count(DISTINCT {quote(budget_column)})" if budget_column else "1"
+        beyond = (default_budget + 1) / UNITS_PER_NORM
+        own = quote(budget_column) if budget_column else "NULL::DOUBLE"
+        sensible = f"CASE WHEN {own} >= 0 AND {own} < {beyond!r} THEN {own} END"
         new = self._con.sql(
-            f"SELECT {quote(column)} AS id, {budget} AS budget, {many} AS many "
+            f"SELECT {quote(column)} AS id, min({sensible}) + 0.0 AS budget, "
+            f"count({own}) > count({sensible}) AS odd, count(DISTINCT {own}) > 1 AS several "
             f"{_unknown(column)} GROUP BY 1 ORDER BY 1"
         ).to_arrow_table()
-        budgets = [
-            default_budget if b is None else _own_budget(b, default_budget)
-            for b in new["budget"].unique().to_pylist()
-        ]
-        if any(m > 1 for m in new["many"].unique().to_pylist()):
-            raise DataError(
-                f"a user has several values in {budget_column!r}", "a budget is one a user"
-            )
+        budgets = new["budget"].unique().drop_null().to_pylist()
+        units = [budget_units(b) for b in budgets]
         ((start,),) = self._con.execute("SELECT count(*) FROM ledger.users").fetchall()
         self._con.register("new_users", new)
         self._con.execute(
             f"INSERT INTO ledger.users SELECT ({start} + row_number() OVER (ORDER BY id) - 1), id, "
             "coalesce(units, ?) FROM new_users LEFT JOIN (SELECT unnest(?::DOUBLE[]) AS budget, "
             "unnest(?::BIGINT[]) AS units) USING (budget) ORDER BY id",
-            [default_budget, new["budget"].unique().to_pylist(), budgets],
+            [default_budget, budgets, units],
         )
         self._con.unregister("new_users")
+        return Opened(pc.sum(new["odd"]).as_py() or 0, pc.sum(new["several"]).as_py() or 0)
 
     def _welcome_back(self, column: str) -> None:
         """Give staged users whose identifiers were erased their accounts back."""
@@ -196,13 +219,3 @@ def _spelled(identifier: str) -> str:
         return str(uuid.UUID(identifier))
     except ValueError:
         return identifier
-
-
-def _own_budget(value: float, default: int) -> int:
-    units = budget_units(value)
-    if units > default:
-        raise DataError(
-            f"a user's budget is {value:g}, above the store's norm_budget",
-            "the store's guarantee is stated for norm_budget; users may have less, not more",
-        )
-    return units

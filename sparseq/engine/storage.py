@@ -33,8 +33,10 @@ from typing import Any
 import duckdb
 
 from sparseq.engine.load import Rows, first_line, quote
-from sparseq.engine.people import USER, People, kind_of
+from sparseq.engine.people import USER, Opened, People, kind_of
+from sparseq.engine.schema import Schema, schema_of
 from sparseq.errors import DataError, SparseqError
+from sparseq.ledger.curator_log import CuratorLog
 from sparseq.ledger.failure import is_full, not_written
 from sparseq.ledger.session import Session
 from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
@@ -96,6 +98,10 @@ class Storage:
         """Remember that something was taken in, in the transaction of its rows."""
         self._con.execute("INSERT INTO taken VALUES (?, ?)", [key, note])
 
+    def remember(self, key: str, note: str) -> None:
+        """Remember a note under a key, in place of an earlier one."""
+        self._con.execute("INSERT OR REPLACE INTO taken VALUES (?, ?)", [key, note])
+
     def drop(self, key: str) -> None:
         """Forget what was put under `key`."""
         self._con.execute("DELETE FROM meta WHERE key = ?", [key])
@@ -140,12 +146,18 @@ class Storage:
     def create_public(self, name: str, rows: Rows) -> Table:
         """Store a public table, all of it."""
         types = rows.usable()
-        self._con.register("incoming", rows.reader(types))
-        try:
-            self._con.execute(f"CREATE TABLE public.{quote(name)} AS SELECT * FROM incoming")
-        finally:
-            self._con.unregister("incoming")
+        rows.stage(self._con, types)
+        self._con.execute(f"CREATE TABLE public.{quote(name)} AS SELECT * FROM staged")
+        self._con.execute("DROP TABLE staged")
         return Table(name, tuple(Column(n, t) for n, t in types.items()))
+
+    def keep_schema(self, table: str, schema: Schema) -> None:
+        """Remember how the rows of a private table are read."""
+        self.put(f"schema.{table}", schema.to_dict())
+
+    def schema(self, table: Table) -> Schema:
+        """Return how the rows of a private table are read: public."""
+        return schema_of(table, self.get(f"schema.{table.name}"))
 
     def load(
         self, table: Table, rows: Rows, default_budget: int, budget_column: str, new: bool
@@ -154,39 +166,35 @@ class Storage:
 
         Where the table has a row key, a row replaces the one of the same user and key, and the last
         of several versions among the new rows counts. A missing value in a key is a value like any
-        other.
+        other. What did not fit is written to the curator's log.
 
         Raises:
-            DataError: The rows don't fit the table.
+            DataError: A file can't be read, or lacks a column.
         """
         types = {c.name: c.type for c in table.columns}
         if budget_column:
             types[budget_column] = "DOUBLE"
-        self._stage(rows, types)
         try:
+            rows.stage(self._con, types, table.user)
             if table.row_key:
                 self._keep_last_versions(table)
             if new:
                 table = self._code_strings(table)
-            self._add_users(table, default_budget, budget_column)
+            opened = self.people().open_accounts(table.user, default_budget, budget_column)
             for column in table.columns:
                 if column.coded:
                     self._extend_dictionary(table, column)
             count = self._append(table, new)
         finally:
             self._con.execute("DROP TABLE IF EXISTS staged")
+        self._tell_curator(table.name, rows, opened)
         return table, count
 
-    def _stage(self, rows: Rows, types: dict[str, str]) -> None:
-        self._con.register("incoming", rows.reader(types))
-        try:
-            self._con.execute("CREATE OR REPLACE TEMP TABLE staged AS SELECT * FROM incoming")
-        except duckdb.Error as error:
-            raise DataError(
-                f"the rows don't fit the table: {first_line(error)}", "nothing was loaded"
-            ) from None
-        finally:
-            self._con.unregister("incoming")
+    def _tell_curator(self, table: str, rows: Rows, opened: Opened) -> None:
+        """Write to the curator's log what did not fit, in the transaction of the rows."""
+        log = CuratorLog(self._con)
+        for message in (*rows.told.messages(), *opened.messages()):
+            log.add("ingest", f"{table}: {message}")
 
     def _keep_last_versions(self, table: Table) -> None:
         """Delete staged rows that later ones replace; staged rows are in the order of the files."""
@@ -217,9 +225,6 @@ class Storage:
                 f"CREATE TABLE {schema}.{quote(table.name)} ({USER} INTEGER NOT NULL, {columns})"
             )
         return table
-
-    def _add_users(self, table: Table, default_budget: int, budget_column: str) -> None:
-        self.people().open_accounts(table.user, default_budget, budget_column)
 
     def _extend_dictionary(self, table: Table, column: Column) -> None:
         target = dictionary_table(table.name, column.name)
@@ -383,8 +388,10 @@ class Storage:
 
 
 def _refused(error: duckdb.Error, committing: bool) -> SparseqError:
-    if committing or is_full(error):
-        return not_written(error, "nothing was changed", unsure=committing)
+    if committing:
+        return not_written(error, "the store is closed", "the change was made")
+    if is_full(error):
+        return not_written(error, "nothing was changed")
     return DataError(f"the rows could not be stored: {first_line(error)}", "nothing was loaded")
 
 

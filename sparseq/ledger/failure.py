@@ -21,20 +21,24 @@ def is_full(error: BaseException) -> bool:
     return bool(_FULL.search(str(error)))
 
 
-def not_written(error: BaseException, consequence: str, unsure: bool = True) -> StoreError:
+def not_written(error: BaseException, consequence: str, unsure: str = "") -> StoreError:
     """Return what is said of a write that failed.
 
     Args:
         error: DuckDB's.
         consequence: What is sure, such as "the answer was not given".
-        unsure: It failed in the middle of a commit: whether it counts is known when the store has
-            been opened anew.
+        unsure: What isn't: it failed in the middle of a commit, and only the file knows.
+
+    >>> print(not_written(OSError("No space left"), "no answer was given", "it was charged"))
+    the disk is full; no answer was given; whether it was charged, the file knows
+      hint: make room, and open the store again: it is whole
     """
     why = "the disk is full" if is_full(error) else f"the store can't be written: {_line(error)}"
-    hint = "make room" if is_full(error) else "look at the disk"
-    if unsure:
-        hint += ", and open the store again: `sparseq history` says whether it was written"
-    return StoreError(f"{why}; {consequence}", hint)
+    known = f"; whether {unsure}, the file knows" if unsure else ""
+    do = "make room" if is_full(error) else "look at the disk and its permissions"
+    return StoreError(
+        f"{why}; {consequence}{known}", f"{do}, and open the store again: it is whole"
+    )
 
 
 def _line(error: BaseException) -> str:

@@ -106,6 +106,9 @@ class Journal:
         former: The last release of the version that had no askers, 0 if there was none: what it
             released is found under the former spelling of a request, and nothing later is.
         session: Which is told what is durable.
+
+    Attributes:
+        committing: A commit has begun and has not ended: what it wrote, only the file knows.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class Journal:
         self.requests = RequestIds(connection)
         self._unfolded = 0
         self._ahead: dict[int, Release] = {}
+        self.committing = False
 
     @property
     def next_id(self) -> int:
@@ -203,7 +207,9 @@ class Journal:
         for entry in entries:
             for sql, parameters in entry.also:
                 self._con.execute(sql, parameters)
+        self.committing = True
         self._con.execute("COMMIT")
+        self.committing = False
         self._last += len(entries)
         self._session.reached(releases=self._last)
         self._unfolded += sum(len(entry.users) for entry in entries)

@@ -88,8 +88,10 @@ class RequestIds:
         """
         wanted = set(ids)
         if not wanted <= self._looked_up:
+            ahead = self._stored(self._sieve.passes(list(wanted)))
+            self._looked_up = set()  # interrupted anywhere, no id passes for one without a release
+            self._ahead = ahead
             self._looked_up = wanted
-            self._ahead = self._stored(self._sieve.passes(list(wanted)))
         return {id: self._ahead[id] for id in wanted if id in self._ahead}
 
     def get(self, id: str) -> int | None:

@@ -313,6 +313,7 @@ class Session:
         if self._path is None:
             return
         if not self._marked:
+            self._drop_earlier()
             if Path(f"{self._path}.wal").exists():
                 self._con.execute("CHECKPOINT")
             return
@@ -347,9 +348,9 @@ class Session:
                 file.unlink(missing_ok=True)
             lock.release()
         self._earlier = []
-        for file in beside.parent.glob(f"{glob.escape(beside.name)}.????????"):
+        for file in beside.parent.glob(f"{glob.escape(beside.name)}.{'[0-9a-f]' * 8}"):
             found = read_record(file)  # of a session that was killed while it began
-            if found is not None and found.store == self._record.store:
+            if found is None or found.store == self._record.store:
                 file.unlink(missing_ok=True)
 
 

@@ -17,10 +17,6 @@ from sparseq.errors import DataError
 from sparseq.store import Store
 
 
-def _raise(error: DataError) -> None:
-    raise error
-
-
 @dataclass(frozen=True)
 class Arrival:
     """Rows to take in, once.
@@ -30,14 +26,14 @@ class Arrival:
         key: Stands for these rows, for ever: a file's name, a broker's partition and offset.
         upto: With these rows, the data up to this moment are complete. Public. None: says nothing.
         note: More to remember beside the key.
-        refused: Told when the rows don't fit; nothing of them was taken in. By default it raises.
+        refused: Told when a file's frame is wrong; nothing of it was taken in. None: it raises.
     """
 
     rows: Any
     key: str
     upto: dt.datetime | None = None
     note: Mapping[str, Any] = field(default_factory=dict)
-    refused: Callable[[DataError], None] = _raise
+    refused: Callable[[DataError], None] | None = None
 
 
 class Inbox:
@@ -58,7 +54,11 @@ class Inbox:
             if key.startswith(self._prefix)
         }
         """By key: what was noted when its rows were taken in."""
-        moments = [n["upto"] for n in self.notes.values() if n.get("upto")]
+        self._aside = f"set aside/{table}/"
+        aside = [
+            json.loads(note) for key, note in store.taken().items() if key.startswith(self._aside)
+        ]
+        moments = [n["upto"] for n in (*self.notes.values(), *aside) if n.get("upto")]
         self.upto = max(map(dt.datetime.fromisoformat, moments), default=None)
         """The data up to this moment are complete."""
 
@@ -69,6 +69,9 @@ class Inbox:
         about ticks that were answered: because they are `late`, because nothing says up to when
         they go, or because in a table with a row key they may replace any others. All of this is
         public, and the rows are not looked at for it.
+
+        What is refused is remembered as well, with what it completes: a name decides which ticks
+        are complete, never what a file holds.
         """
         if arrival.key in self.notes:
             return False
@@ -83,9 +86,21 @@ class Inbox:
                 late=late or upto is None or self._corrects,
             )
         except DataError as error:
+            if arrival.refused is None:
+                raise
+            # It completes its ticks all the same: its name says so.
+            self._store.remember(self._aside + arrival.key, json.dumps(note))
             arrival.refused(error)
+            self._complete(arrival.upto)
             return False
         self.notes[arrival.key] = note
-        if arrival.upto is not None:
-            self.upto = max(self.upto or arrival.upto, arrival.upto)
+        self._complete(arrival.upto)
         return True
+
+    def _complete(self, upto: dt.datetime | None) -> None:
+        if upto is not None:
+            self.upto = max(self.upto or upto, upto)
+
+    def tell_curator(self, message: str) -> None:
+        """Write a line to the curator's log: private."""
+        self._store.tell_curator("arrival", f"{self._table}: {message}")

@@ -1,17 +1,19 @@
 """A folder that files of rows appear in: each is taken in once, in the order of their names.
 
-    a file that has not changed for a while     is taken in, all of it or nothing
+    a file that has not changed for a while     is taken in; each row is read by itself
     … whose end is missing                      is waited for, and set aside in the end
-    … that does not fit the table               is set aside
-    … of the name of one taken in, but changed  is set aside
-    … with the contents of one taken in         is set aside, unless it has no rows
+    … without a header, or without a column     is set aside
+    … of the name of one taken in               is not taken in again, whatever it holds
+    … with the contents of one taken in         is taken in: its name is new
     hidden files, folders, *.tmp, *.part        are not looked at
 
 Set aside means: moved to `rejected/` in the folder, with the reason in a file beside it that only
-the owner can read, as it may quote a row. A file that is waited for holds up those after it.
+the owner can read. A file that is waited for holds up those after it.
 
-What is known about a file before its rows are taken in, its name and that it is there, is public;
-and what its name says is all that decides which ticks are complete (see `stamp`).
+What is known about a file before its rows are taken in, its name and that it is there, is public,
+and so is its frame: its header or schema, and that its end is there. Nothing else decides what
+becomes of it, and its name alone decides which ticks are complete (see `stamp`): also where it is
+set aside. That contents came twice, or changed, only the curator's log has.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.engine.load import Rows, kind_of
+from sparseq.engine.sources import DAMAGE, kind_of, open_text, source_of
 from sparseq.errors import DataError, ParameterError
+from sparseq.escape import shown
 from sparseq.monitor.arrivals import Arrival, Inbox
 
 REJECTED, REASON = "rejected", ".reason.txt"
@@ -35,9 +38,11 @@ WAIT = object()
 PATIENCE = 15
 """A file that can't be read is waited for this many times as long as one that can."""
 _CHANGED = (
-    "A file of this name was taken in before, with other contents. Rows that are added or "
-    "corrected come in a file of a new name."
+    "has other contents than when it was taken in; nothing of it was taken in again: rows that are "
+    "added or corrected come in a file of a new name"
 )
+_MOST_BYTES = 255
+"""Of a file's name, where a file system has a limit."""
 _UNFINISHED = (".tmp", ".part", ".partial", ".swp", ".crdownload", "~")
 _STAMP = re.compile(
     r"(?<!\d)(\d{4})-?(0[1-9]|1[0-2])(?:-?(0[1-9]|[12]\d|3[01])"
@@ -99,6 +104,7 @@ class Folder:
         self._say, self._wait, self._clock = say, wait, clock
         self._done: dict[str, Look] = {}
         self._seen: dict[str, tuple[Look, float]] = {}
+        self._files: dict[str, str] = {}
         self.set_aside = 0
         """How many files were set aside."""
 
@@ -154,60 +160,83 @@ class Folder:
         return max(now - look.modified / 1e9, now - since)
 
     def _is_known(self, name: str, look: Look) -> bool:
-        """Tell whether a file was taken in as it is; a touched one is read to see."""
-        note = self._inbox.notes.get(name)
+        """Tell whether a file of this name was taken in; if it has changed, tell the curator."""
+        note = self._inbox.notes.get(key_of(name))
         if note is None:
             return False
-        if (note.get("bytes"), note.get("modified")) == (look.bytes, look.modified):
-            return True
-        return bool(note.get("sha256") == sha256(self.path / name))
+        same = (note.get("bytes"), note.get("modified")) == (look.bytes, look.modified)
+        if not same and note.get("sha256") != _digest(self.path / name):
+            self._inbox.tell_curator(f"{shown(name)} {_CHANGED}")
+        return True
 
     def _is_whole(self, name: str, age: float) -> bool:
         """Tell whether a file's end is there; for text, whether the last line is ended.
 
         When patience is at an end, it is whatever it is.
         """
-        return age >= PATIENCE * self._settle or has_end(self.path / name)
+        try:
+            return age >= PATIENCE * self._settle or has_end(self.path / name)
+        except PermissionError:
+            return False
 
-    def _arrival(self, name: str, look: Look) -> Arrival | None:
-        """Return a file as rows to take in; None if it was set aside."""
+    def _arrival(self, name: str, look: Look) -> Arrival:
+        """Return a file as rows to take in."""
         path = self.path / name
-        digest = sha256(path)
-        if name in self._inbox.notes:
-            self.reject(name, _CHANGED)
-            return None
-        same = [k for k, note in self._inbox.notes.items() if note.get("sha256") == digest]
-        if same and _has_rows(path):
-            self.reject(name, f"The same contents were taken in as {same[0]}.")
-            return None
+        key, digest = key_of(name), _digest(path)
+        self._files[key] = name
+        same = [
+            k for k, note in self._inbox.notes.items() if note.get("sha256") == digest is not None
+        ]
+        if same:
+            self._inbox.tell_curator(f"{shown(name)} has the contents of {shown(same[0])}")
         upto = stamp(name, self._hours) if self._by_name else None
         if upto is None and self._by_name:
-            self._say(f"{name} has no date in its name: it is taken in, and completes no tick")
+            self._say(
+                f"{shown(name)} has no date in its name: it is taken in, and completes no tick"
+            )
         note = {"sha256": digest, "bytes": look.bytes, "modified": look.modified}
-        return Arrival([path], name, upto, note, lambda e: self.reject(name, str(e)))
+        return Arrival([path], key, upto, note, lambda e: self.reject(key, str(e)))
 
-    def reject(self, name: str, reason: str) -> None:
+    def reject(self, key: str, reason: str) -> None:
         """Move a file out of the way, with the reason beside it, for the owner's eyes only."""
+        name = self._files.get(key, key)
         aside = self.path / REJECTED
         try:
             aside.mkdir(mode=0o700, exist_ok=True)
             target, k = aside / name, 1
-            while target.exists():
+            while os.path.lexists(target):
                 k += 1
-                target = aside / f"{k}-{name}"
-            handle = os.open(
-                target.with_name(target.name + REASON), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600
-            )
+                target = aside / _shortened(f"{k}-{name}", _MOST_BYTES)
+            beside = _shortened(target.name, _MOST_BYTES - len(REASON)) + REASON
+            handle = os.open(aside / beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with open(handle, "w", encoding="utf-8") as file:
                 file.write(reason.rstrip() + "\n")
             os.rename(self.path / name, target)
         except OSError as error:
             raise ParameterError(
-                f"{name} is to be set aside, and can't be moved to {aside}: {error.strerror}",
+                f"{shown(name)} is to be set aside, and can't be moved to {shown(aside)}: "
+                f"{error.strerror}",
                 "the folder must be writable",
             ) from None
         self.set_aside += 1
-        self._say(f"{name} is set aside: see {target}{REASON}")
+        self._say(f"{shown(name)} is set aside: see {shown(aside / beside, None)}")
+
+
+def key_of(name: str) -> str:
+    """Return what stands for a file for ever: its name; bytes that are no UTF-8 are spelled out."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return sha256(path)
+    except PermissionError:
+        return None
+
+
+def _shortened(name: str, most: int) -> str:
+    """Return a file's name, cut at its end to so many bytes."""
+    return os.fsdecode(os.fsencode(name)[:most])
 
 
 def stamp(name: str, hours: bool = False) -> dt.datetime | None:
@@ -272,32 +301,24 @@ def _last_line(path: Path) -> bytes:
 def _is_json(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
 def _can_be_read(path: Path) -> bool:
+    """Tell whether a file of which no mark says that its end is there can be read to it."""
     try:
-        kind_of(path)
+        kind = kind_of(path)
     except DataError:
         return True  # nothing to wait for
     try:
-        rows = Rows([path])
-        try:
-            rows.relation.count("*").fetchall()
-        finally:
-            rows.close()
-    except Exception:
+        if kind == "arrow":
+            for _ in source_of(path).batches([]):
+                pass
+        elif kind in ("text", "json"):
+            stream = open_text(path)
+            while stream.read(1 << 20):
+                pass
+    except (DataError, *DAMAGE):
         return False
     return True
-
-
-def _has_rows(path: Path) -> bool:
-    try:
-        rows = Rows([path])
-    except DataError:
-        return True
-    try:
-        return bool(rows.relation.limit(1).fetchall())
-    finally:
-        rows.close()

@@ -1,12 +1,12 @@
 """Work on a set of people that goes on despite those for whom it fails.
 
-Whether a model fails is a fact about records: a class or a word that it does not have, a branch of
-its code. So no failure may reach an analyst, and none may wipe what the others contribute (an
+Whether a model fails is a fact about records: a class or a word that it does not have, a branch
+of its code. So no failure may reach an analyst, and none may wipe what the others contribute (an
 answer about nobody tells as much as an error). The set is halved, with the same work, until those
-are found for whom it fails alone; only they count for nothing, and the curator is told. A set for which
-it fails though it succeeds for both halves is the sum of its halves. Everybody else is worked on at
-the same place of a batch of the same shape, so that what comes out for them is what comes out when
-nobody fails (`sparseq.training.network.engine` says why).
+are found for whom it fails alone; only they count for nothing, and the curator is told. A set for
+which it fails though it succeeds for both halves is the sum of its halves. Everybody else is
+worked on at the same place of a batch of the same shape, so that what comes out for them is what
+comes out when nobody fails (`sparseq.training.network.engine` says why).
 
 The module has no idea what the work is: it is tested without one.
 """

@@ -34,7 +34,7 @@ def test_columns_of_no_usable_type_are_named(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
     text = output("create", tmp_path / "s.sparseq", tmp_path / "t.parquet", "--user", "who")
     assert "left out" in text
-    assert "tags (VARCHAR[])" in text
+    assert "tags (list<" in text
 
 
 def test_the_next_command_it_names_works(folder: Path, tmp_path: Path) -> None:
@@ -193,3 +193,65 @@ def test_ingest_is_all_or_nothing(store: Path, tmp_path: Path) -> None:
 def test_ingest_asks_which_table(store: Path, folder: Path) -> None:
     result = run("ingest", store, folder / "visits.csv")
     assert (result.exit_code, "visits, orders" in result.stderr) == (3, True)
+
+
+def test_how_rows_are_read_is_shown_and_what_did_not_fit_is_told(
+    folder: Path, tmp_path: Path
+) -> None:
+    day = tmp_path / "day.csv"
+    day.write_text("who;day;spent\nann;01/02/2024;1,50\nbob;02/02/2024;2,00\n")
+    store = tmp_path / "s.sparseq"
+    made = run("create", store, day, "--user", "who")
+    assert "day as %d/%m/%Y; %m/%d/%Y would fit as well" in made.stdout
+    assert "spent as ," in made.stdout
+    assert made.stderr == ""
+    more = tmp_path / "more.csv"
+    more.write_text("who;day;spent\ncid;13/13/2024;SECRET\n;01/02/2024;1\n")
+    added = run("ingest", store, more)
+    assert added.exit_code == 0
+    assert added.stdout.startswith("added 1 rows and 1 new people")
+    assert added.stderr.splitlines() == [
+        "day: 1 of 2 rows were left out: they name no user (for the curator only)",
+        "day: day: 1 values did not fit, and are NULL (for the curator only)",
+        "day: spent: 1 values did not fit, and are NULL (for the curator only)",
+    ]
+    assert "SECRET" not in added.output
+
+
+def test_types_are_declared(tmp_path: Path) -> None:
+    day = tmp_path / "day.csv"
+    day.write_text('who,day,note\n007,01/02/2024,"a\nb"\n')
+    store = tmp_path / "s.sparseq"
+    text = output(
+        "create", store, day, "--user", "who", "--type", "who=VARCHAR", "--type",
+        "day=DATE:%m/%d/%Y", "--multiline", "--keys", "day=2024-01-02",
+    )  # fmt: skip
+    assert "day as %m/%d/%Y\n" in text
+    assert "1 rows in day; 1 people" in text
+    found = output("curator", "sql", store, "SELECT who, day, note FROM day", "--format", "csv")
+    assert found == 'who,day,note\n007,2024-01-02,"a\nb"\n'
+
+
+@pytest.mark.parametrize("wrong", ["day", "day=BLOB", "day=DATE:%Q", "when=DATE", "=DATE"])
+def test_types_that_make_no_sense_leave_nothing(tmp_path: Path, wrong: str) -> None:
+    day = tmp_path / "day.csv"
+    day.write_text("who,day\n1,2024-01-01\n")
+    result = run("create", tmp_path / "s.sparseq", day, "--user", "who", "--type", wrong)
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == [day]
+
+
+def test_a_limit_on_joins_is_kept_and_explained(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.sparseq"
+    output("create", store, folder / "visits.csv", "--user", "who", "--most", "work=5_000")
+    joined = "SELECT count(*) FROM visits a JOIN visits b ON a.who = b.who"
+    assert "more than 5,000 combinations in a join" in output("sql", store, "--explain", joined)
+    plain = "SELECT count(*) FROM visits"
+    assert "combinations" not in output("sql", store, "--explain", plain)
+
+
+@pytest.mark.parametrize("most", ["work", "work=", "work=-1", "work=2.5", "rows=7", "work=0"])
+def test_a_limit_that_can_not_be_read_is_refused(folder: Path, tmp_path: Path, most: str) -> None:
+    made = run("create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--most", most)
+    assert made.exit_code != 0
+    assert not (tmp_path / "s").exists()

@@ -1,0 +1,135 @@
+"""How the rows of a table are read: a public fact, fixed when the table is made.
+
+    type        of each column, one of a closed list
+    format      of its texts, where it has one: `%d/%m/%Y` for dates and times, `,` for numbers with
+                a decimal comma
+    separator   between the values of a line, multiline: values may have several lines
+
+The curator declares it (`create --type day=DATE:%d/%m/%Y`), or has it guessed from the first rows
+of the first files (`sparseq.engine.sniff`); what is guessed is shown, and is as public as what is
+declared. It is kept in the store and given for every file from then on, the first one included: a
+file is never guessed at again, so no row decides how another one is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import duckdb
+
+from sparseq.engine.convert import literal
+from sparseq.errors import ParameterError
+from sparseq.query.catalog import Catalog, Table
+
+TYPES = frozenset(
+    [
+        "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
+        "UBIGINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "UUID",
+    ]
+)  # fmt: skip
+"""What is stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
+MOST_DIGITS = 18
+_SAME = {"TEXT": "VARCHAR", "STRING": "VARCHAR", "INT": "INTEGER", "BOOL": "BOOLEAN",
+         "REAL": "FLOAT", "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How the rows of one table are read. Public.
+
+    Attributes:
+        types: Column to its stored type.
+        formats: Column to how its texts are written, where that is not the usual way.
+        separator: Of text files; "": the one that their header has.
+        multiline: A value between quotes may have several lines.
+    """
+
+    types: Mapping[str, str]
+    formats: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ""
+    multiline: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the catalog doesn't say, as plain data."""
+        return {k: v for k, v in asdict(self).items() if k != "types"}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the curator says about how text is read.
+
+    Attributes:
+        types: Column to `TYPE` or `TYPE:FORMAT`; names in any case.
+        multiline: See `Schema`.
+    """
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    multiline: bool = False
+
+    def parsed(self) -> dict[str, tuple[str, str]]:
+        """Return type and format by the column's name in lower case; raises `ParameterError`."""
+        return {name.lower(): declared_type(name, text) for name, text in self.types.items()}
+
+
+def declared_type(column: str, text: str) -> tuple[str, str]:
+    """Return type and format of a declaration.
+
+    Raises:
+        ParameterError: No such type can be stored, or the format is none.
+
+    >>> declared_type("day", "date:%d/%m/%Y"), declared_type("price", "DECIMAL(9,2):,")
+    (('DATE', '%d/%m/%Y'), ('DECIMAL(9,2)', ','))
+    """
+    kind, _, format = text.partition(":")
+    kind = re.sub(r"\s", "", kind).upper()
+    kind = _SAME.get(kind, kind)
+    if kind not in TYPES and not _is_decimal(kind):
+        raise ParameterError(
+            f"the type of {column} is {kind or 'nothing'}",
+            f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits",
+        )
+    if format:
+        _check_format(column, kind, format)
+    return kind, format
+
+
+def _is_decimal(kind: str) -> bool:
+    found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind)
+    return found is not None and int(found[2]) <= int(found[1]) <= MOST_DIGITS and found[1] != "0"
+
+
+def _check_format(column: str, kind: str, format: str) -> None:
+    if kind in ("DATE", "TIMESTAMP"):
+        try:
+            duckdb.execute(f"SELECT epoch_us(try_strptime('', {literal(format)}))").fetchall()
+        except duckdb.Error:
+            pass
+        else:
+            return
+    elif format == "," and re.match("FLOAT|DOUBLE|DECIMAL", kind):
+        return
+    raise ParameterError(
+        f"the format of {column}, {format!r}, is none of a {kind}",
+        "for example day=DATE:%d/%m/%Y, at='TIMESTAMP:%d.%m.%Y %H:%M', price=DOUBLE:, "
+        "(decimal comma)",
+    )
+
+
+def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
+    """Return the schema of a stored table.
+
+    Args:
+        table: Of the catalog; it has the types.
+        kept: What `Schema.to_dict` returned; None for a table that was made before it was kept,
+            which is then read as the usual formats are.
+    """
+    types = {c.name: c.type for c in table.columns}
+    return Schema(types, **kept) if kept else Schema(types)
+
+
+def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:
+    """Return the schemas of tables that were made without one: types as stored, usual formats."""
+    return {table.name: schema_of(table, None) for table in catalog.private}

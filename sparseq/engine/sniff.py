@@ -1,0 +1,106 @@
+"""The types of text columns, guessed from the first rows of the files that a table is made of.
+
+A guess is made once, when a table is made, and shown to the curator: it is as public as what is
+declared, and what has no effect on it later can't be told from it. What comes after is read by it.
+
+The first of these that every text fits: true or false; whole numbers; numbers; numbers with a
+decimal comma; a date, a moment in ISO 8601; one of the other formats; a time of day; text.
+Identifiers of people are whole numbers or text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from sparseq.engine.convert import from_text, literal
+
+_DAYS = (
+    "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y",
+    "%d/%m/%y", "%m/%d/%y", "%d.%m.%y",
+)  # fmt: skip
+_TIMES = (" %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a column is taken for.
+
+    Attributes:
+        type, format: See `schema.Schema`.
+        also: Other formats that fit all that was looked at.
+    """
+
+    type: str
+    format: str = ""
+    also: tuple[str, ...] = ()
+
+
+def guess(texts: pa.Array, user: bool = False, words: bool = False) -> Guess:
+    """Return what texts are taken for.
+
+    Args:
+        texts: The first of a column, NULL for none.
+        user: They identify people.
+        words: They are no numbers or truth values, whatever they look like: strings in JSON.
+
+    >>> guess(pa.array(["1", "2"])), guess(pa.array(["1.5", "2"]))
+    (Guess(type='BIGINT', format='', also=()), Guess(type='DOUBLE', format='', also=()))
+    >>> guess(pa.array(["01/02/2024"]))
+    Guess(type='DATE', format='%d/%m/%Y', also=('%m/%d/%Y',))
+    """
+    if texts.null_count == len(texts):
+        return Guess("VARCHAR")
+    con = duckdb.connect(":memory:")
+    try:
+        con.register("texts", pa.table({"x": texts}))
+
+        def fits(test: str) -> bool:
+            return con.execute(f"SELECT bool_and(coalesce({test}, false)) FROM texts "
+                               "WHERE x IS NOT NULL").fetchall() == [(True,)]  # fmt: skip
+
+        if user:
+            whole = f"({from_text('x', 'BIGINT')}) IS NOT NULL"
+            return Guess("BIGINT" if not words and fits(whole) else "VARCHAR")
+        for type, format, test in _candidates(words):
+            if fits(test):
+                others = _candidates(words) if format not in ("", ",") else ()
+                also = tuple(f for t, f, test in others if t == type and f not in ("", format)
+                             and _tell(con, type, format, f) and fits(test))  # fmt: skip
+                return Guess(type, format, also)
+        return Guess("VARCHAR")
+    finally:
+        con.close()
+
+
+def _tell(con: duckdb.DuckDBPyConnection, type: str, format: str, other: str) -> bool:
+    """Tell whether two formats make different moments of a text."""
+    a, b = from_text("x", type, format), from_text("x", type, other)
+    ((differ,),) = con.execute(
+        f"SELECT bool_or(({a}) IS DISTINCT FROM ({b})) FROM texts"
+    ).fetchall()
+    return bool(differ)
+
+
+def _candidates(words: bool) -> Iterator[tuple[str, str, str]]:
+    """Return types and formats, each with a test in SQL."""
+    if not words:
+        yield "BOOLEAN", "", "lower(x) IN ('true', 'false')"
+        yield "BIGINT", "", f"NOT contains(x, '.') AND ({from_text('x', 'BIGINT')}) IS NOT NULL"
+        yield "DOUBLE", "", "NOT contains(x, '_') AND TRY_CAST(x AS DOUBLE) IS NOT NULL"
+        decimal = from_text("x", "DOUBLE", ",")
+        yield (
+            "DOUBLE",
+            ",",
+            (f"regexp_full_match(x, '[+-]?[0-9.]*[0-9](,[0-9]+)?') AND ({decimal}) IS NOT NULL"),
+        )
+    yield "DATE", "", f"strlen(x) <= 10 AND ({from_text('x', 'DATE')}) IS NOT NULL"
+    yield "TIMESTAMP", "", f"({from_text('x', 'TIMESTAMP')}) IS NOT NULL"
+    for type, ends in (("DATE", ("",)), ("TIMESTAMP", _TIMES)):
+        for format in (day + end for end in ends for day in _DAYS):
+            year = f"year(try_strptime(x, {literal(format)}))"
+            yield type, format, f"{year} >= 1000" if "%Y" in format else f"{year} > 0"
+    yield "TIME", "", f"contains(x, ':') AND ({from_text('x', 'TIME')}) IS NOT NULL"

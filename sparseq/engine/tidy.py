@@ -1,0 +1,147 @@
+"""Arrow arrays of any type become arrays of a few types, value by value.
+
+    text        string: valid UTF-8 without NUL; from every kind of string, from binary where it is
+                to be text, and from decimals too wide for DuckDB
+    numbers     bool, int8 … uint64, float, double, decimal128
+    times       date32 and timestamp[us], of the years 1 to 9999; time64[us]
+    uuid        Arrow's extension type
+    nothing     lists, structs, maps, unions, durations, intervals
+
+What comes out has the type that the type of what went in says (`tidy_type`). No value decides about
+another: what has no place in its new type is NULL.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970."""
+_A_DAY = 86_400
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
+    """Return the type that arrays of a type get; None if nothing can be made of them.
+
+    Args:
+        kind: Any type.
+        binary: Binary values are texts.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind if kind.extension_name == "arrow.uuid" else tidy_type(kind.storage_type, binary)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return tidy_type(kind.value_type, binary)
+    if pa.types.is_decimal(kind):
+        fits = kind.bit_width <= 128 and 0 <= kind.scale <= kind.precision
+        return pa.decimal128(kind.precision, kind.scale) if fits else pa.string()
+    for types, becomes in _BECOMES:
+        if any(is_of(kind) for is_of in types):
+            return kind if becomes is None else becomes
+    return pa.string() if binary and _is_binary(kind) else None
+
+
+_BECOMES: list[tuple[list[Any], pa.DataType | None]] = [
+    ([pa.types.is_null, pa.types.is_string, pa.types.is_string_view], pa.string()),
+    ([pa.types.is_large_string], pa.large_string()),
+    ([pa.types.is_boolean, pa.types.is_integer, pa.types.is_float32, pa.types.is_float64], None),
+    ([pa.types.is_float16], pa.float32()),
+    ([pa.types.is_date], pa.date32()),
+    ([pa.types.is_timestamp], pa.timestamp("us")),
+    ([pa.types.is_time], pa.time64("us")),
+]
+
+
+_BINARY = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return any(is_of(kind) for is_of in _BINARY)
+
+
+def tidy(array: pa.Array) -> pa.Array:
+    """Return an array of the type that `tidy_type` gives; binary values become text."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return array if kind.extension_name == "arrow.uuid" else tidy(array.storage)
+    if pa.types.is_dictionary(kind):
+        return tidy(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return tidy(pc.run_end_decode(array))
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        return _moments(array)
+    becomes = tidy_type(kind, binary=True)
+    assert becomes is not None
+    if pa.types.is_string(becomes) or pa.types.is_large_string(becomes):
+        return texts(array) if not pa.types.is_decimal(kind) else array.cast(becomes)
+    return array.cast(becomes)
+
+
+def texts(array: pa.Array) -> pa.Array:
+    """Return text: what is no UTF-8, and NUL, becomes the replacement character."""
+    if pa.types.is_null(array.type):
+        return array.cast(pa.string())
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    raw = array.cast(pa.large_binary() if large else pa.binary())
+    kind = pa.large_string() if large else pa.string()
+    try:
+        clean = raw.cast(kind)
+    except pa.ArrowInvalid:  # somewhere in it; only those values change
+        values = raw.to_pylist()
+        clean = pa.array([v if v is None else v.decode("utf-8", "replace") for v in values], kind)
+    data = clean.buffers()[2]
+    if data is not None and data.size and not np.frombuffer(data, np.uint8).all():
+        clean = pc.replace_substring(clean, "\0", "\N{REPLACEMENT CHARACTER}")
+    return clean
+
+
+def long_texts(array: pa.Array, most: int) -> pa.Array | None:
+    """Tell which texts have more than `most` characters; None if none can have."""
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    offsets = array.buffers()[1]
+    if len(array) == 0 or offsets is None:
+        return None
+    ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+    if int(np.diff(ends).max()) <= most:
+        return None
+    return pc.greater(pc.utf8_length(array), most)
+
+
+def _moments(array: pa.Array) -> pa.Array:
+    """Return dates, timestamps and times of day in one unit each, and NULL out of range."""
+    kind = array.type
+    narrow = pa.types.is_date32(kind) or pa.types.is_time32(kind)
+    raw = array.view(pa.int32() if narrow else pa.int64())
+    values = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_date32(kind):
+        return _within(values, FIRST_DAY, LAST_DAY, array).cast(pa.int32()).view(pa.date32())
+    if pa.types.is_date64(kind):
+        days = np.floor_divide(values, _A_DAY * 1000)
+        return _within(days, FIRST_DAY, LAST_DAY, array).cast(pa.int32()).view(pa.date32())
+    unit = _UNITS[kind.unit]
+    if pa.types.is_timestamp(kind):
+        low, high, becomes = FIRST_DAY * _A_DAY, (LAST_DAY + 1) * _A_DAY, pa.timestamp("us")
+    else:
+        low, high, becomes = 0, _A_DAY, pa.time64("us")
+    low, high = max(low * unit, -(2**63)), min(high * unit, 2**63) - 1
+    fit = np.clip(values, low, high)
+    moments = np.floor_divide(fit, unit // 10**6) if unit > 10**6 else fit * (10**6 // unit)
+    return pa.array(moments, pa.int64(), mask=(fit != values) | _missing(array)).view(becomes)
+
+
+def _within(values: Any, low: int, high: int, array: pa.Array) -> pa.Array:
+    fit = np.clip(values, low, high)
+    return pa.array(fit, pa.int64(), mask=(fit != values) | _missing(array))
+
+
+def _missing(array: pa.Array) -> Any:
+    return array.is_null().to_numpy(zero_copy_only=False)

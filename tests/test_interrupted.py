@@ -1,0 +1,200 @@
+"""Ctrl-C at every statement: memory is what the file says, or the store is closed and says so."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq.batch import Asked
+from sparseq.curator import counts, forget
+from sparseq.ledger.departed import Departures
+from sparseq.ledger.journal import Journal
+from sparseq.ledger.pots import Pots
+from sparseq.ledger.requests import RequestIds
+from sparseq.monitor.watch import ActiveWatch
+
+ROOT = Path(sparseq.__file__).parent
+TRACED = tuple(
+    str(ROOT / part)
+    for part in ("store.py", "batch.py", "curator.py", "gate.py", "ledger", "monitor",
+                 "engine/storage.py", "engine/people.py", "engine/erasure.py", "engine/scans.py")
+)  # fmt: skip
+COUNT = "SELECT count(*) AS n FROM t"
+PEOPLE = 20
+UNIT = 2**24
+Line = tuple[str, int]
+
+
+def open_new(path: Path) -> sparseq.Store:
+    return sparseq.create(
+        path, pa.table({"who": list(range(PEOPLE))}), table="t", user="who", norm_budget=10_000,
+        reserves={"watch": 0.25},
+    )  # fmt: skip
+
+
+def answer(con: sparseq.Store, i: int) -> None:
+    assert con.sql(COUNT, request_id=f"a{i}").facts.request_id == f"a{i}"
+
+
+def many(con: sparseq.Store, i: int) -> None:
+    asked = [Asked(con.lower(f"{COUNT} WHERE who > -{k}"), request_id=f"m{i}.{k}") for k in (1, 2)]
+    again = [Asked(con.lower(f"{COUNT} WHERE who > -1"), request_id="m")]
+    assert [o.refused for o in con.ask_many(again + asked + again)] == [None] * 4
+
+
+def ingest(con: sparseq.Store, i: int) -> None:
+    con.ingest(pa.table({"who": [1000 + i]}), once=f"file {i}")
+
+
+def erase(con: sparseq.Store, i: int) -> None:
+    if f"to erase {i}" not in con.taken():
+        con.ingest(pa.table({"who": [2000 + i]}), once=f"to erase {i}")
+    forget(con, str(2000 + i))
+
+
+def watch(con: sparseq.Store, i: int) -> None:
+    active = ActiveWatch(con, 1000, 0.5)
+    seen = active.tick(active.done + 1)
+    assert active.tick(seen.tick) == seen
+
+
+OPERATIONS = [answer, many, ingest, erase, watch]
+
+
+class Tracer:
+    """Sees each line of the traced files as it begins."""
+
+    def __init__(self, at: Line | None = None) -> None:
+        self.seen: dict[Line, None] = {}
+        self._at = at
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(TRACED):
+            return None
+        if event == "line":
+            line = (frame.f_code.co_filename, frame.f_lineno)
+            self.seen[line] = None
+            if line == self._at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self
+
+    def run(self, work: Callable[[], None]) -> None:
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
+
+
+def lines_of(path: Path, operation: Callable[[sparseq.Store, int], None]) -> list[Line]:
+    """The lines that an operation runs, in the session's first write and in a later one."""
+    seen: dict[Line, None] = {}
+    with open_new(path) as con:
+        for i in range(2):
+            tracer = Tracer()
+            tracer.run(partial(operation, con, i))
+            seen |= tracer.seen
+    return list(seen)
+
+
+def check(con: sparseq.Store) -> None:
+    """What is in memory is what a fresh look at the file gives, and nobody is charged for nothing.
+
+    Everybody has one row, which every release of the pot of queries counts.
+    """
+    con._flush()  # as every step does first: what was charged and not yet written
+    cursor = con._con.cursor()
+    try:
+        budgets = cursor.execute("SELECT budget FROM ledger.users ORDER BY _user").fetchall()
+        pots = Pots(np.array([b for (b,) in budgets], np.int64), con.reserves)
+        journal, departures = Journal(cursor), Departures()
+        journal.restore(pots)
+        departures.add_users(len(pots))
+        journal.restore_departures(departures)
+        assert [p for p, _ in con._pots.items()] == [p for p, _ in pots.items()]
+        for pot, accounts in pots.items():
+            assert con._pots[pot].spent.tolist() == accounts.spent.tolist()
+            assert con._pots[pot].budgets.tolist() == accounts.budgets.tolist()
+        assert con._departures.first.tolist() == departures.first.tolist()
+        assert len(con._journal) == len(journal) == len(con.history())
+        ids = [r.request_id for r in con.history() if r.request_id]
+        assert len(set(ids)) == len(ids), "one answer under each id"
+        assert con._journal.requests.look_up(ids) == RequestIds(cursor).look_up(ids)
+        asked = [r for r in con.history() if r.pot.name == "QUERIES"]
+        assert con._accounts.spent[0] == len(asked) * UNIT
+        assert counts(con).users == len(budgets)
+        made = con._contributions(con.explain(con.lower(COUNT)))
+        assert made.measures[0].totals.tolist() == [counts(con).rows["t"]]
+    finally:
+        cursor.close()
+
+
+def is_open(con: sparseq.Store) -> bool:
+    """Use a store; where it is closed, it says so."""
+    try:
+        con.history()
+    except sparseq.StoreError as error:
+        return not error.message.startswith("the store is closed")
+    return True
+
+
+def interrupt(
+    folder: Path, operation: Callable[[sparseq.Store, int], None], lines: list[Line]
+) -> tuple[int, int]:
+    """Interrupt an operation at each line; return how often it went on, and was closed."""
+    path = folder / "s.sparseq"
+    con = open_new(path)
+    went_on = closed = 0
+    for i, line in enumerate(lines):
+        if i % 5 == 0:  # so that the first write of a session is hit, too
+            con.close()
+            con = sparseq.connect(path)
+        with contextlib.suppress(KeyboardInterrupt):
+            Tracer(line).run(partial(operation, con, i))
+        if is_open(con):
+            went_on += 1
+        else:
+            con.close()
+            con = sparseq.connect(path)
+            closed += 1
+        check(con)
+        operation(con, i)
+        check(con)
+    con.close()
+    with sparseq.connect(path) as con:
+        check(con)
+    assert [p.name for p in folder.glob("s.sparseq*")] == ["s.sparseq"]
+    return went_on, closed
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: o.__name__)
+def test_interrupted_at_some_statements(
+    operation: Callable[[sparseq.Store, int], None], tmp_path: Path
+) -> None:
+    lines = lines_of(tmp_path / "lines.sparseq", operation)
+    assert len(lines) > 50
+    went_on, closed = interrupt(tmp_path, operation, lines[:: len(lines) // 20])
+    assert went_on
+    assert closed or operation is erase
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: o.__name__)
+def test_interrupted_at_every_statement(
+    operation: Callable[[sparseq.Store, int], None], tmp_path: Path
+) -> None:
+    lines = lines_of(tmp_path / "lines.sparseq", operation)
+    went_on, closed = interrupt(tmp_path, operation, lines)
+    assert went_on + closed == len(lines)
