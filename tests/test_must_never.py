@@ -389,10 +389,13 @@ def test_6_what_the_database_says_of_a_row_is_not_passed_on() -> None:
         def __getattr__(self, name: str) -> Any:
             raise duckdb.ConversionException("Could not convert 'sniffles'")
 
-    con = store([1, 2], k=[1, 2])
-    con._engine._con = Telling()  # type: ignore[assignment]
+    con, same = (store([1, 2], k=[1, 2], seed=5) for _ in range(2))
+    con._engine._con = con._engine._reader._con = Telling()  # type: ignore[assignment]
+    sql = "SELECT count(*) AS x FROM t WHERE k = 1"
+    assert con.sql(sql).arrow() == same.sql(sql).arrow()  # read in a database of its own
+    con._engine._backstop._con = Telling()  # type: ignore[assignment]
     with pytest.raises(sparseq.QueryRefused) as refused:
-        con.sql("SELECT count(*) AS x FROM t WHERE k = 1")
+        con.sql(sql)
     trace = traceback.format_exception(refused.value)
     assert "sniffles" not in "".join(trace)
 

@@ -35,8 +35,10 @@ SCHEMA = pa.schema(
 Row = dict[str, Any]
 _ODD: dict[str, tuple[str, ...]] = {
     "who": ("{}", "{}", "{}", " {}", "{}.0", "0{}", "{}e0"),
-    "day": ("02/13/2024", "2024-02-30", "13.02.2024", "", "infinity", "2024-01-05T10:00:00",
-            "20240105", "31/12/2024", "never"),
+    "day": (
+        "02/13/2024", "31/12/2024", "02/13/2024", "31/01/2024", "2024-02-30", "13.02.2024", "",
+        "infinity", "2024-01-05T10:00:00", "20240105", "never",
+    ),
     "n": ("1e3", "abc", "1.50", "TRUE", "99999999999999999999", "-9223372036854775808", "", "0x10",
           "1_000", " 7"),
     "x": ("nan", "-inf", "1e400", "abc", "1,5", "", "TRUE", "5e-324"),
@@ -73,6 +75,14 @@ def odd(rng: random.Random, who: int, day: dt.date, format: str) -> Row:
     for column in rng.sample(COLUMNS, rng.choice((1, 1, 2, 7))):
         row[column] = rng.choice(_ODD[column]).format(who)
     return row
+
+
+def one_odd(rng: random.Random, who: int, day: dt.date, format: str) -> Row:
+    """Return a row that is odd in one column, so that a reader that sniffs may follow it."""
+    if format in TYPED:
+        return odd(rng, who, day, format)
+    column = "day" if rng.random() < 0.5 else rng.choice(COLUMNS)
+    return ordinary(rng, who, day) | {column: rng.choice(_ODD[column]).format(who)}
 
 
 def write(path: Path, format: str, rows: Sequence[Row], dates: str) -> Path:

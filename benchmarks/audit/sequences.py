@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 KNOWN, STAYING = 7, 8
 """Two people whom all four stores know; the first may be erased."""
 PERSON = 5_000
-LENGTH = 16
+LENGTH = 24
 _FIRST = dt.date(2024, 1, 1)
 _SHORT = reprlib.Repr()
 _SHORT.maxlist = _SHORT.maxdict = 20
@@ -57,6 +57,8 @@ _FIXED = (
     "SELECT s, count(*) AS a0 FROM t WHERE s IN ('a', 'b', '1e3', 'true', '1.5') GROUP BY s",
     "SELECT sum(least(greatest(n, 0), 9)) AS a0 FROM t",
     "SELECT sum(least(greatest(x, 0), 50)) AS a0, countif(b) AS a1 FROM t",
+    "SELECT month(day) AS m, count(*) AS a0 FROM t GROUP BY m",
+    "SELECT month(day) AS m, dayofweek(day) AS d, count(*) AS a0 FROM t GROUP BY m, d",
     "SELECT count(DISTINCT who) AS a0 FROM t",
 )
 
@@ -137,7 +139,7 @@ def _begun(rng: random.Random, folder: Path) -> Life:
     """Make the four stores from the same file, of people whom all know."""
     life = Life(rng, folder, format=rng.choice(files.FORMATS))
     if life.format in files.TEXTS:
-        life.dates = rng.choice(("%Y-%m-%d", "%Y-%m-%d", "%m/%d/%Y", "%d.%m.%Y"))
+        life.dates = rng.choice(("%Y-%m-%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y"))
     reserves = rng.choice(({}, {"watch": 0.1, "forecast": 0.2}, {"forecast": 0.25}))
     poor = rng.random() < 0.6
     life.settings = {
@@ -175,6 +177,8 @@ def _step(life: Life) -> tuple[str, Act]:
         choices += [_forecast]
     if life.steps % 3 == 1:
         choices = [_file]
+    if life.steps % 3 == 2:
+        choices += [_months] * len(choices)
     return life.rng.choice(choices)(life)
 
 
@@ -187,11 +191,12 @@ def _file(life: Life) -> tuple[str, Act]:
     format = life.format if rng.random() < 0.8 else rng.choice(files.FORMATS)
     known = [files.ordinary(rng, STAYING, day)]
     crowd = [files.ordinary(rng, i, day) for i in rng.sample(life.crowd, 8) for _ in range(2)]
-    style = rng.choice(("odd", "odd", "ordinary", "absent"))
+    style = rng.choice(("one", "one", "odd", "ordinary", "absent"))
+    many = {"one": 0, "absent": 0}.get(style, rng.choice((1, 2, 12)))
     person = [
         files.odd(rng, PERSON, day, format) if style == "odd" else files.ordinary(rng, PERSON, day)
-        for _ in range(0 if style == "absent" else rng.choice((1, 2, 12)))
-    ]
+        for _ in range(many)
+    ] + [files.one_odd(rng, PERSON, day, format)] * (style == "one")
     name, paths = f"{day}-{life.steps}", {}
     for variant in VARIANTS:
         folder = life.folder / f"{variant}-{life.steps}"
@@ -206,6 +211,12 @@ def _file(life: Life) -> tuple[str, Act]:
 
 def _question(life: Life) -> tuple[str, Act]:
     sql = life.rng.choice(_FIXED)
+    return sql, lambda _, s: s.sql(sql)
+
+
+def _months(life: Life) -> tuple[str, Act]:
+    """Where everybody's days lie: a file that was read otherwise shows here."""
+    sql = "SELECT month(day) AS m, count(*) AS a0 FROM t GROUP BY m"
     return sql, lambda _, s: s.sql(sql)
 
 

@@ -106,7 +106,7 @@ class Backstop:
         """
         room = _Room(self._con, self._catalog, work)
         try:
-            if isinstance(room.attempt(0, -1), Failed):
+            if isinstance(room.attempt(0, -1), Failed):  # what it says is nobody's business
                 raise QueryRefused(
                     "the query could not be evaluated; nothing was charged",
                     "simplify its expressions, or ask the curator",
@@ -153,12 +153,7 @@ class _Room(Generic[Result]):
         self._private = [t for t in catalog.private if quote(t.name) in text]
         self._public = [t for t in catalog.tables if not t.private and quote(t.name) in text]
         self._names = "ledger.users" in text
-        tables = store.execute(
-            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE schema_name IN "
-            "('by_user', 'by_time', 'dictionary', 'public') "
-            "OR (schema_name = 'ledger' AND table_name = 'users')"
-        ).fetchall()
-        self._tables: dict[tuple[str, str], str] = {(s, t): sql for s, t, sql in tables}
+        self._tables: dict[tuple[str, str], str] = {}
         self._con: duckdb.DuckDBPyConnection | None = None
 
     def attempt(self, first: int, last: int) -> Result | Failed:
@@ -191,6 +186,12 @@ class _Room(Generic[Result]):
         return con
 
     def _empty(self) -> duckdb.DuckDBPyConnection:
+        tables = self._store.execute(
+            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE schema_name IN "
+            "('by_user', 'by_time', 'dictionary', 'public') "
+            "OR (schema_name = 'ledger' AND table_name = 'users')"
+        ).fetchall()
+        self._tables = {(schema, table): sql for schema, table, sql in tables}
         con = connected()
         for schema in ("by_user", "by_time", "dictionary", "public", "ledger"):
             con.execute(f"CREATE SCHEMA {schema}")

@@ -96,13 +96,13 @@ class Engine:
             plan: What to compute.
             users: How many users the store has.
         """
-        failed = self._tried(lambda: self._reader.have(plan.query.relation.caps))
-        if isinstance(failed, Failed):
-            return self._joined(plan, lambda: self._parts(plan, 0, users - 1, failed))
         return self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
 
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
-        reads = self._reads(plan, users)
+        reads = self._tried(lambda: self._reads(plan, users))
+        if isinstance(reads, Failed):
+            failed = reads
+            return self._joined(plan, lambda: self._parts(plan, 0, users - 1, failed))
         if len(reads) > 1:
             return self._joined(plan, lambda: self.batches(plan, users))
         first, last, read = reads[0]
@@ -138,11 +138,11 @@ class Engine:
 
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
-        failed = self._tried(lambda: self._reader.have(plan.query.relation.caps))
-        if isinstance(failed, Failed):
-            yield from self._parts(plan, 0, users - 1, failed)
+        reads = self._tried(lambda: self._reads(plan, users))
+        if isinstance(reads, Failed):
+            yield from self._parts(plan, 0, users - 1, reads)
             return
-        for first, last, read in self._reads(plan, users):
+        for first, last, read in reads:
             yield from self._parts(plan, first, last, self._tried(read))
 
     def _parts(self, plan: Plan, first: int, last: int, found: Batch | Failed) -> Iterator[Batch]:
@@ -199,6 +199,7 @@ class Engine:
     def _reads(self, plan: Plan, users: int) -> list[tuple[int, int, Callable[[], Batch]]]:
         """Return ranges of users, first and last, each with what reads it."""
         relation = plan.query.relation
+        self._reader.have(relation.caps)
         ahead = self._ahead.rows(plan)
         if ahead is not None:
             return [(0, users - 1, lambda: batch_of(ahead))]
@@ -301,7 +302,10 @@ class Engine:
         if key not in self._types:
             if len(self._types) >= _REMEMBERED:
                 self._types.clear()
-            result = self._con.execute(f"SELECT {column} {relation} LIMIT 0")
+            try:
+                result = self._con.execute(f"SELECT {column} {relation} LIMIT 0")
+            except duckdb.Error:
+                return ""  # then it is no window; who reads the rows will see what is wrong
             self._types[key] = str(result.description[0][1])
             result.fetchall()
         return self._types[key]

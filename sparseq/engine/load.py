@@ -153,10 +153,9 @@ class Rows:
         for source in self.sources:
             for name in types:
                 if _found(source, name) is None and not source.open_ended:
-                    raise DataError(
-                        f"{shown(source.name)} has no column {name!r}; it has "
-                        f"{', '.join(map(shown, source.types))}",
-                        "every file of a table has the same columns",
+                    raise DataError(  # what the file has instead may be a row
+                        f"{shown(source.name)} has no column {shown(name)!r}",
+                        f"every file of the table has a header, and {', '.join(map(shown, types))}",
                     )
         given = dict.fromkeys(types, 0)
         for k, source in enumerate(self.sources):

@@ -104,7 +104,8 @@ def _is_decimal(kind: str) -> bool:
 def _check_format(column: str, kind: str, format: str) -> None:
     if kind in ("DATE", "TIMESTAMP"):
         try:
-            duckdb.execute(f"SELECT epoch_us(try_strptime('', {literal(format)}))").fetchall()
+            with duckdb.connect(":memory:") as con:
+                con.execute(f"SELECT epoch_us(try_strptime('', {literal(format)}))").fetchall()
         except duckdb.Error:
             pass
         else:
@@ -131,5 +132,5 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
 
 
 def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:
-    """Return the schemas of tables that were made without one: types as stored, usual formats."""
+    """Return the schemas of private tables made without one: types as stored."""
     return {table.name: schema_of(table, None) for table in catalog.private}

@@ -250,7 +250,6 @@ class JsonFile:
     def __init__(self, path: Path) -> None:
         self.name, self._path, self.left_out = path.name, path, 0
         open_text(path).read(1)
-        self._con = duckdb.connect(":memory:")
 
     @cached_property
     def types(self) -> dict[str, pa.DataType | None]:
@@ -282,10 +281,19 @@ class JsonFile:
     def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         self.left_out = 0
+        con = duckdb.connect(":memory:")
+        try:
+            yield from self._found(con, columns)
+        finally:
+            con.close()
+
+    def _found(
+        self, con: duckdb.DuckDBPyConnection, columns: Sequence[str]
+    ) -> Iterator[list[pa.Array]]:
         pointers = ["/" + c.replace("~", "~0").replace("/", "~1") for c in columns]
         for lines in self._chunks():
-            self._con.register("lines", pa.table({"line": lines}))
-            table = self._con.sql(
+            con.register("lines", pa.table({"line": lines}))
+            table = con.sql(
                 f"SELECT {', '.join(f'found[{k + 1}]' for k in range(len(columns)))} FROM "
                 "(SELECT json_extract_string(object, ?::VARCHAR[]) AS found FROM "
                 "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
