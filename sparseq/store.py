@@ -585,8 +585,9 @@ class Store:
     def tell_curator(self, kind: str, message: str) -> None:
         """Write a line to the curator's log: private."""
         with self._lock:
-            self._check_open()
-            self._storage.in_transaction(lambda: CuratorLog(self._con).add(kind, message))
+            self._flush()
+            log = CuratorLog(self._con)
+            self._storage.in_transaction(lambda: log.add(kind, message), counted=False)
 
     def curator_notes(self) -> list[str]:
         """Return what the curator's log says about rows that came in, oldest first: private."""

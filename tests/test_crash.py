@@ -362,7 +362,7 @@ def test_what_a_killed_creation_left_is_in_nobodys_way(tmp_path: Path) -> None:
     assert [f.name for f in tmp_path.iterdir()] == ["s.sparseq"]
 
 
-STEPS = ["take", "_stage", "_add_users", "_extend_dictionary", "_append", "put"]
+STEPS = ["take", "_tell_curator", "_extend_dictionary", "_append", "put"]
 
 
 @pytest.mark.parametrize("step", STEPS)

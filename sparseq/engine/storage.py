@@ -350,13 +350,18 @@ class Storage:
         return Catalog.from_dict(self.get("catalog"))
 
     def in_transaction(
-        self, work: Callable[[], Any], then: Callable[[], None] = lambda: None
+        self,
+        work: Callable[[], Any],
+        then: Callable[[], None] = lambda: None,
+        counted: bool = True,
     ) -> Any:
         """Run `work` in a transaction: all of it is written, or none.
 
         Args:
             work: Writes.
             then: Takes into memory what was written.
+            counted: It is among the changes that the store must have, whose number is public
+                (`Session.count_write`). False for what only rows bring about.
 
         After whatever stopped it, either the transaction was rolled back, and memory is as it was;
         or `half_done` says that memory may not be what is on disk, and must be thrown away.
@@ -371,7 +376,7 @@ class Storage:
         committing = False
         try:
             done = work()
-            number = self._session.count_write()
+            number = self._session.count_write() if counted else None
             committing = True
             self._con.execute("COMMIT")
         except BaseException as error:

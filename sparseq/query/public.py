@@ -17,6 +17,7 @@ import duckdb
 from sparseq.engine.connection import connected
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
+from sparseq.query.patience import interrupted_after
 from sparseq.query.plan import Cap
 from sparseq.query.work import check_most
 
@@ -135,13 +136,11 @@ class PublicFacts:
 
     def _run(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         with self._lock:
-            late = threading.Timer(self.patience, self._con.interrupt)
-            late.daemon = True
             try:
-                late.start()
-                result = self._con.execute(sql)
-                described = [(str(c[0]), str(c[1])) for c in result.description or []]
-                return described, result.fetchall()
+                with interrupted_after(self.patience, self._con.interrupt):
+                    result = self._con.execute(sql)
+                    described = [(str(c[0]), str(c[1])) for c in result.description or []]
+                    return described, result.fetchall()
             except duckdb.InterruptException:
                 raise QueryRefused(
                     "what the query asks of public tables alone takes too long",
@@ -149,8 +148,6 @@ class PublicFacts:
                 ) from None
             except duckdb.Error as error:
                 raise QueryRefused(*_in_callers_words(error)) from None
-            finally:
-                late.cancel()
 
     def close(self) -> None:
         """Let go of the memory."""
