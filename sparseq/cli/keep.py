@@ -30,7 +30,7 @@ def backup(store: Path, dest: Path) -> None:
     with open_store(store) as opened:
         made = back_up(opened, dest)
     say(
-        f"{dest} has everything up to release {made.releases:,}; what is charged later, it forgets"
+        f"{shown(dest)} has everything up to release {made.releases:,}; what is charged later, it forgets"
     )
 
 
@@ -54,11 +54,11 @@ def recover(store: Path, accept_loss: bool) -> None:
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
         releases, losses = opened.releases, opened.losses
     if not losses:
-        say(f"{store} is whole, up to release {releases:,}")
+        say(f"{shown(store)} is whole, up to release {releases:,}")
         return
-    say(f"{store} goes on from release {releases:,}; a part of it was missing:")
+    say(f"{shown(store)} goes on from release {releases:,}; a part of it was missing:")
     for loss in losses:
-        say(f"  {loss.at}, after release {loss.after:,}: {loss.missing}")
+        say(f"  {loss.at}, after release {loss.after:,}: {shown(loss.missing)}")
 
 
 @click.command(short_help="Make a store of an earlier version one of this.")
@@ -75,4 +75,4 @@ def upgrade(store: Path) -> None:
     from sparseq.upgrade import upgrade as up
 
     done = up(store)
-    say(f"{store} is of this version now" if done else f"{store} is of this version already")
+    say(f"{shown(store)} is of this version {'now' if done else 'already'}")
