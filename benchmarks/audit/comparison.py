@@ -128,7 +128,8 @@ def _person(seen: Mapping[str, Seen], who: object, terms: Terms) -> Iterator[Fin
             yield Finding("own contribution", _unlike(crowd, single))
             return
         if with_.gaussian:
-            yield from _paid(with_, crowd, with_.charges.get(who, 0), terms)
+            forfeited = who in with_.out  # with `halt`, all that was left
+            yield from _paid(with_, crowd, with_.charges.get(who, 0), terms, forfeited)
 
 
 def _difference(a: Step, b: Step) -> list[np.ndarray]:
@@ -142,7 +143,9 @@ def _unlike(crowd: list[np.ndarray], single: list[np.ndarray]) -> str:
     return ""
 
 
-def _paid(step: Step, vectors: list[np.ndarray], paid: int, terms: Terms) -> Iterator[Finding]:
+def _paid(
+    step: Step, vectors: list[np.ndarray], paid: int, terms: Terms, forfeited: bool
+) -> Iterator[Finding]:
     """The charge covers the person's vector, and is not much more than it."""
     worth = Fraction(0)
     for (_, sigma, granularity), vector in zip(step.noise, vectors, strict=True):
@@ -150,7 +153,7 @@ def _paid(step: Step, vectors: list[np.ndarray], paid: int, terms: Terms) -> Ite
         worth += norm * terms.price(sigma, granularity)
     if paid < worth:
         yield Finding("undercharged", f"paid {paid} units for what is worth {float(worth):.6g}")
-    plain = all(kind != DENSE for kind, _, _ in step.noise)
+    plain = not forfeited and all(kind != DENSE for kind, _, _ in step.noise)
     if plain and paid > worth * (1 + Fraction(1, 512)) + len(vectors) + 1:
         yield Finding("overcharged", f"paid {paid} units for what is worth {float(worth):.6g}")
 

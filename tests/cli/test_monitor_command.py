@@ -82,7 +82,8 @@ def test_following_a_folder(store: Path, queries: tuple[Path, Path], tmp_path: P
     inbox.mkdir()
     head = "who,day,page,seconds,late\n"
     (inbox / "2024-01-11.csv").write_text(head + "u1,2024-01-11,home,3.5,false\n")
-    (inbox / "2024-01-12.csv").write_text(head + "u2,2024-01-12,SECRET,x,false\n")
+    (inbox / "2024-01-12.csv").write_text("SECRET,x\n" + head)
+    (inbox / "2024-01-12a.csv").write_text(head + "u2,2024-01-12,SECRET,x,false\n")
     (inbox / "2024-01-12b.csv").write_text(head + "u2,2024-01-12,cart,1.5,false\n")
     out = tmp_path / "series.csv"
     line = (
@@ -93,7 +94,9 @@ def test_following_a_folder(store: Path, queries: tuple[Path, Path], tmp_path: P
     assert (result.exit_code, result.stdout) == (6, "")
     assert "2024-01-12.csv is set aside" in result.stderr
     assert "SECRET" not in result.output
-    assert "x" in (inbox / "rejected" / "2024-01-12.csv.reason.txt").read_text()
+    reason = (inbox / "rejected" / "2024-01-12.csv.reason.txt").read_text()
+    assert "no column 'who'" in reason
+    assert "SECRET" not in reason
     assert [r.split(",")[1] for r in out.read_text().splitlines()[1:]] == [
         "2024-01-10", "2024-01-11", "2024-01-12",
     ]  # fmt: skip

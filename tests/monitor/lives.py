@@ -51,13 +51,13 @@ def around(owner: Any, name: str) -> None:
     setattr(owner, name, wrapped)
 
 
-def at_the_end_of_work(self: Storage, work: Callable[[], Any]) -> Any:
+def at_the_end_of_work(self: Storage, work: Callable[[], Any], *then: Callable[[], None]) -> Any:
     def worked() -> Any:
         done = work()
         moment()  # all is written, and nothing is durable
         return done
 
-    done = in_transaction(self, worked)
+    done = in_transaction(self, worked, *then)
     moment()
     return done
 

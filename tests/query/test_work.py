@@ -277,7 +277,7 @@ def test_what_is_said_of_a_cap() -> None:
 
 
 def test_the_default_cuts_less_than_a_thousandth_of_the_rows_in_a_self_join() -> None:
-    """Of CDNOW; flights and the generated events: docs/stores.md."""
+    """Of CDNOW; what flights and the generated events have stands at `MOST_WORK`."""
     import polars as pl
 
     purchases = pl.read_parquet("data/cdnow.parquet")
