@@ -29,9 +29,8 @@ def backup(store: Path, dest: Path) -> None:
 
     with open_store(store) as opened:
         made = back_up(opened, dest)
-    say(
-        f"{shown(dest)} has everything up to release {made.releases:,}; what is charged later, it forgets"
-    )
+    has = f"everything up to release {made.releases:,}"
+    say(f"{shown(dest)} has {has}; what is charged later, it forgets")
 
 
 @click.command(short_help="Open a store that was not closed, and tidy up.")
