@@ -167,11 +167,19 @@ class People:
         """
         self._welcome_back(column)
         beyond = (default_budget + 1) / UNITS_PER_NORM
-        own = quote(budget_column) if budget_column else "NULL::DOUBLE"
+        own = quote(budget_column)
         sensible = f"CASE WHEN {own} >= 0 AND {own} < {beyond!r} THEN {own} END"
+        budget, odd, several = (
+            (
+                f"min({sensible}) + 0.0",
+                f"count({own}) > count({sensible})",
+                f"count(DISTINCT {own}) > 1",
+            )
+            if budget_column
+            else ("NULL::DOUBLE", "false", "false")
+        )
         new = self._con.sql(
-            f"SELECT {quote(column)} AS id, min({sensible}) + 0.0 AS budget, "
-            f"count({own}) > count({sensible}) AS odd, count(DISTINCT {own}) > 1 AS several "
+            f"SELECT {quote(column)} AS id, {budget} AS budget, {odd} AS odd, {several} AS several "
             f"{_unknown(column)} GROUP BY 1 ORDER BY 1"
         ).to_arrow_table()
         budgets = new["budget"].unique().drop_null().to_pylist()
