@@ -55,32 +55,32 @@ def sniffed() -> list[Finding]:
     """
     first, day = dt.date(2024, 1, 1), dt.date(2024, 2, 1)
     found: list[Finding] = []
-    for dates, text in (("%m/%d/%Y", "31/01/2024"), ("%d/%m/%Y", "02/13/2024")):
-        crowd, person = [_line(who, day, dates) for who in ("3", "4")], f"{PERSON},{text}"
-        rows = {
-            WITHOUT: crowd, WITH: [crowd[0], person, crowd[1]], ALONE: [person], NOBODY: [],
-        }  # fmt: skip
-        with contextlib.ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            watching = stack.enter_context(Watching().entered())
-            lines = [_line(who, first, dates) for who in ("1", "2")]
-            lines.append(_line("1", dt.date(2024, 1, 13), dates))  # so that there is one format
-            base = _csv(folder / "base.csv", lines)
-            stores = {
-                variant: stack.enter_context(
-                    sparseq.create(None, [base], table="t", user="who", time="day", seed=1)
-                )
-                for variant in VARIANTS
-            }
-            files = {
-                v: _csv(folder / f"{v}.csv", [_line("2", day, dates), *some])
-                for v, some in rows.items()
-            }
-            all_four(watching, stores, lambda v, s, f=files: ingested(s, f[v], "1", True))
-            for asked_day in (day, dt.date(2024, 1, 2)):
-                sql = f"SELECT count(*) AS a0 FROM t WHERE day = DATE '{asked_day}'"
-                seen = all_four(watching, stores, lambda _, s, q=sql: s.sql(q))
-                found += compare(seen, int(PERSON), Terms(0.5, 20.0))
+    dates, text = "%d/%m/%Y", "02/13/2024"
+    crowd, person = [_line(who, day, dates) for who in ("3", "4")], f"{PERSON},{text}"
+    rows = {
+        WITHOUT: crowd, WITH: [crowd[0], person, crowd[1]], ALONE: [person], NOBODY: [],
+    }  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        watching = stack.enter_context(Watching().entered())
+        lines = [_line(who, first, dates) for who in ("1", "2")]
+        lines.append(_line("1", dt.date(2024, 1, 13), dates))  # so that there is one format
+        base = _csv(folder / "base.csv", lines)
+        stores = {
+            variant: stack.enter_context(
+                sparseq.create(None, [base], table="t", user="who", time="day", seed=1)
+            )
+            for variant in VARIANTS
+        }
+        files = {
+            v: _csv(folder / f"{v}.csv", [_line("2", day, dates), *some])
+            for v, some in rows.items()
+        }
+        all_four(watching, stores, lambda v, s, f=files: ingested(s, f[v], "1", True))
+        for asked_day in (day, dt.date(2024, 1, 2)):
+            sql = f"SELECT count(*) AS a0 FROM t WHERE day = DATE '{asked_day}'"
+            seen = all_four(watching, stores, lambda _, s, q=sql: s.sql(q))
+            found += compare(seen, int(PERSON), Terms(0.5, 20.0))
     return found
 
 
