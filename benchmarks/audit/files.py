@@ -25,6 +25,8 @@ from sparseq.store import Store
 TEXTS = ("csv", "tsv", "jsonl", "csv.gz", "jsonl.gz")
 TYPED = ("parquet", "arrow")
 FORMATS = (*TEXTS, *TYPED)
+DATES = ("%Y-%m-%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y")
+"""How text files write a day: the second and third can be taken for each other."""
 COLUMNS = ("who", "day", "n", "x", "s", "b", "key")
 SCHEMA = pa.schema(
     [
@@ -82,6 +84,9 @@ def one_odd(rng: random.Random, who: int, day: dt.date, format: str) -> Row:
     if format in TYPED:
         return odd(rng, who, day, format)
     column = "day" if rng.random() < 0.5 else rng.choice(COLUMNS)
+    if column == "day" and rng.random() < 0.8:  # a date that can be read in one order only
+        other = day.replace(month=2, day=rng.randint(13, 28))
+        return ordinary(rng, who, day) | {"day": other.strftime(rng.choice(DATES[1:]))}
     return ordinary(rng, who, day) | {column: rng.choice(_ODD[column]).format(who)}
 
 

@@ -226,6 +226,7 @@ class Expressions:
         self._words: dict[str, list[Function]] = {t: [] for t in TYPES}
         for word in words:
             self._words[word.result].append(word)
+        self._decks: dict[str, list[Function]] = {}
         self._constants = {
             t: [*_FIXED[t], *dict.fromkeys(w for v in values.get(t, ()) for w in _written(v))]
             for t in TYPES
@@ -242,9 +243,17 @@ class Expressions:
             return Term(type, self.constant(type))
         if mine and type in _EDGES and self.rng.random() < 0.15:
             return self._at_an_edge(type, columns)
-        word = self.rng.choice(self._words[type])
+        word = self._next_word(type)
         parts = tuple(self.term(a, columns, depth - 1) for a in word.arguments)
         return Term(type, word.template, parts)
+
+    def _next_word(self, type: str) -> Function:
+        """Return a word that gives a type: each comes as often as any other, in turns."""
+        deck = self._decks.setdefault(type, [])
+        if not deck:
+            deck += self._words[type]
+            self.rng.shuffle(deck)
+        return deck.pop()
 
     def _at_an_edge(self, type: str, columns: Mapping[str, Sequence[str]]) -> Term:
         """Return a term that is on either side of a type's edge, as a column is of its extreme."""

@@ -110,9 +110,9 @@ def _calls_changed(sql: str, name: str, form: str) -> str:
 
 
 def raising_function() -> AbstractContextManager[None]:
-    """floor() raises above a thousand, and nothing guards it."""
-    form = "(CASE WHEN ({0}) > 1000 THEN CAST(error('planted') AS INTEGER) ELSE floor({0}) END)"
-    return _sql_changed(lambda sql: _calls_changed(sql, "floor", form).replace("TRY(", "("))
+    """abs() raises above a thousand, and nothing guards it."""
+    form = "(CASE WHEN ({0}) > 1000 THEN CAST(error('planted') AS INTEGER) ELSE abs({0}) END)"
+    return _sql_changed(lambda sql: _calls_changed(sql, "abs", form).replace("TRY(", "("))
 
 
 def charges_too_small() -> AbstractContextManager[None]:
@@ -275,7 +275,7 @@ LEAKS: tuple[Leak, ...] = (
     Leak("optimiser statistics on", statistics_on, ("SELECT count(*) AS a0 FROM t WHERE n > 1000",),
          ("engine's plan", "outcome")),
     Leak("a function that raises", raising_function,
-         ("SELECT sum(least(greatest(floor(x), 0), 9)) AS a0 FROM t",),
+         ("SELECT sum(least(greatest(abs(x), 0), 9)) AS a0 FROM t",),
          ("outcome", "backstop", "raw error", "answer", "path", "steps")),
     Leak("a sniffed type", sniffed_type, (), ("charges of others", "answer", "own contribution",
          "own charge", "accounts of others", "activity of others"), files=True),

@@ -121,6 +121,8 @@ class Questions:
         rng = self.rng
         source = rng.choice(_SOURCES)(self)
         wheres = [self._term(BOOL, source) for _ in range(rng.choice((0, 0, 1, 1, 1, 2)))]
+        if rng.random() < 0.3:
+            wheres.append(self._simple(source))
         if rng.random() < 0.1 and source.user:  # one person
             wheres.append(Term(BOOL, f"{source.user} = {rng.choice(self.values['who'])!r}"))
         keys, domains = self._keys(source)
@@ -138,6 +140,13 @@ class Questions:
 
     def _term(self, type: str, source: Source) -> Term:
         return self.expressions.term(type, source.columns, self.rng.randint(1, self.depth))
+
+    def _simple(self, source: Source) -> Term:
+        """Return a column beside a constant: what an engine compares with what it knows."""
+        type = self.rng.choice([t for t in (INT, FLOAT, DATE) if source.columns.get(t)])
+        column = self.rng.choice(source.columns[type])
+        operator = self.rng.choice((">", "<", "=", ">=", "<>"))
+        return Term(BOOL, f"{column} {operator} {self.expressions.constant(type)}")
 
     def _keys(self, source: Source) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
         """Return group keys, and the conditions that give them public values."""

@@ -39,7 +39,7 @@ QUESTIONS = {"rich": 60, "poor": 25, "small": 30, "loops": 30}
 KINDS = ("rich", "files", "poor", "rich", "files", "small", "poor", "files", "loops")
 SHRINKING = 20.0
 """Seconds for making a finding smaller."""
-PLANS = 5
+PLANS = 2
 """Of so many questions, the engine's plans of one are compared."""
 _LEAST = 30
 

@@ -139,7 +139,7 @@ def _begun(rng: random.Random, folder: Path) -> Life:
     """Make the four stores from the same file, of people whom all know."""
     life = Life(rng, folder, format=rng.choice(files.FORMATS))
     if life.format in files.TEXTS:
-        life.dates = rng.choice(("%Y-%m-%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y"))
+        life.dates = rng.choice((*files.DATES, *files.DATES[1:3]))
     reserves = rng.choice(({}, {"watch": 0.1, "forecast": 0.2}, {"forecast": 0.25}))
     poor = rng.random() < 0.6
     life.settings = {
@@ -191,7 +191,7 @@ def _file(life: Life) -> tuple[str, Act]:
     format = life.format if rng.random() < 0.8 else rng.choice(files.FORMATS)
     known = [files.ordinary(rng, STAYING, day)]
     crowd = [files.ordinary(rng, i, day) for i in rng.sample(life.crowd, 8) for _ in range(2)]
-    style = rng.choice(("one", "one", "odd", "ordinary", "absent"))
+    style = rng.choice(("one", "one", "one", "odd", "ordinary", "absent"))
     many = {"one": 0, "absent": 0}.get(style, rng.choice((1, 2, 12)))
     person = [
         files.odd(rng, PERSON, day, format) if style == "odd" else files.ordinary(rng, PERSON, day)
