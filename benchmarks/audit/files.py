@@ -83,7 +83,7 @@ def one_odd(rng: random.Random, who: int, day: dt.date, format: str) -> Row:
     """Return a row that is odd in one column, so that a reader that sniffs may follow it."""
     if format in TYPED:
         return odd(rng, who, day, format)
-    column = "day" if rng.random() < 0.5 else rng.choice(COLUMNS)
+    column = "day" if rng.random() < 0.7 else rng.choice(COLUMNS)
     if column == "day" and rng.random() < 0.8:  # a date that can be read in one order only
         other = day.replace(month=2, day=rng.randint(13, 28))
         return ordinary(rng, who, day) | {"day": other.strftime(rng.choice(DATES[1:]))}

@@ -34,9 +34,9 @@ from benchmarks.audit.queries import Question, Questions
 from benchmarks.audit.seams import Seen, Step, Tape, Watching, plan_of
 from sparseq.store import Store
 
-QUESTIONS = {"rich": 60, "poor": 25, "small": 30, "loops": 30}
+QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
 """How many a world is asked; the poor have soon spent what they have."""
-KINDS = ("rich", "files", "poor", "rich", "files", "small", "poor", "files", "loops")
+KINDS = ("rich", "files", "poor", "files", "small", "files", "rich", "files", "loops", "files")
 SHRINKING = 20.0
 """Seconds for making a finding smaller."""
 PLANS = 2

@@ -139,7 +139,7 @@ def _begun(rng: random.Random, folder: Path) -> Life:
     """Make the four stores from the same file, of people whom all know."""
     life = Life(rng, folder, format=rng.choice(files.FORMATS))
     if life.format in files.TEXTS:
-        life.dates = rng.choice((*files.DATES, *files.DATES[1:3]))
+        life.dates = rng.choice((files.DATES[0], *files.DATES[1:3] * 2))
     reserves = rng.choice(({}, {"watch": 0.1, "forecast": 0.2}, {"forecast": 0.25}))
     poor = rng.random() < 0.6
     life.settings = {
