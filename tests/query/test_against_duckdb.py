@@ -134,4 +134,4 @@ def test_users_may_be_strings() -> None:
             "SELECT count(*) AS n, count(DISTINCT who) AS u, "
             "count(*) FILTER (WHERE who = 'it''s') AS q, "
             "count(*) FILTER (WHERE who LIKE 'ü%') AS l FROM people",
-        ) == [{"n": 4, "u": 3, "q": 2, "l": 1}]
+        ) == [{"n": 3, "u": 2, "q": 2, "l": 1}]  # an empty text is nobody's identifier
