@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 KNOWN, STAYING = 7, 8
 """Two people whom all four stores know; the first may be erased."""
 PERSON = 5_000
-LENGTH = 24
+LENGTH = 30
 _FIRST = dt.date(2024, 1, 1)
 _SHORT = reprlib.Repr()
 _SHORT.maxlist = _SHORT.maxdict = 20
