@@ -52,6 +52,7 @@ def row_squares(x: Matrix) -> Floats:
     return squares
 
 
+@np.errstate(over="ignore")  # infinite is dearer than any budget, and nothing to warn of
 def fixed_row_squares(x: Matrix) -> Floats:
     """Return |x|² of each row, by float additions in an order that the row alone decides.
 
