@@ -23,8 +23,8 @@ _SHAPE = "moves, merges or drops parts of the plan"
 _SIZES = "chooses by estimated sizes, which change the time and not the answer"
 _CONSTANTS = "evaluates constants of the query only"
 _NULLS = (
-    "evaluates constants of the query only; it drops a test for NULL where a column has none, which "
-    "changes the time and not the answer"
+    "evaluates constants of the query only; it drops a test for NULL where a column has none, "
+    "which changes the time and not the answer"
 )
 _RANGES = "compares constants with ranges of stored values; a comparison can't fail"
 
