@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import sparseq.engine.reader
 import sparseq.store
+from sparseq.comparison import Comparison
 from sparseq.errors import SparseqError
 from sparseq.ledger.pots import Pot
 from sparseq.query.plan import Kind, Plan
@@ -127,6 +128,8 @@ class Watching:
             def other(plan: Plan, sums: Sequence[Ints], entropy: Any) -> list[Ints]:
                 drawn = mechanism(plan, sums, entropy)  # it may keep a state, replayed or not
                 released = self.tape.output(sums, lambda: drawn)
+                if isinstance(mechanism, Comparison):  # its run goes on from what was released
+                    mechanism.fired = bool(released[0][0])
                 self._keep(released, False)
                 return released
 
