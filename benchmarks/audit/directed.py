@@ -14,7 +14,7 @@ from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT, 
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.planted import POOR, SMALL, Leak
 from benchmarks.audit.seams import Watching
-from benchmarks.audit.search import all_four, asked, engine_plans, name_counts
+from benchmarks.audit.search import asked, engine_plans, name_counts
 
 PERSON = "5000"
 
@@ -76,10 +76,10 @@ def sniffed() -> list[Finding]:
             v: _csv(folder / f"{v}.csv", [_line("2", day, dates), *some])
             for v, some in rows.items()
         }
-        all_four(watching, stores, lambda v, s, f=files: ingested(s, f[v], "1", True))
+        watching.all_four(stores, lambda v, s, f=files: ingested(s, f[v], "1", True))
         for asked_day in (day, dt.date(2024, 1, 2)):
             sql = f"SELECT count(*) AS a0 FROM t WHERE day = DATE '{asked_day}'"
-            seen = all_four(watching, stores, lambda _, s, q=sql: s.sql(q))
+            seen = watching.all_four(stores, lambda _, s, q=sql: s.sql(q))
             found += compare(seen, int(PERSON), Terms(0.5, 20.0))
     return found
 

@@ -153,6 +153,16 @@ class Watching:
         sums = [np.array(s, np.int64) for s in passed.sums]
         self.steps.append((plan, passed, sums, [r.copy() for r in released], gaussian))
 
+    def all_four(
+        self, stores: dict[str, Store], ask: Callable[[str, Store], object]
+    ) -> dict[str, Seen]:
+        """Do the same to neighbouring stores, with the first one's outputs frozen in the others."""
+        self.tape, found = Tape(), dict[str, Seen]()
+        for variant, store in stores.items():
+            self.tape.at = 0 if found else None
+            found[variant] = self.seen(store, lambda s, v=variant: ask(v, s))
+        return found
+
     def seen(self, store: Store, ask: Callable[[Store], Any]) -> Seen:
         """Ask one store something, and return what it showed and did.
 

@@ -31,8 +31,7 @@ from benchmarks.audit.neighbours import (
 )
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.queries import Question, Questions
-from benchmarks.audit.seams import Seen, Step, Tape, Watching, plan_of
-from sparseq.store import Store
+from benchmarks.audit.seams import Seen, Step, Watching, plan_of
 
 QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
 """How many a world is asked; the poor have soon spent what they have."""
@@ -158,19 +157,7 @@ def _world(
 
 def asked(watching: Watching, quartet: Quartet, sql: str) -> dict[str, Seen]:
     """Ask the four stores the same, with the first one's outputs frozen in the others."""
-    return all_four(watching, quartet.stores, lambda _, store: store.sql(sql))
-
-
-def all_four(
-    watching: Watching, stores: dict[str, Store], ask: Callable[[str, Store], object]
-) -> dict[str, Seen]:
-    """Do the same to the four stores, with the first one's outputs frozen in the others."""
-    watching.tape = Tape()
-    seen = {}
-    for variant in VARIANTS:
-        watching.tape.at = None if variant == WITHOUT else 0
-        seen[variant] = watching.seen(stores[variant], lambda s, v=variant: ask(v, s))
-    return seen
+    return watching.all_four(quartet.stores, lambda _, store: store.sql(sql))
 
 
 def _terms(here: World) -> Terms:

@@ -26,7 +26,7 @@ from benchmarks.audit.language import BOOL, DATE, FLOAT, INT, TEXT, functions
 from benchmarks.audit.neighbours import ALONE, PAIRS, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.queries import Columns, Expressions
-from benchmarks.audit.seams import Seen, Tape, Watching
+from benchmarks.audit.seams import Watching
 from sparseq.batch import Asked
 from sparseq.curator import forget
 from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
@@ -113,7 +113,7 @@ def run(
                     return
                 name, act = _step(life)
                 done.append(name)
-                seen = _all_four(watching, life.stores, act)
+                seen = watching.all_four(life.stores, act)
                 result.questions += 1
                 result.cases += len(PAIRS)
                 result.answered += seen[WITHOUT].public[0] in ("answered", "done")
@@ -125,14 +125,6 @@ def run(
         finally:
             for store in life.stores.values():
                 store.close()
-
-
-def _all_four(watching: Watching, stores: dict[str, Store], act: Act) -> dict[str, Seen]:
-    watching.tape, seen = Tape(), {}
-    for variant in VARIANTS:
-        watching.tape.at = None if variant == WITHOUT else 0
-        seen[variant] = watching.seen(stores[variant], lambda s, v=variant: act(v, s))
-    return seen
 
 
 def _begun(rng: random.Random, folder: Path) -> Life:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from sparseq.engine.connection import connected
 from sparseq.engine.convert import from_text, literal
 
 _DAYS = (
@@ -54,7 +55,7 @@ def guess(texts: pa.Array, user: bool = False, words: bool = False) -> Guess:
     """
     if texts.null_count == len(texts):
         return Guess("VARCHAR")
-    con = duckdb.connect(":memory:")
+    con = connected()
     try:
         con.register("texts", pa.table({"x": texts}))
 

@@ -8,6 +8,7 @@ the frame is never an error.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sparseq.engine.connection import connected
 from sparseq.engine.lines import (
     LONGEST_LINE,
     MARK,
@@ -281,7 +283,7 @@ class JsonFile:
     def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         self.left_out = 0
-        con = duckdb.connect(":memory:")
+        con = connected()
         try:
             yield from self._found(con, columns)
         finally:
@@ -302,7 +304,7 @@ class JsonFile:
             yield [_one(c) for c in table.columns]
 
 
-class _Typed:
+class _Typed(ABC):
     """A source whose columns have Arrow types."""
 
     open_ended, separator, left_out = False, "", 0
@@ -327,8 +329,9 @@ class _Typed:
                 some = batch.slice(start, ROWS)
                 yield [some.column(some.schema.get_all_field_indices(c)[0]) for c in columns]
 
+    @abstractmethod
     def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        raise NotImplementedError
+        """Return batches that have the columns, as they are in the file."""
 
 
 class ParquetFile(_Typed):

@@ -457,8 +457,9 @@ RULES_INTERFACE = {"fits", "charges", "read", "nothing", "threshold_noise", "que
 def bad_numbers() -> Iterator[Any]:
     for name, (_, arguments) in CALLS.items():
         for argument, (_, bad) in arguments.items():
-            for one in bad:
-                yield pytest.param(name, argument, one, id=f"{name}-{argument}-{one!r}"[:90])
+            for number, one in enumerate(bad):
+                text = number if callable(one) else repr(one)  # a function's has an address in it
+                yield pytest.param(name, argument, one, id=f"{name}-{argument}-{text}"[:90])
 
 
 @pytest.mark.parametrize("name", CALLS)

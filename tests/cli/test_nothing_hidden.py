@@ -37,7 +37,7 @@ PEOPLE = 50
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A store with evil people, keys and a column; queries, logs and files of evil names."""
     folder = tmp_path_factory.mktemp("evil")
     rows = pa.table(
@@ -54,8 +54,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [{"id": EVIL, "analyst": EVIL, "sql": f"SELECT g FROM t -- {EVIL}"},
              {"id": EVIL, "sql": f'SELECT count(*) AS "{EVIL}" FROM t'}]  # fmt: skip
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    here = Path.cwd()
     os.chdir(folder)
-    return folder
+    yield folder
+    os.chdir(here)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ from sparseq.query.plan import Options, calibrate
 from sparseq.query.sources import Source
 from sparseq.query.work import MAX_FACTOR, MOST_WORK, Equality, factor, key_sql
 
+ROOT = Path(__file__).parent.parent.parent
 PUBLIC = {
     "kinds": pa.table({"kind": ["a", "b", "c"], "rent": [1, 2, 3]}),
     "prices": pa.table({"kind": ["a", "a", "a", "b", None], "tax": [1, 1, 2, 3, 4]}),
@@ -278,8 +280,6 @@ def test_what_is_said_of_a_cap() -> None:
 
 def test_the_default_cuts_less_than_a_thousandth_of_the_rows_in_a_self_join() -> None:
     """Of CDNOW; what flights and the generated events have stands at `MOST_WORK`."""
-    import polars as pl
-
-    purchases = pl.read_parquet("data/cdnow.parquet")
+    purchases = pl.read_parquet(ROOT / "data" / "cdnow.parquet")
     own = purchases.group_by("customer_id").len()["len"]
     assert int(own.max()) ** 2 <= MOST_WORK  # type: ignore[arg-type]
