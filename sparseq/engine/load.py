@@ -19,7 +19,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.engine.convert import MOST_TEXT, expression
+from sparseq.engine.ahead import ahead
+from sparseq.engine.connection import connected
+from sparseq.engine.convert import MOST_TEXT, expression, from_text
 from sparseq.engine.schema import MOST_DIGITS, Declared, Schema
 from sparseq.engine.sniff import Guess, guess
 from sparseq.engine.sources import (
@@ -31,9 +33,11 @@ from sparseq.engine.sources import (
     as_arrow,
     damaged,
     kind_of,
+    one_array,
     source_of,
 )
 from sparseq.engine.tidy import long_texts, tidy, tidy_type
+from sparseq.engine.usual import ARROW, usual
 from sparseq.errors import DataError
 from sparseq.escape import shown
 from sparseq.query.catalog import INTEGER_TYPES
@@ -176,7 +180,15 @@ class Rows:
     ) -> None:  # fmt: skip
         names = {name: _found(source, name) or name for name in types}
         kinds = {name: _tidy_of(source, actual) for name, actual in names.items()}
-        fields = [(f"c{k}", kind or pa.string()) for k, kind in enumerate(kinds.values())]
+        readers = {
+            name: _Texts(target, self.schema.formats.get(name, ""))
+            for name, target in types.items()
+            if _is_text(kinds[name]) and target in ARROW
+        }
+        fields = [
+            (f"c{k}", ARROW[types[name]] if name in readers else kind or pa.string())
+            for k, (name, kind) in enumerate(kinds.items())
+        ]
         for name, kind in kinds.items():
             if kind is None:
                 self.told.columns[name] = f"nothing of its type can be read as {types[name]}"
@@ -186,14 +198,15 @@ class Rows:
             sql = f"nullif({sql}, '')" if name == user and target == "VARCHAR" else sql
             made.append(f"{sql} AS {quote(name)}")
 
+        def tidied(array: pa.Array, name: str) -> pa.Array:
+            array = self._tidied(array, name, kinds[name], name == user, given)
+            return readers[name].values(array) if name in readers else array
+
         def batches() -> Iterator[pa.RecordBatch]:
             try:
-                for arrays in source.batches(list(names.values())):
+                for arrays in ahead(source.batches(list(names.values()))):
                     yield pa.RecordBatch.from_arrays(
-                        [
-                            self._tidied(array, name, kinds[name], name == user, given)
-                            for name, array in zip(names, arrays, strict=True)
-                        ],
+                        [tidied(array, name) for name, array in zip(names, arrays, strict=True)],
                         schema=pa.schema(fields),
                     )
             except DAMAGE as error:
@@ -225,7 +238,7 @@ class Rows:
         if kind is None:
             return pa.nulls(len(array), pa.string())
         array = tidy(array)
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if _is_text(kind):
             long = long_texts(array, MOST_TEXT)
             if long is not None and user:  # two people could begin alike
                 array = pc.if_else(long, pa.scalar(None, kind), array)
@@ -278,9 +291,10 @@ class Rows:
             else:
                 found[name] = Guess("")
         unknown = [name for name, g in found.items() if g is not None and not g.type]
-        for name, texts in zip(unknown, _first_texts(source, unknown), strict=True):
-            words = isinstance(source, JsonFile) and str in source.seen[name]
-            found[name] = guess(texts, name.lower() == user.lower(), words)
+        with connected() as con:
+            for name, texts in zip(unknown, _first_texts(source, unknown), strict=True):
+                words = isinstance(source, JsonFile) and str in source.seen[name]
+                found[name] = guess(con, texts, name.lower() == user.lower(), words)
         return found
 
     def close(self) -> None:
@@ -298,6 +312,28 @@ def _first_texts(source: Source, names: list[str]) -> list[pa.Array]:
     except DAMAGE as error:
         raise damaged(source.name, error) from None
     return [pa.nulls(0, pa.string()) for _ in names]
+
+
+class _Texts:
+    """Texts in a column of a type: `convert.from_text`, by way of `usual` where that can."""
+
+    def __init__(self, target: str, format: str) -> None:
+        self._target, self._format = target, format
+
+    def values(self, texts: pa.Array) -> pa.Array:
+        """Return what texts say, as an array of `ARROW`'s type; NULL for what they don't."""
+        found = None if self._format else usual(texts, self._target)
+        if found is not None:
+            return found
+        with connected() as con:
+            con.register("texts", pa.table({"x": texts}))
+            sql = from_text("x", self._target, self._format)
+            table = con.sql(f"SELECT {sql} AS x FROM texts").to_arrow_table()
+        return one_array(table.column(0)).cast(ARROW[self._target])
+
+
+def _is_text(kind: pa.DataType | None) -> bool:
+    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_text_file(source: Source) -> bool:

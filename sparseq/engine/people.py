@@ -166,31 +166,29 @@ class People:
             budget_column: With the users' own budgets, "" if there is none.
         """
         self._welcome_back(column)
-        beyond = (default_budget + 1) / UNITS_PER_NORM
-        own = quote(budget_column)
-        sensible = f"CASE WHEN {own} >= 0 AND {own} < {beyond!r} THEN {own} END"
-        budget, odd, several = (
-            (
-                f"min({sensible}) + 0.0",
-                f"count({own}) > count({sensible})",
-                f"count(DISTINCT {own}) > 1",
+        ((start,),) = self._con.execute("SELECT count(*) FROM ledger.users").fetchall()
+        into = f"INSERT INTO ledger.users SELECT {start} + row_number() OVER (ORDER BY id) - 1, id"
+        if not budget_column:
+            self._con.execute(
+                f"{into}, ? FROM (SELECT DISTINCT {quote(column)} AS id {_unknown(column)}) "
+                "ORDER BY id",
+                [default_budget],
             )
-            if budget_column
-            else ("NULL::DOUBLE", "false", "false")
-        )
+            return Opened(0, 0)
+        own, beyond = quote(budget_column), (default_budget + 1) / UNITS_PER_NORM
+        sensible = f"CASE WHEN {own} >= 0 AND {own} < {beyond!r} THEN {own} END"
         new = self._con.sql(
-            f"SELECT {quote(column)} AS id, {budget} AS budget, {odd} AS odd, {several} AS several "
+            f"SELECT {quote(column)} AS id, min({sensible}) + 0.0 AS budget, "
+            f"count({own}) > count({sensible}) AS odd, count(DISTINCT {own}) > 1 AS several "
             f"{_unknown(column)} GROUP BY 1 ORDER BY 1"
         ).to_arrow_table()
         budgets = new["budget"].unique().drop_null().to_pylist()
-        units = [budget_units(b) for b in budgets]
-        ((start,),) = self._con.execute("SELECT count(*) FROM ledger.users").fetchall()
         self._con.register("new_users", new)
         self._con.execute(
-            f"INSERT INTO ledger.users SELECT ({start} + row_number() OVER (ORDER BY id) - 1), id, "
-            "coalesce(units, ?) FROM new_users LEFT JOIN (SELECT unnest(?::DOUBLE[]) AS budget, "
-            "unnest(?::BIGINT[]) AS units) USING (budget) ORDER BY id",
-            [default_budget, budgets, units],
+            f"{into}, coalesce(units, ?) FROM new_users LEFT JOIN (SELECT "
+            "unnest(?::DOUBLE[]) AS budget, unnest(?::BIGINT[]) AS units) USING (budget) "
+            "ORDER BY id",
+            [default_budget, budgets, [budget_units(b) for b in budgets]],
         )
         self._con.unregister("new_users")
         return Opened(pc.sum(new["odd"]).as_py() or 0, pc.sum(new["several"]).as_py() or 0)

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from sparseq.engine.connection import connected
 from sparseq.engine.convert import from_text, literal
 
 _DAYS = (
     "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y",
     "%d/%m/%y", "%m/%d/%y", "%d.%m.%y",
 )  # fmt: skip
+_BEGINNING = 128  # most of what does not fit is told by the first texts
 _TIMES = (" %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
 
 
@@ -40,41 +40,47 @@ class Guess:
     also: tuple[str, ...] = ()
 
 
-def guess(texts: pa.Array, user: bool = False, words: bool = False) -> Guess:
+def guess(
+    con: duckdb.DuckDBPyConnection, texts: pa.Array, user: bool = False, words: bool = False
+) -> Guess:
     """Return what texts are taken for.
 
     Args:
+        con: What to ask: see `connection.connected`.
         texts: The first of a column, NULL for none.
         user: They identify people.
         words: They are no numbers or truth values, whatever they look like: strings in JSON.
 
-    >>> guess(pa.array(["1", "2"])), guess(pa.array(["1.5", "2"]))
+    >>> from sparseq.engine.connection import connected
+    >>> con = connected()
+    >>> guess(con, pa.array(["1", "2"])), guess(con, pa.array(["1.5", "2"]))
     (Guess(type='BIGINT', format='', also=()), Guess(type='DOUBLE', format='', also=()))
-    >>> guess(pa.array(["01/02/2024"]))
+    >>> guess(con, pa.array(["01/02/2024"]))
     Guess(type='DATE', format='%d/%m/%Y', also=('%m/%d/%Y',))
     """
     if texts.null_count == len(texts):
         return Guess("VARCHAR")
-    con = connected()
-    try:
-        con.register("texts", pa.table({"x": texts}))
+    con.register("texts", pa.table({"x": texts}))
+    con.register("beginning", pa.table({"x": texts.slice(0, _BEGINNING)}))
 
-        def fits(test: str) -> bool:
-            return con.execute(f"SELECT bool_and(coalesce({test}, false)) FROM texts "
-                               "WHERE x IS NOT NULL").fetchall() == [(True,)]  # fmt: skip
+    def fits(test: str) -> bool:
+        return all(_all_pass(con, test, texts) for texts in ("beginning", "texts"))
 
-        if user:
-            whole = f"({from_text('x', 'BIGINT')}) IS NOT NULL"
-            return Guess("BIGINT" if not words and fits(whole) else "VARCHAR")
-        for type, format, test in _candidates(words):
-            if fits(test):
-                others = _candidates(words) if format not in ("", ",") else ()
-                also = tuple(f for t, f, test in others if t == type and f not in ("", format)
-                             and _tell(con, type, format, f) and fits(test))  # fmt: skip
-                return Guess(type, format, also)
-        return Guess("VARCHAR")
-    finally:
-        con.close()
+    if user:
+        whole = f"({from_text('x', 'BIGINT')}) IS NOT NULL"
+        return Guess("BIGINT" if not words and fits(whole) else "VARCHAR")
+    for type, format, test in _candidates(words):
+        if fits(test):
+            others = _candidates(words) if format not in ("", ",") else ()
+            also = tuple(f for t, f, test in others if t == type and f not in ("", format)
+                         and _tell(con, type, format, f) and fits(test))  # fmt: skip
+            return Guess(type, format, also)
+    return Guess("VARCHAR")
+
+
+def _all_pass(con: duckdb.DuckDBPyConnection, test: str, texts: str) -> bool:
+    passed = f"SELECT coalesce(bool_and(coalesce({test}, false)), true) FROM {texts}"
+    return con.execute(f"{passed} WHERE x IS NOT NULL").fetchall() == [(True,)]
 
 
 def _tell(con: duckdb.DuckDBPyConnection, type: str, format: str, other: str) -> bool:

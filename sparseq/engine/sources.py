@@ -225,11 +225,12 @@ def _values(chunk: bytes, separator: bytes, count: int, columns: list[int]) -> l
             null_values=[""],
         ),
     )
-    arrays = [_one(c) for c in table.columns]
+    arrays = [one_array(c) for c in table.columns]
     return [restored(a, separator).cast(pa.string()) for a in arrays] if spelled else arrays
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece."""
     whole = column.combine_chunks()
     return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
@@ -301,7 +302,7 @@ class JsonFile:
                 "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
                 params=[pointers],
             ).to_arrow_table()
-            yield [_one(c) for c in table.columns]
+            yield [one_array(c) for c in table.columns]
 
 
 class _Typed(ABC):

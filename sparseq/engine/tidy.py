@@ -119,6 +119,8 @@ def long_texts(array: pa.Array, most: int) -> pa.Array | None:
 def _moments(array: pa.Array) -> pa.Array:
     """Return dates, timestamps and times of day in one unit each, and NULL out of range."""
     kind = array.type
+    if (pa.types.is_date32(kind) or kind == pa.timestamp("us")) and in_our_years(array):
+        return array
     narrow = pa.types.is_date32(kind) or pa.types.is_time32(kind)
     raw = array.view(pa.int32() if narrow else pa.int64())
     values = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -136,6 +138,14 @@ def _moments(array: pa.Array) -> pa.Array:
     fit = np.clip(values, low, high)
     moments = np.floor_divide(fit, unit // 10**6) if unit > 10**6 else fit * (10**6 // unit)
     return pa.array(moments, pa.int64(), mask=(fit != values) | _missing(array)).view(becomes)
+
+
+def in_our_years(array: pa.Array) -> bool:
+    """Tell whether all dates, or timestamps[us], are of the years 1 to 9999: nearly always."""
+    a_day = 1 if pa.types.is_date32(array.type) else _A_DAY * 10**6
+    found = pc.min_max(array.view(pa.int32() if a_day == 1 else pa.int64()))
+    low, high = found["min"].as_py(), found["max"].as_py()
+    return low is None or FIRST_DAY * a_day <= low <= high < (LAST_DAY + 1) * a_day
 
 
 def _within(values: Any, low: int, high: int, array: pa.Array) -> pa.Array:
