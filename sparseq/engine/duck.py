@@ -312,9 +312,14 @@ class Engine:
 
 
 def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> Batch:
-    """Return the rows that one SQL statement gives; of one person as many as there are."""
-    where = " AND ".join(f"({w})" for w in (plan.query.relation.where, also) if w)
-    return batch_of(reader.read(plan, where, most=SLICE_ROWS if many else None)[1])
+    """Return the rows that one SQL statement gives; of one person as many as there are.
+
+    Only joins that are capped can multiply rows, and a limit has DuckDB scan in one thread.
+    """
+    relation = plan.query.relation
+    where = " AND ".join(f"({w})" for w in (relation.where, also) if w)
+    most = SLICE_ROWS if many and relation.caps else None
+    return batch_of(reader.read(plan, where, most=most)[1])
 
 
 def _work(plan: Plan) -> Work[Batch]:
