@@ -293,8 +293,11 @@ class Rows:
         unknown = [name for name, g in found.items() if g is not None and not g.type]
         with connected() as con:
             for name, texts in zip(unknown, _first_texts(source, unknown), strict=True):
-                words = isinstance(source, JsonFile) and str in source.seen[name]
-                found[name] = guess(con, texts, name.lower() == user.lower(), words)
+                kinds = source.seen[name] if isinstance(source, JsonFile) else set()
+                is_user = name.lower() == user.lower()
+                found[name] = made = guess(con, texts, is_user, str in kinds)
+                if made.type == "BIGINT" and float in kinds and not is_user:
+                    found[name] = Guess("DOUBLE")  # 5.0 is spelled 5
         return found
 
     def close(self) -> None:

@@ -294,15 +294,26 @@ class JsonFile:
         self, con: duckdb.DuckDBPyConnection, columns: Sequence[str]
     ) -> Iterator[list[pa.Array]]:
         pointers = ["/" + c.replace("~", "~0").replace("/", "~1") for c in columns]
+        counted = range(1, len(columns) + 1)
         for lines in self._chunks():
             con.register("lines", pa.table({"line": lines}))
+            values = ", ".join(_spelled(f"found[{k}]", f"kinds[{k}]") for k in counted)
             table = con.sql(
-                f"SELECT {', '.join(f'found[{k + 1}]' for k in range(len(columns)))} FROM "
-                "(SELECT json_extract_string(object, ?::VARCHAR[]) AS found FROM "
+                f"SELECT {values} FROM (SELECT json_extract_string(object, $paths) AS found, "
+                "json_type(object, $paths) AS kinds FROM "
                 "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
-                params=[pointers],
+                params={"paths": pointers},
             ).to_arrow_table()
             yield [one_array(c) for c in table.columns]
+
+
+def _spelled(text: str, kind: str) -> str:
+    """Return SQL for a value of JSON as text: whole numbers have no point, however written."""
+    number = f"TRY_CAST({text} AS DOUBLE)"
+    return (
+        f"CASE WHEN {kind} = 'DOUBLE' AND abs({number}) < 1e18 AND {number} = trunc({number}) "
+        f"THEN CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) ELSE {text} END"
+    )
 
 
 class _Typed(ABC):

@@ -306,6 +306,23 @@ def test_one_spelling_is_one_account_in_every_file(tmp_path: Path, text: str) ->
     assert len(con._accounts) == 2
 
 
+def test_a_number_in_json_is_one_text_however_written(tmp_path: Path) -> None:
+    lines = ['"A12"', "5", "5.0", "5e0", '"5"', "-0.0", "0", "1.50", "1.5", "1e400", "9" * 30]
+    (tmp_path / "x.jsonl").write_text(
+        "".join(f'{{"who": {line}, "x": {line if line[0].isdigit() else 1}}}\n' for line in lines)
+    )
+    con = sparseq.create(None, [tmp_path / "x.jsonl"], user="who", table="t")
+    people = con._con.execute("SELECT id FROM ledger.users ORDER BY id").fetchall()
+    assert [p for (p,) in people] == ["0", "1.5", "1e400", "5", "9" * 30, "A12"]
+
+
+def test_numbers_with_a_point_in_json_are_no_whole_numbers(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"who": 1.0, "x": 5.0, "n": 5}\n{"who": 2, "x": 6, "n": 6}')
+    con = sparseq.create(None, [tmp_path / "x.jsonl"], user="who", table="t")
+    types = {c.name: c.type for c in con.catalog.tables[0].columns}
+    assert types == {"who": "BIGINT", "x": "DOUBLE", "n": "BIGINT"}
+
+
 def test_one_number_is_one_account_from_every_format(tmp_path: Path) -> None:
     con = store(tmp_path, "who,n\n7,1\n")
     (tmp_path / "x.csv").write_text("who,n\n+7,2\n007,2\n7.0,2\n 7,2\nseven,2\n7.5,2\n1e1,2\n")
