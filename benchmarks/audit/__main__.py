@@ -142,7 +142,9 @@ def bounds_command(runs: int, as_json: bool) -> None:
         [name, f"after {b.pairs:,} pairs" if b.pairs else "never", f"{b.wealth:.3g}", f"{b.of:,}"]
         for name, b in faults.items()
     ]
-    click.echo(format_table(["fault, in counts", "found", "most wealth", "pairs"], rows))
+    click.echo(
+        format_table(["fault, in counts", "found", "most wealth", "pairs"], rows, list("lrrr"))
+    )
     if as_json:
         found = {name: bet.pairs for name, bet in faults.items()}
         click.echo(json.dumps({"lower_bounds": shown, "found_after": found}))
