@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from sparseq.ledger.departed import Departures
 from sparseq.ledger.journal import Journal
 from sparseq.ledger.pots import Pots
 from sparseq.ledger.requests import RequestIds
+from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.watch import ActiveWatch
 
 ROOT = Path(sparseq.__file__).parent
@@ -38,7 +40,7 @@ Line = tuple[str, int]
 def open_new(path: Path) -> sparseq.Store:
     return sparseq.create(
         path, pa.table({"who": list(range(PEOPLE))}), table="t", user="who", norm_budget=10_000,
-        reserves={"watch": 0.25},
+        reserves={"watch": 0.25, "forecast": 0.25},
     )  # fmt: skip
 
 
@@ -68,7 +70,50 @@ def watch(con: sparseq.Store, i: int) -> None:
     assert active.tick(seen.tick) == seen
 
 
-OPERATIONS = [answer, many, ingest, erase, watch]
+def kept_watch(con: sparseq.Store, i: int) -> None:
+    """With one object for as long as the store is open, as the monitor has it."""
+    active = kept(con, "watch", lambda: ActiveWatch(con, 1000, 0.5))
+    seen = active.tick(active.done + 1)
+    assert active.tick(seen.tick) == seen
+    assert ActiveWatch(con, 1000, 0.5).tick(seen.tick) == seen
+
+
+def forecast(con: sparseq.Store, i: int) -> None:
+    series = kept(con, "forecast", lambda: forecast_of(con))
+    told = [done_tick(series, con, number) for number in range(next_tick(con) + 1)]
+    afresh = forecast_of(con)
+    assert told == [done_tick(afresh, con, number) for number in range(len(told))]
+
+
+def part_time(con: sparseq.Store, i: int) -> None:
+    series = kept(con, "part time", lambda: forecast_of(con, True))
+    told = [done_tick(series, con, number) for number in range(next_tick(con) + 1)]
+    afresh = forecast_of(con, True)
+    assert told == [done_tick(afresh, con, number) for number in range(len(told))]
+
+
+def kept(con: sparseq.Store, name: str, make: Callable[[], Any]) -> Any:
+    objects = KEPT.setdefault(con, {})
+    if name not in objects:
+        objects[name] = make()
+    return objects[name]
+
+
+def forecast_of(con: sparseq.Store, part_time: bool = False) -> Forecast:
+    return Forecast(con, "visits", 1000, part_time=part_time)
+
+
+def next_tick(con: sparseq.Store) -> int:
+    return sum(r.pot.name == "QUERIES" for r in con.history())
+
+
+def done_tick(series: Forecast, con: sparseq.Store, number: int) -> Any:
+    done = series.ask(number, con.lower(f"{COUNT} WHERE who > -{number + 1}"))
+    return [done.active.rows(), done.corrected.tolist(), repr(done.forecast_error)]
+
+
+KEPT: WeakKeyDictionary[sparseq.Store, dict[str, Any]] = WeakKeyDictionary()
+OPERATIONS = [answer, many, ingest, erase, watch, kept_watch, forecast, part_time]
 
 
 class Tracer:

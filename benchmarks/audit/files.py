@@ -86,7 +86,7 @@ def one_odd(rng: random.Random, who: int, day: dt.date, format: str) -> Row:
     column = "day" if rng.random() < 0.7 else rng.choice(COLUMNS)
     if column == "day" and rng.random() < 0.8:  # a date that can be read in one order only
         other = day.replace(month=2, day=rng.randint(13, 28))
-        # a reader that guesses takes the day first where both orders fit: the month first tells more
+        # who guesses takes the day first where both orders fit: the month first tells more
         dates = rng.choice((DATES[1], DATES[1], DATES[2], DATES[3]))
         return ordinary(rng, who, day) | {"day": other.strftime(dates)}
     return ordinary(rng, who, day) | {column: rng.choice(_ODD[column]).format(who)}

@@ -131,6 +131,17 @@ class Forecast:
         (-1, [25.0])
     """
 
+    _unsure: bool  # what is below may not be what the ledger says
+    _begun: dict[str, Any] | None
+    _left: Left
+    _part_time: PartTime | None
+    _standing: Standing | None
+    _done: list[Forecasted]
+    _known: dict[int, Answer]
+    _answers: dict[int, int]
+    _rows: dict[int, int]
+    _asked: Cells
+
     def __init__(
         self,
         store: Store,
@@ -151,25 +162,13 @@ class Forecast:
         self.series = series
         given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "clip": clip}
         given["part_time"] = part_time
-        self._begun = self._ledger.settings()
-        self._settings = self._begun or self._checked(given)
+        self._settings = self._ledger.settings() or self._checked(given)
         self._settings.setdefault("part_time", False)
         self._agrees({name: value for name, value in given.items() if value is not None})
         self._form = Form.of(self._settings["form"])
         self._post = post or Post()
         self._query_of = query_of
-        self._left = Left.nothing()
-        self._part_time = (
-            PartTime(self._last, self._settings["share"]) if self._settings["part_time"] else None
-        )
-        self._standing: Standing | None = None
-        self._done: list[Forecasted] = []
-        self._known: dict[int, Answer] = {}
-        self._answers = self._ledger.releases(rows=False)
-        self._rows = self._ledger.releases(rows=True)
-        self._asked = Cells(*(np.zeros(0, np.int32),) * 2, np.zeros(0, np.int64))
-        if self._begun is not None:
-            self._go_on()
+        self._go_on()
 
     # -- a tick ----------------------------------------------------------------------------------
 
@@ -193,6 +192,8 @@ class Forecast:
             QueryRefused: The query is of another kind, or the tick was asked another one.
         """
         with self._store._lock:
+            if self._unsure:
+                self._go_on()
             if number > len(self._done) or number < 0:
                 raise ParameterError(
                     f"tick {number} of {self.series!r} is not the next, which is {len(self._done)}",
@@ -202,7 +203,9 @@ class Forecast:
             if number < len(self._done):
                 done = self._done[number]
             else:
+                self._unsure = True  # until the tick is done: whatever interrupts it
                 done = self._next(number, query, options or Options(), request_id)
+                self._unsure = False
             if done.active.facts.query != query.text:
                 raise QueryRefused(
                     f"tick {number} of {self.series!r} was asked another query: "
@@ -523,7 +526,24 @@ class Forecast:
         )
 
     def _go_on(self) -> None:
-        """Read back what was released, and what has been left."""
+        """Have in memory what the ledger says: what was released, and what has been left."""
+        self._unsure = True
+        self._begun = self._ledger.settings()
+        self._left = Left.nothing()
+        self._part_time = (
+            PartTime(self._last, self._settings["share"]) if self._settings["part_time"] else None
+        )
+        self._standing = None
+        self._done, self._known = [], {}
+        self._answers = self._ledger.releases(rows=False)
+        self._rows = self._ledger.releases(rows=True)
+        self._asked = Cells(*(np.zeros(0, np.int32),) * 2, np.zeros(0, np.int64))
+        if self._begun is not None:
+            self._read_back()
+        self._unsure = False
+
+    def _read_back(self) -> None:
+        """Correct again what was released, and stand where the last tick left everybody."""
         for number in self._answers:
             if number >= self._last or number in self._rows:
                 self._finish(number)
