@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import duckdb
 
-from sparseq.engine.connection import connected
+from sparseq.engine.connection import connected, is_damage
 from sparseq.engine.load import first_line
 from sparseq.errors import StoreError, StoreInUse
 from sparseq.ledger.curator_log import CuratorLog
@@ -119,6 +119,8 @@ def open_whole(
         session = Session(connection, path, store, marked=mark is not None and mark.open)
         try:
             _check_whole(connection, path, store, mark, session, others)
+        except duckdb.Error as error:
+            raise damaged(path, error) from error
         except Lacking as lacking:
             if not accept_loss:
                 raise
@@ -176,6 +178,8 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
             ) from None
         if has_log(path) and (said := unreadable(path, error)) is not None:
             raise Lacking(said.message, f"{said.hint}; {_LAST}") from None
+        if is_damage(error):
+            raise damaged(path, error) from None
         if isinstance(error, duckdb.IOException):
             raise StoreError(f"{path} can't be opened: {first_line(error)}") from None
         raise StoreError(f"{path} is not a store: {first_line(error)}") from None

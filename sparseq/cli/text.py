@@ -134,10 +134,13 @@ def unexpected(error: Exception) -> SparseqError:
 
     Its text might hold a row's value. With SPARSEQ_DEBUG set, the error itself is raised.
     """
+    from sparseq.engine.connection import damaged_file, is_damage
     from sparseq.errors import SparseqError
 
     if os.environ.get("SPARSEQ_DEBUG"):
         raise error
+    if is_damage(error):
+        return damaged_file()
     return SparseqError(
         f"something went wrong inside sparseq ({type(error).__name__})",
         "please report it; SPARSEQ_DEBUG=1 shows where, and may show the data",

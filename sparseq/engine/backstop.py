@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeVar
 
 import duckdb
 
-from sparseq.engine.connection import connected
+from sparseq.engine.connection import connected, damaged_file, is_damage
 from sparseq.engine.load import quote
 from sparseq.engine.people import USER
 from sparseq.engine.reader import Reader
@@ -69,11 +69,18 @@ class Work(Generic[Result]):
     caps: tuple[Cap, ...] = ()
 
 
-def pass_on_interrupts(error: Exception) -> None:
-    """Raise KeyboardInterrupt where it was not the engine that failed, but somebody stopped it.
+def pass_on(error: Exception) -> None:
+    """Raise what it was, where it was not the engine that failed on rows.
 
-    Nothing else that an error says is looked at: it may come from a row.
+    Somebody stopped it, or the disk has other bytes than were written. Nothing else that an error
+    says is looked at: it may come from a row.
+
+    Raises:
+        KeyboardInterrupt: It was stopped.
+        StoreError: The store's file is damaged.
     """
+    if is_damage(error):
+        raise damaged_file() from None
     stopped = type(error) is RuntimeError and str(error) == "Query interrupted"  # by Ctrl-C
     if stopped or isinstance(error, duckdb.InterruptException):
         raise KeyboardInterrupt from None
@@ -165,7 +172,7 @@ class _Room(Generic[Result]):
             reader.forget_caps()
             return made
         except Exception as error:
-            pass_on_interrupts(error)
+            pass_on(error)
             self._clean_up()
             return Failed(error)
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import duckdb
 
+from sparseq.errors import StoreError
+
 _STATISTICS = "evaluates expressions on the extremes of columns while it plans"
 _VALUES = "evaluates functions on stored, compressed values, before filters have been applied"
 _SHAPE = "moves, merges or drops parts of the plan"
@@ -101,6 +103,23 @@ def connected(
     """
     settings = SETTINGS | ({"lock_configuration": "true"} if locked else {})
     return duckdb.connect(str(database), config=settings)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Tell whether DuckDB has found that bytes in a file are not those that it wrote.
+
+    It says so of checksums alone, in an error without a kind. Errors that come of rows have one,
+    and their texts begin with it (`Conversion Error: …`): no row can say this.
+    """
+    return type(error) is duckdb.Error and str(error).startswith("Corrupt database file")
+
+
+def damaged_file() -> StoreError:
+    """Return what is said where a store's file turns out to be damaged while it is open."""
+    return StoreError(
+        "the store is damaged: its file has not what was written to it",
+        "restore a backup: `sparseq backup` makes them",
+    )
 
 
 class Held:

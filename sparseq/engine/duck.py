@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine.backstop import Backstop, Failed, Work, halves, pass_on_interrupts
+from sparseq.engine.backstop import Backstop, Failed, Work, halves, pass_on
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
 from sparseq.engine.people import USER
@@ -177,7 +177,7 @@ class Engine:
         try:
             return work()
         except Exception as error:
-            pass_on_interrupts(error)
+            pass_on(error)
             if isinstance(error, duckdb.Error) and self._is_given_up():
                 self._reopen()
                 self._reader.reopened()

@@ -1,0 +1,259 @@
+"""How the code hangs together: python -m benchmarks.structure [--json] [--against COMMIT]
+
+Counted are, in `sparseq/`:
+
+    duckdb      modules that import DuckDB where they should not
+    private     `x._name`, where x is not self or cls and no instance of the class around it
+    cycles      circles of modules that import each other, imports for types included
+    hidden      imports in functions, but of what is listed in LATE
+    long        files of more than 500 lines, but what is listed in LONG
+    lines       of code, comments and docstrings
+
+It ends with code 1 where a limit is passed. What is counted for another commit stands beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from sparseq.cli.tables import format_table
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "sparseq"
+BEFORE = "5e940de"
+"""The last commit of the first round."""
+MOST_LINES = 500
+LIMITS: dict[str, int] = {}
+"""What is counted may not be more; grows shorter as things are mended."""
+LATE: Mapping[str, str] = {
+    "matplotlib": "optional, and slow to import",
+    "numba": "optional, and slow to import",
+    "torch": "optional, and slow to import",
+    "pandas": "optional",
+    "polars": "slow to import, and most commands never need it",
+}
+LONG: Mapping[str, str] = {}
+_NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
+DUCKDB = ("_duckdb",)
+"""Folders whose modules may import DuckDB."""
+
+
+@dataclass
+class Counted:
+    """What was found, each as a place and what stands there."""
+
+    duckdb: list[str] = field(default_factory=list)
+    private: list[str] = field(default_factory=list)
+    cycles: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    long: list[str] = field(default_factory=list)
+    lines: int = 0
+
+    def numbers(self) -> dict[str, int]:
+        """Return how many of each."""
+        found = {name: len(value) for name, value in vars(self).items() if isinstance(value, list)}
+        return found | {"lines": self.lines}
+
+
+def counted(files: Mapping[str, str]) -> Counted:
+    """Count in Python files: path to text."""
+    found = Counted(lines=sum(text.count("\n") for text in files.values()))
+    graph: dict[str, set[str]] = {}
+    modules = {_module(path) for path in files}
+    for path, text in sorted(files.items()):
+        tree = ast.parse(text)
+        here = _module(path)
+        imports = list(_imports(tree, here, path.endswith("__init__.py")))
+        graph[here] = {m for names in imports for m in [_known(names.names, modules)] if m} - {here}
+        if any(names.top == "duckdb" for names in imports) and not _may_import_duckdb(path):
+            found.duckdb.append(path)
+        found.hidden += [
+            f"{path}:{names.line}: {names.top}"
+            for names in imports
+            if names.hidden and names.top not in LATE
+        ]
+        found.private += [f"{path}:{line}: {text}" for line, text in _reached(tree)]
+        if text.count("\n") > MOST_LINES and path not in LONG:
+            found.long.append(f"{path}: {text.count(chr(10))} lines")
+    found.cycles = [" ↔ ".join(sorted(circle)) for circle in _circles(graph)]
+    return found
+
+
+@dataclass(frozen=True)
+class _Import:
+    line: int
+    names: tuple[str, ...]  # the longest first: a module, or what it is in
+    hidden: bool
+
+    @property
+    def top(self) -> str:
+        return self.names[0].split(".")[0]
+
+
+def _module(path: str) -> str:
+    name = path.removesuffix(".py").replace("/", ".")
+    return name.removesuffix(".__init__")
+
+
+def _imports(tree: ast.Module, here: str, is_package: bool) -> Iterator[_Import]:
+    """Yield each name that is imported."""
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield _Import(node.lineno, (name.name,), id(node) in inside)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = here.split(".") if is_package else here.split(".")[:-1]
+                up = package[: len(package) - node.level + 1]
+                base = ".".join([*up, *([base] if base else [])])
+            for name in node.names:
+                yield _Import(node.lineno, (f"{base}.{name.name}", base), id(node) in inside)
+
+
+def _known(names: tuple[str, ...], modules: set[str]) -> str | None:
+    return next((name for name in names if name in modules), None)
+
+
+def _may_import_duckdb(path: str) -> bool:
+    return any(part in DUCKDB for part in Path(path).parts)
+
+
+def _reached(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield what is private and of something else."""
+    for node, owners in _with_classes(tree, ()):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
+            continue
+        if node.attr.startswith("__") or node.attr in _NAMED_TUPLES:
+            continue
+        value = node.value
+        if isinstance(value, ast.Name) and value.id in ("self", "cls"):
+            continue
+        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "super":
+            continue
+        if any(node.attr in owner for owner in owners):
+            continue
+        yield node.lineno, ast.unparse(node)
+
+
+def _with_classes(
+    node: ast.AST, owners: tuple[set[str], ...]
+) -> Iterator[tuple[ast.AST, tuple[set[str], ...]]]:
+    """Yield all nodes, each with the names that the classes around it define."""
+    if isinstance(node, ast.ClassDef):
+        owners = (*owners, _defined(node))
+    yield node, owners
+    for child in ast.iter_child_nodes(node):
+        yield from _with_classes(child, owners)
+
+
+def _defined(made: ast.ClassDef) -> set[str]:
+    """Return the private names that a class defines: methods, attributes, and what self gets."""
+    names = {made.name}
+    for node in ast.walk(made):
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        targets = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign | ast.AugAssign)
+            else []
+        )
+        for target in targets:
+            for part in ast.walk(target):
+                if isinstance(part, ast.Name):
+                    names.add(part.id)
+                elif isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "self":
+                    names.add(part.attr)
+    return names
+
+
+def _circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected parts of more than one module (Tarjan 1972)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        number[module] = low[module] = len(number)
+        stack.append(module)
+        for other in sorted(graph.get(module, ())):
+            if other not in number:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], number[other])
+        if low[module] == number[module]:
+            at = stack.index(module)
+            if len(stack) - at > 1:
+                found.append(stack[at:])
+            del stack[at:]
+
+    sys.setrecursionlimit(10_000)
+    for module in sorted(graph):
+        if module not in number:
+            visit(module)
+    return found
+
+
+def files_here() -> dict[str, str]:
+    """Return the package's files as they are."""
+    paths = sorted((ROOT / PACKAGE).rglob("*.py"))
+    return {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in paths}
+
+
+def files_of(commit: str) -> dict[str, str]:
+    """Return the package's files of a commit."""
+    made = subprocess.run(
+        ["git", "archive", commit, PACKAGE], cwd=ROOT, capture_output=True, check=True
+    )
+    files = {}
+    with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
+        for member in archive.getmembers():
+            file = archive.extractfile(member) if member.name.endswith(".py") else None
+            if file is not None:
+                files[member.name] = file.read().decode()
+    return files
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON object.")
+@click.option("--against", default=BEFORE, help="A commit to count as well; '' for none.")
+@click.option("--list", "name", default="", help="Show each of one kind.")
+def main(as_json: bool, against: str, name: str) -> None:
+    """Count what makes code hard to change."""
+    here = counted(files_here())
+    before = counted(files_of(against)).numbers() if against else {}
+    if name:
+        click.echo("\n".join(getattr(here, name)))
+    rows = [
+        [kind, f"{number:,}", f"{before[kind]:,}" if before else "", str(LIMITS.get(kind, ""))]
+        for kind, number in here.numbers().items()
+    ]
+    click.echo(format_table(["", "here", against, "at most"], rows, list("lrrr")))
+    passed = [kind for kind, number in here.numbers().items() if number > LIMITS.get(kind, number)]
+    if as_json:
+        click.echo(json.dumps({"here": here.numbers(), "before": before, "passed": passed}))
+    sys.exit(bool(passed))
+
+
+if __name__ == "__main__":
+    main()
