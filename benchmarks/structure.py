@@ -33,8 +33,8 @@ PACKAGE = "sparseq"
 BEFORE = "5e940de"
 """The last commit of the first round."""
 MOST_LINES = 500
-LIMITS: dict[str, int] = {}
-"""What is counted may not be more; grows shorter as things are mended."""
+LIMITS = {"duckdb": 29, "private": 145, "cycles": 4, "hidden": 182, "long": 3}
+"""What is counted may not be more than it was; whoever mends something makes it less."""
 LATE: Mapping[str, str] = {
     "matplotlib": "optional, and slow to import",
     "numba": "optional, and slow to import",

@@ -1,0 +1,41 @@
+"""Code doesn't get harder to change: see `benchmarks.structure`."""
+
+from __future__ import annotations
+
+from benchmarks.structure import LIMITS, counted, files_here
+
+CLEAN = "class A:\n    def __init__(self, other):\n        self._x = other\n"
+
+
+def test_nothing_is_counted_more_often_than_it_was() -> None:
+    found = counted(files_here()).numbers()
+    assert {kind: found[kind] for kind in LIMITS if found[kind] > LIMITS[kind]} == {}
+
+
+def test_what_is_clean_counts_for_nothing() -> None:
+    found = counted({"sparseq/a.py": CLEAN, "sparseq/b.py": "from sparseq.a import A\n"})
+    assert found.numbers() == {
+        "duckdb": 0, "private": 0, "cycles": 0, "hidden": 0, "long": 0, "lines": 4,
+    }  # fmt: skip
+
+
+def test_each_thing_is_found() -> None:
+    found = counted(
+        {
+            "sparseq/__init__.py": "",
+            "sparseq/a.py": (
+                "import duckdb\nfrom typing import TYPE_CHECKING\n"
+                "if TYPE_CHECKING:\n    from sparseq.b import B\n"
+                "def f(b: B) -> int:\n    import json\n    import torch\n"
+                "    return b._x._replace()\n"
+            ),
+            "sparseq/b.py": "from . import a\n\n" + CLEAN + "    def g(self, a):\n"
+            "        return a._x + self._y._z + super()._w\n",
+            "sparseq/_duckdb/c.py": "import duckdb\n" * 501,
+        }
+    )
+    assert found.duckdb == ["sparseq/a.py"]
+    assert found.private == ["sparseq/a.py:8: b._x", "sparseq/b.py:7: self._y._z"]
+    assert found.cycles == ["sparseq.a ↔ sparseq.b"]
+    assert found.hidden == ["sparseq/a.py:6: json"]
+    assert found.long == ["sparseq/_duckdb/c.py: 501 lines"]
