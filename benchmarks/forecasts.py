@@ -42,8 +42,9 @@ from data.events import generate
 from sparseq.engine.cells import cells_of
 from sparseq.monitor.correct import Post
 from sparseq.monitor.forecast import Forecast
+from sparseq.monitor.known_stream import Stream
 from sparseq.monitor.plan import Planned, plan
-from sparseq.monitor.simulate import Setting, Stream, gates_of, simulate
+from sparseq.monitor.simulate import Setting, gates_of, simulate
 from sparseq.query.plan import Query
 from sparseq.store import Store
 

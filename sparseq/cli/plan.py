@@ -21,8 +21,8 @@ from sparseq.escape import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sparseq.monitor.known_stream import Stream
     from sparseq.monitor.plan import Candidate, Planned
-    from sparseq.monitor.simulate import Stream
     from sparseq.monitor.ticks import Ticks
     from sparseq.store import Store
 
@@ -181,7 +181,7 @@ def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
     from sparseq.cli.sql import query_text
     from sparseq.engine.cells import cells_of
     from sparseq.monitor import QuerySeries, QueryText
-    from sparseq.monitor.simulate import Stream
+    from sparseq.monitor.known_stream import Stream
     from sparseq.monitor.ticks import OF_TICKS
     from sparseq.query.parameters import given
 

@@ -25,8 +25,9 @@ from sparseq.accounting import Budget
 from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.reduce import Ints
 from sparseq.mechanisms.quantile import Quantiles, Ranks
+from sparseq.monitor.known_stream import Stream
 from sparseq.monitor.plan import CAUTION, Candidate, Planned, check_share
-from sparseq.monitor.simulate import Setting, Stream
+from sparseq.monitor.simulate import Setting
 from sparseq.query.outputs import Output, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
 from sparseq.store import Store

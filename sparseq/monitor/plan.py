@@ -25,7 +25,8 @@ import numpy as np
 from sparseq.accounting import Budget
 from sparseq.errors import DataError, ParameterError
 from sparseq.monitor.correct import Post
-from sparseq.monitor.simulate import Setting, Simulated, Stream, gates_of, simulate
+from sparseq.monitor.known_stream import Stream
+from sparseq.monitor.simulate import Setting, Simulated, gates_of, simulate
 from sparseq.query.plan import Options, calibrate
 
 RESERVES = (0.05, 0.1, 0.2, 0.35)

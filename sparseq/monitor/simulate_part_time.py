@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,11 @@ from sparseq.accounting import Budget, round_up
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT
 from sparseq.ledger.accounts import Ints
 from sparseq.monitor.columns import Columns
+from sparseq.monitor.known_stream import Stream
 from sparseq.monitor.part_time import History, PartTime, Standing, Turn, price_of, weighed
 from sparseq.monitor.rates import Form
 from sparseq.pricing import charges_of
 from sparseq.query.plan import Plan
-
-if TYPE_CHECKING:
-    from sparseq.monitor.simulate import Stream
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -147,25 +147,26 @@ class Domains:
         low, high = self._ends(key, type)
         if low is None or high is None:
             return None
-        if isinstance(low, dt.date) and isinstance(high, dt.date):
-            days = min((high - low).days + 1, MAX_VALUES + 1)
-            return [low + dt.timedelta(days=i) for i in range(days)]
-        return list(range(low, min(high, low + MAX_VALUES) + 1))
+        values = range(low, min(high, low + MAX_VALUES) + 1)
+        return [dt.date.fromordinal(v) if type == "DATE" else v for v in values]
 
-    def _ends(self, key: exp.Expr, type: str) -> tuple[Any, Any]:
-        """Return the first and the last value that the WHERE lets pass, None where it is open."""
+    def _ends(self, key: exp.Expr, type: str) -> tuple[int | None, int | None]:
+        """Return the first and the last value that the WHERE lets pass, None where it is open.
+
+        Of dates their ordinal numbers, as there may be no day before or after.
+        """
         low = high = None
-        step = dt.timedelta(days=1) if type == "DATE" else 1
         for condition in self._scope.where:
             for operator, bound in _limits(condition, key):
                 value = self._limit(bound, type)
                 if value is None:
                     continue
+                value = value.toordinal() if isinstance(value, dt.date) else value
                 if operator in (">=", ">"):
-                    first = value + step if operator == ">" else value
+                    first = value + 1 if operator == ">" else value
                     low = first if low is None else max(low, first)
                 else:
-                    last = value - step if operator == "<" else value
+                    last = value - 1 if operator == "<" else value
                     high = last if high is None else min(high, last)
         return low, high
 
@@ -269,7 +270,7 @@ class Domains:
 
 def _consecutive(values: list[Any]) -> bool:
     step = dt.timedelta(days=1) if isinstance(values[0], dt.date) else 1
-    return all(b == a + step for a, b in pairwise(values))
+    return all(b - a == step for a, b in pairwise(values))
 
 
 def _same(a: exp.Expr, b: exp.Expr) -> bool:

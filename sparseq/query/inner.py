@@ -47,7 +47,7 @@ def lower_inner(
     select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, Source]
 ) -> Source:
     """Return the subquery as a source, in physical form."""
-    scope = Scope(select, public, ctes)
+    scope = Scope(select, public, ctes, lower_inner)
     private = bool(scope.private)
     _check(select, private)
     return _Inner(scope, alias, private).source()

@@ -17,10 +17,10 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.errors import NotSql, ParameterError, QueryRefused
-from sparseq.query.allowed import BINNED, check_allowed
+from sparseq.query.allowed import BINNED, MAX_SELECTS, check_allowed
 from sparseq.query.catalog import Catalog, did_you_mean
 from sparseq.query.plan import Options
 
@@ -72,6 +72,7 @@ def parse(text: str, catalog: Catalog) -> tuple[exp.Select, Options]:
         raise QueryRefused("the query is not Unicode text", "send it as UTF-8")
     try:
         stripped, options = _split_options(text)
+        _check_selects(stripped)
         tree = _one_select(stripped)
         check_allowed(tree, stripped)
         _check_tables(tree, catalog)
@@ -80,6 +81,19 @@ def parse(text: str, catalog: Catalog) -> tuple[exp.Select, Options]:
         return _qualify(tree, catalog), options
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
+
+
+def _check_selects(text: str) -> None:
+    """Count before anything is nested: how deep a parser can go depends on who called it."""
+    if text.upper().count("SELECT") <= MAX_SELECTS:
+        return
+    try:
+        tokens = sqlglot.tokenize(text, dialect=Dialect)
+    except SqlglotError:  # the parser will tell
+        return
+    found = sum(token.token_type == TokenType.SELECT for token in tokens)
+    if found > MAX_SELECTS:
+        raise QueryRefused(f"the query has {found} SELECTs; the limit is {MAX_SELECTS}")
 
 
 def _one_select(text: str) -> exp.Select:

@@ -14,6 +14,7 @@ answered while the query is lowered, and stand in it as constants.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from typing import NoReturn
@@ -38,12 +39,27 @@ MAX_SUBQUERIES = 256
 Conjuncts = list[exp.Expr]
 
 
-class Scope:
-    """The FROM and WHERE of one SELECT, in physical form."""
+Inner = Callable[[exp.Select, str, PublicFacts, dict[str, Source]], Source]
+"""Makes a source of a subquery and its alias: the same rows, with the user's index if they are
+about people."""
 
-    def __init__(self, select: exp.Select, public: PublicFacts, outer: dict[str, Source]) -> None:
+
+class Scope:
+    """The FROM and WHERE of one SELECT, in physical form.
+
+    Args:
+        select: The SELECT.
+        public: What is known of tables and constants.
+        outer: Subqueries that have a name.
+        inner: Lowers a subquery or CTE (`sparseq.query.inner`).
+    """
+
+    def __init__(
+        self, select: exp.Select, public: PublicFacts, outer: dict[str, Source], inner: Inner
+    ) -> None:
         self.select = select
         self.public = public
+        self._inner = inner
         self.ctes = dict(outer)
         self.sources: dict[str, Source] = {}
         self._conditions: dict[int, str] = {}
@@ -125,7 +141,7 @@ class Scope:
             )
         if not isinstance(tree, exp.Select):
             refuse("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …")
-        return inner(tree, alias, self.public, self.ctes)
+        return self._inner(tree, alias, self.public, self.ctes)
 
     # -- users stay apart ------------------------------------------------------------------------
 
@@ -301,7 +317,7 @@ class Scope:
 
     def _public(self, select: exp.Select) -> Source:
         self.public.subqueries += 1
-        source = inner(select, "", self.public, self.ctes)
+        source = self._inner(select, "", self.public, self.ctes)
         if source.private:
             refuse(
                 f"the subquery {said(select)[:60]} looks at other people's rows",
@@ -440,13 +456,6 @@ class Scope:
         if others or self.where or source.table is None or source.decoded or source.needs_ids:
             return ""
         return source.table.name
-
-
-def inner(select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, Source]) -> Source:
-    """Lower a subquery or CTE: the same rows, with the user's index if they are about people."""
-    from sparseq.query.inner import lower_inner
-
-    return lower_inner(select, alias, public, ctes)
 
 
 def conjuncts(condition: exp.Expr | None) -> Conjuncts:

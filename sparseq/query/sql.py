@@ -22,7 +22,7 @@ from sparseq.query.aggregates import Aggregates
 from sparseq.query.catalog import Catalog
 from sparseq.query.constants import is_constant
 from sparseq.query.domains import Domains
-from sparseq.query.inner import aggregates
+from sparseq.query.inner import aggregates, lower_inner
 from sparseq.query.parse import parse, said
 from sparseq.query.plan import Domain, Measure, Query, Relation
 from sparseq.query.public import PublicFacts
@@ -63,7 +63,7 @@ class _Outer:
     def __init__(self, select: exp.Select, public: PublicFacts) -> None:
         self.select = select
         self.public = public
-        self.scope = Scope(select, public, {})
+        self.scope = Scope(select, public, {}, lower_inner)
         if not self.scope.private:
             refuse("this query is about public tables only", "ask it without sparseq")
         if select.args.get("distinct"):

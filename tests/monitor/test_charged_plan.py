@@ -14,7 +14,8 @@ from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
 from sparseq.monitor import charged_plan as planning
 from sparseq.monitor.charged_plan import _deviation, charged_plan, charged_ranks, edges_for
 from sparseq.monitor.correct import Post
-from sparseq.monitor.simulate import Stream, simulate
+from sparseq.monitor.known_stream import Stream
+from sparseq.monitor.simulate import simulate
 from sparseq.store import Store
 
 TICKS = 40

@@ -12,8 +12,9 @@ import sparseq
 from sparseq.engine.cells import cells_of
 from sparseq.errors import DataError
 from sparseq.monitor.correct import Post
+from sparseq.monitor.known_stream import Stream
 from sparseq.monitor.plan import CAUTION, WORTH, Planned, plan
-from sparseq.monitor.simulate import Setting, Stream, simulate
+from sparseq.monitor.simulate import Setting, simulate
 
 TICKS = 60
 SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"

@@ -13,7 +13,8 @@ from sparseq.engine.cells import cells_of
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.correct import Post
 from sparseq.monitor.forecast import Forecast
-from sparseq.monitor.simulate import Setting, Simulated, Stream
+from sparseq.monitor.known_stream import Stream
+from sparseq.monitor.simulate import Setting, Simulated
 from sparseq.monitor.simulate import simulate as simulate_all
 from sparseq.query.plan import Query
 from sparseq.store import Store
