@@ -205,7 +205,7 @@ def variants(f: Function) -> Iterator[tuple[Column, ...]]:
     yield from itertools.product(*groups)
 
 
-def _written(f: Function, columns: Sequence[Column]) -> list[str]:
+def written(f: Function, columns: Sequence[Column]) -> list[str]:
     """Return the texts of a function of columns, one for each constant that it needs."""
     if not f.fixed:
         return [f.form.format(*(c.name for c in columns))]
@@ -227,7 +227,7 @@ def exhaust(
             distinct = list(dict.fromkeys(columns))
             every = list(itertools.product(*(c.values for c in distinct)))
             bench.fill(distinct, rng.sample(every, rows) if len(every) > rows else every)
-            for text in _written(f, columns):
+            for text in written(f, columns):
                 _everywhere(bench, f.name, text, positions)
     if others:
         _others(bench, positions, others)

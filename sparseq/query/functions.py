@@ -189,7 +189,7 @@ for _name in ("floor", "ceil", "trunc", "round"):
     if _name in ("trunc", "round"):
 
         def _tens(t: Types, name: str = _name) -> str:
-            return f"TRY_CAST({name}(CAST({{0}} AS DECIMAL(20, 0)), {_DECIMALS}) AS BIGINT)"
+            return f"TRY_CAST({_to_decimals(name, 'CAST({0} AS DECIMAL(20, 0))', 20, t)} AS BIGINT)"
 
         _add(_name, f"{_name}({{0}}, {{1}})", (Z, Z), T.BIGINT, _tens,
              "to so many decimals, a constant; negative: to tens, hundreds",
@@ -248,6 +248,17 @@ def _decimals(t: Types) -> int:
     return min(max(t[1].low, -T.MAX_DIGITS), T.MAX_DIGITS)
 
 
+def _to_decimals(name: str, value: str, digits: int, t: Types) -> str:
+    """Return SQL for a decimal with so many digits before its point, rounded.
+
+    Where nothing is left of any number, DuckDB 2.0 gives 0 for NULL as well: it is not asked.
+    """
+    places = _decimals(t)
+    if -places > digits or (name == "trunc" and -places == digits):
+        return f"CASE WHEN {value} IS NOT NULL THEN 0 END"
+    return f"{name}({value}, {places})"
+
+
 def _rounded_type(t: Types) -> Type | None:
     scale = min(max(_decimals(t), 0), t[0].scale)
     return _fitting(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
@@ -257,7 +268,7 @@ def _rounded(name: str) -> Callable[[Types], str]:
     def sql(t: Types) -> str:
         kind = _rounded_type(t)
         assert kind is not None
-        return f"CAST({name}({{0}}, {_decimals(t)}) AS {kind.sql})"
+        return f"CAST({_to_decimals(name, '{0}', t[0].digits, t)} AS {kind.sql})"
 
     return sql
 
@@ -314,17 +325,27 @@ for _name in ("trim", "ltrim", "rtrim"):
 _add("length", "length({0})", (X,), T.integer(0, 2**32), "length({0})", "in characters")
 
 
-def _place(i: int) -> str:
-    return f"CAST(greatest(least({{{i}}}, {MAX_PLACE}), -{MAX_PLACE}) AS BIGINT)"
+def _of_places(name: str) -> Callable[[Types], str]:
+    """A function of a text and places in it, which are brought near where they can be far."""
+
+    def place(i: int, type: Type) -> str:
+        if type.low >= -MAX_PLACE and type.high <= MAX_PLACE:
+            return f"CAST({{{i}}} AS BIGINT)"
+        near = f"greatest(least({{{i}}}, {MAX_PLACE}), -{MAX_PLACE})"  # of NULL too: a number
+        return f"CASE WHEN {{{i}}} IS NOT NULL THEN CAST({near} AS BIGINT) END"
+
+    def sql(t: Types) -> str:
+        return f"{name}({', '.join(['{0}', *(place(i, t[i]) for i in range(1, len(t)))])})"
+
+    return sql
 
 
-_add("substring", "substring({0}, {1})", (X, Z), T.TEXT, f"substring({{0}}, {_place(1)})",
+_add("substring", "substring({0}, {1})", (X, Z), T.TEXT, _of_places("substring"),
      "from a place on, the first being 1; negative: from the end")  # fmt: skip
-_add("substring", "substring({0}, {1}, {2})", (X, Z, Z), T.TEXT,
-     f"substring({{0}}, {_place(1)}, {_place(2)})",
+_add("substring", "substring({0}, {1}, {2})", (X, Z, Z), T.TEXT, _of_places("substring"),
      "so many characters from a place on")  # fmt: skip
 for _name in ("left", "right"):
-    _add(_name, f"{_name}({{0}}, {{1}})", (X, Z), T.TEXT, f"{_name}({{0}}, {_place(1)})",
+    _add(_name, f"{_name}({{0}}, {{1}})", (X, Z), T.TEXT, _of_places(_name),
          "so many characters; negative: all but so many")  # fmt: skip
 _add("||", "({0} || {1})", (X, X), T.TEXT, f"left({{0}} || {{1}}, {MAX_TEXT})",
      f"both, cut to {MAX_TEXT:,} characters; NULL if one is")  # fmt: skip

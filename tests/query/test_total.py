@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.total import POSITIONS, Bench, Report, exhaust, nest
+from benchmarks.total import POSITIONS, Bench, Report, exhaust, nest, variants, written
 from sparseq.query import functions
 from sparseq.query.functions import FUNCTIONS
 from sparseq.query.functions_page import page
@@ -23,6 +23,26 @@ def test_every_function_has_a_value_for_every_value() -> None:
     exhaust(Bench(report), ["SELECT", "WHERE"], rows=8, others=7)
     assert report.failures == []
     assert report.cases > 5_000
+
+
+def test_a_function_of_null_is_null() -> None:
+    """Of any argument that a text has; but for the two that ask."""
+    bench, cases = Bench(Report()), 0
+    for f in FUNCTIONS:
+        if f.name in ("is true", "is false"):
+            continue
+        for columns in variants(f):
+            distinct = list(dict.fromkeys(columns))
+            some = [c.values[1] for c in distinct]
+            for i, column in enumerate(distinct):
+                bench.fill(distinct, [["NULL" if k == i else v for k, v in enumerate(some)]] * 2)
+                for text in written(f, columns):
+                    term = bench.read(text)
+                    if term is not None and column.name in text:
+                        (one, other) = bench.run(f.name, f"SELECT {term.sql} FROM t")[1]
+                        assert one == other == (None,), text
+                        cases += 1
+    assert cases > 1_500
 
 
 def test_nested_terms_have_a_value_for_every_value() -> None:
