@@ -33,7 +33,7 @@ PACKAGE = "sparseq"
 BEFORE = "5e940de"
 """The last commit of the first round."""
 MOST_LINES = 500
-LIMITS = {"duckdb": 29, "private": 145, "cycles": 2, "hidden": 181, "long": 3}
+LIMITS = {"duckdb": 29, "private": 145, "cycles": 1, "hidden": 181, "long": 3}
 """What is counted may not be more than it was; whoever mends something makes it less."""
 LATE: Mapping[str, str] = {
     "matplotlib": "optional, and slow to import",

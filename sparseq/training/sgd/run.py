@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,7 @@ from sparseq.training.sgd.policies import GROWN, Setting
 from sparseq.training.sgd.promise import Promise
 from sparseq.training.sgd.run_file import RunFile
 from sparseq.training.sgd.sampled import SampledGaussian
-
-if TYPE_CHECKING:
-    from sparseq.training.sgd.descent import PrivateSGD
+from sparseq.training.sgd.settings import SgdSettings
 
 _NEVER = -1.0  # in a checkpoint: no such number yet
 
@@ -58,7 +56,7 @@ class Checkpoint:
 class SgdRun:
     """The state of one run: what was released, and what is made of it."""
 
-    how: PrivateSGD
+    how: SgdSettings
     engine: Any
     users: Index
     file: RunFile
