@@ -25,7 +25,7 @@ from sparseq.errors import (
 if TYPE_CHECKING:
     from sparseq.answer import Answer
     from sparseq.files import connect, create
-    from sparseq.frame import Aggregation, Events
+    from sparseq.query.frame import Aggregation, Events
     from sparseq.store import Store
 
 __version__ = "0.1.0"
@@ -44,9 +44,9 @@ __all__ = [
     "create",
 ]
 _HOMES = {
-    "Aggregation": "frame",
+    "Aggregation": "query.frame",
     "Answer": "answer",
-    "Events": "frame",
+    "Events": "query.frame",
     "Store": "store",
     "connect": "files",
     "create": "files",

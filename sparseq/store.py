@@ -37,7 +37,6 @@ from sparseq.engine.reduce import Index
 from sparseq.engine.schema import Schema
 from sparseq.engine.storage import Storage
 from sparseq.errors import ParameterError, StoreError
-from sparseq.frame import Aggregation, Events
 from sparseq.gate import gate
 from sparseq.ledger import curator_log
 from sparseq.ledger.accounts import Accounts, Ints
@@ -52,6 +51,7 @@ from sparseq.ledger.session import LOSSES, Loss, Session
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.query.catalog import Catalog
+from sparseq.query.frame import Aggregation, Events
 from sparseq.query.outputs import Noised
 from sparseq.query.plan import Options, Plan, Query, calibrate
 from sparseq.query.public import PublicFacts
@@ -409,7 +409,7 @@ class Store:
         return self.ask(self.lower(sql), Options(sigma, accuracy, scale, confidence), request_id)
 
     def table(self, name: str) -> Events:
-        """Return a private table to ask about in Python (see `sparseq.frame`)."""
+        """Return a private table to ask about in Python (see `sparseq.query.frame`)."""
         return Events(self, name)
 
     def count(self, condition: polars.Expr | None = None) -> Aggregation:

@@ -10,21 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
-from sparseq.answer import Answer
 from sparseq.errors import ParameterError
+from sparseq.query.catalog import Catalog
 from sparseq.query.expressions import to_sql
-from sparseq.query.plan import Options, Plan
+from sparseq.query.plan import Options, Plan, Query
 
 if TYPE_CHECKING:
     import polars
 
-    from sparseq.store import Store
+    from sparseq.answer import Answer
 
-Expression = Any  # polars.Expr or str; Polars is imported only by those who use it
+
+class Answers(Protocol):
+    """What can be asked: a store."""
+
+    catalog: Catalog
+
+    def lower(self, sql: str) -> Query:
+        """Lower SQL to a query."""
+
+    def explain(self, query: Query, options: Options | None = None) -> Plan:
+        """Return the plan of a query."""
+
+    def ask(
+        self, query: Query, options: Options | None = None, request_id: str | None = None
+    ) -> Answer:
+        """Answer a query."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +55,7 @@ class Aggregation:
         groups: SQL of the group keys.
     """
 
-    store: Store
+    store: Answers
     table: str
     aggregate: str
     name: str
@@ -94,7 +109,7 @@ class Aggregation:
 
     def ask(self, *, request_id: str | None = None, **options: float) -> Answer:
         """Ask it; see `Store.sql` for the options."""
-        return self.store.sql(self.sql, request_id=request_id, **options)
+        return self.store.ask(self.store.lower(self.sql), Options(**options), request_id)
 
     def explain(self, **options: float) -> Plan:
         """Return its plan: noise, bounds and worst case. Nothing is charged."""
@@ -114,7 +129,7 @@ class Events:
         (50.0,)
     """
 
-    def __init__(self, store: Store, name: str) -> None:
+    def __init__(self, store: Answers, name: str) -> None:
         self._store = store
         self._table = store.catalog.table(name)
 
