@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -246,6 +247,19 @@ def _joined(chunk: bytes) -> bytes:
 
 def _ends(a: Bytes) -> NDArray[np.int64]:
     return np.flatnonzero(a == 10)
+
+
+def texts_of(chunk: bytes) -> pa.StringArray:
+    """Return whole lines of UTF-8 as an array, without their ends.
+
+    >>> texts_of(b"a\\n\\nb\\n").to_pylist()
+    ['a', '', 'b']
+    """
+    ends = _ends(np.frombuffer(chunk, np.uint8))
+    # Each text is one byte shorter than the way to the next: the line feeds are taken out.
+    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int32)
+    texts = pa.py_buffer(chunk.replace(_LINE_FEED, b""))
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), texts)
 
 
 def with_lines(chunk: bytes, numbers: NDArray[np.int64], lines: list[bytes]) -> bytes:

@@ -31,6 +31,7 @@ from sparseq.engine.lines import (
     has_spelled,
     plain,
     restored,
+    texts_of,
     unified,
 )
 from sparseq.engine.tidy import tidy_type
@@ -275,9 +276,8 @@ class JsonFile:
     def _chunks(self) -> Iterator[pa.Array]:
         lines = Lines(open_text(self._path))
         for chunk in lines:
-            whole = unified(chunk).replace(b"\xfe", b"\r")
-            some = [line for line in whole.split(b"\n") if line.strip()]
-            yield pa.array(some, pa.binary()).cast(pa.string())
+            found = texts_of(unified(chunk).replace(b"\xfe", b"\r"))
+            yield found.filter(pc.not_equal(pc.ascii_trim_whitespace(found), ""))
             self.left_out += lines.too_long
             lines.too_long = 0
 
