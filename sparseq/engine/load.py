@@ -202,9 +202,11 @@ class Rows:
             array = self._tidied(array, name, kinds[name], name == user, given)
             return readers[name].values(array) if name in readers else array
 
+        texts = [names[name] for name, target in types.items() if target == "VARCHAR"]
+
         def batches() -> Iterator[pa.RecordBatch]:
             try:
-                for arrays in ahead(source.batches(list(names.values()))):
+                for arrays in ahead(source.batches(list(names.values()), texts)):
                     yield pa.RecordBatch.from_arrays(
                         [tidied(array, name) for name, array in zip(names, arrays, strict=True)],
                         schema=pa.schema(fields),
@@ -293,11 +295,8 @@ class Rows:
         unknown = [name for name, g in found.items() if g is not None and not g.type]
         with connected() as con:
             for name, texts in zip(unknown, _first_texts(source, unknown), strict=True):
-                kinds = source.seen[name] if isinstance(source, JsonFile) else set()
-                is_user = name.lower() == user.lower()
-                found[name] = made = guess(con, texts, is_user, str in kinds)
-                if made.type == "BIGINT" and float in kinds and not is_user:
-                    found[name] = Guess("DOUBLE")  # 5.0 is spelled 5
+                words = isinstance(source, JsonFile) and str in source.seen[name]
+                found[name] = guess(con, texts, name.lower() == user.lower(), words)
         return found
 
     def close(self) -> None:

@@ -40,6 +40,7 @@ from sparseq.escape import shown
 
 SEPARATORS = (",", "\t", ";", "|")
 ROWS = 1 << 17
+PART = 1 << 13  # rows that one of DuckDB's threads takes at once
 FIRST = 20_480
 """So many rows of a text file are looked at to guess its types."""
 _KINDS = {
@@ -80,8 +81,15 @@ class Source(Protocol):
     def types(self) -> dict[str, pa.DataType | None]:
         """See above."""
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
-        """Return the columns of all rows, as they are in the file; text is tidy."""
+    def batches(
+        self, columns: Sequence[str], texts: Sequence[str] = ()
+    ) -> Iterator[list[pa.Array]]:
+        """Return the columns of all rows, as they are in the file; text is tidy.
+
+        Args:
+            columns: Which, in what order.
+            texts: Those of them that are to be text: a number there has one spelling.
+        """
 
 
 def source_of(
@@ -183,7 +191,9 @@ class TextFile:
                 raise DataError(f"{shown(self.name)} has no header", "its first line names columns")
             data += more
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(
+        self, columns: Sequence[str], texts: Sequence[str] = ()
+    ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         separator, before = self.separator.encode(), self.left_out
         lines = Lines(self._open()[1], self._multiline)
@@ -281,30 +291,41 @@ class JsonFile:
             self.left_out += lines.too_long
             lines.too_long = 0
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(
+        self, columns: Sequence[str], texts: Sequence[str] = ()
+    ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         self.left_out = 0
         con = connected()
         try:
-            yield from self._found(con, columns)
+            yield from self._found(con, columns, texts)
         finally:
             con.close()
 
     def _found(
-        self, con: duckdb.DuckDBPyConnection, columns: Sequence[str]
+        self, con: duckdb.DuckDBPyConnection, columns: Sequence[str], texts: Sequence[str]
     ) -> Iterator[list[pa.Array]]:
-        pointers = ["/" + c.replace("~", "~0").replace("/", "~1") for c in columns]
-        counted = range(1, len(columns) + 1)
+        values = []
+        for k, column in enumerate(columns, 1):
+            place = texts.index(column) + 1 if column in texts else 0
+            values.append(_spelled(f"found[{k}]", f"kinds[{place}]") if place else f"found[{k}]")
+        kinds = ", json_type(object, $texts) AS kinds" if texts else ""
+        paths = {"paths": [_pointer(c) for c in columns]}
+        paths |= {"texts": [_pointer(c) for c in texts]} if texts else {}
         for lines in self._chunks():
-            con.register("lines", pa.table({"line": lines}))
-            values = ", ".join(_spelled(f"found[{k}]", f"kinds[{k}]") for k in counted)
+            parts = pa.table({"line": lines}).to_batches(max_chunksize=PART)
+            con.register("lines", pa.Table.from_batches(parts, pa.schema({"line": pa.string()})))
             table = con.sql(
-                f"SELECT {values} FROM (SELECT json_extract_string(object, $paths) AS found, "
-                "json_type(object, $paths) AS kinds FROM "
+                f"SELECT {', '.join(values)} FROM "
+                f"(SELECT json_extract_string(object, $paths) AS found{kinds} FROM "
                 "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
-                params={"paths": pointers},
+                params=paths,
             ).to_arrow_table()
             yield [one_array(c) for c in table.columns]
+
+
+def _pointer(key: str) -> str:
+    return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def _spelled(text: str, kind: str) -> str:
@@ -334,7 +355,9 @@ class _Typed(ABC):
     def _at(self, name: str) -> int:
         return int(self._schema.get_all_field_indices(name)[0])
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(
+        self, columns: Sequence[str], texts: Sequence[str] = ()
+    ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         for batch in self._batches(columns):
             for start in range(0, batch.num_rows, ROWS):
