@@ -202,18 +202,14 @@ def _unquoted(chunk: bytes, separator: bytes) -> bytes:
 
 def _irregular(a: Bytes, separator: int) -> NDArray[np.int64]:
     """Return the lines in which a quote neither opens or closes a value nor is one of two."""
-    ends = _ends(a)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    is_quote = (a == 34).view(np.uint8)
-    uneven = np.flatnonzero(np.add.reduceat(is_quote, starts, dtype=np.uint8) & 1)
-    # The parity of a quote counts from the start of its line: what came before is taken off.
-    before = np.zeros(len(a), np.uint8)
-    if len(uneven):
-        before[starts[uneven[uneven + 1 < len(starts)] + 1]] = 1
-    opens = (np.cumsum(is_quote, dtype=np.uint8) + np.cumsum(before, dtype=np.uint8)) & 1
-    quotes = np.flatnonzero(is_quote)
-    opening = opens[quotes] == 1
-    neighbour = np.where(opening, quotes - 1, quotes + 1)
+    ends, quotes = _ends(a), np.flatnonzero(a == 34)
+    before = np.searchsorted(quotes, ends)
+    counts = np.diff(before, prepend=0)
+    uneven = np.flatnonzero(counts & 1)
+    place = np.arange(len(quotes))
+    if len(uneven):  # else every line begins at an even place
+        place -= np.repeat(before - counts, counts)
+    neighbour = quotes + np.where(place & 1, 1, -1)  # behind what closes, before what opens
     beside = np.where(neighbour < 0, 10, a[np.clip(neighbour, 0, len(a) - 1)])
     bad = quotes[(beside != separator) & (beside != 10) & (beside != 34)]
     return np.union1d(uneven, np.searchsorted(ends, bad))
@@ -226,9 +222,12 @@ def _without_quotes(chunk: bytes, separator: bytes) -> bytes:
     if not len(quotes):
         return chunk
     a[(a == separator[0]) & _within(a)] = _SEPARATOR[0]
-    keep = a != 34
     closing, opening = quotes[1:-1:2], quotes[2::2]
-    keep[opening[opening == closing + 1]] = True  # two quotes in a value are one
+    twice = opening[opening == closing + 1]
+    if not len(twice):
+        return a.tobytes().translate(None, _QUOTE)
+    keep = a != 34
+    keep[twice] = True  # two quotes in a value are one
     return bytes(a[keep].tobytes())
 
 
@@ -300,8 +299,11 @@ def fitted(chunk: bytes, separator: bytes, count: int) -> tuple[bytes, int]:
 
 def restored(column: Any, separator: bytes) -> Any:
     """Return a column of binary values with what plain lines spell otherwise put back."""
+    data = column.buffers()[2]
+    found = b"" if data is None else data.to_pybytes()
     for spelled, written in ((_SEPARATOR, separator), (_RETURN, b"\r"), (_FEED, b"\n")):
-        column = pc.replace_substring(column, spelled, written)
+        if spelled in found:
+            column = pc.replace_substring(column, spelled, written)
     return column
 
 
