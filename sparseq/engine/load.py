@@ -202,11 +202,11 @@ class Rows:
             array = self._tidied(array, name, kinds[name], name == user, given)
             return readers[name].values(array) if name in readers else array
 
-        texts = [names[name] for name, target in types.items() if target == "VARCHAR"]
+        becoming = {names[name]: target for name, target in types.items()}
 
         def batches() -> Iterator[pa.RecordBatch]:
             try:
-                for arrays in ahead(source.batches(list(names.values()), texts)):
+                for arrays in ahead(source.batches(list(names.values()), becoming)):
                     yield pa.RecordBatch.from_arrays(
                         [tidied(array, name) for name, array in zip(names, arrays, strict=True)],
                         schema=pa.schema(fields),

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import duckdb
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sparseq.engine.ahead import mapped
 from sparseq.engine.connection import connected
 from sparseq.engine.lines import (
     LONGEST_LINE,
@@ -31,9 +33,9 @@ from sparseq.engine.lines import (
     has_spelled,
     plain,
     restored,
-    texts_of,
     unified,
 )
+from sparseq.engine.objects import read
 from sparseq.engine.tidy import tidy_type
 from sparseq.errors import DataError
 from sparseq.escape import shown
@@ -56,6 +58,7 @@ _KINDS = {
     ".arrows": "arrow",
 }
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
+NO_TYPES: Mapping[str, str] = {}
 DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error)
 """What damaged files raise."""
 
@@ -82,13 +85,13 @@ class Source(Protocol):
         """See above."""
 
     def batches(
-        self, columns: Sequence[str], texts: Sequence[str] = ()
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """Return the columns of all rows, as they are in the file; text is tidy.
 
         Args:
             columns: Which, in what order.
-            texts: Those of them that are to be text: a number there has one spelling.
+            types: What they become, if that is known: where it is text, a number has one spelling.
         """
 
 
@@ -192,7 +195,7 @@ class TextFile:
             data += more
 
     def batches(
-        self, columns: Sequence[str], texts: Sequence[str] = ()
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         separator, before = self.separator.encode(), self.left_out
@@ -274,54 +277,65 @@ class JsonFile:
     def seen(self) -> dict[str, set[type]]:
         """What the keys of the first lines have as values, but for nulls."""
         seen: dict[str, set[type]] = {}
-        for line in next(self._chunks(), pa.nulls(0)).slice(0, FIRST).to_pylist():
+        decode = json.JSONDecoder().decode
+        for line in next(self._chunks(), b"").split(b"\n", FIRST)[:FIRST]:
             try:
-                values = json.loads(line)
+                values = decode(line.decode())
             except (ValueError, RecursionError):
                 continue
             for key, value in values.items() if isinstance(values, dict) else ():
-                seen.setdefault(key, set()).update([type(value)] if value is not None else [])
+                kinds = seen.setdefault(key, set())
+                if value is not None:
+                    kinds.add(type(value))
         return {key: kinds or {str} for key, kinds in seen.items() if key}
 
-    def _chunks(self) -> Iterator[pa.Array]:
+    def _chunks(self) -> Iterator[bytes]:
         lines = Lines(open_text(self._path))
         for chunk in lines:
-            found = texts_of(unified(chunk).replace(b"\xfe", b"\r"))
-            yield found.filter(pc.not_equal(pc.ascii_trim_whitespace(found), ""))
+            yield unified(chunk).replace(b"\xfe", b"\r")
             self.left_out += lines.too_long
             lines.too_long = 0
 
     def batches(
-        self, columns: Sequence[str], texts: Sequence[str] = ()
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         self.left_out = 0
-        con = connected()
-        try:
-            yield from self._found(con, columns, texts)
-        finally:
-            con.close()
+        sql, paths = _extracted(columns, types)
+        with connected() as con:
+            alone = Lock()
 
-    def _found(
-        self, con: duckdb.DuckDBPyConnection, columns: Sequence[str], texts: Sequence[str]
-    ) -> Iterator[list[pa.Array]]:
-        values = []
-        for k, column in enumerate(columns, 1):
-            place = texts.index(column) + 1 if column in texts else 0
-            values.append(_spelled(f"found[{k}]", f"kinds[{place}]") if place else f"found[{k}]")
-        kinds = ", json_type(object, $texts) AS kinds" if texts else ""
-        paths = {"paths": [_pointer(c) for c in columns]}
-        paths |= {"texts": [_pointer(c) for c in texts]} if texts else {}
-        for lines in self._chunks():
-            parts = pa.table({"line": lines}).to_batches(max_chunksize=PART)
-            con.register("lines", pa.Table.from_batches(parts, pa.schema({"line": pa.string()})))
-            table = con.sql(
-                f"SELECT {', '.join(values)} FROM "
-                f"(SELECT json_extract_string(object, $paths) AS found{kinds} FROM "
-                "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
-                params=paths,
-            ).to_arrow_table()
-            yield [one_array(c) for c in table.columns]
+            def one_by_one(lines: pa.Array) -> list[pa.Array]:
+                parts = pa.table({"line": lines}).to_batches(max_chunksize=PART)
+                with alone:
+                    con.register("lines", pa.Table.from_batches(parts, _LINES))
+                    table = con.sql(sql, params=paths).to_arrow_table()
+                return [one_array(c) for c in table.columns]
+
+            yield from mapped(lambda c: read(c, columns, types, one_by_one), self._chunks())
+
+
+_LINES = pa.schema({"line": pa.string()})
+
+
+def _extracted(
+    columns: Sequence[str], types: Mapping[str, str]
+) -> tuple[str, dict[str, list[str]]]:
+    """Return SQL for some values of the objects that `lines` are, and its parameters."""
+    texts = [c for c in columns if types.get(c) == "VARCHAR"]
+    values = [
+        _spelled(f"found[{k}]", f"kinds[{texts.index(c) + 1}]") if c in texts else f"found[{k}]"
+        for k, c in enumerate(columns, 1)
+    ]
+    kinds = ", json_type(object, $texts) AS kinds" if texts else ""
+    paths = {"paths": [_pointer(c) for c in columns]}
+    paths |= {"texts": [_pointer(c) for c in texts]} if texts else {}
+    return (
+        f"SELECT {', '.join(values)} FROM "
+        f"(SELECT json_extract_string(object, $paths) AS found{kinds} FROM "
+        "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
+        paths,
+    )
 
 
 def _pointer(key: str) -> str:
@@ -356,7 +370,7 @@ class _Typed(ABC):
         return int(self._schema.get_all_field_indices(name)[0])
 
     def batches(
-        self, columns: Sequence[str], texts: Sequence[str] = ()
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         for batch in self._batches(columns):
