@@ -109,12 +109,6 @@ class Lines:
         return b"".join([*kept, chunk[first:]]) if kept else chunk
 
 
-def plain(chunk: bytes, separator: bytes, multiline: bool = False) -> bytes:
-    """Return whole lines as plain ones (see above); as many, in the same order."""
-    chunk = unified(chunk, multiline)
-    return _unquoted(chunk, separator) if _QUOTE in chunk else chunk
-
-
 def unified(chunk: bytes, multiline: bool = False) -> bytes:
     """Return whole lines in UTF-8 without NUL, byte order marks and carriage returns.
 
@@ -180,8 +174,18 @@ def _quoted(line: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     return b"".join([*parts, line[start:]]), len(line)
 
 
-def _unquoted(chunk: bytes, separator: bytes) -> bytes:
-    """Return lines without quotes: the regular ones at once, the others one by one."""
+def is_regular(chunk: bytes, separator: bytes) -> bool:
+    """Tell whether every quote opens or closes a value, or is one of two within one.
+
+    Then every reader of such files reads them alike, if values have no line feeds.
+    """
+    return not len(_irregular(np.frombuffer(chunk, np.uint8), separator[0]))
+
+
+def unquoted(chunk: bytes, separator: bytes) -> bytes:
+    """Return whole lines as plain ones (see above); as many, in the same order."""
+    if _QUOTE not in chunk:
+        return chunk
     a = np.frombuffer(chunk, np.uint8)
     odd = _irregular(a, separator[0])
     if len(odd):

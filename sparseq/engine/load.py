@@ -37,7 +37,7 @@ from sparseq.engine.sources import (
     source_of,
 )
 from sparseq.engine.tidy import long_texts, tidy, tidy_type
-from sparseq.engine.usual import ARROW, usual
+from sparseq.engine.usual import ARROW, iso, unusual, usual
 from sparseq.errors import DataError
 from sparseq.escape import shown
 from sparseq.query.catalog import INTEGER_TYPES
@@ -51,6 +51,10 @@ _DUCK = {
     "large_string": "VARCHAR", "date32[day]": "DATE", "timestamp[us]": "TIMESTAMP",
     "time64[us]": "TIME",
 }  # fmt: skip
+
+
+FEW = 8
+"""One text of so many may be written otherwise, to be read apart from the others."""
 
 
 @dataclass
@@ -324,9 +328,20 @@ class _Texts:
 
     def values(self, texts: pa.Array) -> pa.Array:
         """Return what texts say, as an array of `ARROW`'s type; NULL for what they don't."""
-        found = None if self._format else usual(texts, self._target)
+        plain = iso(texts, self._format) if self._format else texts
+        found = None if plain is None else usual(plain, self._target)
         if found is not None:
             return found
+        odd = None if self._format else unusual(texts, self._target)
+        if odd is None or not 0 < odd.sum() * FEW < len(odd):
+            return self._slowly(texts)
+        mask = pa.array(odd)
+        found = usual(pc.if_else(mask, pa.scalar(None, texts.type), texts), self._target)
+        if found is None:
+            return self._slowly(texts)
+        return pc.replace_with_mask(found, mask, self._slowly(texts.filter(mask)))
+
+    def _slowly(self, texts: pa.Array) -> pa.Array:
         with connected() as con:
             con.register("texts", pa.table({"x": texts}))
             sql = from_text("x", self._target, self._format)

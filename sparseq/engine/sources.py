@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -31,9 +32,10 @@ from sparseq.engine.lines import (
     fields_of,
     fitted,
     has_spelled,
-    plain,
+    is_regular,
     restored,
     unified,
+    unquoted,
 )
 from sparseq.engine.objects import read
 from sparseq.engine.tidy import tidy_type
@@ -202,7 +204,7 @@ class TextFile:
         lines = Lines(self._open()[1], self._multiline)
         positions = [self._names.index(c) for c in columns]
         for chunk in lines:
-            chunk = plain(chunk, separator, self._multiline)
+            chunk = unified(chunk, self._multiline)
             if chunk.strip(b"\n"):
                 yield self._parsed(chunk, separator, positions)
             self.left_out += lines.too_long
@@ -211,25 +213,32 @@ class TextFile:
 
     def _parsed(self, chunk: bytes, separator: bytes, columns: list[int]) -> list[pa.Array]:
         count = len(self._names)
-        try:
-            return _values(chunk, separator, count, columns)
-        except pa.ArrowInvalid:  # a line has more values or fewer
-            chunk, odd = fitted(chunk, separator, count)
-            self.left_out += odd
-            if not chunk.strip(b"\n"):
-                return [pa.nulls(0, pa.string()) for _ in columns]
-            return _values(chunk, separator, count, columns)
+        with suppress(pa.ArrowInvalid):  # a line has more values or fewer
+            if b'"' not in chunk:
+                return _values(chunk, separator, count, columns)
+            if count > 1 and is_regular(chunk, separator):
+                return _values(chunk, separator, count, columns, quoted=True)
+        chunk, odd = fitted(unquoted(chunk, separator), separator, count)
+        self.left_out += odd
+        if not chunk.strip(b"\n"):
+            return [pa.nulls(0, pa.string()) for _ in columns]
+        return _values(chunk, separator, count, columns)
 
 
-def _values(chunk: bytes, separator: bytes, count: int, columns: list[int]) -> list[pa.Array]:
-    """Return some of the values of plain lines."""
+def _values(
+    chunk: bytes, separator: bytes, count: int, columns: list[int], quoted: bool = False
+) -> list[pa.Array]:
+    """Return some of the values of lines that are plain, or regular ones with quotes."""
     spelled = has_spelled(chunk)
     names = [str(k) for k in range(count)]
     table = pyarrow.csv.read_csv(
         pa.BufferReader(chunk),
         read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=len(chunk) + 1),
         parse_options=pyarrow.csv.ParseOptions(
-            delimiter=separator.decode(), quote_char=False, double_quote=False, escape_char=False
+            delimiter=separator.decode(),
+            quote_char='"' if quoted else False,
+            double_quote=quoted,
+            escape_char=False,
         ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.binary() if spelled else pa.string()),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.engine.tidy import in_our_years
@@ -49,6 +50,55 @@ def usual(texts: pa.Array, target: str) -> pa.Array | None:
     except pa.ArrowInvalid:
         return None
     return values if not lengths or in_our_years(values) else None
+
+
+def unusual(texts: pa.Array, target: str) -> NDArray[np.bool_]:
+    """Tell which texts have other characters, or another length.
+
+    >>> unusual(pa.array(["7", "8.0", None]), "BIGINT").tolist()
+    [False, True, False]
+    """
+    ends, data = _buffers(texts)
+    odd = np.zeros(len(texts), np.bool_)
+    if len(ends):
+        known = np.zeros(256, np.bool_)
+        known[list(_SIGNS[target])] = True
+        places = np.flatnonzero(~known[data[: ends[-1]]])
+        odd[np.searchsorted(ends, places[places >= ends[0]], "right") - 1] = True
+        if target in _LENGTHS:
+            odd |= ~np.isin(np.diff(ends), (0, *_LENGTHS[target]))
+    return odd
+
+
+def iso(texts: pa.Array, format: str) -> pa.Array | None:
+    """Return days as ISO 8601 has them; None if one may not be written in a format.
+
+    >>> iso(pa.array(["05/01/2024", None]), "%d/%m/%Y").to_pylist()
+    ['2024-01-05', None]
+    """
+    form = format.replace("%Y", "YYYY").replace("%m", "MM").replace("%d", "DD")
+    if sorted(form.translate({ord(c): "" for c in "/.-"})) != sorted("YYYYMMDD"):
+        return None
+    days = texts.drop_null()
+    ends, data = _buffers(days)
+    if len(form) != 10 or not (np.diff(ends) == 10).all():
+        return None
+    written = data[ends[0] : ends[-1]].reshape(-1, 10) if len(ends) else data.reshape(-1, 10)
+    made = np.full_like(written, b"-"[0])
+    for part in ("YYYY", "MM", "DD"):
+        made[:, "YYYY-MM-DD".index(part) :][:, : len(part)] = written[:, form.index(part) :][
+            :, : len(part)
+        ]
+    digits = made[:, [0, 1, 2, 3, 5, 6, 8, 9]]
+    between = [k for k, sign in enumerate(form) if sign in "/.-"]
+    signs = np.frombuffer(form.encode(), np.uint8)[between]
+    if ((digits < 48) | (digits > 57)).any() or (written[:, between] != signs).any():
+        return None
+    ends = np.arange(len(days) + 1, dtype=np.int32) * np.int32(10)
+    found = pa.StringArray.from_buffers(len(days), pa.py_buffer(ends), pa.py_buffer(made.tobytes()))
+    if not texts.null_count:
+        return found
+    return pc.replace_with_mask(texts.cast(pa.string()), texts.is_valid(), found)
 
 
 def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparseq.engine import lines as module
-from sparseq.engine.lines import Lines, fields_of, fitted, plain, unified
+from sparseq.engine.lines import Lines, fields_of, fitted, is_regular, unified, unquoted
 
 PIECES = [b'"', b'""', b",", b"a", b"7", b" ", b"\r", b"\0", b"\xff", b"\xfd", b"\xef\xbb\xbf",
           b"\xc3\xa4", b"\xc3", b"\xe2\x80", b"|", b"x" * 40]  # fmt: skip
@@ -21,7 +22,7 @@ def values(chunk: bytes) -> list[list[bytes]]:
     """Return the values of whole lines, as the passes over a whole chunk make them."""
     spelled = [(b"\xff", b","), (b"\xfe", b"\r"), (b"\xfd", b"\n")]
     found = []
-    for line in plain(chunk, b",").split(b"\n")[:-1]:
+    for line in unquoted(unified(chunk), b",").split(b"\n")[:-1]:
         fields = line.split(b",")
         for mark, written in spelled:
             fields = [f.replace(mark, written) for f in fields]
@@ -77,6 +78,25 @@ def test_values_of_several_lines_where_they_are_declared(size: int) -> None:
     chunk = b"".join(Lines(io.BytesIO(text), multiline=True, size=size))
     rows = [
         [f.replace(b"\xff", b",").replace(b"\xfd", b"\n") for f in line.split(b",")]
-        for line in plain(chunk, b",", multiline=True).split(b"\n")[:-1]
+        for line in unquoted(unified(chunk, multiline=True), b",").split(b"\n")[:-1]
     ]
     assert rows == [[b"1", b"a\nb", b"x"], [b"2", b'c "d"\n\n,e', b"y"], [b"3", b"z", b""]]
+
+
+def written(chunk: bytes, separator: str = ",") -> list[list[str | None]] | None:
+    """Return the values that a reader of such files makes of regular lines; None of others."""
+    if not is_regular(chunk, separator.encode()):
+        return None
+    text = io.StringIO(chunk.decode())
+    return [row for row in csv.reader(text, delimiter=separator, strict=True) if row]
+
+
+@given(MANY)
+@example([b'"a","b,""c"', b'"",x'])
+def test_every_reader_reads_regular_lines_alike(lines: list[bytes]) -> None:
+    chunk = unified(b"".join(line + b"\n" for line in lines)).replace(b"\xfe", b"")
+    found = written(chunk)
+    if found is not None:
+        alone = [[f.decode() for f in fields_of(line, b",")] for line in chunk.split(b"\n") if line]
+        assert found == alone
+    assert (found is None) <= (b'"' in chunk)

@@ -11,7 +11,8 @@ import pytest
 from sparseq.engine.ahead import ahead
 from sparseq.engine.connection import connected
 from sparseq.engine.convert import from_text
-from sparseq.engine.usual import ARROW, usual
+from sparseq.engine.load import _Texts
+from sparseq.engine.usual import ARROW, iso, unusual, usual
 
 WHOLE = ["0", "7", "-7", "007", "127", "-128", "32767", "255", "2147483647", "9223372036854775807",
          "18446744073709551615"]  # fmt: skip
@@ -111,3 +112,37 @@ def test_who_stops_early_leaves_no_thread_behind() -> None:
     some.close()  # type: ignore[attr-defined]
     del some
     assert closed == [True]
+
+
+@pytest.mark.parametrize("format", ["%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%m-%d-%Y"])
+@pytest.mark.parametrize("target", ["DATE", "TIMESTAMP"])
+def test_days_in_a_format_are_what_they_are_the_slow_way(target: str, format: str) -> None:
+    sign = format[2]
+    texts = ["05/01/2024", "2024/01/05", "31/12/9999", "9999/12/31", "30/02/2024", "0000/01/01",
+             "01/01/0000", "5/1/2024", "05/01/24", "05/13/2024", "05/0a/2024", " 05/01/2024",
+             "05/01/2024 ", "05 01 2024", "0+/01/2024", "", "12/11/1999"]  # fmt: skip
+    rng = random.Random(3)
+    texts = [t.replace("/", sign) for t in texts] + texts[:2]
+    texts += [changed(rng, rng.choice(texts[:4])) for _ in range(500)]
+    reader = _Texts(target, format)
+    expected = reader._slowly(pa.array(texts))
+    fast = 0
+    for k, text in enumerate(texts):
+        found = iso(pa.array([text]), format)
+        fast += found is not None
+        assert bits(reader.values(pa.array([text]))) == bits(expected.slice(k, 1)), text
+    assert fast > 3
+    some = pa.array([None, texts[0], None, texts[1], texts[3]]).slice(1)
+    assert bits(reader.values(some)) == bits(reader._slowly(some))
+
+
+@pytest.mark.parametrize("target", ARROW)
+def test_a_few_that_are_written_otherwise(target: str) -> None:
+    usual_one = {"DATE": DAYS[0], "TIMESTAMP": DAYS[12], "DOUBLE": "1.5"}.get(target, "7")
+    for kind in (pa.string(), pa.large_string()):
+        texts: list[str | None] = [usual_one, None] * 200
+        for k, odd in enumerate([*ODD, *NUMBERS[:8]]):
+            texts[7 * k + 3] = odd
+        array = pa.array(["x", *texts, "y"], kind).slice(1, len(texts))
+        assert 0 < unusual(array, target).sum() < 40
+        assert bits(_Texts(target, "").values(array)) == bits(slow(texts, target))
