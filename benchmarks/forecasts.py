@@ -178,8 +178,10 @@ def stream_of(events: pa.Table) -> Stream:
     """Return the daily counts as a stream."""
     with store_of(events, Setting(20.0)) as store:
         asked = queries(store, events)
-        cells = [cells_of(store._engine, store.explain(q), len(store._pots)) for q in asked]
-        return Stream.of(asked[0], len(store._pots), cells, 1.0)
+        cells = [
+            cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked
+        ]
+        return Stream.of(asked[0], store.stream.people, cells, 1.0)
 
 
 def cdnow() -> pa.Table:

@@ -36,8 +36,8 @@ import pyarrow as pa
 
 import sparseq
 import sparseq.files  # what every child would else import
-from sparseq.batch import Asked
 from sparseq.curator import forget
+from sparseq.stream.groups import Asked
 
 PEOPLE = 30
 QUERIES = (
@@ -76,7 +76,7 @@ def live(path: str, seed: int) -> None:
             asked = [Asked(con.lower(q), request_id=f"{name}.{i}") for i, q in enumerate(QUERIES)]
             list(con.ask_many(asked))
         elif kind == "checkpoint":  # as DuckDB does when its log is long
-            con._con.execute("CHECKPOINT")
+            con.database.execute("CHECKPOINT")
         else:
             who = 1000 + 100 * seed + step
             rows = {"who": [who, 1], "day": [1, 2], "amount": [1.0, 2.0]}
@@ -88,11 +88,13 @@ def live(path: str, seed: int) -> None:
 
 def state(con: sparseq.Store) -> dict[str, Any]:
     """How far a store has come: its last answers, what was spent, taken in and erased."""
-    ((erased,),) = con._con.execute("SELECT count(*) FROM ledger.users WHERE id IS NULL").fetchall()
+    ((erased,),) = con.database.execute(
+        "SELECT count(*) FROM ledger.users WHERE id IS NULL"
+    ).fetchall()
     return {
         "releases": con.releases,
         "last": [hashlib.sha256(r.answer).hexdigest() for r in con.history(3)],
-        "spent": sum(con._accounts.spent.tolist()),
+        "spent": sum(con.stream.accounts.spent.tolist()),
         "taken": len(con.taken()),
         "erased": erased,
     }

@@ -23,7 +23,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from sparseq.engine.connection import connected
+from sparseq.engine._duckdb.connection import connected
 from sparseq.errors import QueryRefused
 from sparseq.query import types as T
 from sparseq.query.functions import FUNCTIONS, Function

@@ -27,8 +27,8 @@ import pyarrow as pa
 import sparseq
 from sparseq.compiled import compiled, halves
 from sparseq.mechanisms import rounded_gaussian
-from sparseq.pricing import price
 from sparseq.query.plan import Options, calibrate
+from sparseq.stream.pricing import price
 from sparseq.training import ClosedForm, family, noised_gradient
 from sparseq.training.query import Gradients, gradient_query
 
@@ -95,7 +95,7 @@ def plain_step(x: Any, y: Any, params: Any) -> Callable[[], Any]:
 def private_step(con: sparseq.Store, engine: ClosedForm, params: Any) -> Callable[[], Any]:
     """Everything but the commit."""
     plan = calibrate(gradient_query(FEATURES, "step", 1.0), con.budget, Options())
-    accounts = con._accounts
+    accounts = con.stream.accounts
 
     def step() -> Any:
         contributions = Gradients(engine, params, 1.0, accounts.left).contributions(plan)

@@ -5,7 +5,7 @@ that are both asked spend the same budget twice**. A backup is for the day on wh
 is lost. It has what had been answered and charged when it was made, its high-water mark, and
 forgets what came after.
 
-So once a backup has been made of a store, the store's record (`sparseq.ledger.session`) stays
+So once a backup has been made of a store, the store's record (`ledger/_duckdb/session.py`) stays
 beside it when it is closed: an earlier state that is put in its place is behind the record, and
 does not open.
 """
@@ -20,11 +20,11 @@ from pathlib import Path
 
 import duckdb
 
-from sparseq.engine.connection import connected
-from sparseq.engine.storage import Storage
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, StoreError
-from sparseq.ledger.failure import not_written
-from sparseq.ledger.session import KEPT, close_mark, read_reached
+from sparseq.ledger._duckdb.failure import not_written
+from sparseq.ledger._duckdb.session import KEPT, close_mark, read_reached
 from sparseq.opening import check_free, publish
 from sparseq.store import Store
 

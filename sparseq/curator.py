@@ -17,15 +17,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Price
-from sparseq.engine.erasure import erase, scrub
-from sparseq.engine.load import first_line, quote
-from sparseq.engine.people import USER
-from sparseq.engine.storage import dictionary_table
+from sparseq.engine._duckdb.erasure import erase, scrub
+from sparseq.engine._duckdb.people import USER
+from sparseq.engine._duckdb.storage import dictionary_table
+from sparseq.engine.files.load import first_line, quote
 from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.ledger._duckdb.curator_log import CuratorLog, Note
 from sparseq.ledger.codec import unpack, unpack_set
-from sparseq.ledger.curator_log import CuratorLog, Note
-from sparseq.ledger.forecasts import forget_forecasts
 from sparseq.ledger.pots import Pot
+from sparseq.monitor.forecast_notes import forget_forecasts
 from sparseq.query.catalog import Table
 from sparseq.store import Store
 
@@ -105,8 +105,8 @@ def forget(store: Store, *identifiers: Any) -> Erased:
     Their accounts stay, under a keyed hash of the identifier: whoever comes back by a later ingest
     has the same account, with what it has spent. Answers that were given, and what they have cost,
     stand; data may change between queries (section 4.2 of Feldman & Zrnic, 2021; see
-    `sparseq.engine.storage`). Old blocks of the file are overwritten. The cost is proportional to
-    the file, however few or many people are named.
+    `sparseq.engine._duckdb.storage`). Old blocks of the file are overwritten. The cost is
+    proportional to the file, however few or many people are named.
 
     Args:
         store: Open.
@@ -122,9 +122,8 @@ def forget(store: Store, *identifiers: Any) -> Erased:
         >>> forget(con, "a")
         Erased(people=1, rows={'t': 1})
     """
-    with store._lock:
-        store._check_open()
-        people = store._storage.people()
+    with store.stream.held():
+        people = store.storage.people()
         known = {str(identifier): people.find(str(identifier)) for identifier in identifiers}
         for identifier, found in known.items():
             if found is None:
@@ -136,12 +135,12 @@ def forget(store: Store, *identifiers: Any) -> Erased:
         if named:
 
             def forget_all() -> dict[str, int]:
-                forget_forecasts(store._con, named)
-                return erase(store._storage, store.catalog.private, named)
+                forget_forecasts(store.stream.ledger, named)
+                return erase(store.storage, store.catalog.private, named)
 
-            rows = store._storage.in_transaction(forget_all, store._engine.rows_arrived)
+            rows = store.storage.in_transaction(forget_all, store.stream.engine.rows_arrived)
         try:
-            scrub(store._con)
+            scrub(store.database)
         except duckdb.Error as error:
             raise StoreError(
                 f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
@@ -152,20 +151,18 @@ def forget(store: Store, *identifiers: Any) -> Erased:
 
 def counts(store: Store) -> Counts:
     """Return how many people and rows the store has."""
-    with store._lock:
-        store._check_open()
+    with store.stream.held():
         rows = {
-            t.name: _number(store._con, f"SELECT count(*) FROM by_user.{quote(t.name)}")
+            t.name: _number(store.database, f"SELECT count(*) FROM by_user.{quote(t.name)}")
             for t in store.catalog.private
         }
-        return Counts(len(store._accounts), rows)
+        return Counts(len(store.stream.accounts), rows)
 
 
 def log(store: Store, last: int | None = None) -> list[Note]:
     """Return what only the curator is told, oldest first; `last`: so many of the newest."""
-    with store._lock:
-        store._check_open()
-        return CuratorLog(store._con).entries(last)
+    with store.stream.held():
+        return CuratorLog(store.database).entries(last)
 
 
 def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
@@ -174,23 +171,22 @@ def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
     Raises:
         ParameterError: The store has set nothing aside for it.
     """
-    with store._lock:
-        store._check_open()
-        accounts = store._pots[pot]
+    with store.stream.held():
+        accounts = store.stream.pots[pot]
         share = _share(accounts.spent, accounts.budgets)
         positive = accounts.spent > 0
         tenth = np.clip(np.ceil(share[positive] * 10).astype(int), 1, 10)
         return Spend(
             users=len(accounts),
             releases=_number(
-                store._con, f"SELECT count(*) FROM ledger.release WHERE pot = {int(pot)}"
+                store.database, f"SELECT count(*) FROM ledger.release WHERE pot = {int(pot)}"
             ),
             untouched=int(np.count_nonzero(~positive)),
             near=int(np.count_nonzero(share >= NEAR_THE_END)),
             would_drop=int(
                 np.count_nonzero(accounts.budgets - accounts.spent < _price_of_count(store))
             ),
-            left_out=int(np.count_nonzero(store._departures.first)),
+            left_out=int(np.count_nonzero(store.stream.departures.first)),
             spent=float(accounts.spent.sum(dtype=np.float64)) / UNITS_PER_NORM,
             budget=float(accounts.budgets.sum(dtype=np.float64)) / UNITS_PER_NORM,
             tenths=tuple(np.bincount(tenth, minlength=11)[1:].tolist()),
@@ -205,12 +201,11 @@ def top_spenders(
 
     The identifier is None where it was erased.
     """
-    with store._lock:
-        store._check_open()
-        accounts = store._pots[pot]
+    with store.stream.held():
+        accounts = store.stream.pots[pot]
         order = np.argsort(-_share(accounts.spent, accounts.budgets), kind="stable")[:most]
         names = dict(
-            store._con.execute(
+            store.database.execute(
                 f"SELECT {USER}, id FROM ledger.users WHERE {USER} IN (SELECT unnest(?))",
                 [order.tolist()],
             ).fetchall()
@@ -226,24 +221,24 @@ def account(store: Store, identifier: str) -> Account:
     Raises:
         ParameterError: Nobody has that identifier.
     """
-    with store._lock:
-        store._check_open()
-        known = store._storage.people().find(identifier)
+    with store.stream.held():
+        known = store.storage.people().find(identifier)
         if known is None:
             raise ParameterError(f"nobody has the identifier {identifier!r}")
         user = known.user
-        ((id,),) = store._con.execute(
+        ((id,),) = store.database.execute(
             f"SELECT id FROM ledger.users WHERE {USER} = ?", [user]
         ).fetchall()
         rows = {
             t.name: _number(
-                store._con, f"SELECT count(*) FROM by_user.{quote(t.name)} WHERE {USER} = {user}"
+                store.database,
+                f"SELECT count(*) FROM by_user.{quote(t.name)} WHERE {USER} = {user}",
             )
             for t in store.catalog.private
         }
         pots = {
             pot.name.lower(): (_norm(part.spent[user]), _norm(part.budgets[user]))
-            for pot, part in store._pots.items()
+            for pot, part in store.stream.pots.items()
         }
         return Account(
             id,
@@ -251,8 +246,8 @@ def account(store: Store, identifier: str) -> Account:
             sum(spent for spent, _ in pots.values()),
             pots,
             rows,
-            int(store._departures.first[user]) or None,
-            tuple(sorted(_payments(store._con, user))),
+            int(store.stream.departures.first[user]) or None,
+            tuple(sorted(_payments(store.database, user))),
         )
 
 
@@ -262,22 +257,20 @@ def exact_sql(store: Store, text: str) -> pa.Table:
     Raises:
         QueryRefused: DuckDB can't answer it, or it is no SELECT.
     """
-    with store._lock:
-        store._check_open()
-        with _views(store) as connection:
-            try:
-                statements = connection.extract_statements(text)
-                if [s.type for s in statements] != [duckdb.StatementType.SELECT]:
-                    raise QueryRefused("give one SELECT", "a store's rows are never changed by SQL")
-                return connection.sql(text).to_arrow_table()
-            except duckdb.Error as error:
-                raise QueryRefused(f"DuckDB says: {first_line(error)}") from None
+    with store.stream.held(), _views(store) as connection:
+        try:
+            statements = connection.extract_statements(text)
+            if [s.type for s in statements] != [duckdb.StatementType.SELECT]:
+                raise QueryRefused("give one SELECT", "a store's rows are never changed by SQL")
+            return connection.sql(text).to_arrow_table()
+        except duckdb.Error as error:
+            raise QueryRefused(f"DuckDB says: {first_line(error)}") from None
 
 
 @contextmanager
 def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which every table looks as it was loaded, and nothing can be written."""
-    connection = store._con.cursor()
+    connection = store.database.cursor()
     try:
         for table in store.catalog.tables:
             connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_as_loaded(table)}")

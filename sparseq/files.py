@@ -13,13 +13,13 @@ import duckdb
 import numpy as np
 
 from sparseq.accounting import Budget, budget_units
-from sparseq.engine.connection import connected
-from sparseq.engine.load import Rows
-from sparseq.engine.schema import Declared
-from sparseq.engine.storage import SCHEMAS, Storage
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.storage import SCHEMAS, Storage
+from sparseq.engine.files.load import Rows
+from sparseq.engine.files.schema import Declared
 from sparseq.errors import DataError, ParameterError, SparseqError, StoreError
-from sparseq.ledger import curator_log
-from sparseq.ledger.journal import TABLES
+from sparseq.ledger._duckdb import curator_log
+from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.opening import check_free, damaged, hold, open_database, open_whole, publish
 from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
@@ -82,7 +82,7 @@ def create(
             "forecast" for what they would still have contributed.
         types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
             own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
-            rows, and fixed from then on (see `sparseq.engine.schema`).
+            rows, and fixed from then on (see `sparseq.engine.files.schema`).
         multiline: In text files, values between quotes may have several lines. One odd quote can
             then change how the lines after it are read: only for files that are known to be well.
         most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make

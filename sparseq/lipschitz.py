@@ -16,10 +16,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from sparseq.engine._duckdb.handed import columns_of
+from sparseq.engine._duckdb.people import USER
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.handed import columns_of
-from sparseq.engine.load import first_line
-from sparseq.engine.people import USER
+from sparseq.engine.files.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced, Runs, quantise, reduce
 from sparseq.errors import DataError
 from sparseq.query.plan import Plan

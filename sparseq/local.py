@@ -41,7 +41,7 @@ from sparseq.engine.reduce import Index, Ints, Runs, quantise, reduce
 from sparseq.errors import ParameterError
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
-from sparseq.pricing import charges_of, rounded_up
+from sparseq.stream.pricing import charges_of, rounded_up
 
 Floats = NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """Opening a store's file: whole, or not at all.
 
-What must hold is said in `sparseq.ledger.session`. Here the parts are found, whatever they are
-called by now: the record of the last session, and DuckDB's log. Until a store is known to be whole
-nothing is written to any file, so that a part that is missing can still be brought.
+What must hold is said in `sparseq.ledger._duckdb.session`. Here the parts are found, whatever they
+are called by now: the record of the last session, and DuckDB's log. Until a store is known to be
+whole nothing is written to any file, so that a part that is missing can still be brought.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import ClassVar
 
 import duckdb
 
-from sparseq.engine.connection import connected, is_damage
-from sparseq.engine.load import first_line
+from sparseq.engine._duckdb.connection import connected, is_damage
+from sparseq.engine.files.load import first_line
 from sparseq.errors import StoreError, StoreInUse
-from sparseq.ledger.curator_log import CuratorLog
-from sparseq.ledger.failure import is_full, not_written
-from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
-from sparseq.ledger.session import (
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.failure import is_full, not_written
+from sparseq.ledger._duckdb.session import (
     Lock,
     Mark,
     Reached,
@@ -35,6 +34,7 @@ from sparseq.ledger.session import (
     record_of,
     sync_folder,
 )
+from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
 
 _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
 

@@ -1,8 +1,6 @@
 """A store: one data set about people with its ledger, in one file, and the stream of queries.
 
-`Store.ask` is Algorithm 2 of Feldman & Zrnic (2021) with the Gaussian mechanism of Corollary 4.7:
-contributions, gate, exact sums of the active, exact noise, a durable commit, and only then the
-answer. Everything else here is opening, loading and reading back.
+What is asked goes into the stream (`sparseq.stream`); here is lowering, loading and reading back.
 """
 
 from __future__ import annotations
@@ -12,53 +10,44 @@ import contextlib
 import ctypes
 import datetime as dt
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
-from sparseq.answer import Answer, Facts
-from sparseq.batch import Asked, Outcome, ask_many
-from sparseq.engine.connection import Held
+from sparseq.answer import Answer
+from sparseq.engine._duckdb.connection import Held
+from sparseq.engine._duckdb.engine import DuckEngine
+from sparseq.engine._duckdb.erasure import scrub
+from sparseq.engine._duckdb.handed import contributions_of, handed_query
+from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.duck import Engine
-from sparseq.engine.erasure import scrub
-from sparseq.engine.handed import contributions_of, handed_query
-from sparseq.engine.load import Rows, as_arrow
-from sparseq.engine.reduce import Index
-from sparseq.engine.schema import Schema
-from sparseq.engine.storage import Storage
+from sparseq.engine.files.load import Rows, as_arrow
+from sparseq.engine.files.schema import Schema
 from sparseq.errors import ParameterError, StoreError
-from sparseq.gate import gate
-from sparseq.ledger import curator_log
-from sparseq.ledger.accounts import Accounts, Ints
-from sparseq.ledger.curator_log import CuratorLog
-from sparseq.ledger.departed import Departures
-from sparseq.ledger.failure import not_written
-from sparseq.ledger.former_ids import FORMER
-from sparseq.ledger.journal import Entry, Journal, Release, Statement
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.failure import not_written
+from sparseq.ledger._duckdb.former_ids import FORMER
+from sparseq.ledger._duckdb.ledger import DuckLedger
+from sparseq.ledger._duckdb.session import LOSSES, Loss, Session
+from sparseq.ledger.entry import Release
+from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.request_id import RequestId, requested
-from sparseq.ledger.session import LOSSES, Loss, Session
-from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
-from sparseq.mechanisms.entropy import for_release
 from sparseq.query.catalog import Catalog
 from sparseq.query.frame import Aggregation, Events
-from sparseq.query.outputs import Noised
 from sparseq.query.plan import Options, Plan, Query, calibrate
 from sparseq.query.public import PublicFacts
-from sparseq.query.render import key_columns, render
 from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
 from sparseq.query.work import check_most
+from sparseq.stream.groups import Asked, Outcome, ask_many
+from sparseq.stream.step import Gated, Mechanism, Stream, Terms
 
 if TYPE_CHECKING:
     import polars
@@ -79,8 +68,8 @@ def _forked() -> None:
     clear the parent's log with the releases in it. A reference that nobody gives back prevents it.
     """
     for store in _open_stores:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._con))
-        store._session.release()  # the parent keeps its lock
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(store.database))
+        store.session.release()  # the parent keeps its lock
 
 
 def _close_all() -> None:
@@ -95,19 +84,6 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 atexit.register(_close_all)
 
 
-@dataclass(frozen=True)
-class Gated:
-    """Who was asked and who was active in a release: private."""
-
-    release: int
-    users: Index
-    active: NDArray[np.bool_]
-
-
-Mechanism = Callable[[Plan, Sequence[Ints], Entropy], Sequence[Ints]]
-"""Exact sums in, what is released out: integers in lattice steps, one array a measure."""
-
-
 class Store:
     """An open store. Use `sparseq.create` or `sparseq.connect`; a context manager.
 
@@ -117,6 +93,8 @@ class Store:
     Attributes:
         losses: When it was opened although a part of it was missing: public. Each is a hole in the
             guarantee, since what the missing answers cost is not in the accounts.
+        stream: Accounts, engine and ledger: private, for the curator and for parts of sparseq; so
+            are `storage` and `database`, the tables and DuckDB's connection to them.
     """
 
     def __init__(
@@ -129,17 +107,16 @@ class Store:
         reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
         self._held, self._reopen = Held(connection), reopen
-        connection = self._con = cast(duckdb.DuckDBPyConnection, self._held)
-        self._session = session or Session(connection)
-        self._session.goes_over(connection)
+        connection = self.database = cast(duckdb.DuckDBPyConnection, self._held)
+        self.session = session or Session(connection)
+        self.session.goes_over(connection)
         _open_stores.add(self)
         self.path = path
         self._on_close = on_close
         self._pid = os.getpid()
-        self._lock = threading.RLock()
-        self._storage = Storage(connection, self._session)
+        self.storage = Storage(connection, self.session)
         scrub(connection)  # of an erasure that was killed
-        settings = self._storage.get("settings")
+        settings = self.storage.get("settings")
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
             settings["kappa"], settings["norm_budget"], gaussian=Pot.WATCH not in self.reserves
@@ -147,23 +124,25 @@ class Store:
         self.halt: bool = settings["halt"]
         self.seed: int | None = settings["seed"]
         self._budget_column: str = settings["budget_column"]
-        losses = self._storage.get(LOSSES) or ()
+        losses = self.storage.get(LOSSES) or ()
         self.losses: tuple[Loss, ...] = tuple(Loss(**loss) for loss in losses)
-        self.catalog: Catalog = self._storage.catalog()
-        self._engine = Engine(connection, cache_bytes, self.catalog, _opening_anew(self))
-        self._journal = Journal(connection, self._storage.get(FORMER) or 0, self._session)
-        self._pots = Pots(self._budgets(), self.reserves, self.halt)
-        self._journal.restore(self._pots)
-        self._departures = Departures()
-        self._departures.add_users(len(self._pots))
-        self._journal.restore_departures(self._departures)
+        self.catalog: Catalog = self.storage.catalog()
+        engine = DuckEngine(connection, cache_bytes, self.catalog, _weakly(self._open_anew))
+        self._ledger = DuckLedger(
+            connection, self.reserves, self.halt, self.storage.get(FORMER) or 0, self.session,
+            self.storage.in_transaction,
+        )  # fmt: skip
+        self.stream = Stream(
+            engine,
+            self._ledger,
+            Terms(self.budget, self.seed, len(self.losses)),
+            _weakly(self._check_open),
+            _weakly(self._abandon),
+        )
         self.most = check_most(settings.get("most"))
         self._public = PublicFacts(self.catalog, connection, self.most)
         self._templates = Templates()
-        self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody holds the lock
-        self._half_done = False  # memory may not be what is on disk: it must not be used again
         self._why_closed = ""
-        self._staged_bytes = 0  # about what the next transaction will write
         self._lowered: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._lowered_on = dt.date.today()
 
@@ -187,10 +166,7 @@ class Store:
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
-        return self.step(query, self._contributions, options, request_id)
-
-    def _contributions(self, plan: Plan) -> Contributions:
-        return self._engine.contributions(plan, len(self._pots))
+        return self.step(query, self.stream.contributions, options, request_id)
 
     def step(
         self,
@@ -200,7 +176,7 @@ class Store:
         request_id: RequestId | str | None = None,
         *,
         pot: Pot = Pot.QUERIES,
-        gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
+        gated: Callable[[Gated], Sequence[Note]] = lambda _: (),
         mechanism: Mechanism | None = None,
     ) -> Answer:
         """Answer one query whose contributions the caller computes: the stream's only step.
@@ -221,17 +197,10 @@ class Store:
             QueryRefused: See `ask`.
             ParameterError: The store has set nothing aside for the pot.
         """
-        with self._lock:
-            self._flush()  # what an interrupt left
-            request = requested(request_id)
-            recorded = self._journal.recorded(request, query.text)
-            if recorded is not None:
-                return Answer.from_bytes(recorded.answer)
-            plan = calibrate(query, self.budget, options or Options())
-            made = contributions(plan)
-            answer = self._answer(plan, made, request, pot, gated, mechanism)
-            self._flush()
-            return answer
+        return self.stream.step(
+            query, contributions, options, request_id,
+            pot=pot, gated=gated, mechanism=mechanism,
+        )  # fmt: skip
 
     def ask_many(self, asked: Iterable[Asked]) -> Iterator[Outcome]:
         """Answer many queries, none of which depends on another's answer: `ask`, many times faster.
@@ -247,111 +216,7 @@ class Store:
             >>> [outcome.answer.facts.release for outcome in con.ask_many([Asked(query)] * 3)]
             [1, 2, 3]
         """
-        return ask_many(self, asked)
-
-    def _answer(
-        self,
-        plan: Plan,
-        contributions: Contributions,
-        request: RequestId | None,
-        pot: Pot = Pot.QUERIES,
-        gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
-        mechanism: Mechanism | None = None,
-    ) -> Answer:
-        """Gate, sum the active, add noise, charge. The answer may leave after `_flush` only."""
-        passed = gate(plan, contributions, self._pots[pot])
-        noised = _in_unit(plan, (mechanism or add_gaussian)(plan, passed.sums, self._entropy()))
-        answer = Answer(render(plan, noised), self._facts(plan, request))
-        also = [*gated(Gated(answer.facts.release, passed.users, passed.active))]
-        also += self._engine_failures(answer.facts.release)
-        departed = self._departures.new(passed.left_out if pot is Pot.QUERIES else _NOBODY)
-        release = _release(plan, answer, pot, request)
-        self._stage(Entry(release, passed.paying, passed.due, departed, tuple(also)))
-        return answer
-
-    def _engine_failures(self, release: int) -> list[Statement]:
-        """Return what tells the curator whom the engine failed on: written with the release."""
-        failures = self._engine.take_failures()
-        names = dict(
-            self._con.execute(
-                "SELECT _user, id FROM ledger.users WHERE _user IN (SELECT unnest(?))",
-                [list(failures)],
-            ).fetchall()
-            if failures
-            else []
-        )
-        return [
-            curator_log.statement(
-                "engine",
-                f"release {release}: the engine failed on the rows of {names.get(user)!s}, "
-                f"who was left out of it and pays nothing: {error}",
-            )
-            for user, error in failures.items()
-        ]
-
-    def _stage(self, entry: Entry) -> None:
-        """Charge; the next transaction is to make it durable, with the answer."""
-        self._half_done = True
-        self._pots[entry.release.pot].charge(entry.users, entry.charges)
-        self._departures.add(entry.release.id, entry.departed)
-        self._staged.append(entry)
-        self._staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
-        self._half_done = False
-
-    def _flush(self) -> None:
-        """Make charges and answers durable together; only then may the answers go."""
-        self._check_open()
-        self._con.abort()  # a result that an interrupt left half read is in everybody's way
-        if not self._staged:
-            return
-        self._half_done = True
-        try:
-            self._journal.commit(self._staged)
-            self._staged, self._staged_bytes = [], 0
-            self._journal.fold(self._pots, 16 * len(self._pots))
-        except duckdb.Error as error:
-            self._abandon()
-            raise self._not_given(error) from None
-        except BaseException:
-            self._abandon()  # was it written? only the file knows: it must be opened anew
-            raise
-        self._half_done = False
-
-    def _not_given(self, error: duckdb.Error) -> StoreError:
-        """Return what is said of answers that could not be written."""
-        if self._journal.committing:
-            return not_written(error, "the answer was not given", "it was charged")
-        return not_written(error, "the answer was not given, and nobody was charged")
-
-    @property
-    def _next_release(self) -> int:
-        return self._journal.next_id + len(self._staged)
-
-    def _facts(self, plan: Plan, request: RequestId | None) -> Facts:
-        return Facts(
-            release=self._next_release,
-            request_id=None if request is None else str(request),
-            query=plan.query.text,
-            labels=tuple(m.label for m in plan.query.measures),
-            kinds=tuple(m.kind.value for m in plan.query.measures),
-            sigma=tuple(n.sigma for n in plan.noise),
-            granularity=tuple(n.granularity for n in plan.noise),
-            scale=tuple(n.scale for n in plan.noise),
-            coordinates=plan.query.coordinates,
-            confidence=1 - plan.beta,
-            kappa=self.budget.kappa,
-            norm_budget=self.budget.norm_budget,
-            seeded=self.seed is not None,
-            gaussian=self.budget.gaussian,
-            comparisons=plan.query.comparisons,
-            losses=len(self.losses),
-        )
-
-    def _entropy(self) -> Entropy:
-        """The operating system's, or a stream of this seed and release."""
-        if self.seed is None:
-            return SYSTEM_ENTROPY
-        return for_release(self.seed, self._next_release)
+        return ask_many(self.stream, asked)
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -361,8 +226,7 @@ class Store:
         Raises:
             QueryRefused: The SQL is not understood, or can't be answered privately.
         """
-        with self._lock:
-            self._check_open()
+        with self.stream.held():
             if self._lowered_on != (today := dt.date.today()):  # CURRENT_DATE, today()
                 self._lowered, self._lowered_on = {}, today
             known = self._lowered.get(sql) or self._templates.lowered(sql)
@@ -465,7 +329,7 @@ class Store:
         """
         return self.step(
             handed_query(coordinates, label, scale),
-            lambda plan: contributions_of(self._con, as_arrow(contributions), plan),
+            lambda plan: contributions_of(self.database, as_arrow(contributions), plan),
             Options(sigma, accuracy, None, confidence),
             request_id,
         )
@@ -478,18 +342,16 @@ class Store:
 
     def recorded(self, request_id: RequestId | str) -> Answer | None:
         """Return the answer that was given under a request id, if there is one; free."""
-        with self._lock:
-            self._check_open()
+        with self.stream.held():
             request = requested(request_id)
             assert request is not None
-            release = self._journal.under(request)
+            release = self._ledger.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
     def history(self, last: int | None = None) -> list[Release]:
         """Return the releases, oldest first. Public."""
-        with self._lock:
-            self._check_open()
-            return self._journal.releases(last)
+        with self.stream.held():
+            return self._ledger.releases(last)
 
     def release(self, number: int) -> Answer:
         """Return a recorded answer; free.
@@ -497,26 +359,23 @@ class Store:
         Raises:
             StoreError: There is no such release.
         """
-        with self._lock:
-            self._check_open()
-            return Answer.from_bytes(self._journal.read(number).answer)
+        with self.stream.held():
+            return Answer.from_bytes(self._ledger.read(number).answer)
 
     @property
     def releases(self) -> int:
         """How many answers have been released. Public."""
-        return len(self._journal)
+        return len(self._ledger)
 
     def releases_of(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
         """Return the releases that requests stand for, of those that have one. Public."""
-        with self._lock:
-            self._check_open()
-            return self._journal.numbers(requests)
+        with self.stream.held():
+            return self._ledger.numbers(requests)
 
     def requests_of(self, releases: Iterable[int]) -> dict[int, RequestId]:
         """Return what releases were called when they were asked, where they were. Public."""
-        with self._lock:
-            self._check_open()
-            return self._journal.names(releases)
+        with self.stream.held():
+            return self._ledger.names(releases)
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -536,7 +395,7 @@ class Store:
         users stay as they are. Where the table
         has a row key, a row replaces the one of the same user and key; what was charged for the
         earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
-        `sparseq.engine.storage`).
+        `sparseq.engine._duckdb.storage`).
 
         Args:
             source: Paths, or an Arrow table.
@@ -550,84 +409,70 @@ class Store:
         Raises:
             DataError: A file can't be read, or lacks a column; nothing was loaded.
         """
-        with self._lock:
-            self._flush()  # what an interrupt left
+        with self.stream.lock:
+            self.stream.flush()  # what an interrupt left
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
-            if once is not None and self._storage.has_taken(once):
+            if once is not None and self.storage.has_taken(once):
                 return 0
-            rows = Rows(source, self._storage.schema(target))
+            rows = Rows(source, self.storage.schema(target))
             units = budget_units(self.budget.norm_budget)
             column = self._budget_column
             has_column = column and rows.has(column)
 
             def load() -> int:
                 if once is not None:
-                    self._storage.take(once, note)
+                    self.storage.take(once, note)
                 if late:
-                    self._storage.revise()
+                    self.storage.revise()
                 own = column if has_column else ""
-                return self._storage.load(target, rows, units, own, new=False)[1]
+                return self.storage.load(target, rows, units, own, new=False)[1]
 
             try:
-                count = self._storage.in_transaction(load, self._catch_up)
+                count = self.storage.in_transaction(load, self._catch_up)
             finally:
                 rows.close()
             return int(count)
 
     def remember(self, key: str, note: str) -> None:
         """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
-        with self._lock:
-            self._flush()
-            self._storage.in_transaction(lambda: self._storage.remember(key, note))
+        with self.stream.lock:
+            self.stream.flush()
+            self.storage.in_transaction(lambda: self.storage.remember(key, note))
 
     def tell_curator(self, kind: str, message: str) -> None:
         """Write a line to the curator's log: private."""
-        with self._lock:
-            self._flush()
-            log = CuratorLog(self._con)
-            self._storage.in_transaction(lambda: log.add(kind, message), counted=False)
+        with self.stream.lock:
+            self.stream.flush()
+            log = CuratorLog(self.database)
+            self.storage.in_transaction(lambda: log.add(kind, message), counted=False)
 
     def curator_notes(self) -> list[str]:
         """Return what the curator's log says about rows that came in, oldest first: private."""
-        with self._lock:
-            self._check_open()
-            return [n.message for n in CuratorLog(self._con).entries() if n.kind == "ingest"]
+        with self.stream.held():
+            return [n.message for n in CuratorLog(self.database).entries() if n.kind == "ingest"]
 
     def schema(self, table: str) -> Schema:
         """Return how the rows of a private table are read: public."""
-        with self._lock:
-            self._check_open()
-            return self._storage.schema(self.catalog.table(table))
+        with self.stream.held():
+            return self.storage.schema(self.catalog.table(table))
 
     def _catch_up(self) -> None:
         """Take into memory what has come into the file: accounts, and that rows have changed."""
-        new = self._budgets()[len(self._pots) :]
-        self._pots.add_users(new)
-        self._departures.add_users(len(new))
-        self._engine.rows_arrived()
+        self._ledger.people_arrived()
+        self.stream.engine.rows_arrived()
 
     def taken(self) -> dict[str, str]:
         """Return the keys under which rows were taken in (see `ingest`), each with its note."""
-        with self._lock:
-            self._check_open()
-            return self._storage.taken()
+        with self.stream.held():
+            return self.storage.taken()
 
     @property
     def parts(self) -> dict[Pot, float]:
         """What each pot has of norm_budget: public."""
         whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
         return {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
-
-    @property
-    def _accounts(self) -> Accounts:
-        """What queries are paid from."""
-        return self._pots[Pot.QUERIES]
-
-    def _budgets(self) -> Ints:
-        table = self._con.sql("SELECT budget FROM ledger.users ORDER BY _user").to_arrow_table()
-        return np.asarray(table["budget"].to_numpy(), np.int64)
 
     @contextlib.contextmanager
     def file_at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:
@@ -639,17 +484,17 @@ class Store:
         Raises:
             StoreError: The store is closed, or can't be written.
         """
-        with self._lock:
-            self._flush()  # what an interrupt left
+        with self.stream.lock:
+            self.stream.flush()  # what an interrupt left
             assert self.path is not None
 
             def remember() -> None:
                 for key, value in facts.items():
-                    self._storage.put(key, value)
+                    self.storage.put(key, value)
 
-            if any(self._storage.get(key) != value for key, value in facts.items()):
-                self._storage.in_transaction(remember)
-            self._con.execute("CHECKPOINT")
+            if any(self.storage.get(key) != value for key, value in facts.items()):
+                self.storage.in_transaction(remember)
+            self.database.execute("CHECKPOINT")
             yield self.path.resolve()
 
     # -- opening and closing -----------------------------------------------------------------------
@@ -674,9 +519,9 @@ class Store:
     def _check_open(self) -> None:
         if self._pid != os.getpid():
             raise StoreError("the store was opened before a fork", "open it in the child process")
-        if self._half_done or self._storage.half_done:
+        if self.stream.half_done or self.storage.half_done:
             self._abandon()
-        if self._con is None:
+        if self.database is None:
             raise StoreError(f"the store is closed{self._why_closed}", _OPEN_AGAIN)
 
     def _abandon(self) -> None:
@@ -684,27 +529,25 @@ class Store:
 
         The store stays marked as open: with its log and record it is whole when it is opened anew.
         """
-        self._half_done = True  # until all of this is done
+        self.stream.half_done = True  # until all of this is done
         self._why_closed = ": a step was interrupted, or failed while it was written"
-        for _, accounts in self._pots.items():
-            accounts.spent = accounts.budgets.copy()  # they may be in the middle of growing
-        self._staged, self._staged_bytes = [], 0
-        if self._con is not None:
-            self._con.close()
+        self.stream.forget()
+        if self.database is not None:
+            self.database.close()
         self._let_go()
 
     def _let_go(self) -> None:
         """Forget the connection, and let others open the file."""
-        self._con = None  # type: ignore[assignment]
+        self.database = None  # type: ignore[assignment]
         self._public.close()
-        self._session.release()
+        self.session.release()
         self._on_close()
-        self._half_done = self._storage.half_done = False
+        self.stream.half_done = self.storage.half_done = False
 
     def close(self) -> None:
         """Write what is pending and let go of the file."""
-        with self._lock:
-            if self._con is None and not self._half_done:
+        with self.stream.lock:
+            if self.database is None and not self.stream.half_done:
                 return
             try:
                 if self._pid == os.getpid():
@@ -716,15 +559,15 @@ class Store:
 
     def _close_whole(self) -> None:
         """Write what is pending, and mark the file as closed; after a half-done step, neither."""
-        if self._half_done or self._storage.half_done:
+        if self.stream.half_done or self.storage.half_done:
             self._abandon()
             return
-        self._flush()  # what an interrupt left
-        self._half_done = True
-        if self._session.begun:
-            self._journal.fold(self._pots, len(self._pots))
-        self._session.finish()
-        self._con.close()
+        self.stream.flush()  # what an interrupt left
+        self.stream.half_done = True
+        if self.session.begun:
+            self._ledger.snapshot(self._ledger.pots, self.stream.people)
+        self.session.finish()
+        self.database.close()
 
     def __enter__(self) -> Store:
         return self
@@ -738,49 +581,16 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Store {self.path or 'in memory'}: {len(self._journal)} releases>"
+        return f"<Store {self.path or 'in memory'}: {len(self._ledger)} releases>"
 
 
-def _opening_anew(store: Store) -> Callable[[], None]:
-    """Return what opens a store's file anew, and does not keep the store alive."""
-    known = weakref.ref(store)
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """Return what calls a store's method, and does not keep the store alive."""
+    known = weakref.WeakMethod(method)
 
-    def open_anew() -> None:
-        opened = known()
-        if opened is not None:
-            opened._open_anew()
+    def call() -> None:
+        found = known()
+        if found is not None:
+            found()
 
-    return open_anew
-
-
-def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
-    """Add floor(Z + 1/2), Z ~ N(0, (sigma/g)²), to the integer sums: Corollary 4.7's mechanism."""
-    return [
-        total + rounded_gaussian(n.lattice_sigma, len(total), entropy)
-        for n, total in zip(plan.noise, sums, strict=True)
-    ]
-
-
-def _in_unit(plan: Plan, released: Sequence[Ints]) -> Noised:
-    """Return released lattice integers in the query's unit."""
-    measures = [
-        np.reshape(total * float(n.granularity), (-1, m.bins))
-        for m, n, total in zip(plan.query.measures, plan.noise, released, strict=True)
-    ]
-    return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
-
-
-def _release(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:
-    """Return what the journal has of an answer: public."""
-    return Release(
-        answer.facts.release,
-        request,
-        dt.datetime.now(dt.UTC).replace(tzinfo=None),
-        plan.query.text,
-        plan.query.coordinates,
-        answer.facts.sigma,
-        plan.corollary_bounds,
-        1 - plan.beta,
-        answer.to_bytes(),
-        pot,
-    )
+    return call

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import duckdb
 
-from sparseq.engine.former_types import keep_to_types
-from sparseq.engine.load import first_line
-from sparseq.engine.schema import schema_of_existing
-from sparseq.engine.storage import Storage
+from sparseq.engine._duckdb.former_types import keep_to_types
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine.files.load import first_line
+from sparseq.engine.files.schema import schema_of_existing
 from sparseq.errors import StoreError
-from sparseq.ledger import curator_log
-from sparseq.ledger.former_ids import name_askers
+from sparseq.ledger._duckdb import curator_log
+from sparseq.ledger._duckdb.former_ids import name_askers
 from sparseq.opening import hold, open_database
 from sparseq.store import FORMAT, UPGRADED_FROM
 

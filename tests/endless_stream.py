@@ -30,7 +30,7 @@ import pyarrow as pa
 
 import sparseq
 import sparseq.files  # what would otherwise be imported in every child: at its first `connect`,
-import sparseq.ledger.segments
+import sparseq.ledger._duckdb.segments
 
 with contextlib.suppress(ImportError):
     import pandas  # noqa: F401 - and, where it is installed, at its first Arrow table
@@ -94,13 +94,13 @@ def ask(con: sparseq.Store, i: int) -> sparseq.Answer:
 
 def run(path: str, first: int, how: str) -> None:
     con = sparseq.connect(path)
-    journal = con._journal
+    journal = con.stream.ledger
     if how in ("before", "after"):
-        journal._con = Dying(con._con, "COMMIT", how == "after")
+        journal._con = Dying(con.database, "COMMIT", how == "after")
     elif how == "snapshot":
-        journal._con = Dying(con._con, "DELETE FROM ledger.snapshot")
+        journal._con = Dying(con.database, "DELETE FROM ledger.snapshot")
     elif how == "ingest":
-        con._storage._con = Dying(con._con, "COMMIT")
+        con.storage._con = Dying(con.database, "COMMIT")
         rows = {"who": [0, 999], "day": [0, 0], "amount": [1.0, 1.0]}
         con.ingest(pa.table(rows), once="rows")
     journal.commit = announced(journal.commit)  # type: ignore[method-assign]
@@ -108,13 +108,13 @@ def run(path: str, first: int, how: str) -> None:
         answer = ask(con, i)
         digest = hashlib.sha256(answer.to_bytes()).hexdigest()
         if how == "snapshot" and i == first + 3:
-            journal.fold(con._pots, 0)
+            journal.fold(0)
         say("answer " + json.dumps({"i": i, "release": answer.facts.release, "sha256": digest}))
 
 
 def main() -> None:
     path = sys.argv[1]
-    sparseq.ledger.segments.SEGMENT_BYTES = 4000  # a new table after three releases or so
+    sparseq.ledger._duckdb.segments.SEGMENT_BYTES = 4000  # a new table after three releases or so
     for line in sys.stdin:
         first, how = line.split()
         child = os.fork()

@@ -24,7 +24,7 @@ import sparseq
 from sparseq import ParameterError
 from sparseq.accounting import Price
 from sparseq.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
-from sparseq.engine.handed import handed_query
+from sparseq.engine._duckdb.handed import handed_query
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.lipschitz import Analysis, lipschitz_contributions, mover
 from sparseq.query.plan import Options, calibrate
@@ -206,7 +206,7 @@ def test_released_lattice_points_differ_by_no_more_than_is_charged(
     """Integers against integers: the point with everybody, and without each user in turn."""
     for analysis in (MEDIAN, WeightedMean(2, 20, {0: weight})):
         plan = calibrate(handed_query(2, "x", 1.0), shared.budget, Options(sigma=sigma))
-        moved = lipschitz_contributions(shared._con, table(x), analysis, plan)
+        moved = lipschitz_contributions(shared.database, table(x), analysis, plan)
         (everybody,) = moved.without(np.zeros(0, np.int32))
         (reduced,) = moved.measures
         assert reduced.users.tolist() == list(range(len(x)))
@@ -228,7 +228,7 @@ def test_the_ledger_holds_the_price_of_the_moves() -> None:
         sigma, g = answer.facts.sigma[0], answer.facts.granularity[0]
         assert answer.facts.scale == (3.5,)  # the heaviest public weight, whoever has it
         price = Price.of(sigma, g, con.budget)
-        spent = con._accounts.spent.tolist()
+        spent = con.stream.accounts.spent.tolist()
         for user, weight in ((0, 1), (1, 1), (3, 2)):
             nominal = Fraction(weight, 4) ** 2 * sum(Fraction(c) ** 2 for c in x[user])
             nominal = nominal * Fraction(STEP) ** 2 / Fraction(g) ** 2 * price.exact
@@ -248,7 +248,7 @@ def test_dropped_users_are_at_the_origin_and_nobody_overdraws() -> None:
             bound = answer.bound(1e-6)
             assert isinstance(bound, float)
             assert abs(value - expected) < bound / STEP
-        accounts = con._accounts
+        accounts = con.stream.accounts
         assert (accounts.spent <= accounts.budgets).all()
         assert accounts.spent[9] == 0
         assert (accounts.spent[:9] >= 2 * 2**24).all()
@@ -261,7 +261,7 @@ def test_a_heavy_user_stays_in_the_median() -> None:
     with store(2, norm_budget=3.0) as con:
         answer = ask_lipschitz(con, table(x), median, label="m", scale=1e6)
         assert math.isclose(answer.facts.scale[0], 0.1)
-        spent = con._accounts.spent
+        spent = con.stream.accounts.spent
         assert 2**24 <= spent[1] <= 2**24 * 1.002
 
 
@@ -272,9 +272,9 @@ def test_less_noise_never_costs_less() -> None:
         for sigma in (50.0, 5.0, 4.0, 1.0):
             with store(3, norm_budget=1e6) as con:
                 ask_lipschitz(con, table(x), analysis, label="m", sigma=sigma)
-                assert (con._accounts.spent >= before).all()
-                assert (con._accounts.spent > 0).all()
-                before = con._accounts.spent.copy()
+                assert (con.stream.accounts.spent >= before).all()
+                assert (con.stream.accounts.spent > 0).all()
+                before = con.stream.accounts.spent.copy()
 
 
 def test_the_noise_is_sigma() -> None:
@@ -296,9 +296,9 @@ def test_a_request_id_returns_the_recorded_answer_for_nothing() -> None:
         ask: Callable[[], Any] = lambda: ask_lipschitz(  # noqa: E731
             con, table([(1, 2)]), MEDIAN, label="m", request_id="r"
         )
-        first, spent = ask().rows(), con._accounts.spent.copy()
+        first, spent = ask().rows(), con.stream.accounts.spent.copy()
         assert ask().rows() == first
-        assert (con._accounts.spent == spent).all()
+        assert (con.stream.accounts.spent == spent).all()
         assert len(con.history()) == 1
 
 
@@ -309,7 +309,7 @@ def test_values_that_are_not_finite_count_for_nothing() -> None:
     for analysis in (MEDIAN, WeightedMean(2, 20)):
         with store(2) as con:
             ask_lipschitz(con, rows, analysis, label="m")
-            assert con._accounts.spent.tolist() == [0, 0]
+            assert con.stream.accounts.spent.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

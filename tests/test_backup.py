@@ -15,13 +15,13 @@ import sparseq
 from sparseq import backup as module
 from sparseq.backup import backup
 from sparseq.curator import forget
-from sparseq.ledger.session import record_of
+from sparseq.ledger._duckdb.session import record_of
 
 COUNT = "SELECT count(*) AS n FROM t"
 
 
 def facts(con: sparseq.Store) -> list[Any]:
-    return [con.history(), con._accounts.spent.tolist(), con.taken(), con.catalog, con.budget]
+    return [con.history(), con.stream.accounts.spent.tolist(), con.taken(), con.catalog, con.budget]
 
 
 @pytest.fixture

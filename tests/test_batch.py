@@ -15,11 +15,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import sparseq
-import sparseq.batch
 import sparseq.store
-from sparseq.batch import Asked
-from sparseq.engine.windows import FOREVER, Window, hulls, window
+import sparseq.stream.groups
+from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window
 from sparseq.query.plan import Options
+from sparseq.stream.groups import Asked
 
 FIRST = dt.date(2024, 1, 1)
 DAYS = 12
@@ -123,7 +123,7 @@ def together(con: sparseq.Store, asked: list[Asked]) -> list[bytes | str]:
 def ledger(con: sparseq.Store) -> list[tuple[Any, ...]]:
     """All that is durable of releases and charges, but the time of day."""
     columns = "id, request_id, query, coordinates, sigma, bound, answer, users, charges, pot"
-    found = con._con.execute(f"SELECT {columns} FROM ledger.release ORDER BY id").fetchall()
+    found = con.database.execute(f"SELECT {columns} FROM ledger.release ORDER BY id").fetchall()
     return [tuple(row) for row in found]
 
 
@@ -141,18 +141,20 @@ def test_answers_charges_and_drops_are_those_of_one_by_one(
 ) -> None:
     rows = rows_of(seed, 300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparseq.batch, "GROUP", group)
+        patch.setattr(sparseq.stream.groups, "GROUP", group)
         one, many = (make(rows, norm_budget=norm_budget, halt=halt) for _ in range(2))
         for con in (one, many) if arrival else ():
             con.ingest(rows_of(seed + 100, 60))  # a second run, in no order with the first
         asked = [lowered(one, d) for d in drawn]
         assert together(many, asked) == one_by_one(one, asked)
         assert ledger(many) == ledger(one)
-        assert many._accounts.spent.tolist() == one._accounts.spent.tolist()
-        assert not many._staged
-        spent = one._accounts.spent
-        event(f"somebody is at the limit: {bool(np.any(spent + 2**24 > one._accounts.budgets))}")
-        event(f"read ahead: {bool(many._engine._ahead._scans)}")
+        assert many.stream.accounts.spent.tolist() == one.stream.accounts.spent.tolist()
+        assert not many.stream._staged
+        spent = one.stream.accounts.spent
+        event(
+            f"somebody is at the limit: {bool(np.any(spent + 2**24 > one.stream.accounts.budgets))}"
+        )
+        event(f"read ahead: {bool(many.stream.engine._ahead._scans)}")
 
 
 def test_what_was_read_ahead_is_used_and_forgotten_when_rows_arrive(
@@ -161,8 +163,10 @@ def test_what_was_read_ahead_is_used_and_forgotten_when_rows_arrive(
     con = make(rows_of(1, 500))
     asked = [lowered(con, (SHAPES[i % 2], i // 2 % DAYS, 0, {}, None)) for i in range(60)]
     fetched = []
-    fetch = con._engine._reader.fetch
-    monkeypatch.setattr(con._engine._reader, "fetch", lambda sql: fetched.append(sql) or fetch(sql))
+    fetch = con.stream.engine._reader.fetch
+    monkeypatch.setattr(
+        con.stream.engine._reader, "fetch", lambda sql: fetched.append(sql) or fetch(sql)
+    )
     assert len(list(con.ask_many(asked))) == 60
     assert len(fetched) == 2, "one scan a shape"
     con.ingest(rows_of(2, 50))
@@ -177,7 +181,7 @@ def test_what_was_gated_before_a_failure_is_durable_and_the_rest_never_was(
     rows = rows_of(3, 300)
     con = make(rows, tmp_path / "s")
     asked = [lowered(con, (SHAPES[0], i % DAYS, 0, {}, f"id {i}")) for i in range(20)]
-    render, calls = sparseq.store.render, iter(range(100))
+    render, calls = sparseq.stream.step.render, iter(range(100))
 
     def failing(*args: Any) -> pa.Table:
         if next(calls) == 7:
@@ -185,18 +189,18 @@ def test_what_was_gated_before_a_failure_is_durable_and_the_rest_never_was(
         return render(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sparseq.store, "render", failing)
+        patch.setattr(sparseq.stream.step, "render", failing)
         with pytest.raises(type(error)):
             list(con.ask_many(asked))
     assert len(con.history()) == 7
     with make(rows) as other:
         expected = one_by_one(other, asked)
         assert together(con, asked) == expected, "goes on where it stopped"
-        spent = other._accounts.spent.tolist()
-    assert con._accounts.spent.tolist() == spent
+        spent = other.stream.accounts.spent.tolist()
+    assert con.stream.accounts.spent.tolist() == spent
     con.close()
     with sparseq.connect(tmp_path / "s") as con:
-        assert con._accounts.spent.tolist() == spent
+        assert con.stream.accounts.spent.tolist() == spent
         assert [r.request_id for r in con.history()] == [f"id {i}" for i in range(20)]
 
 
@@ -204,7 +208,7 @@ def test_a_transaction_that_fails_leaves_nothing_and_abandons_the_store(tmp_path
     con = make(rows_of(3, 300), tmp_path / "s")
     asked = [lowered(con, (SHAPES[0], i % DAYS, 0, {}, None)) for i in range(10)]
     con.ask(asked[0].query)
-    con._con.execute("DROP TABLE ledger.release_1")
+    con.database.execute("DROP TABLE ledger.release_1")
     with pytest.raises(Exception, match="release"):
         list(con.ask_many(asked))
     with pytest.raises(sparseq.StoreError, match="closed"):
@@ -216,7 +220,7 @@ def test_an_answer_leaves_after_its_transaction(tmp_path: Path) -> None:
     asked = [lowered(con, (SHAPES[0], i % DAYS, 0, {}, None)) for i in range(10)]
     outcomes: Iterator[Any] = con.ask_many(asked)
     next(outcomes)
-    ((durable,),) = con._con.execute("SELECT count(*) FROM ledger.release").fetchall()
+    ((durable,),) = con.database.execute("SELECT count(*) FROM ledger.release").fetchall()
     assert durable == 10
 
 
@@ -266,7 +270,7 @@ def test_what_an_interrupt_left_is_written_before_the_next(tmp_path: Path, many:
     """Asked again, an id gives the answer that was made before the interrupt, if one was."""
     rows = pa.table({"who": [1, 2]})
     con = sparseq.create(tmp_path / "s.sparseq", rows, table="t", user="who")
-    query, flush = con.lower("SELECT count(*) AS n FROM t"), con._flush
+    query, flush = con.lower("SELECT count(*) AS n FROM t"), con.stream.flush
 
     def ask() -> None:
         if many:
@@ -275,20 +279,20 @@ def test_what_an_interrupt_left_is_written_before_the_next(tmp_path: Path, many:
             con.ask(query, request_id="one")
 
     def interrupted() -> None:
-        if con._staged:
+        if con.stream._staged:
             raise KeyboardInterrupt
         flush()
 
-    con._flush = interrupted  # type: ignore[method-assign]
+    con.stream.flush = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         ask()
-    con._flush = flush  # type: ignore[method-assign]
+    con.stream.flush = flush  # type: ignore[method-assign]
     ask()
     assert [r.request_id for r in con.history()] == ["one"]
-    con._flush = interrupted  # type: ignore[method-assign]
+    con.stream.flush = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         con.ask(query, request_id="two")
-    con._flush = flush  # type: ignore[method-assign]
+    con.stream.flush = flush  # type: ignore[method-assign]
     con.close()
     with sparseq.connect(tmp_path / "s.sparseq") as again:
         assert [r.request_id for r in again.history()] == ["one", "two"]

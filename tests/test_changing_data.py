@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from test_reference import DAY, Asked, Row, Running, Stream, arrow, questions, silent, some_rows
 
 import sparseq
-import sparseq.store
+import sparseq.stream.step
 from sparseq.curator import forget
-from sparseq.engine.storage import MAX_RUNS, Storage
+from sparseq.engine._duckdb.storage import MAX_RUNS, Storage
 
 UNIT = 2**24
 
@@ -59,19 +59,19 @@ class Changing(Running):
 
     def check_spends(self) -> None:
         """Everybody's account is the one that they have always had, erased or not."""
-        spent = self.con._accounts.spent
+        spent = self.con.stream.accounts.spent
         assert len(spent) == len(self.reference.spent)
         for who, expected in self.reference.spent.items():
-            known = self.con._storage.people().find(str(who))
+            known = self.con.storage.people().find(str(who))
             assert known is not None
             assert spent[known.user] == expected <= self.reference.budgets[who]
-            assert self.con._accounts.budgets[known.user] == self.reference.budgets[who]
+            assert self.con.stream.accounts.budgets[known.user] == self.reference.budgets[who]
 
     def check_rows(self) -> None:
         """Both orders hold the rows as they are now."""
         expected = sorted((r.who, str(r.day), str(r.kind)) for r in self.rows)
         for schema in ("by_user", "by_time"):
-            found = self.con._con.execute(
+            found = self.con.database.execute(
                 f"SELECT id, t.day, d.value FROM {schema}.t AS t JOIN ledger.users USING (_user) "
                 'LEFT JOIN dictionary."t.kind" AS d ON d.code = t.kind'
             ).fetchall()
@@ -128,7 +128,7 @@ def test_sums_and_spends_are_those_of_the_rows_as_they_are_at_each_query(
     stream, steps = drawn
     path = tmp_path_factory.mktemp("stream") / "s.sparseq" if on_disk else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparseq.store, "rounded_gaussian", silent)
+        patch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
         running = Changing(stream, path, row_key)
         try:
             for step in [*steps, None]:
@@ -162,14 +162,14 @@ def store(*rows: Any, path: Path | None = None, **more: Any) -> sparseq.Store:
 
 
 def stored(con: sparseq.Store, schema: str = "by_user") -> list[tuple[Any, ...]]:
-    return con._con.execute(
+    return con.database.execute(
         f'SELECT id, day(day)::INT, "order", amount FROM {schema}.t JOIN ledger.users '
         "USING (_user) ORDER BY ALL"
     ).fetchall()
 
 
 def spent(con: sparseq.Store) -> list[float]:
-    return [units / UNIT for units in con._accounts.spent.tolist()]
+    return [units / UNIT for units in con.stream.accounts.spent.tolist()]
 
 
 def test_a_corrected_row_replaces_the_old_one_and_what_was_charged_stands() -> None:
@@ -216,7 +216,7 @@ def test_the_last_version_is_the_last_in_a_large_file_too(tmp_path: Path) -> Non
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=10_000)
     con = sparseq.create(None, tmp_path / "t.parquet", user="who", row_key="k")
     for _ in range(2):
-        found = con._con.execute("SELECT count(*), min(v) FROM by_user.t").fetchall()
+        found = con.database.execute("SELECT count(*), min(v) FROM by_user.t").fetchall()
         assert found == [(size, versions - 1)]
         con.ingest(tmp_path / "t.parquet")
 
@@ -241,7 +241,7 @@ def test_each_of_several_tables_has_its_own_key_or_none() -> None:
         con = sparseq.create(None, user="who", tables=tables, row_key=row_key)
         con.ingest(visits, "visits")
         many = [
-            con._con.execute(f"SELECT count(*) FROM by_user.{t}").fetchall()[0][0]
+            con.database.execute(f"SELECT count(*) FROM by_user.{t}").fetchall()[0][0]
             for t in ("t", "visits")
         ]
         assert many == [rows[0], 1 if rows[1] == 1 else 4]

@@ -20,8 +20,8 @@ import pytest
 from algorithm2 import Algorithm2, on_lattice
 
 import sparseq
-from sparseq.engine.storage import Storage
-from sparseq.ledger import segments
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.ledger._duckdb import segments
 
 KILLS = 50
 SILENT = {"before": (0,), "after": (1,), "snapshot": (1,)}  # releases that nobody was told of
@@ -82,7 +82,7 @@ class Auditor:
             noise = zip(answer.facts.sigma, answer.facts.granularity, strict=True)
             self.reference.step(self.vectors(i, answer.facts), list(noise))
         self.seen = len(history)
-        spent = dict(zip(range(30), con._accounts.spent.tolist(), strict=True))
+        spent = dict(zip(range(30), con.stream.accounts.spent.tolist(), strict=True))
         assert spent == self.reference.spent
         assert all(spent[u] <= budget for u, budget in self.reference.budgets.items())
         return answers
@@ -198,7 +198,7 @@ def test_an_ingest_that_is_killed_leaves_nothing(stored: Path, asker: Asker) -> 
 
 
 def number(con: sparseq.Store, table: str) -> int:
-    ((count,),) = con._con.execute(f"SELECT count(*) FROM {table}").fetchall()
+    ((count,),) = con.database.execute(f"SELECT count(*) FROM {table}").fetchall()
     return int(count)
 
 
@@ -237,8 +237,8 @@ def test_a_commit_that_fails_leaves_both_or_neither_and_the_store_must_be_reopen
     auditor = Auditor(con)
     endless_stream.ask(con, 0)
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 1)  # a table of its own for every release
-    failing: Any = Failing(con._con, start, after, error)
-    con._journal._con = con._journal._segments._con = failing
+    failing: Any = Failing(con.database, start, after, error)
+    con.stream.ledger._con = con.stream.ledger._segments._con = failing
     with pytest.raises(type(error)):
         endless_stream.ask(con, 1)
     for use in (
@@ -264,11 +264,11 @@ def test_a_snapshot_that_fails_changes_nothing_about_who_has_spent_what(
     auditor = Auditor(con)
     for i in range(3):
         endless_stream.ask(con, i)
-    working = con._journal._con
-    con._journal._con = Failing(con._con, start, after, OSError("disk full"))  # type: ignore[assignment]
+    working = con.stream.ledger._con
+    con.stream.ledger._con = Failing(con.database, start, after, OSError("disk full"))  # type: ignore[assignment]
     with pytest.raises(OSError, match="disk full"):
-        con._journal.fold(con._pots, 0)
-    con._journal._con = working
+        con.stream.ledger.fold(0)
+    con.stream.ledger._con = working
     endless_stream.ask(con, 3)
     assert len(auditor.audit(con)) == 4
     con.close()
@@ -279,7 +279,7 @@ def test_a_snapshot_that_fails_changes_nothing_about_who_has_spent_what(
 def test_a_transaction_left_open_by_an_interrupt_stops_the_stream(stored: Path) -> None:
     """The release would be durable only at the transaction's end: no answer may leave before."""
     con = sparseq.connect(stored)
-    con._con.execute("BEGIN")
+    con.database.execute("BEGIN")
     with pytest.raises(sparseq.StoreError, match="can't be written"):
         endless_stream.ask(con, 0)
     with pytest.raises(sparseq.StoreError, match="closed"):
@@ -291,7 +291,7 @@ def test_a_transaction_left_open_by_an_interrupt_stops_the_stream(stored: Path) 
 def test_a_step_that_fails_before_its_commit_costs_nothing_and_the_stream_goes_on(
     stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sparseq.store
+    import sparseq.stream.step
 
     def broken(*_: Any) -> Any:
         raise MemoryError
@@ -300,11 +300,11 @@ def test_a_step_that_fails_before_its_commit_costs_nothing_and_the_stream_goes_o
         auditor = Auditor(con)
         for part in ("rounded_gaussian", "render", "gate"):
             with monkeypatch.context() as patch:
-                patch.setattr(sparseq.store, part, broken)
+                patch.setattr(sparseq.stream.step, part, broken)
                 with pytest.raises(MemoryError):
                     endless_stream.ask(con, auditor.seen)
             assert len(auditor.audit(con)) == auditor.seen
-            assert not con._accounts.spent.any() or auditor.seen
+            assert not con.stream.accounts.spent.any() or auditor.seen
             endless_stream.ask(con, auditor.seen)
             auditor.audit(con)
 
@@ -382,15 +382,15 @@ def test_an_ingest_that_fails_at_any_step_leaves_nothing(
 
     with sparseq.create(path, kinds, table="t", user="who") as con:
         con.sql("SELECT count(*) FROM t")
-        spent = con._accounts.spent.tolist()
+        spent = con.stream.accounts.spent.tolist()
         before = [number(con, t) for t in tables]
         with monkeypatch.context() as patch:
             patch.setattr(Storage, step, broken)
             with pytest.raises(type(error)):
                 con.ingest(more, once="more")
         assert [number(con, t) for t in tables] == before
-        assert con._accounts.spent.tolist() == spent
+        assert con.stream.accounts.spent.tolist() == spent
         assert con.ingest(more, once="more") == 2
         assert [number(con, t) for t in tables] == [4, 3, 3, 1]
         con.sql("SELECT count(*) FROM t")
-        assert con._accounts.spent.tolist() == [2 * 2**24, 5 * 2**24, 2**24]
+        assert con.stream.accounts.spent.tolist() == [2 * 2**24, 5 * 2**24, 2**24]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import sparseq
 from sparseq.cli.app import sparseq as command
-from sparseq.engine.connection import connected, is_damage
+from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.errors import StoreError
 
 ROWS = 20_000

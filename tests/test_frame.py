@@ -50,7 +50,9 @@ def test_the_same_question_in_sql_and_in_python_is_the_same_plan(con: sparseq.St
 def test_without_noise_answers_are_the_truth(
     con: sparseq.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparseq.store.rounded_gaussian", lambda sigma, n, _: np.zeros(n, np.int64))
+    monkeypatch.setattr(
+        "sparseq.stream.step.rounded_gaussian", lambda sigma, n, _: np.zeros(n, np.int64)
+    )
     answer = con.table("events").count().by("kind", keys=["gift", "none"]).ask().pl()
     assert dict(zip(answer["kind"], answer["count"], strict=True)) == {"gift": 4, "none": 0}
 
@@ -91,16 +93,16 @@ def test_contributions_are_charged_their_true_squared_norm(con: sparseq.Store) -
     rows = handed(user=[1, 1, 3, 1], coordinate=[0, 2, 1, 0], value=[1.0, 2.0, 0.5, 0.5])
     con.contribute(rows, coordinates=3, label="three features")
     norms = [Fraction(9, 4) + 4, Fraction(0), Fraction(1, 4)]  # users 1, 2, 3
-    assert con._accounts.spent.tolist() == [n * UNITS_PER_NORM for n in norms]
+    assert con.stream.accounts.spent.tolist() == [n * UNITS_PER_NORM for n in norms]
 
 
 def test_contributions_and_sql_spend_one_budget(con: sparseq.Store) -> None:
     con.contribute(handed(user=[2], coordinate=[0], value=[9.9]), coordinates=1, label="most of it")
-    before = con._accounts.spent[1]
+    before = con.stream.accounts.spent[1]
     con.contribute(handed(user=[2], coordinate=[0], value=[9.9]), coordinates=1, label="too much")
-    assert con._accounts.spent[1] == before
+    assert con.stream.accounts.spent[1] == before
     con.sql("SELECT count(*) AS n FROM events")
-    assert con._accounts.spent[1] == before + UNITS_PER_NORM
+    assert con.stream.accounts.spent[1] == before + UNITS_PER_NORM
 
 
 def test_contributions_that_are_not_finite_count_for_nothing(con: sparseq.Store) -> None:
@@ -108,7 +110,7 @@ def test_contributions_that_are_not_finite_count_for_nothing(con: sparseq.Store)
     answer = con.contribute(
         handed(user=[1, 2, 3], coordinate=[0, 0, 0], value=values), coordinates=1, label="holes"
     )
-    assert con._accounts.spent.tolist() == [0, 0, 0]
+    assert con.stream.accounts.spent.tolist() == [0, 0, 0]
     assert abs(answer.arrow()["value"][0].as_py()) <= answer.bound(1e-9)
 
 
@@ -135,7 +137,7 @@ def test_contributions_that_do_not_fit_change_nothing(
 ) -> None:
     with pytest.raises(DataError, match=says):
         con.contribute(rows, coordinates=2, label="wrong")
-    assert not con._accounts.spent.any()
+    assert not con.stream.accounts.spent.any()
     assert con.history() == []
 
 
@@ -147,7 +149,7 @@ def test_contributions_in_any_order_are_the_same_query() -> None:
     for order in (np.arange(200), rng.permutation(200)):
         con = sparseq.create(None, EVENTS, table="events", user="who", norm_budget=100, seed=3)
         answer = con.contribute(rows.take(order), coordinates=7, label="shuffled")
-        spent.append(con._accounts.spent.tolist())
+        spent.append(con.stream.accounts.spent.tolist())
         values.append(answer.arrow()["value"].to_pylist())
     assert spent[0] == spent[1]
     assert values[0] == values[1]

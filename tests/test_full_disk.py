@@ -104,9 +104,9 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
             assert "make room" in error or "with room" in error, case
         with sparseq.connect(tmp_path / f"{how}{room}") as con:
             assert given <= con.releases <= given + 1, case
-            assert con._accounts.spent[:500].tolist() == [con.releases * 2**24] * 500, case
+            assert con.stream.accounts.spent[:500].tolist() == [con.releases * 2**24] * 500, case
             taken = list(con.taken()) == ["big"]
-            assert len(con._accounts) == (1500 if taken else 500), case
+            assert len(con.stream.accounts) == (1500 if taken else 500), case
             assert not (tmp_path / f"{how}{room}.copy").exists()
     by_case = {(how, room): error for how, room, error, *_ in outcomes}
     assert "the answer was not given" in by_case["ask", 0]

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparseq
-from sparseq import gate
 from sparseq.compiled import compiled
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Reduced, Runs, Summands, reduce_numpy
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.plan import Options, Plan, calibrate
+from sparseq.stream import gate
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="Numba is not installed")
 
@@ -113,5 +113,5 @@ def test_a_full_scan_goes_in_one_pass_and_answers_the_same(
         assert [many.sql(asked, scale=200).arrow() for _ in range(5)] == first
         assert len(went) == 5
         assert went[0] < went[-1]
-        assert one._accounts.spent.tolist() == many._accounts.spent.tolist()
-        assert one._departures.first.tolist() == many._departures.first.tolist()
+        assert one.stream.accounts.spent.tolist() == many.stream.accounts.spent.tolist()
+        assert one.stream.departures.first.tolist() == many.stream.departures.first.tolist()

@@ -16,20 +16,20 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.batch import Asked
 from sparseq.curator import counts, forget
+from sparseq.ledger._duckdb.journal import Journal
+from sparseq.ledger._duckdb.requests import RequestIds
 from sparseq.ledger.departed import Departures
-from sparseq.ledger.journal import Journal
 from sparseq.ledger.pots import Pots
-from sparseq.ledger.requests import RequestIds
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.watch import ActiveWatch
+from sparseq.stream.groups import Asked
 
 ROOT = Path(sparseq.__file__).parent
 TRACED = tuple(
     str(ROOT / part)
-    for part in ("store.py", "batch.py", "curator.py", "gate.py", "ledger", "monitor",
-                 "engine/storage.py", "engine/people.py", "engine/erasure.py", "engine/scans.py")
+    for part in ("store.py", "stream", "curator.py", "ledger", "monitor",
+                 *(f"engine/_duckdb/{n}.py" for n in ("storage", "people", "erasure", "scans")))
 )  # fmt: skip
 COUNT = "SELECT count(*) AS n FROM t"
 PEOPLE = 20
@@ -163,8 +163,8 @@ def check(con: sparseq.Store) -> None:
 
     Everybody has one row, which every release of the pot of queries counts.
     """
-    con._flush()  # as every step does first: what was charged and not yet written
-    cursor = con._con.cursor()
+    con.stream.flush()  # as every step does first: what was charged and not yet written
+    cursor = con.database.cursor()
     try:
         budgets = cursor.execute("SELECT budget FROM ledger.users ORDER BY _user").fetchall()
         pots = Pots(np.array([b for (b,) in budgets], np.int64), con.reserves)
@@ -172,19 +172,19 @@ def check(con: sparseq.Store) -> None:
         journal.restore(pots)
         departures.add_users(len(pots))
         journal.restore_departures(departures)
-        assert [p for p, _ in con._pots.items()] == [p for p, _ in pots.items()]
+        assert [p for p, _ in con.stream.pots.items()] == [p for p, _ in pots.items()]
         for pot, accounts in pots.items():
-            assert con._pots[pot].spent.tolist() == accounts.spent.tolist()
-            assert con._pots[pot].budgets.tolist() == accounts.budgets.tolist()
-        assert con._departures.first.tolist() == departures.first.tolist()
-        assert len(con._journal) == len(journal) == len(con.history())
+            assert con.stream.pots[pot].spent.tolist() == accounts.spent.tolist()
+            assert con.stream.pots[pot].budgets.tolist() == accounts.budgets.tolist()
+        assert con.stream.departures.first.tolist() == departures.first.tolist()
+        assert len(con.stream.ledger) == len(journal) == len(con.history())
         ids = [r.request_id for r in con.history() if r.request_id]
         assert len(set(ids)) == len(ids), "one answer under each id"
-        assert con._journal.requests.look_up(ids) == RequestIds(cursor).look_up(ids)
+        assert con.stream.ledger.requests.look_up(ids) == RequestIds(cursor).look_up(ids)
         asked = [r for r in con.history() if r.pot.name == "QUERIES"]
-        assert con._accounts.spent[0] == len(asked) * UNIT
+        assert con.stream.accounts.spent[0] == len(asked) * UNIT
         assert counts(con).users == len(budgets)
-        made = con._contributions(con.explain(con.lower(COUNT)))
+        made = con.stream.contributions(con.explain(con.lower(COUNT)))
         assert made.measures[0].totals.tolist() == [counts(con).rows["t"]]
     finally:
         cursor.close()

@@ -97,7 +97,7 @@ def test_clients_and_a_central_store_count_the_same_people() -> None:
             clients.answer(query)
             rows = pa.table({"user": range(6), "coordinate": [0] * 6, "value": map(float, people)})
             con.contribute(rows, coordinates=1, label=f"{t}", scale=1.0)
-            assert con._accounts.spent.tolist() == clients._accounts.spent.tolist()
+            assert con.stream.accounts.spent.tolist() == clients._accounts.spent.tolist()
         assert (clients.spent <= 20).all()
         assert clients.spent.tolist()[:4] == [0.0, 20.0, 20.0, 18.0]
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import sparseq
-import sparseq.store
+import sparseq.stream.step
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.outputs import Noised, Output, Outputs
 from sparseq.query.render import key_columns, render
@@ -45,7 +45,7 @@ def silent(sigma: float, size: int, entropy: Any = None) -> NDArray[np.int64]:
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise switched off, so that who was counted can be seen."""
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", silent)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
 
 
 def store(who: list[int], path: Path | None = None, **more: Any) -> sparseq.Store:
@@ -56,8 +56,8 @@ def store(who: list[int], path: Path | None = None, **more: Any) -> sparseq.Stor
 
 def spent(con: sparseq.Store) -> dict[int, int]:
     """Ledger units spent, by identifier."""
-    ids = con._con.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
-    return dict(zip((i for (i,) in ids), con._accounts.spent.tolist(), strict=True))
+    ids = con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+    return dict(zip((i for (i,) in ids), con.stream.accounts.spent.tolist(), strict=True))
 
 
 def values(con: sparseq.Store, sql: str, **options: Any) -> list[float]:
@@ -79,8 +79,8 @@ def test_1_no_sequence_of_queries_in_whatever_threads_overdraws_a_budget(tmp_pat
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda s: con.sql(COUNT if s > 9 else PEOPLE, sigma=s), sigmas))
     for _ in range(2):
-        assert np.all(con._accounts.spent <= con._accounts.budgets)
-        left = (con._accounts.budgets - con._accounts.spent).tolist()
+        assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
+        left = (con.stream.accounts.budgets - con.stream.accounts.spent).tolist()
         assert min(left) < UNIT / 4, "the budgets were put to the test"
         assert len(con.history()) == 60
         con.close()
@@ -111,7 +111,7 @@ def test_2_the_gate_charges_before_and_the_answer_is_made_before_the_commit(
 ) -> None:
     """If the commit fails nothing is released, so nothing may be made or drawn after it."""
     con = store([1, 1, 2])
-    monkeypatch.setattr(con._journal, "commit", lambda *_: (_ for _ in ()).throw(OSError()))
+    monkeypatch.setattr(con.stream.ledger, "commit", lambda *_: (_ for _ in ()).throw(OSError()))
     with pytest.raises(OSError):  # noqa: PT011
         con.sql(COUNT)
     with pytest.raises(sparseq.StoreError, match="closed"):
@@ -390,10 +390,10 @@ def test_6_what_the_database_says_of_a_row_is_not_passed_on() -> None:
             raise duckdb.ConversionException("Could not convert 'sniffles'")
 
     con, same = (store([1, 2], k=[1, 2], seed=5) for _ in range(2))
-    con._engine._con = con._engine._reader._con = Telling()  # type: ignore[assignment]
+    con.stream.engine._con = con.stream.engine._reader._con = Telling()  # type: ignore[assignment]
     sql = "SELECT count(*) AS x FROM t WHERE k = 1"
     assert con.sql(sql).arrow() == same.sql(sql).arrow()  # read in a database of its own
-    con._engine._backstop._con = Telling()  # type: ignore[assignment]
+    con.stream.engine._backstop._con = Telling()  # type: ignore[assignment]
     with pytest.raises(sparseq.QueryRefused) as refused:
         con.sql(sql)
     trace = traceback.format_exception(refused.value)
@@ -461,7 +461,7 @@ def test_7_a_budget_is_rounded_down_and_a_charge_up(exact: None) -> None:
     charge = spent(con)[1]
     assert UNIT / 3 < charge <= UNIT / 3 * (1 + 2**-10) + 1
     assert [values(con, COUNT, sigma=third)[0] for _ in range(4)] == [1, 1, 0, 0]
-    assert spent(con)[1] == 3 * charge <= con._accounts.budgets[0] <= UNIT * 4 / 3
+    assert spent(con)[1] == 3 * charge <= con.stream.accounts.budgets[0] <= UNIT * 4 / 3
 
 
 # 8. Noise is redrawn for what was answered already ------------------------------------------------
@@ -487,8 +487,8 @@ def test_8_asking_again_with_the_same_id_gives_the_recorded_answer(tmp_path: Pat
 def test_8_a_retry_draws_no_noise_and_looks_at_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     con = store([1, 1, 2])
     first = con.sql(COUNT, request_id="once")
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", None)
-    monkeypatch.setattr(con._engine, "contributions", None)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", None)
+    monkeypatch.setattr(con.stream.engine, "contributions", None)
     assert con.sql(COUNT, request_id="once").to_bytes() == first.to_bytes()
 
 
@@ -539,8 +539,10 @@ def test_9_a_sigma_ten_percent_off_is_caught(
     aggregate: str, options: dict[str, float], factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The variance is then off by 19 %, 19 standard errors: missed with less than 1e-50."""
-    right = sparseq.store.rounded_gaussian
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", lambda s, n, e: right(s * factor, n, e))
+    right = sparseq.stream.step.rounded_gaussian
+    monkeypatch.setattr(
+        sparseq.stream.step, "rounded_gaussian", lambda s, n, e: right(s * factor, n, e)
+    )
     assert not looks_right(*noise_of(aggregate, options, seed=9))
 
 
@@ -651,6 +653,6 @@ def test_10_even_the_stores_own_connection_is_locked_down(
     table_of_python = pa.table({"who": [1]})
     for con in (ten, store([1, 2])):
         with pytest.raises(duckdb.Error):
-            con._con.execute(statement.replace("{}", str(tmp_path)))
+            con.database.execute(statement.replace("{}", str(tmp_path)))
     assert secret()
     assert table_of_python.num_rows == 1

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.batch import Asked
 from sparseq.ledger.pots import Pot
+from sparseq.stream.groups import Asked
 
 UNIT = 2**24
 OWN = {"ann": 20.0, "bob": 8.0, "cid": 0.0}
@@ -26,7 +26,7 @@ def test_own_budgets_are_parted_like_the_stores(tmp_path: Path) -> None:
         con.ingest(pa.table({"who": ["dan"], "own": [4.0]}))
         for pot, share in ((Pot.QUERIES, 0.625), (Pot.WATCH, 0.125), (Pot.FORECAST, 0.25)):
             budgets = [share * own * UNIT for own in (*OWN.values(), 4.0)]
-            assert con._pots[pot].budgets.tolist() == budgets
+            assert con.stream.pots[pot].budgets.tolist() == budgets
             assert con.parts[pot] == 20 * share
         assert con.budget.sigma_0 == pytest.approx(20**0.5)
 
@@ -49,32 +49,34 @@ def test_the_first_release_that_somebody_is_left_out_of_is_remembered(
         factor = draw.choice([1.0, 2.0, 4.0])  # a later query may be cheaper than one before
         with sparseq.connect(path) as con:
             price = [w * w * UNIT / factor**2 for w in weight]
-            left = con._accounts.left(np.arange(people, dtype=np.int32))
+            left = con.stream.accounts.left(np.arange(people, dtype=np.int32))
             con.sql("SELECT count(*) FROM t", sigma=factor * con.budget.sigma_0)
             for i in range(people):
                 if price[i] > left[i] and not first[i]:
                     first[i] = release
                 if price[i] <= left[i]:
-                    assert con._accounts.spent[i] == spent[i] + price[i]
-            spent = con._accounts.spent.copy()
-            assert con._departures.first.tolist() == first
+                    assert con.stream.accounts.spent[i] == spent[i] + price[i]
+            spent = con.stream.accounts.spent.copy()
+            assert con.stream.departures.first.tolist() == first
     assert 0 < sum(map(bool, first)) < people or halt
     with sparseq.connect(path) as con:
-        assert con._departures.first.tolist() == first
+        assert con.stream.departures.first.tolist() == first
         con.ingest(pa.table({"who": [999]}))
-        assert con._departures.first.tolist() == [*first, 0]
-        assert not con._pots[Pot.WATCH].spent.any()
+        assert con.stream.departures.first.tolist() == [*first, 0]
+        assert not con.stream.pots[Pot.WATCH].spent.any()
 
 
 def test_history_says_what_a_release_was_paid_from_and_others_leave_nobody_out() -> None:
     rows = pa.table({"who": [1, 1, 2]})
     con = sparseq.create(None, rows, user="who", table="t", reserves={"watch": 0.05}, seed=1)
     query = con.lower("SELECT count(*) AS n FROM t")
-    con.step(query, con._contributions, pot=Pot.WATCH)  # 1 of norm 2 can't pay 4 of 1: left out
+    con.step(
+        query, con.stream.contributions, pot=Pot.WATCH
+    )  # 1 of norm 2 can't pay 4 of 1: left out
     con.ask(query)
     assert [r.pot for r in con.history()] == [Pot.WATCH, Pot.QUERIES]
-    assert con._pots[Pot.WATCH].spent.tolist() == [0, UNIT]
-    assert con._departures.first.tolist() == [0, 0]
+    assert con.stream.pots[Pot.WATCH].spent.tolist() == [0, UNIT]
+    assert con.stream.departures.first.tolist() == [0, 0]
 
 
 def test_many_at_once_leave_out_the_same_people_as_one_by_one(tmp_path: Path) -> None:
@@ -89,10 +91,10 @@ def test_many_at_once_leave_out_the_same_people_as_one_by_one(tmp_path: Path) ->
             asked = [Asked(query)] * 16
             for one in con.ask_many(asked) if batch else map(con.ask, [query] * 16):
                 assert one is not None
-            firsts.append(con._departures.first.tolist())
-            between = con._departures.between(2, 5).tolist()
+            firsts.append(con.stream.departures.first.tolist())
+            between = con.stream.departures.between(2, 5).tolist()
         with sparseq.connect(path) as con:
-            firsts.append(con._departures.first.tolist())
-            assert con._departures.between(2, 5).tolist() == between != []
+            firsts.append(con.stream.departures.first.tolist())
+            assert con.stream.departures.between(2, 5).tolist() == between != []
     assert firsts == [firsts[0]] * 4
     assert set(firsts[0]) == {1, 2, 4, 16}

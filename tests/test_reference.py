@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sparseq
-import sparseq.store
+import sparseq.stream.step
 
 DAY = dt.date(2024, 3, 1)
 KINDS = ["a", "b", "c", "zz"]
@@ -362,8 +362,8 @@ class Running:
             assert 1 <= ratio / Fraction(self.stream.norm_budget) < 1 + Fraction(1, 2**50)
 
     def check_spends(self) -> None:
-        ids = self.con._con.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
-        spent = dict(zip((i for (i,) in ids), self.con._accounts.spent.tolist(), strict=True))
+        ids = self.con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+        spent = dict(zip((i for (i,) in ids), self.con.stream.accounts.spent.tolist(), strict=True))
         assert spent == self.reference.spent
         assert all(spent[u] <= self.reference.budgets[u] for u in spent)
 
@@ -384,7 +384,7 @@ def test_spends_and_sums_of_any_stream_are_those_of_algorithm_2(
 ) -> None:
     path = tmp_path_factory.mktemp("stream") / "s.sparseq" if on_disk else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparseq.store, "rounded_gaussian", silent)
+        patch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
         running = Running(stream, path)
         try:
             for step in stream.steps:

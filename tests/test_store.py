@@ -23,7 +23,7 @@ import pytest
 
 import sparseq
 from sparseq.accounting import Budget
-from sparseq.engine.storage import MAX_RUNS
+from sparseq.engine._duckdb.storage import MAX_RUNS
 from sparseq.store import FORMAT
 
 UNIT = 2**24
@@ -44,16 +44,16 @@ def store(path: Path | None = None, rows: Any = ROWS, **more: Any) -> sparseq.St
 
 
 def spent(con: sparseq.Store) -> dict[Any, int]:
-    ids = con._con.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
-    return dict(zip((i for (i,) in ids), con._accounts.spent.tolist(), strict=True))
+    ids = con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+    return dict(zip((i for (i,) in ids), con.stream.accounts.spent.tolist(), strict=True))
 
 
 def budgets(con: sparseq.Store) -> dict[Any, int]:
-    return dict(zip(spent(con), con._accounts.budgets.tolist(), strict=True))
+    return dict(zip(spent(con), con.stream.accounts.budgets.tolist(), strict=True))
 
 
 def number(con: sparseq.Store, sql: str) -> int:
-    ((count,),) = con._con.execute(sql).fetchall()
+    ((count,),) = con.database.execute(sql).fetchall()
     return int(count)
 
 
@@ -147,7 +147,7 @@ def test_a_budget_of_minus_zero_is_one_account() -> None:
     own = pa.array([-0.0, -0.0, 0.0, 1.0])
     con = store(rows=ROWS.append_column("own", own), budget_column="own")
     assert budgets(con) == {"ann": 0, "bob": 0, "cid": UNIT}
-    assert len(con._accounts) == 3
+    assert len(con.stream.accounts) == 3
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_cache_of_nothing_can_be_asked_for(tmp_path: Path) -> None:
     with sparseq.connect(tmp_path / "s", cache_bytes=0) as con:
         con.sql(COUNT)
         con.sql("SELECT sum(amount) AS s FROM t", scale=1)
-        assert con._engine.cache.nbytes == 0
+        assert con.stream.engine.cache.nbytes == 0
 
 
 # Taking in ----------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def test_many_small_ingests_are_put_in_order_again_now_and_then() -> None:
     con = store(norm_budget=2**20)
     for i in range(1, 2 * MAX_RUNS):
         con.ingest(ROWS.slice(i % 4, 1))
-        assert con._storage.get("runs.t") < MAX_RUNS
+        assert con.storage.get("runs.t") < MAX_RUNS
         assert number(con, "SELECT count(*) FROM by_user.t") == 4 + i
         assert number(con, "SELECT count(*) FROM by_time.t") == 4 + i
     con.sql(COUNT)
@@ -619,7 +619,7 @@ def test_settings_are_locked_once_a_store_is_open(tmp_path: Path, in_memory: boo
     with sparseq.create(None if in_memory else tmp_path / "s", rows, table="t", user="who") as con:
         for setting in ("memory_limit = '1TB'", "enable_external_access = true"):
             with pytest.raises(duckdb.Error, match="locked"):
-                con._con.execute(f"SET {setting}")
+                con.database.execute(f"SET {setting}")
 
 
 def test_what_a_killed_process_had_put_aside_is_removed_and_nothing_else(tmp_path: Path) -> None:

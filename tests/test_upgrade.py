@@ -17,7 +17,7 @@ import pytest
 import sparseq
 from sparseq import upgrade as module
 from sparseq.curator import account
-from sparseq.ledger.curator_log import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.monitor.watch import ActiveWatch
 from sparseq.store import FORMAT
 from sparseq.upgrade import STEPS, Step, upgrade
@@ -69,7 +69,7 @@ def test_it_is_a_store_like_any_other_afterwards(old: Path) -> None:
         assert account(con, "p03").rows == {"t": 0}
         con.sql("SELECT count(*) AS n FROM t WHERE kind = 'violet'")
         assert con.ingest(str(_csv(old)), once="more") == 1
-        assert CuratorLog(con._con).entries() == []
+        assert CuratorLog(con.database).entries() == []
     with sparseq.connect(old) as con:
         assert con.releases == len(BEFORE["releases"]) + 1
 

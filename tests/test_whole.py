@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.ledger.session import Reached, Record, record_of
+from sparseq.ledger._duckdb.session import Reached, Record, record_of
 
 ASKED = 3
 COUNT = "SELECT count(*) AS n FROM t"
@@ -75,7 +75,7 @@ def whole(path: Path) -> bool:
         return False
     with con:
         assert [r.request_id for r in con.history()] == [f"q{i}" for i in range(ASKED)]
-        assert con._accounts.spent.tolist() == [ASKED * 2**24] * 50 + [(ASKED - 1) * 2**24]
+        assert con.stream.accounts.spent.tolist() == [ASKED * 2**24] * 50 + [(ASKED - 1) * 2**24]
         assert list(con.taken()) == ["late"]
     assert not Path(f"{path}.wal").exists()
     assert not record_of(path).exists()
@@ -259,7 +259,7 @@ def test_a_checkpoint_in_the_middle_of_a_session(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     with sparseq.create(path, pa.table({"who": [1, 2]}), user="who", table="t") as con:
         con.sql(COUNT)
-        con._con.execute("CHECKPOINT")
+        con.database.execute("CHECKPOINT")
         at_checkpoint = bytes_of(path)
         con.sql(COUNT)
         after = bytes_of(path)

@@ -21,13 +21,13 @@ import sparseq
 from benchmarks.audit import planted
 from benchmarks.audit.betting import Bet, Floats, LowerBound, bet, lower_bound
 from sparseq.accounting import gdp
-from sparseq.batch import Asked
 from sparseq.curator import account
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.watch_design import WatchDesign
 from sparseq.monitor.watch_state import WatchState
 from sparseq.query.plan import Options
 from sparseq.store import Store
+from sparseq.stream.groups import Asked
 from sparseq.training import ClosedForm, family, noised_gradient
 
 RUNS = 20_000
@@ -97,7 +97,7 @@ def _paid(store: Store, runs: int) -> float:
 def _watch(with_: bool, runs: int) -> tuple[Floats, float]:
     """The watch's node, in which the person is first left out, at the noise of mu = 1."""
     with _store(with_, {"watch": 0.9}) as store:
-        units = int(store._pots[Pot.WATCH].budgets[0])
+        units = int(store.stream.pots[Pot.WATCH].budgets[0])
         design = WatchDesign.fitting(store.budget, 31, [], units)
         left_out = np.arange(3, 5 + with_, dtype=np.int32)
         nobody = np.zeros(0, np.int32)
@@ -117,7 +117,7 @@ def _watch(with_: bool, runs: int) -> tuple[Floats, float]:
 def _training(with_: bool, runs: int) -> tuple[Floats, float]:
     """A step of training, in which the person's gradient has the norm that gradients are cut to."""
     with _store(with_) as store:
-        people = len(store._pots)
+        people = store.stream.people
         users = np.arange(people, dtype=np.int32)
         features = np.tile([[0.25, -0.5]], (people, 1))
         features[5:] = [[0.9, 0.4]]

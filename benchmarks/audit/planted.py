@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
-import sparseq.engine.reader
 import sparseq.query.plan
 import sparseq.store
 from benchmarks.audit.neighbours import UNIT, World
-from sparseq.engine.load import Rows
+from sparseq.engine.files.load import Rows
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.scope import Scope
@@ -66,7 +66,7 @@ def _set(place: Any, name: str, value: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def statistics_on() -> Iterator[None]:
     """The optimiser looks at columns' extremes while it plans."""
-    from sparseq.engine import connection
+    from sparseq.engine._duckdb import connection
 
     off = str(connection.SETTINGS["disabled_optimizers"]).split(",")
     left = ",".join(rule for rule in off if rule != "statistics_propagation")
@@ -86,12 +86,12 @@ def _in(table: dict[str, Any], key: str, value: Any) -> Iterator[None]:
 
 def _sql_changed(change: Callable[[str], str]) -> AbstractContextManager[None]:
     """Change the SQL that the engine runs."""
-    fetch = sparseq.engine.reader.Reader.fetch
+    fetch = sparseq.engine._duckdb.reader.Reader.fetch
 
     def fetched(reader: Any, sql: str, *rest: Any, **more: Any) -> Any:
         return fetch(reader, change(sql), *rest, **more)
 
-    return _set(sparseq.engine.reader.Reader, "fetch", fetched)
+    return _set(sparseq.engine._duckdb.reader.Reader, "fetch", fetched)
 
 
 def _calls_changed(sql: str, name: str, form: str) -> str:
@@ -117,25 +117,27 @@ def raising_function() -> AbstractContextManager[None]:
 
 def charges_too_small() -> AbstractContextManager[None]:
     """Everybody pays 10 % less than what was summed is worth."""
-    gate = sparseq.store.gate
+    gate = sparseq.stream.step.gate
 
     def gated(*args: Any) -> Any:
         passed = gate(*args)
         return replace(passed, due=np.asarray(passed.due) * 9 // 10)
 
-    return _set(sparseq.store, "gate", gated)
+    return _set(sparseq.stream.step, "gate", gated)
 
 
 def noise_too_small() -> AbstractContextManager[None]:
     """The noise has 10 % less sigma than is stated."""
-    draw = sparseq.store.rounded_gaussian
-    return _set(sparseq.store, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest))
+    draw = sparseq.stream.step.rounded_gaussian
+    return _set(
+        sparseq.stream.step, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest)
+    )
 
 
 @contextlib.contextmanager
 def key_if_present() -> Iterator[None]:
     """A group that nobody is in has no row in the answer."""
-    gate, render, sums = sparseq.store.gate, sparseq.store.render, []
+    gate, render, sums = sparseq.stream.step.gate, sparseq.stream.step.render, []
 
     def gated(plan: Any, *rest: Any) -> Any:
         passed = gate(plan, *rest)
@@ -147,7 +149,7 @@ def key_if_present() -> Iterator[None]:
         there = np.any([s.any(axis=1) for s in sums], axis=0)
         return table.filter(there) if table.num_rows == len(there) > 1 else table
 
-    with _set(sparseq.store, "gate", gated), _set(sparseq.store, "render", rendered):
+    with _set(sparseq.stream.step, "gate", gated), _set(sparseq.stream.step, "render", rendered):
         yield
 
 
@@ -177,7 +179,7 @@ def message_with_value() -> AbstractContextManager[None]:
         try:
             return sql(store, text, **options)
         except QueryRefused as error:
-            ((rows,),) = store._con.execute("SELECT count(*) FROM by_user.t").fetchall()
+            ((rows,),) = store.database.execute("SELECT count(*) FROM by_user.t").fetchall()
             raise QueryRefused(error.message, f"{error.hint}; {rows} rows were looked at") from None
 
     return _set(Store, "sql", told)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import sparseq.engine.reader
+import sparseq.engine._duckdb.reader
 import sparseq.store
 from sparseq.comparison import Comparison
 from sparseq.errors import SparseqError
@@ -111,8 +111,8 @@ class Watching:
     @contextlib.contextmanager
     def entered(self) -> Iterator[Watching]:
         """Watch every store of this process."""
-        gate, add = sparseq.store.gate, sparseq.store.add_gaussian
-        step, fetch = Store.step, sparseq.engine.reader.Reader.fetch
+        gate, add = sparseq.stream.step.gate, sparseq.stream.step.add_gaussian
+        step, fetch = Store.step, sparseq.engine._duckdb.reader.Reader.fetch
 
         def gated(plan: Plan, *rest: Any) -> Any:
             passed = gate(plan, *rest)
@@ -141,8 +141,8 @@ class Watching:
 
         with contextlib.ExitStack() as undo:
             for place, name, new in (
-                (sparseq.store, "gate", gated), (sparseq.store, "add_gaussian", added),
-                (Store, "step", stepped), (sparseq.engine.reader.Reader, "fetch", fetched),
+                (sparseq.stream.step, "gate", gated), (sparseq.stream.step, "add_gaussian", added),
+                (Store, "step", stepped), (sparseq.engine._duckdb.reader.Reader, "fetch", fetched),
             ):  # fmt: skip
                 undo.callback(setattr, place, name, getattr(place, name))
                 setattr(place, name, new)
@@ -181,7 +181,7 @@ class Watching:
         words = (*said.lines, *(str(w.message) for w in warned))
         if self.tape.torn:
             public = (*public, self.tape.torn)
-        if store._con is None:  # an error closed it, which everybody notices
+        if store.database is None:  # an error closed it, which everybody notices
             return Seen((*public, "closed", words), self.path, [], {}, [], [])
         ids = self._ids(store)
         pots = list(_pots(store))
@@ -197,7 +197,7 @@ class Watching:
     def _ids(self, store: Store) -> list[Id]:
         """Return identifiers in order of accounts; an erased one keeps the one it had."""
         known = self._known.setdefault(store, [])
-        rows = store._con.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+        rows = store.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
         for (found,) in rows[len(known) :]:
             known.append(found)
         return known[: len(rows)]
@@ -262,15 +262,15 @@ def shown(ask: Callable[[], Any]) -> tuple[Any, ...]:
 def notes(store: Store) -> list[str]:
     """Return the curator's log; nothing where the product has none."""
     try:
-        from sparseq.ledger.curator_log import CuratorLog
+        from sparseq.ledger._duckdb.curator_log import CuratorLog
 
-        return [f"{n.kind}: {n.message}" for n in CuratorLog(store._con).entries()]
+        return [f"{n.kind}: {n.message}" for n in CuratorLog(store.database).entries()]
     except Exception:  # no log, or the store is closed
         return []
 
 
 def _pots(store: Store) -> Iterator[tuple[Pot, Any]]:
-    yield from store._pots.items()
+    yield from store.stream.pots.items()
 
 
 _ESTIMATES = re.compile(r"~?[\d,]+ rows?|EC:\s*\d+|cardinality\D*\d+", re.IGNORECASE)
@@ -279,7 +279,7 @@ _ESTIMATES = re.compile(r"~?[\d,]+ rows?|EC:\s*\d+|cardinality\D*\d+", re.IGNORE
 def plan_of(store: Store, sql: str) -> str:
     """Return how DuckDB would run SQL, without the numbers of rows it expects."""
     try:
-        ((_, text),) = store._con.execute("EXPLAIN " + sql).fetchall()
+        ((_, text),) = store.database.execute("EXPLAIN " + sql).fetchall()
     except Exception as error:  # a refusal here is what a user would meet
         return f"no plan: {type(error).__name__}"
     return re.sub(r"[\s│┌┐└┘─┬┴]+", " ", _ESTIMATES.sub("", text))

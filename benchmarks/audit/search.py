@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import sparseq.compiled
-import sparseq.engine.duck
-import sparseq.engine.storage
+import sparseq.engine._duckdb.engine
+import sparseq.engine._duckdb.storage
 from benchmarks.audit import sequences
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.language import functions
@@ -225,9 +225,9 @@ def _limits(kind: str) -> Iterator[None]:
     """Lower what counts as large, so that small stores go the ways of large ones."""
     places = {
         "small": [
-            (sparseq.engine.storage, "DICTIONARY_LIMIT", 3),
-            (sparseq.engine.duck, "SLICE_ROWS", 60),
-            (sparseq.engine.storage, "MAX_RUNS", 1),
+            (sparseq.engine._duckdb.storage, "DICTIONARY_LIMIT", 3),
+            (sparseq.engine._duckdb.engine, "SLICE_ROWS", 60),
+            (sparseq.engine._duckdb.storage, "MAX_RUNS", 1),
         ],
         "loops": [(sparseq.compiled, "COLD", 1), (sparseq.compiled, "WARM", 1)],
     }.get(kind, [])

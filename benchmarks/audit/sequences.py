@@ -27,11 +27,11 @@ from benchmarks.audit.neighbours import ALONE, PAIRS, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.queries import Columns, Expressions
 from benchmarks.audit.seams import Watching
-from sparseq.batch import Asked
 from sparseq.curator import forget
 from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.monitor.forecast import Forecast
 from sparseq.store import Store
+from sparseq.stream.groups import Asked
 from sparseq.training import features_of, noised_gradient, target_of
 from sparseq.training.tables import engine_for
 

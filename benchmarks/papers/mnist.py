@@ -158,10 +158,12 @@ def trial(
         norm_budget=how.steps,
     ) as store:  # fmt: skip
         learner = engine(*train, seed)
-        full = store._pots[Pot.QUERIES].left(users).max() / how.steps  # what a full gradient costs
+        full = (
+            store.stream.pots[Pot.QUERIES].left(users).max() / how.steps
+        )  # what a full gradient costs
 
         def watch(step: Step) -> None:
-            left = store._pots[Pot.QUERIES].left(users)
+            left = store.stream.pots[Pot.QUERIES].left(users)
             active.append(int(np.count_nonzero(left > full / 10)))
 
         trained = how.fit(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.accounting import filters, gdp, odometers, rdp, zcdp
+from sparseq.accounting._checks import in_range
+from sparseq.accounting._floats import round_down, sqrt_up
+from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
+from sparseq.cli import curves
 from sparseq.cli.options import facts_format_option
 from sparseq.cli.tables import MISSING, format_table
 from sparseq.cli.text import (
@@ -109,9 +115,6 @@ def converted(
     delta: float,
 ) -> Facts:
     """Return the guarantee as plain data; roundings are to the safe side of what was given."""
-    from sparseq.accounting import gdp, zcdp
-    from sparseq.accounting._checks import in_range
-    from sparseq.accounting._floats import round_down, sqrt_up
 
     more: Facts = {}
     if sigma is not None and norm_budget is not None:
@@ -219,8 +222,6 @@ def odometer_facts(
     start: float | None,
 ) -> Facts:
     """Return both epsilons as plain data."""
-    from sparseq.accounting import rdp
-    from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
 
     if batch > examples:
         raise ParameterError(f"batch is {batch}; it must be in [1, {examples}]: the examples")
@@ -250,7 +251,6 @@ def odometer_facts(
 
 def order_set(name: str, examples: int) -> NDArray[np.float64]:
     """Return the orders that an option's name stands for."""
-    from sparseq.accounting import odometers
 
     sets = {
         "default": odometers.ODOMETER_ORDERS,
@@ -324,7 +324,6 @@ def curve(
       sparseq accounting curve --gaussian 2 --laplace 1 --delta 1e-9
       sparseq accounting curve --sampled 0.01 1 --sampled 0.01 2 --orders 1.5 32 --plot rdp.svg
     """
-    from sparseq.cli import curves
 
     if not (gaussian or laplace or response or pure or sampled):
         gaussian, laplace, response = (1.0,), (1.0,), (0.75,)
@@ -364,9 +363,6 @@ def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, fo
       sparseq accounting compare
       sparseq accounting compare --epsilon 2 --delta 1e-9 --sigma 50 --format json
     """
-    from dataclasses import asdict
-
-    from sparseq.accounting import filters
 
     found = filters.compare(epsilon, delta, sigma, query_epsilon)
     if format == "json":

@@ -4,39 +4,63 @@ from __future__ import annotations
 
 import errno
 import os
+from importlib import import_module
 from typing import Any
 
 import click
 
-from sparseq.cli.accounting import accounting
-from sparseq.cli.budget import budget
-from sparseq.cli.create import create, ingest
-from sparseq.cli.curator import curator
-from sparseq.cli.demo import demo
-from sparseq.cli.derive import derive
-from sparseq.cli.history import history
-from sparseq.cli.keep import backup, recover, upgrade
-from sparseq.cli.monitor import monitor
-from sparseq.cli.plan import plan
-from sparseq.cli.replay import replay
-from sparseq.cli.shell import shell
-from sparseq.cli.sql import sql
 from sparseq.cli.text import error_text, say, unexpected
-from sparseq.cli.train import train
 from sparseq.errors import SparseqError
 from sparseq.escape import shown
 
 __all__ = ["sparseq"]
 
 INTERRUPTED = 130
+COMMANDS = {
+    "create": ("create", "Make a store from files of events about people."),
+    "sql": ("sql", "Ask a query, and get a private answer with its error bound."),
+    "shell": ("shell", "Ask one query after another, at a prompt or from a pipe."),
+    "monitor": ("monitor", "Ask the same queries day after day, and keep the series in a file."),
+    "derive": ("derive", "Totals, weekly sums and changes of a monitored series: free."),
+    "replay": ("replay", "Answer a log of queries, each line with an outcome of its own."),
+    "train": ("train", "Train a model on the rows, privately."),
+    "plan": ("plan", "Choose norm_budget and the reserve, from public or historical data."),
+    "ingest": ("create", "Add rows, and people that are new."),
+    "budget": ("budget", "Show the guarantee, and what it buys."),
+    "history": ("history", "List what was answered; show an old answer again, free."),
+    "backup": ("keep", "Make a whole copy of a store."),
+    "recover": ("keep", "Open a store that was not closed, and tidy up."),
+    "upgrade": ("keep", "Make a store of an earlier version one of this."),
+    "curator": ("curator", "Exact facts about people, and their erasure: for the curator only."),
+    "accounting": ("accounting", "Convert and compare guarantees; no store needed."),
+    "demo": ("demo", "Monitor real purchases for 546 days, privately."),
+}
+"""Each command: the module that it is in, and its first line of help."""
 
 
 class Commands(click.Group):
-    """Subcommands in the order of a first visit; no traceback ever reaches a user."""
+    """Subcommands in the order of a first visit; no traceback ever reaches a user.
+
+    A command's module is imported when it is asked for: so it has its imports at its top, and
+    `--help` needs none of them.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order they were added."""
-        return list(self.commands)
+        """Return the names in their order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"sparseq.cli.{module}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; translate what goes wrong."""
@@ -90,25 +114,3 @@ def sparseq(ctx: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False
-
-
-for command in (
-    create,
-    sql,
-    shell,
-    monitor,
-    derive,
-    replay,
-    train,
-    plan,
-    ingest,
-    budget,
-    history,
-    backup,
-    recover,
-    upgrade,
-    curator,
-    accounting,
-    demo,
-):
-    sparseq.add_command(command)

@@ -11,8 +11,10 @@ import click
 
 from sparseq.cli.create import aside_lines
 from sparseq.cli.options import facts_format_option, open_store, store_argument
+from sparseq.cli.sql import latest_release
 from sparseq.cli.tables import format_table
 from sparseq.cli.text import labelled, loud_lines, number, percent, say, upper
+from sparseq.monitor.watch import begun_as
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -38,8 +40,6 @@ def budget(store: Path, format: str) -> None:
 
 def budget_facts(store: Store) -> dict[str, Any]:
     """Return the public facts as plain data."""
-    from sparseq.cli.sql import latest_release
-    from sparseq.monitor.watch import begun_as
 
     budget = store.budget
     return {

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import sparseq
+from sparseq.accounting import simultaneous_bound
 from sparseq.cli.declare import (
     bounds_of,
     keys_of,
@@ -22,10 +24,13 @@ from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.tables import format_bound, format_table
 from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, percent, say, upper
+from sparseq.curator import counts
+from sparseq.engine.files.load import Rows
+from sparseq.engine.files.schema import Declared
 from sparseq.escape import shown
 
 if TYPE_CHECKING:
-    from sparseq.engine.schema import Declared
+    from sparseq.engine.files.schema import Declared
     from sparseq.query.catalog import Catalog, Column, Table
     from sparseq.store import Store
 
@@ -85,8 +90,6 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
       sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
       sparseq create shop.sparseq purchases.parquet --user customer_id --watch-active --forecast=0.2
     """
-    import sparseq
-    from sparseq.engine.schema import Declared
 
     tables = tables_of(files, options.pop("table"))
     public = public_tables(options.pop("public"))
@@ -124,7 +127,6 @@ class Inspected:
 
 def inspect(tables: Iterable[list[str]], declared: Declared, user: str) -> Inspected:
     """Return the columns of the files; raises `DataError` where they can't be read."""
-    from sparseq.engine.load import Rows
 
     found = Inspected()
     for files in tables:
@@ -144,7 +146,6 @@ def inspect(tables: Iterable[list[str]], declared: Declared, user: str) -> Inspe
 
 def made_text(store: Store, inspected: Inspected) -> str:
     """Return what a curator should know about a new store."""
-    from sparseq.curator import counts
 
     made = counts(store)
     loaded = ", ".join(f"{rows:,} rows in {name}" for name, rows in made.rows.items())
@@ -174,7 +175,6 @@ def made_text(store: Store, inspected: Inspected) -> str:
 
 def guarantee_lines(store: Store) -> list[tuple[str, str]]:
     """Return what the two numbers of a store promise, in words."""
-    from sparseq.accounting import simultaneous_bound
 
     budget, (queries, *_) = store.budget, store.parts.values()
     gdp = "" if budget.mu is None else f", {number(budget.mu)}-GDP"
@@ -262,7 +262,6 @@ def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
       sparseq ingest shop.sparseq march.parquet
       sparseq ingest web.sparseq visits-2024-03.csv --table visits
     """
-    from sparseq.curator import counts
 
     with open_store(store) as opened:
         before = counts(opened)

@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq import curator as facts
 from sparseq.cli.options import POTS, facts_format_option, open_store, output_option
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import answer_csv, csv_text, plain_text
 from sparseq.cli.tables import format_table
 from sparseq.cli.text import banner, labelled, number, say, terminal_width
+from sparseq.curator import account, counts, exact_sql
+from sparseq.curator import log as entries
 from sparseq.escape import shown
+from sparseq.ledger.pots import Pot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.curator import Account, Spend
-    from sparseq.ledger.curator_log import Note
+    from sparseq.ledger._duckdb.curator_log import Note
     from sparseq.ledger.pots import Pot
 
 PRIVATE = "PRIVATE: exact facts about people. Curator only."
@@ -74,11 +78,10 @@ def summary(store: Path, format: str) -> None:
       sparseq curator shop.sparseq summary
       sparseq curator shop.sparseq summary --format json
     """
-    from sparseq.curator import counts, spend
 
     with open_store(store) as opened:
-        made, spent = counts(opened), spend(opened)
-        aside = {pot: spend(opened, pot) for pot in opened.reserves}
+        made, spent = counts(opened), facts.spend(opened)
+        aside = {pot: facts.spend(opened, pot) for pot in opened.reserves}
     if format == "json":
         pots = {pot.name.lower(): asdict(of) for pot, of in aside.items()}
         say(json.dumps(asdict(spent) | {"rows": made.rows, "aside": pots}, indent=2))
@@ -129,8 +132,6 @@ def spend(store: Path, top: int, pot: str, format: str) -> None:
       sparseq curator shop.sparseq spend --top 0 --format json
       sparseq curator shop.sparseq spend --pot watch
     """
-    from sparseq import curator as facts
-    from sparseq.ledger.pots import Pot
 
     with open_store(store) as opened:
         of = Pot[pot.upper()]
@@ -173,7 +174,6 @@ def user(store: Path, id: str, format: str) -> None:
       sparseq curator shop.sparseq user 4711
       sparseq curator shop.sparseq user 4711 --format json
     """
-    from sparseq.curator import account
 
     with open_store(store) as opened:
         found = account(opened, id)
@@ -221,7 +221,6 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
       sparseq curator forget shop.sparseq 4711
       sparseq curator forget shop.sparseq 4711 4712 --yes
     """
-    from sparseq import curator as facts
 
     whom = shown(ids[0]) if len(ids) == 1 else f"{len(ids):,} people"
     if not yes:
@@ -254,7 +253,6 @@ def log(store: Path, last: int | None, format: str | None, output: Path | None) 
       sparseq curator shop.sparseq log
       sparseq curator log shop.sparseq --last 20 --format json
     """
-    from sparseq.curator import log as entries
 
     chosen = chosen_format(format, output)
     if chosen in BINARY:
@@ -294,7 +292,6 @@ def exact(store: Path, query: str, format: str | None, output: Path | None) -> N
       sparseq curator shop.sparseq sql "SELECT date, count(*) FROM purchases GROUP BY 1 ORDER BY 1"
       sparseq curator shop.sparseq sql "SELECT * FROM purchases LIMIT 5" --format csv
     """
-    from sparseq.curator import exact_sql
 
     chosen = chosen_format(format, output)
     with open_store(store) as opened, Output(output, chosen) as out:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -11,8 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+import sparseq
+from sparseq.accounting import simultaneous_bound
+from sparseq.cli.chart import terminal_chart
+from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
+from sparseq.cli.figure import Figure, Series
 from sparseq.cli.options import facts_format_option
+from sparseq.cli.page import html_page, write_png
 from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, number, say, upper
 from sparseq.errors import DataError, ParameterError
 
@@ -81,7 +91,6 @@ def demo(
       sparseq demo --norm-budget 20 --kappa 1
       sparseq demo --format json
     """
-    import sparseq
 
     source = find_data(data)
     folder = fresh_folder(out)
@@ -142,10 +151,6 @@ def fresh_folder(wanted: Path) -> Path:
 
 def _monitored(store: Any, days: list[dt.date]) -> Monitored:
     """Ask all queries, with a progress bar on a terminal's standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from sparseq.cli.demo_analyst import monitor
 
     text = TextColumn("{task.description}")
     with Progress(
@@ -167,10 +172,6 @@ def demo_figure(seen: Monitored, budget: Budget, seed: int | None) -> Figure:
     The band of worst-case composition is drawn around our own answers: to draw its answers would
     take a second look at the data, outside the ledger.
     """
-    import numpy as np
-
-    from sparseq.accounting import simultaneous_bound
-    from sparseq.cli.figure import Figure, Series
 
     values = np.array(seen.values)
     sigma = budget.worst_case_sigma(len(seen.days))
@@ -202,7 +203,6 @@ def guarantee_words(budget: Budget) -> str:
 
 def write_files(figure: Figure, folder: Path) -> tuple[Path, Path | None]:
     """Write the page, and the PNG if Matplotlib is there; return where they are."""
-    from sparseq.cli.page import html_page, write_png
 
     page, png = folder / "buyers.html", folder / "buyers.png"
     page.write_text(html_page(figure), encoding="utf-8")
@@ -217,9 +217,6 @@ def measure(
     seen: Monitored, budget: Budget, source: Path, store: Path, page: Path, png: Path | None
 ) -> Results:
     """Look at the truth, and say how far the answers are from it: dropped customers and all."""
-    import numpy as np
-
-    from sparseq.cli.demo_analyst import root_mean_square, true_buyers
 
     ours = root_mean_square(np.array(seen.values) - true_buyers(str(source), seen.days))
     worst = budget.worst_case_sigma(len(seen.days))
@@ -242,9 +239,6 @@ def measure(
 
 def show(figure: Figure, results: Results, seed: int | None, keep: bool) -> None:
     """Print the chart, and three lines for a newcomer."""
-    import os
-
-    from sparseq.cli.chart import terminal_chart
 
     size = shutil.get_terminal_size((100, 30))
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

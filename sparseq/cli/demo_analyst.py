@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def monitor(store: Store, days: Sequence[dt.date], tick: Callable[[Monitored], N
 
 def true_buyers(path: str, days: Sequence[dt.date]) -> Floats:
     """Return the exact numbers of buyers: for measuring the error, which only a demo may do."""
-    import pyarrow.parquet as pq
 
     rows = pq.read_table(path, columns=["customer_id", "date"])
     counts = rows.group_by("date").aggregate([("customer_id", "count_distinct")])

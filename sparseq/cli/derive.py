@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
+import pyarrow as pa
 
 from sparseq.cli.text import put_out
 from sparseq.errors import ParameterError
+from sparseq.monitor.derive import DERIVED, Noised, out_of_band
+from sparseq.monitor.output import CsvFormat, format_of, series_table
+from sparseq.monitor.rows import ANSWER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +39,6 @@ def derive(series: Path, out: Path | None, confidence: float) -> None:
       sparseq derive buyers.parquet --out derived.parquet
       sparseq derive shop.csv --confidence 0.99
     """
-    from sparseq.monitor.output import CsvFormat, format_of, series_table
 
     if out is None:
         put_out(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
@@ -52,11 +56,6 @@ def derive(series: Path, out: Path | None, confidence: float) -> None:
 
 def derived(rows: pa.Table, confidence: float) -> pa.Table:
     """Return the derived rows of a series file: those of answers that are one noised number."""
-    import numpy as np
-    import pyarrow as pa
-
-    from sparseq.monitor.derive import DERIVED, Noised, out_of_band
-    from sparseq.monitor.rows import ANSWER
 
     names = rows.column_names
     keys = names[names.index("tick") + 1 : names.index("estimate")]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.answer import Answer
 from sparseq.cli.options import format_option, open_store, output_option, store_argument
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import both_bounds, encode, warn_if_seeded
@@ -17,7 +18,7 @@ from sparseq.cli.tables import format_bound, format_table
 from sparseq.cli.text import loud_lines, number, one_line, terminal_width
 
 if TYPE_CHECKING:
-    from sparseq.ledger.journal import Release
+    from sparseq.ledger.entry import Release
     from sparseq.store import Store
 
 LAST = 20
@@ -80,7 +81,6 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
 
 def release_facts(release: Release) -> dict[str, Any]:
     """Return a release, without its answer, as plain data."""
-    from sparseq.answer import Answer
 
     bounds, corollary = both_bounds(Answer.from_bytes(release.answer))
     return {

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import click
 
+import sparseq
+from sparseq.backup import backup as back_up
 from sparseq.cli.options import open_store, store_argument
 from sparseq.cli.text import say
 from sparseq.escape import shown
+from sparseq.upgrade import upgrade as up
 
 
 @click.command(short_help="Make a whole copy of a store.")
@@ -25,7 +28,6 @@ def backup(store: Path, dest: Path) -> None:
     Examples:
       sparseq backup shop.sparseq shop-march.sparseq
     """
-    from sparseq.backup import backup as back_up
 
     with open_store(store) as opened:
         made = back_up(opened, dest)
@@ -48,7 +50,6 @@ def recover(store: Path, accept_loss: bool) -> None:
       sparseq recover shop.sparseq
       sparseq recover shop.sparseq --accept-loss
     """
-    import sparseq
 
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
         releases, losses = opened.releases, opened.losses
@@ -71,7 +72,6 @@ def upgrade(store: Path) -> None:
     Examples:
       sparseq upgrade shop.sparseq
     """
-    from sparseq.upgrade import upgrade as up
 
     done = up(store)
     say(f"{shown(store)} is of this version {'now' if done else 'already'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import signal
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.cli.monitor_plot import Picture
+from sparseq.cli.monitor_view import progress, showing
 from sparseq.cli.options import open_store, store_argument
+from sparseq.cli.sql import query_text
 from sparseq.cli.text import NOT_PRIVATE, banner, say
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
+from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
+from sparseq.monitor.arrivals import Inbox
+from sparseq.monitor.companions import WATCH, ForecastSeries, Watch, alarming
+from sparseq.monitor.folder import Folder
+from sparseq.monitor.ticks import OF_TICKS, length_of, moment
+from sparseq.query.catalog import TIME_TYPES, did_you_mean
+from sparseq.query.parameters import given
+from sparseq.query.plan import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,10 +159,6 @@ def monitor(store: Path, **options: Any) -> None:
 
 def run(store: Store, wanted: Wanted, stop: Stop) -> int:
     """Run the monitor; return the exit code of a run that was not stopped."""
-    from sparseq.cli.monitor_plot import Picture
-    from sparseq.cli.monitor_view import progress, shown
-    from sparseq.monitor import Monitor
-    from sparseq.monitor.companions import alarming
 
     ticks = ticks_of(wanted)
     check_over(store, wanted.over, ticks)
@@ -166,7 +174,7 @@ def run(store: Store, wanted: Wanted, stop: Stop) -> int:
         return stop.now.wait(seconds)
 
     folder, steps = steps_of(store, wanted, monitor, wait)
-    show = shown(monitor, wanted.out)
+    show = showing(monitor, wanted.out)
     try:
         with progress(monitor, store, wanted.quiet, wanted.out) as advance:
             for ticked in steps:
@@ -187,10 +195,6 @@ def run(store: Store, wanted: Wanted, stop: Stop) -> int:
 
 def ticks_of(wanted: Wanted) -> Ticks:
     """Return the ticks: those that have ended by the clock, if nothing else says where they end."""
-    import datetime as dt
-
-    from sparseq.monitor import Ticks
-    from sparseq.monitor.ticks import moment
 
     start = moment(wanted.first)
     if wanted.last is not None:
@@ -206,7 +210,6 @@ def ticks_of(wanted: Wanted) -> Ticks:
 
 def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
     """Raise `ParameterError` if no table has the column, or if it can't tell ticks apart."""
-    from sparseq.query.catalog import TIME_TYPES, did_you_mean
 
     columns = [c for table in store.catalog.private for c in table.columns]
     if over is None:
@@ -228,12 +231,6 @@ def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
 
 def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
     """Return a series for each query file, of its name, and what goes along with them."""
-    from sparseq.cli.sql import query_text
-    from sparseq.monitor import QuerySeries, QueryText
-    from sparseq.monitor.companions import WATCH, ForecastSeries, Watch
-    from sparseq.monitor.ticks import OF_TICKS
-    from sparseq.query.parameters import given
-    from sparseq.query.plan import Options
 
     stems = [path.stem for path in wanted.queries]
     if WATCH in stems and wanted.watch_active is not None:
@@ -265,11 +262,6 @@ def steps_of(
     store: Store, wanted: Wanted, monitor: Monitor, wait: Callable[[float], bool]
 ) -> tuple[Folder | None, Iterator[Ticked]]:
     """Return the folder that is followed, if any, and the ticks as they are answered."""
-    import datetime as dt
-
-    from sparseq.monitor.arrivals import Inbox
-    from sparseq.monitor.folder import Folder
-    from sparseq.monitor.ticks import length_of
 
     if wanted.follow is None:
         return None, monitor.run()

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sparseq.cli.figure import Figure, Series
+from sparseq.cli.page import html_page, write_png
 from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, number, upper
 from sparseq.errors import ParameterError
 
@@ -45,7 +49,6 @@ def check_plot(path: Path) -> None:
 
 def write_plot(rows: pa.Table, store: Store, path: Path) -> None:
     """Draw every series; the file appears whole or not at all."""
-    from sparseq.cli.page import html_page, write_png
 
     figures = figures_of(rows, store)
     if not figures:
@@ -94,7 +97,6 @@ def figures_of(rows: pa.Table, store: Store) -> list[Figure]:
 def _figure(
     place: tuple[Any, ...], found: dict[str, list[dict[str, Any]]], times: float, notes: list[str]
 ) -> Figure:
-    from sparseq.cli.figure import Figure
 
     series, column, *keys = place
     group = ", ".join(f"{name} {value}" for name, value in keys)
@@ -119,9 +121,6 @@ def _figure(
 
 
 def _series(name: str, rows: list[dict[str, Any]], times: float) -> Series:
-    import numpy as np
-
-    from sparseq.cli.figure import Series
 
     def column(which: str) -> Any:
         return np.array([np.nan if r[which] is None else r[which] for r in rows], np.float64)

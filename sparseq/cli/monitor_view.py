@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from sparseq.cli.chart import terminal_chart
+from sparseq.cli.monitor_plot import figures_of
 from sparseq.cli.text import put_out, say
+from sparseq.monitor.output import CsvFormat
+from sparseq.monitor.rows import as_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,12 +29,10 @@ if TYPE_CHECKING:
 _MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50
 
 
-def shown(monitor: Monitor, out: Path | None) -> Callable[[Ticked], None]:
+def showing(monitor: Monitor, out: Path | None) -> Callable[[Ticked], None]:
     """Return what is done with a tick's rows besides the file: without one, they are printed."""
     if out is not None:
         return lambda _: None
-    from sparseq.monitor.output import CsvFormat
-    from sparseq.monitor.rows import as_table
 
     text, head = CsvFormat().text, True
 
@@ -42,9 +49,6 @@ def progress(
     monitor: Monitor, store: Store, quiet: bool, out: Path | None
 ) -> Iterator[Callable[[Ticked], None]]:
     """Show how far the monitor is, on a terminal's standard error; in the end, what was done."""
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     done = fresh = 0
     total = len(monitor.ticks) if monitor.ticks.last is not None else None
@@ -90,11 +94,6 @@ class Chart:
 
     def drawn(self) -> Any:
         """Return the chart, or nothing where there is no room or nothing to see."""
-        from rich.text import Text
-
-        from sparseq.cli.chart import terminal_chart
-        from sparseq.cli.monitor_plot import figures_of
-        from sparseq.monitor.rows import as_table
 
         width, height = self._console.size
         if len(self._rows) < 2 or width < _NARROW or height < _HEIGHT + 8:

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import sparseq
 from sparseq.cli.declare import bounds_of, keys_of
 from sparseq.cli.options import Share, facts_format_option, open_store
+from sparseq.cli.sql import query_text
 from sparseq.cli.tables import format_number, format_table
 from sparseq.cli.text import banner, say
+from sparseq.engine.cells import cells_of
+from sparseq.engine.files.load import Rows
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
+from sparseq.monitor import QuerySeries, QueryText, Ticks
+from sparseq.monitor.charged_plan import charged_plan, charged_ranks
+from sparseq.monitor.known_stream import Stream
+from sparseq.monitor.plan import plan as planned_of
+from sparseq.monitor.ticks import OF_TICKS, moment
+from sparseq.query.parameters import given
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +117,6 @@ def plan(
       sparseq plan shop.sparseq --charged 10 --queries queries/daily_buyers.sql
           --from 1997-01-01 --to 1998-06-30
     """
-    from sparseq.monitor.plan import plan as planned_of
 
     asked = Asked(**options)
     if charged is None:
@@ -131,7 +140,6 @@ def _charged(
     store: Store, streams: Sequence[Stream], sigma: float, kappa: float, asked: Asked
 ) -> Planned:
     """Release the totals, and plan on them."""
-    from sparseq.monitor.charged_plan import charged_plan, charged_ranks
 
     if len(streams) != 1 or asked.horizon is not None:
         raise ParameterError(
@@ -148,8 +156,6 @@ def _opened(
     keys: tuple[str, ...], bounds: tuple[str, ...],
 ) -> Iterator[Store]:  # fmt: skip
     """Open a store whose data may be looked at, or make one in memory from a file."""
-    import sparseq
-    from sparseq.engine.load import Rows
 
     if not source.is_file():
         raise DataError(f"there is no file {source}", "give a store, or a file of events")
@@ -178,12 +184,6 @@ def _opened(
 
 def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
     """Compute what every user contributes to every query at every tick; return it, and names."""
-    from sparseq.cli.sql import query_text
-    from sparseq.engine.cells import cells_of
-    from sparseq.monitor import QuerySeries, QueryText
-    from sparseq.monitor.known_stream import Stream
-    from sparseq.monitor.ticks import OF_TICKS
-    from sparseq.query.parameters import given
 
     ticks, values, found, names = _ticks(asked), given(asked.params, OF_TICKS), [], []
     for path in asked.queries:
@@ -195,16 +195,14 @@ def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
                 f"{path.stem} has several numbers a group", "plan for one COUNT or SUM a query"
             )
         granularity = store.explain(queries[0]).noise[0].granularity
-        people = len(store._pots)
-        cells = [cells_of(store._engine, store.explain(q), people) for q in queries]
+        people = store.stream.people
+        cells = [cells_of(store.stream.engine, store.explain(q), people) for q in queries]
         found.append(Stream.of(queries[0], people, cells, granularity))
         names.append(path.stem)
     return found, names
 
 
 def _ticks(asked: Asked) -> Ticks:
-    from sparseq.monitor import Ticks
-    from sparseq.monitor.ticks import moment
 
     return Ticks(moment(asked.first), asked.every, moment(asked.last))
 

@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sparseq.cli.curator import PRIVATE
 from sparseq.cli.options import facts_format_option, open_store, store_argument
+from sparseq.cli.output import Output
+from sparseq.cli.replay_page import compare_page, summary_table
 from sparseq.cli.tables import format_table
 from sparseq.cli.text import NOT_PRIVATE, banner, say
 from sparseq.escape import shown
+from sparseq.replay import Answers, Log
+from sparseq.replay import replay as run
+from sparseq.replay.compare import SCHEMA, compare
+from sparseq.replay.replay import price_list
 
 if TYPE_CHECKING:
     from sparseq.replay import Log, Summary
@@ -63,8 +72,6 @@ def replay(
       sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --compare worst-case,individual
           --out compared.parquet
     """
-    from sparseq.replay import Answers, Log
-    from sparseq.replay import replay as run
 
     if dry_run == (out is not None):
         raise click.UsageError("say --out FILE, or --dry-run")
@@ -97,8 +104,6 @@ def replay(
 @contextmanager
 def progress(log: Log, before: int, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Show lines, rate and time left, on a terminal's standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     bar = Progress(
         TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TextColumn("{task.fields[rate]}"),
@@ -140,11 +145,6 @@ def summary_text(summary: Summary) -> str:
 
 def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, quiet: bool) -> str:
     """Compare ways of accounting; write the rows, and the page beside them."""
-    import pyarrow.parquet as pq
-
-    from sparseq.cli.output import Output
-    from sparseq.cli.replay_page import compare_page, summary_table
-    from sparseq.replay.compare import SCHEMA, compare
 
     if out.suffix.lower() not in (".parquet", ".pq"):
         raise click.UsageError("--compare writes FILE.parquet, and FILE.html beside it")
@@ -166,7 +166,6 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
 
 def checked(store: Store, log: Log, format: str, quiet: bool) -> str:
     """Return what a replay would do, by kind of outcome, and what it would cost at most."""
-    from sparseq.replay.replay import price_list
 
     with progress(log, 0, quiet) as advance:
         prices = price_list(store, log, advance)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.cli.figure import value_ticks
@@ -108,7 +109,6 @@ def number(value: Any) -> str:
 
 
 def _columns(rows: pa.Table, mode: str) -> dict[str, NDArray[np.float64]]:
-    import pyarrow.compute as pc
 
     own = rows.filter(pc.equal(rows["mode"], mode))
     names = ("line", "answered_so_far", "error", "spent", "ever_left_out")

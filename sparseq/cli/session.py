@@ -22,6 +22,7 @@ from sparseq.cli.tables import format_table
 from sparseq.cli.text import error_text, percent, say, terminal_width, unexpected
 from sparseq.errors import ParameterError, SparseqError
 from sparseq.escape import shown
+from sparseq.query.catalog import Catalog
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -124,7 +125,6 @@ class Session:
 
     def show_tables(self, name: str) -> None:
         """Show what is public about all tables, or about one."""
-        from sparseq.query.catalog import Catalog
 
         catalog = self.store.catalog
         say(catalog_text(Catalog((catalog.table(name),)) if name else catalog))

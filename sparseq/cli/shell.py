@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, InMemoryHistory
 
+from sparseq.cli.completion import Words
 from sparseq.cli.options import store_argument
+from sparseq.cli.session import Session
+from sparseq.cli.statements import is_complete
 from sparseq.cli.text import guarantee_line, loud_lines, say
 from sparseq.escape import shown
 
@@ -34,7 +41,6 @@ def shell(ctx: click.Context, store: Path) -> None:
       sparseq shell shop.sparseq
       sparseq shell shop.sparseq < queries.sql
     """
-    from sparseq.cli.session import Session
 
     session = Session(store)
     try:
@@ -66,12 +72,6 @@ def _talk(session: Session) -> None:
 
 
 def _prompt(session: Session) -> PromptSession[str]:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.application import get_app
-    from prompt_toolkit.filters import Condition
-
-    from sparseq.cli.completion import Words
-    from sparseq.cli.statements import is_complete
 
     return PromptSession(
         "sparseq> ",
@@ -86,7 +86,6 @@ def _prompt(session: Session) -> PromptSession[str]:
 
 def _history() -> History:
     """Return what was typed in earlier sessions, from a file that is the user's own."""
-    from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     try:
         folder = state_folder()

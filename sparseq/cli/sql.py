@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sparseq.cli.explain import plan_json, plan_text
 from sparseq.cli.options import format_option, open_store, output_option, store_argument
 from sparseq.cli.output import Output, chosen_format
+from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.text import terminal_width
 from sparseq.errors import ParameterError
+from sparseq.query.plan import Options
 
 if TYPE_CHECKING:
     from sparseq.query.plan import Options
@@ -29,7 +32,6 @@ class Knobs:
 
     def options(self) -> Options:
         """Return it as the store takes it; raises `ParameterError` where it makes no sense."""
-        from sparseq.query.plan import Options
 
         return Options(self.sigma, self.accuracy, self.scale, self.confidence)
 
@@ -113,7 +115,6 @@ def query_text(query: str | None, file: str | None) -> str:
 
 def explained(store: Store, text: str, knobs: Knobs, format: str) -> str:
     """Return the plan of a query as a table or JSON."""
-    from sparseq.cli.explain import plan_json, plan_text
 
     if format not in ("table", "json"):
         raise click.UsageError("--explain is written as table or json")
@@ -130,7 +131,6 @@ def asked(
     width: int | None = None,
 ) -> str | bytes:
     """Ask a query; return the answer in the format."""
-    from sparseq.cli.show import encode, warn_if_seeded
 
     before = latest_release(store) if request_id is not None else 0
     answer = store.ask(store.lower(text), knobs.options(), request_id)

@@ -134,7 +134,7 @@ def unexpected(error: Exception) -> SparseqError:
 
     Its text might hold a row's value. With SPARSEQ_DEBUG set, the error itself is raised.
     """
-    from sparseq.engine.connection import damaged_file, is_damage
+    from sparseq.engine._duckdb.connection import damaged_file, is_damage
     from sparseq.errors import SparseqError
 
     if os.environ.get("SPARSEQ_DEBUG"):

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from sparseq.accounting import Budget
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.output import Output
 from sparseq.cli.tables import Table
@@ -26,6 +29,11 @@ from sparseq.cli.train_files import (
     report_format,
 )
 from sparseq.errors import ParameterError
+from sparseq.training import PrivateGD
+from sparseq.training.features import features_of, target_of
+from sparseq.training.identity import digest_of
+from sparseq.training.model import Model
+from sparseq.training.tables import engine_for
 
 if TYPE_CHECKING:
     from sparseq.query.catalog import Table as CatalogTable
@@ -102,7 +110,6 @@ def train(
       sparseq train shop.sparseq --model poisson --target visits --features age,region
       sparseq train shop.sparseq --model mlp --target region --features age,visits --out net.pt
     """
-    from sparseq.training import PrivateGD
 
     check_model(model, settings)
     how = PrivateGD(**settings)
@@ -161,7 +168,6 @@ def trained_on(
     run: str, epsilon: float | None, delta: float | None,
 ) -> tuple[Trained, Model | NetworkModel]:  # fmt: skip
     """Train, with a progress bar on a terminal's standard error."""
-    from sparseq.training.features import features_of, target_of
 
     chosen = store.catalog.table(table) if table else store.catalog.only_private()
     if not chosen.private:
@@ -170,8 +176,6 @@ def trained_on(
     features = features_of(chosen, asked, aim.column)
     engine: Any
     if model in CLOSED:
-        from sparseq.training.tables import engine_for
-
         engine, start = engine_for(store, chosen, features, aim, model), None
     else:
         from sparseq.training.network.tables import network_for, outputs_of
@@ -187,9 +191,8 @@ def trained_on(
             epsilon=epsilon, delta=delta, start=start, watch=tick,
         )  # fmt: skip
     if model in CLOSED:
-        from sparseq.training.model import Model
-
         return trained, Model.of(model, aim, features, run, trained)
+
     from sparseq.training.network.tables import NetworkModel
 
     return trained, NetworkModel.of(model, aim, features, run, trained, engine)
@@ -202,7 +205,6 @@ def depends_on(
 
     The encodings hold the bounds and keys that the curator declared.
     """
-    from sparseq.training.identity import digest_of
 
     return {
         "table": table.name,
@@ -215,8 +217,6 @@ def depends_on(
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Callable[[Step], None]]:
     """Yield what to call after each step. It shows public facts only: no exact loss, no spends."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -260,7 +260,6 @@ def code_in(model: str) -> bytes:
 
 def facts_of(trained: Trained, model: Any, how: PrivateGD, delta: float | None) -> dict[str, Any]:
     """Return what is public about the run as plain data."""
-    from sparseq.accounting import Budget
 
     delta = delta if delta is not None else DELTA
     taken = next((s for s in trained.log if s.step == trained.taken), None)

@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
 from sparseq.cli.tables import Table
+from sparseq.cli.train_page import train_page
 from sparseq.errors import ParameterError
+from sparseq.training.report import figure_of, report_of
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -46,13 +51,10 @@ def report_bytes(
     store: Store, how: PrivateGD, trained: Trained, run: str, facts: Table, kind: str
 ) -> str | bytes:
     """Return the curator's page or picture of the run. Private."""
-    from sparseq.training.report import figure_of, report_of
 
     report = report_of(store, how, run, trained)
     title = f"Training run {run}"
     if kind == "html":
-        from sparseq.cli.train_page import train_page
-
         return train_page(report, trained, title, facts)
     try:
         figure: Any = figure_of(report, title)
@@ -74,9 +76,6 @@ def model_bytes(model: Any, kind: str) -> str | bytes:
 
 def log_bytes(trained: Trained, kind: str) -> str | bytes:
     """Return the log as the file's content: one row a step."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
 
     rows = [asdict(step) for step in trained.log]
     kinds = {"step": pa.int64()}

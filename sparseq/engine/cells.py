@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import Batch, Contributions
-from sparseq.engine.duck import Engine
+from sparseq.engine.protocol import Engine
 from sparseq.engine.reduce import CELL_LIMIT, Index, Ints, Reduced, Runs, reduce_numpy
 from sparseq.query.plan import Kind, Plan
 

@@ -11,12 +11,19 @@ from fractions import Fraction
 
 from sparseq.answer import Answer
 from sparseq.comparison import Comparison
-from sparseq.ledger.journal import Statement
+from sparseq.ledger.notes import NoteTable, Rows
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.watch_design import WatchDesign
 from sparseq.monitor.watch_state import WatchState, watch_request
 from sparseq.query.plan import Options
-from sparseq.store import Gated
+from sparseq.stream.step import Gated
+
+ALARM = NoteTable(
+    "alarm",
+    {"tick": "BIGINT", "release_id": "BIGINT", "level": "BIGINT", "noise": "BIGINT",
+     "counted": "BIGINT", "fired": "BOOLEAN"},
+)  # fmt: skip
+"""What is written with each comparison: private."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +85,9 @@ class Alarm:
         until, _ = self._state.covered(tick)
         compare = Comparison(limit, run.noise, run.counted)
 
-        def state(gated: Gated) -> list[Statement]:
-            after = [compare.noise, compare.counted, compare.fired]
-            row = [tick, gated.release, run.level, *after]
-            return [("INSERT INTO ledger.alarm VALUES (?, ?, ?, ?, ?, ?)", row)]
+        def state(gated: Gated) -> list[Rows]:
+            after = {"noise": compare.noise, "counted": compare.counted, "fired": compare.fired}
+            return [ALARM.rows(tick=tick, release_id=gated.release, level=run.level, **after)]
 
         return self._store.step(
             self._design.alarm_query(tick, threshold, limit),
@@ -94,12 +100,12 @@ class Alarm:
         )
 
     def _run(self) -> _Run:
-        rows = self._store._con.execute(
-            "SELECT tick, level, noise, counted, fired FROM ledger.alarm ORDER BY tick DESC LIMIT 1"
-        ).fetchall()
+        rows = self._store.stream.ledger.notes(ALARM).sort_by("tick").to_pylist()
         if not rows:
             return _Run(0)
-        ((tick, level, noise, counted, fired),) = rows
+        tick, level, noise, counted, fired = (
+            rows[-1][name] for name in ("tick", "level", "noise", "counted", "fired")
+        )
         if fired:
             return _Run(level + 1)
         return _Run(level, noise, counted, self._state.covered(tick)[0])

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.engine.sources import DAMAGE, kind_of, open_text, source_of
+from sparseq.engine.files.sources import DAMAGE, kind_of, open_text, source_of
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
 from sparseq.monitor.arrivals import Arrival, Inbox

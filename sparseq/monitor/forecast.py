@@ -45,18 +45,19 @@ from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Ints
-from sparseq.ledger.forecasts import ForecastLedger, Left, Seen
-from sparseq.ledger.journal import Statement
+from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON, coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Corrector, Post
+from sparseq.monitor.forecast_notes import ForecastNotes, Left, Seen
 from sparseq.monitor.part_time import PartTime, Standing, anew, by_tick, fine, price_of, weighed
 from sparseq.monitor.rates import Form
 from sparseq.query.outputs import Estimate, Noised, Output, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Gated, Store
+from sparseq.store import Store
+from sparseq.stream.step import Gated
 
 Floats = NDArray[np.float64]
 
@@ -157,12 +158,12 @@ class Forecast:
         query_of: Callable[[int], Query] | None = None,
     ) -> None:
         self._store = store
-        self._reserve = store._pots[Pot.FORECAST]
-        self._ledger = ForecastLedger(store._con, series)
+        self._reserve = store.stream.pots[Pot.FORECAST]
+        self._notes = ForecastNotes(store.stream.ledger, series)
         self.series = series
         given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "clip": clip}
         given["part_time"] = part_time
-        self._settings = self._ledger.settings() or self._checked(given)
+        self._settings = self._notes.settings() or self._checked(given)
         self._settings.setdefault("part_time", False)
         self._agrees({name: value for name, value in given.items() if value is not None})
         self._form = Form.of(self._settings["form"])
@@ -191,7 +192,7 @@ class Forecast:
             ParameterError: The tick is not the next.
             QueryRefused: The query is of another kind, or the tick was asked another one.
         """
-        with self._store._lock:
+        with self._store.stream.lock:
             if self._unsure:
                 self._go_on()
             if number > len(self._done) or number < 0:
@@ -232,10 +233,10 @@ class Forecast:
         """Release the answer; who is dropped leaves a forecast in the same transaction."""
         after: list[Callable[[], None]] = []
 
-        def gated(gated: Gated) -> Sequence[Statement]:
-            then, statements = self._departures(number, gated)
+        def gated(gated: Gated) -> Sequence[Note]:
+            then, written = self._departures(number, gated)
             after.append(then)
-            return statements
+            return written
 
         answer = self._store.step(
             query, self._contributions, options, request_id, pot=Pot.QUERIES, gated=gated
@@ -252,7 +253,7 @@ class Forecast:
 
     def _contributions(self, plan: Plan) -> Contributions:
         """Return what users who have not left the series contribute."""
-        cells = cells_of(self._store._engine, plan, len(self._store._pots))
+        cells = cells_of(self._store.stream.engine, plan, self._store.stream.people)
         self._asked = cells.where(~np.isin(cells.users, self._departed()))
         self._step, self._sigma = plan.noise[0].granularity, plan.noise[0].sigma
         paying = self._asked
@@ -283,41 +284,41 @@ class Forecast:
         asked = self._asked
         return number, asked.users, asked.coordinates, asked.values.astype(float) * self._step
 
-    def _departures(self, number: int, gated: Gated) -> tuple[Callable[[], None], list[Statement]]:
+    def _departures(self, number: int, gated: Gated) -> tuple[Callable[[], None], list[Note]]:
         """Return what is to be done once it is written, and what is to be written."""
-        ledger = self._ledger
-        statements = [ledger.released(number, False, gated.release)]
+        notes = self._notes
+        written: list[Note] = [notes.released(number, False, gated.release)]
         if self._begun is None:
-            statements.append(ledger.begin(self._settings))
-            statements.append(ledger.count_of(self._store._storage.revision))
+            written.append(notes.begin(self._settings))
+            written.append(notes.count_of(self._store.storage.revision))
         if number >= self._last:
-            return lambda: None, statements
-        statements += ledger.remember_seen(*self._seen(number))
+            return lambda: None, written
+        written.append(notes.remember_seen(*self._seen(number)))
         if self._part_time is not None:
-            return self._turns(self._part_time, number, gated, statements)
+            return self._turns(self._part_time, number, gated, written)
         counter, tick = divmod(number, self._settings["ticks"])
         old = self._left
         new = self._leaving(number, gated.users[~gated.active])
         if tick == 0 and counter > 0:
             old, new = Left.nothing(), old.joined(new)
         new = self._fitted(new, tick)
-        statements += ledger.remember_left(counter, new)
+        written.append(notes.remember_left(counter, new))
 
         def then() -> None:
             self._left = old.joined(new)
 
-        return then, statements
+        return then, written
 
     def _turns(
-        self, part_time: PartTime, number: int, gated: Gated, statements: list[Statement]
-    ) -> tuple[Callable[[], None], list[Statement]]:
+        self, part_time: PartTime, number: int, gated: Gated, written: list[Note]
+    ) -> tuple[Callable[[], None], list[Note]]:
         """The same with part time: what is announced, and what it leaves."""
-        pot, ledger = self._store._pots[Pot.QUERIES], self._ledger
+        pot, notes = self._store.stream.pots[Pot.QUERIES], self._notes
         counter, tick = divmod(number, self._settings["ticks"])
         here = gated.users[gated.active]
         turn = part_time.turn(
             number, gated.users[~gated.active], here, pot.spent[here], pot.left(here),
-            lambda users: ledger.seen(users.astype(np.int32)), self._form,
+            lambda users: notes.seen(users.astype(np.int32)), self._form,
             self._settings["coordinates"], price_of(self._store.budget, self._sigma),
         )  # fmt: skip
         old, cells = self._left, (turn.owners, turn.coordinates, turn.rates)
@@ -338,14 +339,14 @@ class Forecast:
             standing.take(tick, users, coordinates, steps, units)
             self._left, self._standing = old.joined(new), standing
 
-        statements += ledger.remember_announced(number, turn.users, turn.weights)
-        return then, statements + ledger.remember_left(counter, new)
+        written.append(notes.remember_announced(number, turn.users, turn.weights))
+        return then, [*written, notes.remember_left(counter, new)]
 
     def _leaving(self, number: int, users: Index) -> Left:
         """Return the rates of users who depart, from what they have contributed so far."""
         if not len(users):
             return Left.nothing()
-        history, places = self._ledger.seen(users), self._settings["coordinates"]
+        history, places = self._notes.seen(users), self._settings["coordinates"]
         mine, coordinates, rates = self._form.means(history, users, number, places)
         left = np.full(len(mine), number)
         silent = np.setdiff1d(np.arange(len(users)), mine)  # had contributed nothing before
@@ -363,11 +364,11 @@ class Forecast:
 
     def _row(self, number: int) -> None:
         """Release the counter's row."""
-        statements: list[Statement] = []
+        written: list[Note] = []
 
-        def gated(gated: Gated) -> Sequence[Statement]:
-            statements.append(self._ledger.released(number, True, gated.release))
-            return statements
+        def gated(gated: Gated) -> Sequence[Note]:
+            written.append(self._notes.released(number, True, gated.release))
+            return written
 
         answer = self._store.step(
             self._row_query(number),
@@ -420,10 +421,10 @@ class Forecast:
         user stays a function of that user's own rows. It is one transaction, with the revision of
         the rows in it, and done before another release is: a crash makes no difference.
         """
-        storage, ledger = self._store._storage, self._ledger
+        storage, notes = self._store.storage, self._notes
         if self._query_of is None or self._begun is None or number >= self._last:
             return
-        if (revision := storage.revision) == ledger.counted:
+        if (revision := storage.revision) == notes.counted:
             return
         plans = [
             self._store.explain(self._fine(self._query_of(tick), options), options)
@@ -431,7 +432,7 @@ class Forecast:
         ]
         for plan in plans:
             self._check(plan)
-        self._store._engine.read_ahead(plans)
+        self._store.stream.engine.read_ahead(plans)
 
         departed = np.unique(self._departed())
 
@@ -440,7 +441,7 @@ class Forecast:
                 self._contributions(plan)
                 yield self._seen(tick)
 
-        storage.in_transaction(lambda: ledger.recounted(revision, departed, counted()))
+        notes.recount(revision, departed, counted())
 
     # -- settings --------------------------------------------------------------------------------
 
@@ -459,7 +460,7 @@ class Forecast:
         }
         in_range("share", settings["share"], 0.0, 1.0, open_low=True)
         in_range("clip", settings["clip"], 0.0, 1.0, open_low=True)
-        others = [s["share"] for s in self._ledger.all_settings().values()]
+        others = [s["share"] for s in self._notes.all_settings().values()]
         if sum(map(Fraction, others), Fraction(settings["share"])) > 1:
             raise ParameterError(
                 f"other series have {sum(others):g} of the reserve; a share of "
@@ -528,15 +529,15 @@ class Forecast:
     def _go_on(self) -> None:
         """Have in memory what the ledger says: what was released, and what has been left."""
         self._unsure = True
-        self._begun = self._ledger.settings()
+        self._begun = self._notes.settings()
         self._left = Left.nothing()
         self._part_time = (
             PartTime(self._last, self._settings["share"]) if self._settings["part_time"] else None
         )
         self._standing = None
         self._done, self._known = [], {}
-        self._answers = self._ledger.releases(rows=False)
-        self._rows = self._ledger.releases(rows=True)
+        self._answers = self._notes.releases(rows=False)
+        self._rows = self._notes.releases(rows=True)
         self._asked = Cells(*(np.zeros(0, np.int32),) * 2, np.zeros(0, np.int64))
         if self._begun is not None:
             self._read_back()
@@ -549,9 +550,9 @@ class Forecast:
                 self._finish(number)
         if self._answers:
             last = min(max(self._answers), self._last - 1)
-            self._left = self._ledger.left(last // self._settings["ticks"])
+            self._left = self._notes.left(last // self._settings["ticks"])
         if self._part_time is not None:
-            for tick, users, weights in by_tick(*self._ledger.announced()):
+            for tick, users, weights in by_tick(*self._notes.announced()):
                 self._part_time.announce(users, tick, weights)
             left = self._left
             cells = (left.users.astype(np.int64), left.coordinates.astype(np.int64), left.steps)

@@ -1,8 +1,8 @@
 """What a store would do to streams that are known: drops, forecasts and errors, without the store.
 
 For planning on public or historical data. The maths is the store's own: the same charges
-(`sparseq.pricing`), pots, rates, lattice and correction; a test compares drops and answers with a
-real store's. One pass over the contributions, tick by tick, all users of a tick at once.
+(`sparseq.stream.pricing`), pots, rates, lattice and correction; a test compares drops and answers
+with a real store's. One pass over the contributions, tick by tick, all users of a tick at once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from sparseq.monitor.known_stream import Stream
 from sparseq.monitor.part_time import fine
 from sparseq.monitor.rates import Form
 from sparseq.monitor.simulate_part_time import run
-from sparseq.pricing import charges_of
 from sparseq.query.plan import Options, Plan, calibrate
+from sparseq.stream.pricing import charges_of
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -18,8 +18,8 @@ from sparseq.monitor.columns import Columns
 from sparseq.monitor.known_stream import Stream
 from sparseq.monitor.part_time import History, PartTime, Standing, Turn, price_of, weighed
 from sparseq.monitor.rates import Form
-from sparseq.pricing import charges_of
 from sparseq.query.plan import Plan
+from sparseq.stream.pricing import charges_of
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

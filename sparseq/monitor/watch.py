@@ -34,7 +34,6 @@ the transaction of the release that they belong to: a restart neither draws z an
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ import numpy as np
 from sparseq.accounting import budget_units, simultaneous_bound
 from sparseq.accounting._checks import count
 from sparseq.errors import ParameterError, QueryRefused
-from sparseq.ledger.journal import Statement
+from sparseq.ledger.notes import Fact
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.mechanisms.tree_counter import window
 from sparseq.monitor.alarm import Alarm
@@ -151,8 +150,7 @@ class ActiveWatch:
     @property
     def done(self) -> int:
         """How many ticks have been released."""
-        with self.store._lock:
-            self.store._check_open()
+        with self.store.stream.held():
             return self._state.last_tick()
 
     def tick(self, number: int, label: str = "") -> Estimate:
@@ -172,8 +170,7 @@ class ActiveWatch:
                 f"the watch has served its {self.design.ticks} ticks",
                 "what was set aside was planned for these; its releases stay in the history",
             )
-        with self.store._lock:
-            self.store._check_open()
+        with self.store.stream.held():
             last = self._state.last_tick()
             if number > last + 1:
                 raise ParameterError(
@@ -190,16 +187,16 @@ class ActiveWatch:
                 self._options,
                 watch_request(number),
                 pot=Pot.WATCH,
-                gated=lambda gated: self._begun(number) + self._state.cover(number, gated.release),
+                gated=lambda gated: [
+                    *self._begun(number),
+                    self._state.cover(number, gated.release),
+                ],
             )
             return self._estimate(number, node.facts.release)
 
-    def _begun(self, tick: int) -> list[Statement]:
+    def _begun(self, tick: int) -> list[Fact]:
         """Write down with the first tick what the watch is: public."""
-        if tick > 1:
-            return []
-        settings = json.dumps(self._settings)
-        return [("INSERT OR REPLACE INTO meta VALUES ('watch', ?)", [settings])]
+        return [] if tick > 1 else [Fact("watch", self._settings)]
 
     # -- post-processing ---------------------------------------------------------------------------
 
@@ -254,9 +251,8 @@ class ActiveWatch:
 
 def begun_as(store: Store) -> dict[str, Any] | None:
     """Return the numbers that a store's watch was begun with; None: it was not. Public."""
-    with store._lock:
-        store._check_open()
-        begun: dict[str, Any] | None = store._storage.get("watch")
+    with store.stream.held():
+        begun: dict[str, Any] | None = store.stream.ledger.fact("watch")
         return begun
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
 
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced
-from sparseq.ledger.journal import Statement
+from sparseq.ledger.notes import NoteTable, Rows
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.plan import Plan
 from sparseq.store import Store
+
+WATCHED = NoteTable("watched", {"tick": "BIGINT", "release_id": "BIGINT", "users": "BIGINT"})
 
 
 def watch_request(tick: int, what: str = "") -> RequestId:
@@ -33,36 +38,33 @@ class WatchState:
 
     def last_tick(self) -> int:
         """Return the number of the last tick released; 0: none."""
-        ((last,),) = self.store._con.execute(
-            "SELECT coalesce(max(tick), 0) FROM ledger.watched"
-        ).fetchall()
-        return int(last)
+        return max(self._watched()["tick"].to_pylist(), default=0)
 
     def covered(self, tick: int) -> tuple[int, int]:
         """Return the release that a tick ended with, and how many users there were then."""
         if tick == 0:
             return 0, 0
-        ((release, users),) = self.store._con.execute(
-            "SELECT release_id, users FROM ledger.watched WHERE tick = ?", [tick]
-        ).fetchall()
-        return int(release), int(users)
+        (row,) = self._watched(tick=tick).to_pylist()
+        return row["release_id"], row["users"]
 
-    def cover(self, tick: int, release: int) -> list[Statement]:
+    def cover(self, tick: int, release: int) -> Rows:
         """Return what is written with a tick's release."""
-        row = [tick, release, len(self.store._pots)]
-        return [("INSERT INTO ledger.watched VALUES (?, ?, ?)", row)]
+        return WATCHED.rows(tick=tick, release_id=release, users=self.store.stream.people)
+
+    def _watched(self, **equal: Any) -> pa.Table:
+        return self.store.stream.ledger.notes(WATCHED, **equal)
 
     def left_out(self, after: int, until: int | None) -> Index:
         """Return who was first left out of a release later than `after`, up to `until` or now."""
-        last = self.store._next_release if until is None else until
-        return self._served(self.store._departures.between(after + 1, last))
+        last = self.store.stream.next_release if until is None else until
+        return self._served(self.store.stream.departures.between(after + 1, last))
 
     def joined(self, known: int) -> Index:
         """Return who has joined since there were `known` users."""
-        return self._served(np.arange(known, len(self.store._pots), dtype=np.int32))
+        return self._served(np.arange(known, self.store.stream.people, dtype=np.int32))
 
     def _served(self, users: Index) -> Index:
-        served: Index = users[self.store._pots[Pot.WATCH].budgets[users] >= self._need]
+        served: Index = users[self.store.stream.pots[Pot.WATCH].budgets[users] >= self._need]
         return served
 
     @staticmethod

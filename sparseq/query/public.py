@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from sparseq.engine.connection import connected
+from sparseq.engine._duckdb.connection import connected
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
 from sparseq.query.patience import interrupted_after

@@ -7,18 +7,19 @@ nothing is left for an engine to find out.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
 
 from sparseq.errors import QueryRefused
 from sparseq.query import types as T
 from sparseq.query.functions import MAX_TEXT, Function, overloads
+from sparseq.query.matching import comparison_type, distance, hint_of, is_text_constant
 from sparseq.query.parse import said
+from sparseq.query.spellings import BINARY, CASTS, COMPARED, NAMED, PARTS, UNARY
 from sparseq.query.terms import (
     MAX_SIZE,
     Term,
@@ -31,42 +32,26 @@ from sparseq.query.terms import (
 )
 from sparseq.query.types import Family, Type
 
-CASTS = {
-    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER",
-    "BIGINT": "BIGINT", "UTINYINT": "UTINYINT", "USMALLINT": "USMALLINT", "UINT": "UINTEGER",
-    "UBIGINT": "UBIGINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "TEXT": "VARCHAR",
-    "VARCHAR": "VARCHAR", "DATE": "DATE", "TIME": "TIME", "TIMESTAMP": "TIMESTAMP",
-    "TIMESTAMPNTZ": "TIMESTAMP", "UUID": "UUID",
-}  # fmt: skip
-"""Types to cast to: sqlglot's names, and DuckDB's."""
-_BINARY: dict[type, str] = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
-    exp.And: "and", exp.Or: "or", exp.Pow: "pow",
-    exp.StartsWith: "starts_with", exp.EndsWith: "ends_with", exp.Contains: "contains",
-    exp.Left: "left", exp.Right: "right",
-}  # fmt: skip
-_UNARY: dict[type, str] = {
-    exp.Neg: "neg", exp.Not: "not", exp.Abs: "abs", exp.Sign: "sign", exp.Floor: "floor",
-    exp.Ceil: "ceil", exp.Sqrt: "sqrt", exp.Ln: "ln", exp.Exp: "exp", exp.IsNan: "isnan",
-    exp.IsInf: "isinf", exp.Lower: "lower", exp.Upper: "upper", exp.Length: "length",
-    exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day",
-    exp.Quarter: "quarter", exp.Week: "week", exp.WeekOfYear: "week", exp.DayOfWeek: "dow",
-    exp.DayOfWeekIso: "isodow", exp.DayOfYear: "doy", exp.Hour: "hour", exp.Minute: "minute",
-    exp.Second: "second", exp.LastDay: "last_day", exp.Dayname: "dayname",
-    exp.Monthname: "monthname",
-}  # fmt: skip
-_NAMED = {"isodow": "isodow", "isfinite": "isfinite", "weekday": "dow"}
-_COMPARED: dict[type, str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
-    exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
-}  # fmt: skip
-_PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
 _MAY_BE_NULL = (
     exp.Case, exp.If, exp.Nullif, exp.Coalesce, exp.TryCast, exp.Null, exp.Paren, exp.And, exp.Or,
     exp.Not,
 )  # fmt: skip
 _WHOLE = (T.INT64[0], T.INT64[1] + 1)
 _ANY_ORDER = frozenset(["+", "*"])
+
+
+Method = TypeVar("Method", bound=Callable[..., Term])
+_METHODS: dict[type, Callable[..., Term]] = {}
+
+
+def _reads(*kinds: type) -> Callable[[Method], Method]:
+    """Mark the method that reads expressions of exactly these kinds."""
+
+    def mark(method: Method) -> Method:
+        _METHODS.update(dict.fromkeys(kinds, method))
+        return method
+
+    return mark
 
 
 class Reader:
@@ -144,21 +129,30 @@ class Reader:
 
     def _node(self, e: exp.Expr) -> Term:
         kind = type(e)
-        if kind in _COMPARED:
+        if kind in COMPARED:
             return self._compared(e)
         if kind in (exp.Add, exp.Sub, exp.DateAdd, exp.DateSub) and self._is_shift(e):
             return self._shifted(e)
         if isinstance(e, exp.Neg) and isinstance(e.this, exp.Literal) and not e.this.is_string:
             return self._literal(e.this, negative=True)
-        if kind in _BINARY:
-            return self._function(_BINARY[kind], e, [e.this, e.expression])
-        if kind in _UNARY:
-            return self._function(_UNARY[kind], e, [e.this])
+        if kind in BINARY:
+            return self._function(BINARY[kind], e, [e.this, e.expression])
+        if kind in UNARY:
+            return self._function(UNARY[kind], e, [e.this])
         method = _METHODS.get(kind)
         if method is None:
             _refuse(f"{said(e)} is not answered", "docs/sql.md lists the functions")
         return method(self, e)
 
+    @_reads(exp.Boolean)
+    def _boolean(self, e: exp.Boolean) -> Term:
+        return constant(bool(e.this), T.BOOLEAN)
+
+    @_reads(exp.Null)
+    def _null(self, e: exp.Null) -> Term:
+        return constant(None, T.NULL)
+
+    @_reads(exp.Literal)
     def _literal(self, e: exp.Literal, negative: bool = False) -> Term:
         if e.is_string:
             return constant(e.this, T.TEXT)
@@ -173,6 +167,7 @@ class Reader:
         except ValueError:
             _refuse(f"{said(e)[:40]} is no number")
 
+    @_reads(exp.Cast, exp.TryCast)
     def _cast(self, e: exp.Cast) -> Term:
         target = self._target(e.to)
         term = self.read(e.this)
@@ -203,12 +198,14 @@ class Reader:
             _refuse(f"{written} is no type of a column here", "use BIGINT or DOUBLE")
         return known
 
+    @_reads(exp.Date, exp.TsOrDsToDate)
     def _as_date(self, e: exp.Expr) -> Term:
         done = cast(self.read(e.this), T.DATE)
         if done is None:
             _refuse(f"{said(e)}: not a time", "date() is of a date, a time or a text")
         return done
 
+    @_reads(exp.Is)
     def _is(self, e: exp.Is) -> Term:
         term = self.read(e.this)
         if isinstance(e.expression, exp.Null):
@@ -220,15 +217,18 @@ class Reader:
 
     def _unit(self, e: exp.Expr, unit: exp.Expr | None) -> str:
         text = unit.name.upper() if unit is not None else ""
-        text = _PARTS.get(text, text).lower()
+        text = PARTS.get(text, text).lower()
         return text.removesuffix("s") if text != "s" else text
 
+    @_reads(exp.Extract)
     def _extract(self, e: exp.Extract) -> Term:
         return self._function(self._unit(e, e.this), e, [e.expression])
 
+    @_reads(exp.DateTrunc, exp.TimestampTrunc)
     def _truncated(self, e: exp.Expr) -> Term:
         return self._function(f"date_trunc {self._unit(e, e.args.get('unit'))}", e, [e.this])
 
+    @_reads(exp.DateDiff)
     def _difference(self, e: exp.Expr) -> Term:
         name = f"date_diff {self._unit(e, e.args.get('unit'))}"
         return self._function(name, e, [e.expression, e.this])
@@ -253,6 +253,7 @@ class Reader:
         amount = self._amount(number)
         return self._applied(f"{'+' if plus else '-'} {unit}", e, [self.read(origin), amount])
 
+    @_reads(exp.Interval)
     def _interval(self, e: exp.Interval) -> Term:
         _refuse(
             f"{said(e)}: an interval has no value of its own",
@@ -264,11 +265,13 @@ class Reader:
             return constant(int(e.this), T.BIGINT)
         return self.read(e)
 
+    @_reads(exp.Round, exp.Trunc)
     def _rounded(self, e: exp.Expr) -> Term:
         name = "round" if isinstance(e, exp.Round) else "trunc"
         places = e.args.get("decimals")
         return self._function(name, e, [e.this, *([places] if places is not None else [])])
 
+    @_reads(exp.Log)
     def _logarithm(self, e: exp.Log) -> Term:
         base = e.this
         if e.expression is None:
@@ -277,29 +280,35 @@ class Reader:
             return self._function("log" if base.this == "10" else "log2", e, [e.expression])
         return self._function("log", e, [base, e.expression])
 
+    @_reads(exp.Trim)
     def _trimmed(self, e: exp.Trim) -> Term:
         side = {"LEADING": "ltrim", "TRAILING": "rtrim"}
         name = side.get((e.args.get("position") or "").upper(), "trim")
         return self._function(name, e, [e.this, *([e.expression] if e.expression else [])])
 
+    @_reads(exp.Substring)
     def _substring(self, e: exp.Substring) -> Term:
         parts = [e.this, e.args.get("start"), e.args.get("length")]
         return self._function("substring", e, [p for p in parts if p is not None])
 
+    @_reads(exp.StrPosition)
     def _position(self, e: exp.StrPosition) -> Term:
         return self._function("strpos", e, [e.this, e.args["substr"]])
 
+    @_reads(exp.DateFromParts)
     def _made_date(self, e: exp.DateFromParts) -> Term:
         return self._function("make_date", e, [e.args["year"], e.args["month"], e.args["day"]])
 
+    @_reads(exp.Anonymous)
     def _anonymous(self, e: exp.Anonymous) -> Term:
         name, parts = e.name.lower(), list(e.expressions)
         if name == "date_part" and len(parts) == 2:
             return self._function(self._unit(e, parts[0]), e, parts[1:])
-        if name in _NAMED:
-            return self._function(_NAMED[name], e, parts)
+        if name in NAMED:
+            return self._function(NAMED[name], e, parts)
         _refuse(f"function {name}() is not available", "docs/sql.md lists the functions")
 
+    @_reads(exp.DPipe, exp.Concat)
     def _joined(self, e: exp.Expr) -> Term:
         """|| of two, and concat of many, which leaves NULL out."""
         if isinstance(e, exp.DPipe):
@@ -315,6 +324,7 @@ class Reader:
 
     # -- choices ---------------------------------------------------------------------------------
 
+    @_reads(exp.Case, exp.If)
     def _case(self, e: exp.Case | exp.If) -> Term:
         if isinstance(e, exp.If):
             ifs, default = [e], e.args.get("false")
@@ -336,6 +346,7 @@ class Reader:
             parts.append(terms[-1])
         return call("case", f"CASE{sql} END", type, *parts)
 
+    @_reads(exp.Coalesce, exp.Greatest, exp.Least)
     def _first(self, e: exp.Expr) -> Term:
         """coalesce, greatest and least."""
         name = _CHOICES[type(e)]
@@ -343,6 +354,7 @@ class Reader:
         places = ", ".join(f"{{{i}}}" for i in range(len(terms)))
         return call(name, f"{name}({places})", type_, *terms)
 
+    @_reads(exp.Nullif)
     def _nullif(self, e: exp.Nullif) -> Term:
         same = self._compare("=", e, e.this, e.expression)
         value = self.read(e.this)
@@ -351,7 +363,7 @@ class Reader:
     def _alike(self, parts: Sequence[exp.Expr], e: exp.Expr) -> tuple[list[Term], Type]:
         """Return terms of one type, constants of text having taken that of the others."""
         terms = [self.read(p) for p in parts]
-        others = [t.type for t in terms if not _is_text_constant(t)]
+        others = [t.type for t in terms if not is_text_constant(t)]
         type = T.common(others)
         if type is None or type.family is Family.NULL:
             type = type and T.common(t.type for t in terms)
@@ -376,7 +388,7 @@ class Reader:
     # -- comparisons -----------------------------------------------------------------------------
 
     def _compared(self, e: exp.Expr) -> Term:
-        return self._compare(_COMPARED[type(e)], e, e.this, e.expression)
+        return self._compare(COMPARED[type(e)], e, e.this, e.expression)
 
     def _compare(self, operator: str, e: exp.Expr, left: exp.Expr, right: exp.Expr) -> Term:
         ids = self._identity(left), self._identity(right)
@@ -388,7 +400,7 @@ class Reader:
 
     def _comparable(self, e: exp.Expr, a: Term, b: Term) -> tuple[Term, Term]:
         """Return two terms of types that compare without loss."""
-        type = _comparison_type(a, b)
+        type = comparison_type(a, b)
         if type is None:
             kinds = f"{a.type.family} with {b.type.family}"
             _refuse(f"{said(e)} compares {kinds}", "write CAST(x AS type) where the types differ")
@@ -404,6 +416,7 @@ class Reader:
             _refuse(f"{said(e)}: {term.type.family.one} is no {type.family}", "use CAST(x AS type)")
         return self._folded(done, _of(term, e), str(type.family))
 
+    @_reads(exp.Between)
     def _between(self, e: exp.Between) -> Term:
         value, low, high = (self.read(x) for x in (e.this, e.args["low"], e.args["high"]))
         (a, low), (b, high) = self._comparable(e, value, low), self._comparable(e, value, high)
@@ -411,6 +424,7 @@ class Reader:
             return call("between", "({0} BETWEEN {1} AND {2})", T.BOOLEAN, a, low, high)
         return call("between", "(({0} >= {1}) AND ({2} <= {3}))", T.BOOLEAN, a, low, b, high)
 
+    @_reads(exp.In)
     def _in(self, e: exp.In) -> Term:
         value = self.read(e.this)
         pairs = [self._comparable(e, value, self.read(x)) for x in e.expressions]
@@ -428,6 +442,7 @@ class Reader:
         places = " OR ".join(f"{{{i}}}" for i in range(len(done)))
         return call("in", f"({places})", T.BOOLEAN, *done)
 
+    @_reads(exp.Like, exp.ILike)
     def _like(self, e: exp.Like | exp.ILike) -> Term:
         value, pattern = self.read(e.this), self.read(e.expression)
         if value.type.family is not Family.TEXT or not pattern.is_written:
@@ -451,14 +466,14 @@ class Reader:
             (cost, i, f, order)
             for order in orders
             for i, f in enumerate(overloads(name))
-            if (cost := _distance(order, f)) is not None
+            if (cost := distance(order, f)) is not None
         ]
         for _, _, f, order in sorted(tried, key=lambda x: x[:2]):
             done = self._called(f, e, order)
             if done is not None:
                 return done
         kinds = ", ".join(str(t.type.family) for t in terms)
-        _refuse(f"{said(e)}: {name.split(' ')[0]} does not take {kinds}", _hint(name, terms))
+        _refuse(f"{said(e)}: {name.split(' ')[0]} does not take {kinds}", hint_of(name, terms))
 
     def _called(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> Term | None:
         for i in f.fixed:
@@ -478,7 +493,7 @@ class Reader:
         else:
             target = T.type_named(_OWN[family]) or T.DOUBLE
         done = cast(term, target)
-        assert done is not None  # `_cost` has looked
+        assert done is not None  # `cost_of` has looked
         return self._folded(done, _of(term, e), str(family))
 
 
@@ -490,41 +505,6 @@ _OWN = {
 _CHOICES: dict[type, str] = {
     exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least",
 }  # fmt: skip
-_METHODS: dict[type, Callable[[Reader, Any], Term]] = {
-    exp.Literal: Reader._literal,
-    exp.Boolean: lambda _, e: constant(bool(e.this), T.BOOLEAN),
-    exp.Null: lambda _, e: constant(None, T.NULL),
-    exp.Cast: Reader._cast,
-    exp.TryCast: Reader._cast,
-    exp.Date: Reader._as_date,
-    exp.TsOrDsToDate: Reader._as_date,
-    exp.Is: Reader._is,
-    exp.Extract: Reader._extract,
-    exp.DateTrunc: Reader._truncated,
-    exp.TimestampTrunc: Reader._truncated,
-    exp.DateDiff: Reader._difference,
-    exp.Round: Reader._rounded,
-    exp.Trunc: Reader._rounded,
-    exp.Log: Reader._logarithm,
-    exp.Trim: Reader._trimmed,
-    exp.Substring: Reader._substring,
-    exp.StrPosition: Reader._position,
-    exp.DateFromParts: Reader._made_date,
-    exp.Anonymous: Reader._anonymous,
-    exp.DPipe: Reader._joined,
-    exp.Concat: Reader._joined,
-    exp.Case: Reader._case,
-    exp.If: Reader._case,
-    exp.Coalesce: Reader._first,
-    exp.Greatest: Reader._first,
-    exp.Least: Reader._first,
-    exp.Nullif: Reader._nullif,
-    exp.Between: Reader._between,
-    exp.In: Reader._in,
-    exp.Like: Reader._like,
-    exp.ILike: Reader._like,
-    exp.Interval: Reader._interval,
-}
 
 
 def like(value: Term, pattern: str, any_case: bool, negated: bool) -> Term:
@@ -546,62 +526,6 @@ def like(value: Term, pattern: str, any_case: bool, negated: bool) -> Term:
     return call("not", "(NOT {0})", T.BOOLEAN, done) if negated else done
 
 
-def _is_text_constant(t: Term) -> bool:
-    return t.is_written and t.type.family is Family.TEXT
-
-
-def _cost(term: Term, family: Family) -> int | None:
-    """Return how far a term is from what an argument must be; None: it can't be."""
-    have = term.type.family
-    if have is family:
-        return 0
-    if have is Family.NULL:
-        return 1
-    if _is_text_constant(term):
-        return 4
-    numbers = (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
-    if have in numbers and family in numbers[numbers.index(have) :]:
-        return numbers.index(family) - numbers.index(have)
-    if have is Family.DATE and family is Family.TIMESTAMP:
-        return 1
-    if family is Family.BOOLEAN and (have in numbers or have is Family.TEXT):
-        return 3
-    return None
-
-
-def _distance(terms: Sequence[Term], f: Function) -> int | None:
-    """Return how far terms are from what a function takes; None: it can't take them."""
-    if len(terms) != len(f.takes):
-        return None
-    total = 0
-    for term, family in zip(terms, f.takes, strict=True):
-        cost = _cost(term, family)
-        if cost is None:
-            return None
-        total += cost
-    return total
-
-
-def _comparison_type(a: Term, b: Term) -> Type | None:
-    """Return the type in which two terms are compared; None: they can't be."""
-    for one, other in ((a, b), (b, a)):
-        if _is_text_constant(one) and other.type.family is not Family.TEXT:
-            return T.TEXT if other.type.family is Family.NULL else other.type
-    for one, other in ((a, b), (b, a)):
-        if one.type.family is Family.TEXT and other.type.family is not Family.TEXT:
-            return T.TEXT if other.type.family is Family.NULL else other.type
-    for one, other in ((a, b), (b, a)):
-        if one.type.family is Family.DATE and _is_midnight(other):
-            return T.DATE
-    return T.common([a.type, b.type])
-
-
-def _is_midnight(term: Term) -> bool:
-    """Tell whether a term is the first moment of a day, written out."""
-    at = term.value
-    return isinstance(at, dt.datetime) and at.time() == dt.time(0)
-
-
 def _of(term: Term, e: exp.Expr) -> exp.Expr:
     """Return what to call a term in a message: a constant itself, else the expression."""
     written = isinstance(term.value, str)
@@ -610,13 +534,6 @@ def _of(term: Term, e: exp.Expr) -> exp.Expr:
 
 def _leaves(term: Term) -> list[Term]:
     return [x for a in term.arguments for x in _leaves(a)] if term.arguments else [term]
-
-
-def _hint(name: str, terms: Sequence[Term]) -> str:
-    families = {t.type.family for t in terms}
-    if name == "-" and families <= {Family.DATE, Family.TIMESTAMP}:
-        return "use date_diff('hour', a, b)"
-    return "write CAST(x AS type) where the types differ"
 
 
 def _refuse(message: str, hint: str = "") -> NoReturn:

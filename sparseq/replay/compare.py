@@ -22,15 +22,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM
-from sparseq.batch import Asked
 from sparseq.engine.contributions import Contributions
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Accounts, Ints
-from sparseq.pricing import price
 from sparseq.query.plan import Plan, calibrate
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.replay.replay import asked_of
 from sparseq.store import Store
+from sparseq.stream.groups import Asked
+from sparseq.stream.pricing import price
 
 MOST_SHOWN = 1000
 """Lines that a comparison keeps for its page, at most."""
@@ -213,13 +213,12 @@ def compare(
         if name not in MODES:
             raise ParameterError(f"there is no mode {name!r}", f"one of {', '.join(MODES)}")
     shown = _Shown()
-    with store._lock:
-        store._check_open()
-        running = [_Mode(name, store._accounts.budgets) for name in dict.fromkeys(modes)]
+    with store.stream.held():
+        running = [_Mode(name, store.stream.accounts.budgets) for name in dict.fromkeys(modes)]
         done = 0
         for block in blocks(log.lines()):
             plans = [(line, _plan(store, line)) for line in block]
-            store._engine.read_ahead(plan for _, plan in plans if plan is not None)
+            store.stream.engine.read_ahead(plan for _, plan in plans if plan is not None)
             rows: list[Row] = []
             for line, plan in plans:
                 done += 1
@@ -247,7 +246,7 @@ def _plan(store: Store, line: Line) -> Plan | None:
 
 def _rows(store: Store, running: Sequence[_Mode], line: Line, plan: Plan) -> list[Row]:
     try:
-        asked = store._contributions(plan)
+        asked = store.stream.contributions(plan)
     except QueryRefused:
         return []
     same = {"line": line.number, "id": line.id, "noise": plan.noise[0].sigma}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import gzip
 import io
 import json
 import math
@@ -18,9 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sparseq.batch import BLOCK
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.plan import Options
+from sparseq.stream.groups import BLOCK
 
 COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
 LONGEST_LINE = 1 << 24  # bytes; a longer one is no query
@@ -114,10 +118,7 @@ class Log:
         if self._compression is None:
             return self._file
         if self._compression == "gzip":
-            import gzip
-
             return gzip.open(self._file, "rb")  # type: ignore[return-value]
-        import pyarrow as pa
 
         stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), "zstd")
         return io.BufferedReader(_Readable(stream), 1 << 16)
@@ -173,8 +174,6 @@ class Log:
                 number -= 1  # a blank line
 
     def _parquet(self) -> Iterator[Line]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
 
         number = 0
         try:

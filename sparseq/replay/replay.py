@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from sparseq.batch import Asked, Outcome
 from sparseq.errors import NotSql, ParameterError, QueryRefused
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.parameters import QueryText
@@ -20,6 +19,7 @@ from sparseq.query.plan import Options, Plan
 from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, Answers, Result
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.store import Store
+from sparseq.stream.groups import Asked, Outcome
 
 MOST_REASONS = 1000  # kept apart
 

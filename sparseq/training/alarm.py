@@ -26,18 +26,18 @@ from sparseq.comparison import Comparison
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Reduced
 from sparseq.errors import ParameterError
-from sparseq.ledger.journal import Statement
+from sparseq.ledger.notes import NoteTable, Rows
 from sparseq.query.outputs import Output, Outputs
 from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Gated, Store
+from sparseq.store import Store
+from sparseq.stream.step import Gated
 from sparseq.training.query import step_request
 from sparseq.training.spending import Spending
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS ledger.stop (
-    release_id BIGINT NOT NULL, run VARCHAR NOT NULL, noise BIGINT NOT NULL,
-    counted BIGINT NOT NULL)
-"""
+_STOP = NoteTable(
+    "stop",
+    {"release_id": "BIGINT", "run": "VARCHAR", "noise": "BIGINT", "counted": "BIGINT"},
+)
 
 
 @dataclass
@@ -69,7 +69,7 @@ class FewActive:
 
     def __post_init__(self) -> None:
         check_zcdp(self.spending.store)
-        self._entered = np.zeros(len(self.spending.store._pots), np.bool_)
+        self._entered = np.zeros(self.spending.store.stream.people, np.bool_)
 
     @property
     def limit(self) -> int:
@@ -81,9 +81,9 @@ class FewActive:
         store, before = self.spending.store, self._state()
         compare = Comparison(self.limit, *before)
 
-        def state(gated: Gated) -> list[Statement]:
-            row = [gated.release, self.run, compare.noise, compare.counted]
-            return [(_TABLE, []), ("INSERT INTO ledger.stop VALUES (?, ?, ?, ?)", row)]
+        def state(gated: Gated) -> list[Rows]:
+            after = {"noise": compare.noise, "counted": compare.counted}
+            return [_STOP.rows(release_id=gated.release, run=self.run, **after)]
 
         answer = store.step(
             self._query(step),
@@ -94,7 +94,7 @@ class FewActive:
             gated=state,
             mechanism=compare,
         )
-        payers, charges = store._journal.charges(answer.facts.release)
+        payers, charges = store.stream.ledger.charges(answer.facts.release)
         self._entered[payers[charges > 0]] = True
         self.spending.paid(answer.facts.release)
         (row,) = answer.rows()
@@ -122,19 +122,9 @@ class FewActive:
     def _state(self) -> tuple[int | None, int]:
         """Return z and the count of this run so far: private."""
         store = self.spending.store
-        with store._lock:
-            store._check_open()
-            con = store._con
-            if not con.execute(
-                "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'ledger' AND table_name = 'stop'"
-            ).fetchall():
-                return None, 0
-            rows = con.execute(
-                "SELECT noise, counted FROM ledger.stop WHERE run = ? ORDER BY release_id DESC "
-                "LIMIT 1",
-                [self.run],
-            ).fetchall()
-        return (int(rows[0][0]), int(rows[0][1])) if rows else (None, 0)
+        with store.stream.held():
+            rows = store.stream.ledger.notes(_STOP, run=self.run).sort_by("release_id").to_pylist()
+        return (rows[-1]["noise"], rows[-1]["counted"]) if rows else (None, 0)
 
 
 def check_zcdp(store: Store) -> None:

@@ -249,7 +249,7 @@ class PrivateGD:
         if self.stop_active:
             check_zcdp(store)
         kappa = run_kappa(store, pot, epsilon, delta, gaussian=not self.stop_active)
-        if len(store._pots) * self.last >= COLD:
+        if store.stream.people * self.last >= COLD:
             compiled()  # loaded once, and worth it for as many rows in all
         identity = identity_of(
             run, engine, {"description": about}, depends or {}, self._facts(first, kappa)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparseq.errors import QueryRefused
-from sparseq.ledger.journal import Statement
+from sparseq.ledger.notes import Fact
 from sparseq.store import Store
 from sparseq.training.query import step_request
 
@@ -66,9 +66,8 @@ class Identity:
         Raises:
             QueryRefused: There is one; the message says what differs.
         """
-        with store._lock:
-            store._check_open()
-            begun = store._storage.get(self._key)
+        with store.stream.held():
+            begun = store.stream.ledger.fact(self._key)
         if begun is None:
             return self._check_unwritten(store)
         if not (differ := self.differences(begun)):
@@ -86,10 +85,9 @@ class Identity:
                 "its releases stay in the history; give this run a name of its own (--run NAME)",
             )
 
-    def written(self) -> list[Statement]:
+    def written(self) -> list[Fact]:
         """Return what is written with the run's first release."""
-        text = json.dumps(dict(self.facts))
-        return [("INSERT OR REPLACE INTO meta VALUES (?, ?)", [self._key, text])]
+        return [Fact(self._key, dict(self.facts))]
 
 
 def identity_of(run: str, engine: Any, *facts: Mapping[str, Any]) -> Identity:

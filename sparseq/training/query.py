@@ -12,13 +12,13 @@ from sparseq.answer import Answer
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduced
 from sparseq.errors import DataError, ParameterError
-from sparseq.ledger.curator_log import statement
-from sparseq.ledger.journal import Statement
+from sparseq.ledger.notes import CuratorLine, Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.outputs import Output, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Gated, Store
+from sparseq.store import Store
+from sparseq.stream.step import Gated
 from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Engine, Floats
 
@@ -139,7 +139,7 @@ def noised_gradient(
         ParameterError: clip or sigma makes no sense.
         QueryRefused: The id belongs to another query.
     """
-    left = store._pots[pot].left
+    left = store.stream.pots[pot].left
     return gradient_of(ask_dense(store, engine, params, left, label, clip, sigma, request_id, pot))
 
 
@@ -153,12 +153,12 @@ def ask_dense(
     sigma: float | None,
     request_id: RequestId | str | None,
     pot: Pot,
-    gated: Callable[[Gated], Sequence[Statement]] = lambda _: (),
+    gated: Callable[[Gated], Sequence[Note]] = lambda _: (),
 ) -> Answer:
     """Ask one dense query; `left` says what users may spend on it, at most what they have."""
     gradients = Gradients(engine, params, checked_clip(clip), left)
     known = set(getattr(engine, "failed_users", ()))
-    if any(len(b.users) and not 0 <= b.users[0] <= b.users[-1] < len(store._pots)
+    if any(len(b.users) and not 0 <= b.users[0] <= b.users[-1] < store.stream.people
            for b in engine.batches()):  # fmt: skip
         raise DataError(
             "some records are by users who have no account",
@@ -174,20 +174,17 @@ def ask_dense(
     )
 
 
-def _failures(store: Store, engine: Engine, known: set[int], label: str) -> list[Statement]:
+def _failures(store: Store, engine: Engine, known: set[int], label: str) -> list[CuratorLine]:
     """Return what the curator's log is told of people on whose records the model failed."""
     users = sorted(set(getattr(engine, "failed_users", ())) - known)
     if not users:
         return []
-    ids = store._con.execute(
-        "SELECT coalesce(CAST(id AS VARCHAR), '(erased)') FROM ledger.users "
-        "WHERE _user IN (SELECT unnest(?::INTEGER[])) ORDER BY _user",
-        [users[:MOST_NAMED]],
-    ).fetchall()
-    named = ", ".join(id for (id,) in ids) + (", …" if len(users) > MOST_NAMED else "")
+    names = store.stream.ledger.identifiers(users[:MOST_NAMED])
+    named = ", ".join("(erased)" if names[u] is None else str(names[u]) for u in users[:MOST_NAMED])
+    named += ", …" if len(users) > MOST_NAMED else ""
     whom = "1 person, who counts" if len(users) == 1 else f"{len(users):,} people, who count"
     message = f"{label}: the model fails on records of {whom} for nothing: {named}"
-    return [statement("training", message)]
+    return [CuratorLine("training", message)]
 
 
 def step_request(run: str, what: str) -> RequestId:

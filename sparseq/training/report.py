@@ -60,7 +60,7 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Repor
     if step_request(run, "1") not in ids:
         raise StoreError(f"there is no run {run!r}", "`sparseq history` lists the releases")
     spending = Spending(store, trained.kappa)
-    everybody = np.arange(len(store._pots), dtype=np.int32)
+    everybody = np.arange(store.stream.people, dtype=np.int32)
     full = (1 - how.questions) / how.steps
     active, kept_back = [], how.checks * how.check_cost * (2 if how.least_active > 0 else 1)
     kept_back += how.stop_cost if how.stop_active else 0.0

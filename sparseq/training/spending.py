@@ -50,7 +50,7 @@ class Spending:
         share = Fraction(self.kappa) / Fraction(budget.kappa)
         self._cap = math.floor(share * Fraction(budget.norm_budget) * UNITS_PER_NORM)
         self._whole = self._cap >= math.floor(Fraction(budget.norm_budget) * UNITS_PER_NORM)
-        self.spent = np.zeros(len(self.store._pots), np.int64)
+        self.spent = np.zeros(self.store.stream.people, np.int64)
 
     def sigma(self, clip: float, share: float) -> float:
         """Return the noise at which a vector of norm `clip` costs that share of the run."""
@@ -62,7 +62,7 @@ class Spending:
 
         A little more is kept back, as charges are rounded up to `SIGNIFICANT_BITS`.
         """
-        left = self.store._pots[self.pot].left(users)
+        left = self.store.stream.pots[self.pot].left(users)
         if not self._whole:
             left = np.minimum(left, self._cap - self.spent[users])
         return np.maximum(left - self._kept(kept_back), 0)
@@ -80,9 +80,9 @@ class Spending:
 
     def paid(self, release: int) -> None:
         """Take note of what a release of this run has cost, be it new or recorded."""
-        users, charges = self.store._journal.charges(release)
-        if len(self.store._pots) > len(self.spent):  # users have come
-            more = len(self.store._pots) - len(self.spent)
+        users, charges = self.store.stream.ledger.charges(release)
+        if self.store.stream.people > len(self.spent):  # users have come
+            more = self.store.stream.people - len(self.spent)
             self.spent = np.concatenate([self.spent, np.zeros(more, np.int64)])
         self.spent[users] += charges
 

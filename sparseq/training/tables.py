@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from sparseq.engine.load import quote
-from sparseq.engine.people import USER
-from sparseq.engine.storage import dictionary_table
+from sparseq.engine._duckdb.people import USER
+from sparseq.engine._duckdb.storage import dictionary_table
+from sparseq.engine.files.load import quote
 from sparseq.query.catalog import Table
 from sparseq.store import Store
 from sparseq.training.closed_form import ClosedForm
@@ -47,15 +47,14 @@ def rows_of(
 ) -> tuple[Any, Any, Any]:
     """Return users, features (rows, width) and targets of a private table, in order of user."""
     columns = [*dict.fromkeys([*(f.column for f in features), target.column])]
-    with store._lock:
-        store._check_open()
+    with store.stream.held():
         sql = _select(table, columns)
 
         def blocks_of(connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, Any, Any]]:
             reader = connection.sql(sql).to_arrow_reader(1 << 16)
             return [encoded(batch, features, target) for batch in reader]
 
-        parts = store._engine.by_people(sql, blocks_of, len(store._pots))
+        parts = store.stream.engine.by_people(sql, blocks_of, store.stream.people)
         blocks = [block for part in parts for block in part]
     users = np.concatenate([np.zeros(0, np.int32), *(users for users, _, _ in blocks)])
     y = np.concatenate([np.zeros(0), *(y for _, _, y in blocks)])

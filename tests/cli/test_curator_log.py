@@ -11,7 +11,7 @@ import pytest
 
 import sparseq
 from conftest import output, run
-from sparseq.ledger.curator_log import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 
 NOTES = [
     ("ingest", "3 values of u7 did not fit"),
@@ -23,7 +23,7 @@ NOTES = [
 def noted(store: Path) -> Path:
     with sparseq.connect(store) as con:
         for kind, message in NOTES:
-            CuratorLog(con._con).add(kind, message)
+            CuratorLog(con.database).add(kind, message)
     return store
 
 

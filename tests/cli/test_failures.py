@@ -16,14 +16,17 @@ import pytest
 
 from conftest import output, run
 from sparseq.cli import budget as budget_module
-from sparseq.cli.app import sparseq
+from sparseq.cli.app import COMMANDS, sparseq
 from sparseq.errors import SparseqError, StoreInUse
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def commands(group: click.Group = sparseq, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         yield (*path, name)
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
@@ -33,8 +36,15 @@ def command_at(path: tuple[str, ...]) -> click.Command:
     command: click.Command = sparseq
     for name in path:
         assert isinstance(command, click.Group)
-        command = command.commands[name]
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
     return command
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    for name, (_, about) in COMMANDS.items():
+        assert command_at((name,)).get_short_help_str(300) == about
 
 
 def examples(path: tuple[str, ...]) -> list[list[str]]:

@@ -26,7 +26,7 @@ from click.testing import CliRunner
 import sparseq
 from sparseq.cli import text
 from sparseq.cli.app import sparseq as command
-from sparseq.ledger.curator_log import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 
 EVIL = "ev\x1b[31mil\x1b]0;own\x07\u202egpj\x9b2J"
 SPELLED = "ev\\x1b[31mil\\x1b]0;own\\x07\\u202egpj\\x9b2J"
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = folder / "s.sparseq"
     with sparseq.create(path, rows, user="who", table="t", norm_budget=400, seed=1,
                         keys={"g": [EVIL, "ok"]}, bounds={COLUMN: (0, 1)}) as con:  # fmt: skip
-        CuratorLog(con._con).add("ingest", EVIL)
+        CuratorLog(con.database).add("ingest", EVIL)
     (folder / f"{EVIL}.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day")
     (folder / "keys.sql").write_text("SELECT g, count(*) AS n FROM t WHERE day = :day GROUP BY g")
     (folder / f"{EVIL}.csv").write_text("garbage")

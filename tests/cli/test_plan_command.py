@@ -117,7 +117,7 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
     assert all(row["forecast"] == 0 for row in told["rows"])
     with sparseq.connect(path) as store:
         assert len(store.history()) == 1
-        assert store._accounts.spent.max() > 0
+        assert store.stream.accounts.spent.max() > 0
     refused = run(*asked(path, query, "--charged", "5", "--ticks", "60"))
     assert refused.exit_code == 2
     assert "over the ticks that there are" in refused.stderr

@@ -83,7 +83,7 @@ def test_a_comparison_is_what_the_store_would_do_and_leaves_it_alone(
     output("replay", store, log, "--out", tmp_path / "a.parquet")
     with sparseq.connect(store) as con:
         assert len(con.history()) == 80, "the comparison asked nothing"
-        accounts = con._accounts
+        accounts = con.stream.accounts
         share = accounts.spent.sum() / accounts.budgets.sum()
         most = (accounts.spent / accounts.budgets).max()
     assert last["individual"]["spent"] == pytest.approx(share)

@@ -115,7 +115,7 @@ def test_other_models(people: Path, tmp_path: Path, model: str, target: str, tru
 
 def spends(path: Path) -> list[int]:
     with sparseq.connect(path) as con:
-        return [*map(int, con._accounts.spent)]
+        return [*map(int, con.stream.accounts.spent)]
 
 
 def test_the_same_command_again_is_free_and_the_same(people: Path, tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_the_same_command_again_is_free_and_the_same(people: Path, tmp_path: Pat
 def test_training_and_sql_share_a_budget(people: Path) -> None:
     output("train", people, *INCOME, *QUICK, "--most", "60", "--clip", "0.2", "--people", "3000")
     with sparseq.connect(people) as con:
-        assert np.mean(con._accounts.left(np.arange(SIZE, dtype=np.int32)) < 2**24) > 0.25
-        assert np.all(con._accounts.spent <= con._accounts.budgets)
+        assert np.mean(con.stream.accounts.left(np.arange(SIZE, dtype=np.int32)) < 2**24) > 0.25
+        assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
         assert con.sql("SELECT count(*) AS n FROM people").value() < 0.75 * SIZE + 100
 
 
@@ -155,7 +155,7 @@ def test_the_curators_report_is_exact_and_says_whose_it_is(people: Path, tmp_pat
         trained = Trained(np.zeros(1), 60, np.zeros(1), steps, kappa, "", 0.0, True)
         exact = report_of(con, how, "a", trained)
         cap = kappa / 2 * 40 * 2**24
-        assert np.allclose(exact.spent, con._accounts.spent / cap, rtol=1e-6)
+        assert np.allclose(exact.spent, con.stream.accounts.spent / cap, rtol=1e-6)
         with pytest.raises(sparseq.StoreError, match="no run"):
             report_of(con, how, "b", trained)
     assert exact.active[:18].tolist() == [SIZE] * 18  # nobody can run out before step 20

@@ -85,13 +85,13 @@ def test_a_network_learns_what_a_line_can_not(ring: Path, tmp_path: Path) -> Non
     assert facts["accuracy"] == pytest.approx(right, abs=0.06)
     assert facts["parameters"] == 3 * 64 + 65 * 2
     with sparseq.connect(ring) as con:
-        spent = con._accounts.spent.tolist()
+        spent = con.stream.accounts.spent.tolist()
     first = model.predict(test)
     assert json.loads(output(*asked)) == facts  # again: free, and the same
     assert load_network(out).predict(test).tolist() == first.tolist()
     with sparseq.connect(ring) as con:
-        assert con._accounts.spent.tolist() == spent
-        assert max(spent) <= con._accounts.budgets[0]
+        assert con.stream.accounts.spent.tolist() == spent
+        assert max(spent) <= con.stream.accounts.budgets[0]
 
 
 def test_a_function_of_a_file_makes_the_module(made: Path, ring: Path, tmp_path: Path) -> None:

@@ -66,17 +66,22 @@ def make(path: str) -> sparseq.Store:
 
 def facts(con: sparseq.Store) -> dict[str, Any]:
     """What must survive; also read by tests/test_upgrade.py."""
-    history = con.history()
+    history, now = con.history(), getattr(con, "stream", None)
+    ledger, pots, departures = (
+        (now.ledger, now.pots, now.departures)
+        if now
+        else (con._journal, con._pots, con._departures)
+    )
     return {
         "releases": [
             [r.id, r.request_id, r.released_at.isoformat(), r.query, list(r.sigma), r.pot.name,
              hashlib.sha256(r.answer).hexdigest()]
             for r in history
         ],
-        "charges": {str(r.id): [x.tolist() for x in con._journal.charges(r.id)] for r in history},
-        "spent": {p.name: a.spent.tolist() for p, a in con._pots.items()},
-        "budgets": {p.name: a.budgets.tolist() for p, a in con._pots.items()},
-        "departed": con._departures.first.tolist(),
+        "charges": {str(r.id): [x.tolist() for x in ledger.charges(r.id)] for r in history},
+        "spent": {p.name: a.spent.tolist() for p, a in pots.items()},
+        "budgets": {p.name: a.budgets.tolist() for p, a in pots.items()},
+        "departed": departures.first.tolist(),
         "taken": con.taken(),
     }  # fmt: skip
 

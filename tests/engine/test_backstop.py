@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.batch import Asked
-from sparseq.engine import duck
-from sparseq.engine.backstop import halves
+from sparseq.engine._duckdb import engine as duck
+from sparseq.engine._duckdb.backstop import halves
+from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.cells import cells_of
-from sparseq.engine.reader import Reader
 from sparseq.errors import QueryRefused, StoreError
-from sparseq.ledger.curator_log import CuratorLog
-from sparseq.pricing import price
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.query.plan import Options, Query, calibrate
+from sparseq.stream.groups import Asked
+from sparseq.stream.pricing import price
 
 PEOPLE = 40
 FINE = Options(sigma=1000.0)
@@ -91,9 +91,9 @@ def fails_on(monkeypatch: pytest.MonkeyPatch, people: frozenset[int]) -> list[st
 def outcome(con: sparseq.Store, sql: str) -> dict[str, Any]:
     """Return what each person is charged, the sums over all, and those without every third."""
     plan = calibrate(con.lower(sql), con.budget, FINE)
-    made = con._engine.contributions(plan, len(con._pots))
+    made = con.stream.engine.contributions(plan, con.stream.people)
     users, charges = price(plan, made)
-    names = dict(con._con.execute("SELECT _user, id FROM ledger.users").fetchall())
+    names = dict(con.database.execute("SELECT _user, id FROM ledger.users").fetchall())
     thirds = np.array([u for u in users.tolist() if int(names[u][1:]) % 3 == 0], np.int32)
     paid = {names[u]: int(c) for u, c in zip(users.tolist(), charges.tolist(), strict=True) if c}
     sums = [total.tolist() for total in made.without(thirds[:0])]
@@ -113,7 +113,7 @@ def test_everybody_else_keeps_the_engine_s_bits(
     expected = outcome(without, QUERIES[name])
     fails_on(monkeypatch, out)
     assert outcome(whole, QUERIES[name]) == expected
-    assert len(whole._engine.take_failures()) == len(out)
+    assert len(whole.stream.engine.take_failures()) == len(out)
 
 
 def test_one_person_alone_who_fails_leaves_an_answer_of_nobody(
@@ -142,16 +142,16 @@ def test_a_real_error_is_nobody_else_s_and_only_the_curator_s() -> None:
     query = failing_sql(whole, f'"t"._user IN {twice}')
     same = whole.ask(query)
     assert same.arrow() == answer
-    (one, two) = CuratorLog(whole._con).entries()
+    (one, two) = CuratorLog(whole.database).entries()
     assert one.kind == "engine"
     assert "p07" in one.message
     assert "p21" in two.message
     assert SECRET in one.message
     assert SECRET not in repr(same) + same.to_bytes().hex() + same.facts.query
-    spent = whole._accounts.spent.tolist()
+    spent = whole.stream.accounts.spent.tolist()
     assert spent[7] == spent[21] == 0
     others = [units for user, units in enumerate(spent) if user not in (7, 21)]
-    assert others == without._accounts.spent.tolist()
+    assert others == without.stream.accounts.spent.tolist()
 
 
 def test_what_fails_without_people_is_refused_and_charges_nothing() -> None:
@@ -163,7 +163,7 @@ def test_what_fails_without_people_is_refused_and_charges_nothing() -> None:
     with pytest.raises(QueryRefused):
         con.ask(wrong)
     assert con.releases == 0
-    assert not con._accounts.spent.any()
+    assert not con.stream.accounts.spent.any()
 
 
 def test_a_set_that_fails_is_its_halves_where_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_a_set_that_fails_is_its_halves_where_they_do_not(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Reader, "read", failing)
     assert outcome(con, QUERIES["self join"]) == expected
-    assert con._engine.take_failures() == {}
+    assert con.stream.engine.take_failures() == {}
 
 
 def test_more_rows_than_fit_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_more_rows_than_fit_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(duck, "SLICE_ROWS", 20)
     assert outcome(con, QUERIES["self join"]) == expected
     assert len(asked) > 4
-    assert con._engine.take_failures() == {}
+    assert con.stream.engine.take_failures() == {}
 
 
 def test_read_ahead_and_groups_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +207,8 @@ def test_read_ahead_and_groups_of_queries(monkeypatch: pytest.MonkeyPatch) -> No
     fails_on(monkeypatch, frozenset({6}))
     answers = [o.answer for o in whole.ask_many([Asked(whole.lower(q)) for q in asked])]
     assert [a.arrow() for a in answers if a] == [a.arrow() for a in expected if a]
-    assert whole._accounts.spent[6] == 0
-    assert len(CuratorLog(whole._con).entries()) == len(days)  # one for each release
+    assert whole.stream.accounts.spent[6] == 0
+    assert len(CuratorLog(whole.database).entries()) == len(days)  # one for each release
 
 
 def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.Monkey
 
     def cells(con: sparseq.Store) -> tuple[list[int], list[int]]:
         plan = calibrate(con.lower(sql), con.budget, FINE)
-        found = cells_of(con._engine, plan, len(con._pots))
+        found = cells_of(con.stream.engine, plan, con.stream.people)
         return [u - (u > 6) * (con is whole) for u in found.users.tolist()], found.values.tolist()
 
     expected = cells(without)
@@ -233,11 +233,11 @@ def test_training_reads_everybody_else_s_rows() -> None:
     def made(connection: duckdb.DuckDBPyConnection) -> list[Any]:
         return connection.sql(sql).to_arrow_table().to_pylist()
 
-    found = [row for part in con._engine.by_people(sql, made, PEOPLE) for row in part]
-    plain = con._con.sql("SELECT _user, amount AS x FROM by_user.t WHERE _user NOT IN (2, 3) "
+    found = [row for part in con.stream.engine.by_people(sql, made, PEOPLE) for row in part]
+    plain = con.database.sql("SELECT _user, amount AS x FROM by_user.t WHERE _user NOT IN (2, 3) "
                          "ORDER BY ALL").to_arrow_table().to_pylist()  # fmt: skip
     assert found == plain
-    assert list(con._engine.take_failures()) == [2, 3]
+    assert list(con.stream.engine.take_failures()) == [2, 3]
 
 
 STOPPED = [duckdb.InterruptException("Interrupted!"), RuntimeError("Query interrupted")]
@@ -305,11 +305,11 @@ def test_a_fatal_error_opens_the_file_anew(
         dies_once(monkeypatch, con)
         answers.append(con.sql(QUERIES[name]).arrow())
         answers.append(con.sql(QUERIES["users"]).arrow())
-        spent = con._accounts.spent.copy()
+        spent = con.stream.accounts.spent.copy()
     assert answers == expected
     with sparseq.connect(path) as again:
         assert again.releases == 3
-        assert np.array_equal(again._accounts.spent, spent)
+        assert np.array_equal(again.stream.accounts.spent, spent)
 
 
 def test_what_is_charged_and_not_yet_written_outlives_a_fatal_error(
@@ -320,10 +320,10 @@ def test_what_is_charged_and_not_yet_written_outlives_a_fatal_error(
         asked = [Asked(con.lower(QUERIES[name])) for name in ("users", "filtered", "self join")]
         dies_once(monkeypatch, con)
         assert all(outcome.answer is not None for outcome in con.ask_many(asked))
-        spent = con._accounts.spent.copy()
+        spent = con.stream.accounts.spent.copy()
     with sparseq.connect(path) as again:
         assert again.releases == 3
-        assert np.array_equal(again._accounts.spent, spent)
+        assert np.array_equal(again.stream.accounts.spent, spent)
 
 
 def test_a_store_in_memory_can_not_outlive_a_fatal_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.engine.connection import OFF, OPTIMIZERS, connected
+from sparseq.engine._duckdb.connection import OFF, OPTIMIZERS, connected
 from sparseq.query.public import PublicFacts
 
 
@@ -19,13 +19,13 @@ def test_every_rule_is_judged() -> None:
 def test_rules_that_look_at_values_are_off_wherever_a_query_is_planned(tmp_path) -> None:
     rows = pa.table({"who": [1, 2], "v": [3, 4]})
     with sparseq.create(tmp_path / "s", rows, table="t", user="who", seed=1) as made:
-        assert _off(made._con) == OFF
+        assert _off(made.database) == OFF
     with (
         sparseq.connect(tmp_path / "s") as opened,
         sparseq.create(None, rows, table="t", user="who", seed=1) as in_memory,
     ):
-        assert _off(opened._con) == _off(in_memory._con) == OFF
-        assert _off(PublicFacts(opened.catalog, opened._con)._con) == OFF
+        assert _off(opened.database) == _off(in_memory.database) == OFF
+        assert _off(PublicFacts(opened.catalog, opened.database)._con) == OFF
     assert "statistics_propagation" in OFF
 
 

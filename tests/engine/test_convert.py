@@ -7,8 +7,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from sparseq.engine.convert import expression
-from sparseq.engine.schema import Declared, declared_type
+from sparseq.engine.files.convert import expression
+from sparseq.engine.files.schema import Declared, declared_type
 from sparseq.errors import ParameterError
 
 INTS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}

@@ -39,7 +39,7 @@ def made() -> sparseq.Store:
 
 def asked(con: sparseq.Store, sql: str) -> tuple[Plan, list[int], list[int]]:
     plan = calibrate(con.lower(sql), con.budget, FINE)
-    (reduced,) = con._engine.contributions(plan, PEOPLE).measures
+    (reduced,) = con.stream.engine.contributions(plan, PEOPLE).measures
     return plan, reduced.norms.tolist(), reduced.totals.tolist()
 
 

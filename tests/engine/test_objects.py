@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparseq.engine import objects
-from sparseq.engine.sources import JsonFile
+from sparseq.engine.files import objects
+from sparseq.engine.files.sources import JsonFile
 
 STRINGS = ['""', '"a"', '"née"', '"null"', '"7"', '"a, b: {c}"', '"x\\ty"', '"a\\"b"', '"\\u0041"',
            '"a\x7fb"', '"tab\there"', '"�"', '"' + "x" * 300 + '"']  # fmt: skip

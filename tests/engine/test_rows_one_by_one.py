@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import sparseq
-from sparseq.engine.convert import MOST_TEXT
-from sparseq.engine.load import Rows
-from sparseq.engine.schema import Schema, schema_of_existing
+from sparseq.engine.files.convert import MOST_TEXT
+from sparseq.engine.files.load import Rows
+from sparseq.engine.files.schema import Schema, schema_of_existing
 from sparseq.errors import DataError
 
 HEADER = "who,day,amount,kind,late\n"
@@ -44,7 +44,7 @@ def rows(con: sparseq.Store) -> list[tuple[Any, ...]]:
         f'(SELECT value FROM dictionary."t.{n}" WHERE code = b.{n})' if n in coded else f"b.{n}"
         for n in names
     )
-    return con._con.execute(
+    return con.database.execute(
         f"SELECT u.id, {columns} FROM by_user.t AS b JOIN ledger.users AS u USING (_user) "
         "ORDER BY ALL"
     ).fetchall()
@@ -303,7 +303,7 @@ def test_one_spelling_is_one_account_in_every_file(tmp_path: Path, text: str) ->
     (tmp_path / "x.jsonl").write_text(json.dumps({"who": exact, "day": "2024-01-04"}))
     con.ingest(tmp_path / "x.jsonl")
     assert sorted(row[0] for row in rows(con)) == sorted([exact] * 4 + ["A12"])
-    assert len(con._accounts) == 2
+    assert len(con.stream.accounts) == 2
 
 
 def test_a_number_in_json_is_one_text_however_written(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_number_in_json_is_one_text_however_written(tmp_path: Path) -> None:
         "".join(f'{{"who": {line}, "x": {line if line[0].isdigit() else 1}}}\n' for line in lines)
     )
     con = sparseq.create(None, [tmp_path / "x.jsonl"], user="who", table="t")
-    people = con._con.execute("SELECT id FROM ledger.users ORDER BY id").fetchall()
+    people = con.database.execute("SELECT id FROM ledger.users ORDER BY id").fetchall()
     assert [p for (p,) in people] == ["0", "1.5", "1e400", "5", "9" * 30, "A12"]
 
 
@@ -337,7 +337,7 @@ def test_one_number_is_one_account_from_every_format(tmp_path: Path) -> None:
     con.ingest(tmp_path / "x.jsonl")
     for kind in (pa.int8(), pa.uint64(), pa.float64(), pa.string(), pa.decimal128(22, 3)):
         con.ingest(pa.table({"who": pa.array([7], pa.int64()).cast(kind), "n": [4]}))
-    assert len(con._accounts) == 1
+    assert len(con.stream.accounts) == 1
     assert len(rows(con)) == 1 + 4 + 3 + 5
 
 

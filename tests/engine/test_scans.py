@@ -14,12 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 import sparseq
-import sparseq.pricing
-import sparseq.store
-from sparseq.engine import duck
+import sparseq.stream.pricing
+import sparseq.stream.step
 from sparseq.engine import reduce as kernels
+from sparseq.engine._duckdb import engine as duck
+from sparseq.engine._duckdb.storage import MAX_RUNS
 from sparseq.engine.columns import ColumnCache
-from sparseq.engine.storage import MAX_RUNS
 
 ROWS = 600
 QUERIES = [
@@ -44,7 +44,7 @@ def silent(sigma: float, size: int, entropy: Any = None) -> NDArray[np.int64]:
 
 @pytest.fixture(autouse=True)
 def _exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", silent)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
 
 
 def events() -> pa.Table:
@@ -84,14 +84,14 @@ def stream(con: sparseq.Store) -> tuple[dict[str, int], list[Any]]:
         for query in QUERIES:
             answers.append(con.sql(query, sigma=factor * 60 * con.budget.sigma_0).arrow())
             answers.append(con.sql(query, scale=30 * factor).arrow())
-    ids = con._con.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
-    return dict(zip((i for (i,) in ids), con._accounts.spent.tolist(), strict=True)), answers
+    ids = con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+    return dict(zip((i for (i,) in ids), con.stream.accounts.spent.tolist(), strict=True)), answers
 
 
 @pytest.fixture(scope="module")
 def expected() -> tuple[dict[str, int], list[Any]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparseq.store, "rounded_gaussian", silent)
+        patch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
         con = load(events())
         result = stream(con)
         counted = [result[1][i]["x"][0].as_py() for i in (0, 4)]
@@ -109,12 +109,12 @@ def sliced(rows: int) -> Patch:
 
 def compiled(patch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    for module in (kernels, sparseq.pricing):
+    for module in (kernels, sparseq.stream.pricing):
         patch.setattr(module, "worthwhile", lambda rows: True)
 
 
 def interpreted(patch: pytest.MonkeyPatch) -> None:
-    for module in (kernels, sparseq.pricing):
+    for module in (kernels, sparseq.stream.pricing):
         patch.setattr(module, "worthwhile", lambda rows: False)
 
 
@@ -129,7 +129,7 @@ def test_slices_kernels_and_the_cache_change_nothing(
     how(monkeypatch)
     con = load(events())
     if not cached:
-        con._engine.cache = ColumnCache(0)
+        con.stream.engine.cache = ColumnCache(0)
     assert stream(con) == expected
 
 
@@ -137,9 +137,9 @@ def test_a_small_cache_that_drops_the_oldest_changes_nothing(
     expected: tuple[dict[str, int], list[Any]],
 ) -> None:
     con = load(events())
-    con._engine.cache = ColumnCache(ROWS * 6)
+    con.stream.engine.cache = ColumnCache(ROWS * 6)
     assert stream(con) == expected
-    assert 0 < con._engine.cache.nbytes <= ROWS * 6
+    assert 0 < con.stream.engine.cache.nbytes <= ROWS * 6
 
 
 @pytest.mark.parametrize("time", ["day", "late"])
@@ -168,7 +168,7 @@ def test_rows_that_arrive_in_parts_are_as_if_they_had_come_at_once(
     if opened_again:
         con.close()
         con = sparseq.connect(tmp_path / "s")
-    runs = con._storage.get("runs.t")
+    runs = con.storage.get("runs.t")
     assert runs < MAX_RUNS
     assert stream(con) == expected
     con.close()
@@ -178,11 +178,11 @@ def test_rows_that_arrive_between_queries_are_seen_by_the_next_one() -> None:
     """Nothing that was kept in memory of the rows before outlives them."""
     rows = events()
     con = load(rows.slice(0, 100))
-    con._accounts.budgets[:] = 2**62
+    con.stream.accounts.budgets[:] = 2**62
     for start in range(100, ROWS, 100):
         for query in QUERIES[:5]:
             con.sql(query, scale=1e3)
         con.ingest(rows.slice(start, 100))
-        con._accounts._same = None
-        con._accounts.budgets[:] = 2**62
+        con.stream.accounts._same = None
+        con.stream.accounts.budgets[:] = 2**62
         assert con.sql(QUERIES[0], scale=1e3).value() == start + 100

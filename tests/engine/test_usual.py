@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from sparseq.engine.ahead import ahead
-from sparseq.engine.connection import connected
-from sparseq.engine.convert import from_text
-from sparseq.engine.load import _Texts
-from sparseq.engine.usual import ARROW, iso, unusual, usual
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine.files.ahead import ahead
+from sparseq.engine.files.convert import from_text
+from sparseq.engine.files.load import _Texts
+from sparseq.engine.files.usual import ARROW, iso, unusual, usual
 
 WHOLE = ["0", "7", "-7", "007", "127", "-128", "32767", "255", "2147483647", "9223372036854775807",
          "18446744073709551615"]  # fmt: skip

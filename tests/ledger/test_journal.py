@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.ledger._duckdb.journal import TABLES, Journal
 from sparseq.ledger.codec import pack, pack_set
 from sparseq.ledger.departed import Departures
-from sparseq.ledger.journal import TABLES, Entry, Journal, Release
+from sparseq.ledger.entry import Entry, Release
+from sparseq.ledger.notes import NoteTable
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.request_id import Asker, RequestId, requested
 
@@ -169,7 +171,7 @@ def test_with_or_without_snapshots_what_was_spent_is_the_sum_of_the_charges(
         for journal in (without, taking):
             commit(journal, release(i), charges)
         if snapshot:
-            taking.fold(who, 0)
+            taking.snapshot(who, 0)
         total = [t + charges.get(u, 0) for u, t in enumerate(total)]
         assert who[Pot.QUERIES].spent.tolist() == total
     assert restored(plain) == restored(folded) == total
@@ -184,14 +186,14 @@ def test_a_snapshot_is_taken_once_enough_charges_have_piled_up() -> None:
     def snapshots() -> list[tuple[int]]:
         return connection.execute("SELECT release_id FROM ledger.snapshot").fetchall()
 
-    journal.fold(who, 0)
+    journal.snapshot(who, 0)
     assert snapshots() == []  # nothing to take one of
     for i in range(1, 4):
         commit(journal, release(i), {0: 1, 1: 1})
-        journal.fold(who, 5)
+        journal.snapshot(who, 5)
         assert snapshots() == ([(3,)] if i == 3 else [])
     commit(journal, release(4), {0: 1})
-    journal.fold(who, 1)
+    journal.snapshot(who, 1)
     assert snapshots() == [(4,)]  # the older one is gone
 
 
@@ -200,14 +202,14 @@ def test_opening_counts_the_charges_since_the_snapshot() -> None:
     journal, who = Journal(connection), accounts()
     commit(journal, release(1), {0: 5})
     who[Pot.QUERIES].charge(np.array([0], np.int32), np.array([5]))
-    journal.fold(who, 0)
+    journal.snapshot(who, 0)
     commit(journal, release(2), {0: 7, 3: 1})
     again, reopened = Journal(connection), accounts()
     again.restore(reopened)
     assert reopened[Pot.QUERIES].spent.tolist() == [12, 0, 0, 1, 0, 0, 0, 0]
-    again.fold(reopened, 3)
+    again.snapshot(reopened, 3)
     assert connection.execute("SELECT release_id FROM ledger.snapshot").fetchall() == [(1,)]
-    again.fold(reopened, 2)
+    again.snapshot(reopened, 2)
     assert connection.execute("SELECT release_id FROM ledger.snapshot").fetchall() == [(2,)]
 
 
@@ -216,7 +218,7 @@ def test_users_who_came_after_the_snapshot_have_spent_what_came_after_it() -> No
     journal, few = Journal(connection), accounts(people=2)
     commit(journal, release(1), {0: 5, 1: 6})
     few[Pot.QUERIES].charge(np.array([0, 1], np.int32), np.array([5, 6]))
-    journal.fold(few, 0)
+    journal.snapshot(few, 0)
     commit(journal, release(2), {1: 1, 7: 2})
     assert restored(connection) == [5, 7, 0, 0, 0, 0, 0, 2]
 
@@ -265,7 +267,7 @@ def test_a_snapshot_of_more_people_than_there_are_is_told() -> None:
     connection = fresh()
     journal = Journal(connection)
     commit(journal, release(1), {0: 1})
-    journal.fold(accounts(people=PEOPLE + 1), 0)
+    journal.snapshot(accounts(people=PEOPLE + 1), 0)
     with pytest.raises(StoreError, match="never was"):
         restored(connection)
 
@@ -305,7 +307,7 @@ def test_pots_are_charged_apart_with_or_without_a_snapshot() -> None:
             users, charges = np.array([i - 1], np.int32), np.array([10 * i])
             pots[pot].charge(users, charges)
             journal.commit([Entry(replace(release(i), pot=pot), users, charges)])
-            journal.fold(pots, at_least)
+            journal.snapshot(pots, at_least)
         again = Pots(budgets, shares)
         Journal(connection).restore(again)
         assert again[Pot.QUERIES].spent.tolist() == [10, 0, 0]
@@ -317,17 +319,18 @@ def test_pots_are_charged_apart_with_or_without_a_snapshot() -> None:
 
 def test_what_is_written_with_a_release_is_there_with_it_or_not_at_all() -> None:
     connection = fresh()
-    connection.execute("CREATE TABLE seen (id BIGINT)")
+    seen = NoteTable("seen", {"id": "BIGINT"})
+    bad_table = NoteTable("seen; nothing", {"id": "BIGINT"})
     nobody, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
-    good = Entry(release(1), nobody, nothing, also=(("INSERT INTO seen VALUES (?)", [7]),))
-    bad = Entry(release(2), nobody, nothing, also=(("INSERT INTO unknown VALUES (?)", [7]),))
+    good = Entry(release(1), nobody, nothing, notes=(seen.rows(id=7),))
+    bad = Entry(release(2), nobody, nothing, notes=(bad_table.rows(id=7),))
     with pytest.raises(duckdb.Error):
         Journal(connection).commit([good, bad])
     connection.rollback()
     assert len(Journal(connection)) == 0
     Journal(connection).commit([good])
     assert len(Journal(connection)) == 1
-    assert connection.execute("SELECT id FROM seen").fetchall() == [(7,)]
+    assert connection.execute("SELECT id FROM ledger.seen").fetchall() == [(7,)]
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)

@@ -3,17 +3,17 @@
 import pyarrow as pa
 
 import sparseq
-from sparseq.ledger.curator_log import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 
 
 def test_lines_are_kept_in_order() -> None:
     rows = pa.table({"who": [1]})
     with sparseq.create(None, rows, table="t", user="who", seed=1) as con:
-        log = CuratorLog(con._con)
+        log = CuratorLog(con.database)
         for i in range(3):
             log.add("test", f"line {i}")
-        con._con.execute("BEGIN")
+        con.database.execute("BEGIN")
         log.add("test", "undone")
-        con._con.rollback()
+        con.database.rollback()
         assert [note.message for note in log.entries()] == ["line 0", "line 1", "line 2"]
         assert [note.message for note in log.entries(last=1)] == ["line 2"]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq import batch
 from sparseq.curator import account
-from sparseq.ledger import segments
+from sparseq.ledger._duckdb import segments
 from sparseq.query.plan import Options
+from sparseq.stream import groups
 
 PEOPLE, DAYS = 3000, 12
 THEN = dt.datetime(2024, 5, 1)
@@ -26,7 +26,7 @@ Blocks = list[tuple[Any, ...]]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 12_000)
-    monkeypatch.setattr(batch, "GROUP", 5)
+    monkeypatch.setattr(groups, "GROUP", 5)
 
 
 def made(path: Path | None) -> sparseq.Store:
@@ -43,11 +43,11 @@ def made(path: Path | None) -> sparseq.Store:
     )
 
 
-def asked(con: sparseq.Store, first: int, last: int) -> list[batch.Asked]:
+def asked(con: sparseq.Store, first: int, last: int) -> list[groups.Asked]:
     """Sums over everybody, whose charges fill a table soon, and counts of a day."""
     text = ("SELECT sum(x) AS s FROM t", "SELECT count(*) AS n FROM t WHERE day = {}")
     return [
-        batch.Asked(con.lower(text[i % 2].format(i % DAYS)), Options(), f"id {i}")
+        groups.Asked(con.lower(text[i % 2].format(i % DAYS)), Options(), f"id {i}")
         for i in range(first, last)
     ]
 
@@ -58,19 +58,19 @@ def answers(con: sparseq.Store, first: int, last: int) -> list[Any]:
 
 
 def tables(con: sparseq.Store) -> int:
-    return con._journal._segments._number
+    return con.stream.ledger._segments._number
 
 
 def seen(con: sparseq.Store) -> list[Any]:
     """Everything that is read back from releases."""
     releases = [replace(one, released_at=THEN) for one in con.history()]
-    one_by_one = [con._journal.read(i + 1) for i in range(len(releases))]
+    one_by_one = [con.stream.ledger.read(i + 1) for i in range(len(releases))]
     assert [replace(one, released_at=THEN) for one in one_by_one] == releases
     return [
         releases,
         [account(con, str(who)) for who in (0, 17, PEOPLE - 1)],
-        con._accounts.spent.tolist(),
-        con._departures.first.tolist(),
+        con.stream.accounts.spent.tolist(),
+        con.stream.departures.first.tolist(),
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_table_takes_what_it_should_also_where_every_release_has_an_opening_of
             sizes = [
                 size
                 for n in range(tables(con))
-                for (size,) in con._con.execute(
+                for (size,) in con.database.execute(
                     f"SELECT sum(octet_length(charges)) FROM ledger.release_{n + 1}"
                 ).fetchall()
             ]
@@ -116,7 +116,7 @@ def test_a_table_takes_what_it_should_also_where_every_release_has_an_opening_of
 
 def blocks(con: sparseq.Store, number: int) -> Blocks:
     """Where the charges of a table lie in the file."""
-    return con._con.execute(
+    return con.database.execute(
         f"SELECT segment_id, block_id, block_offset, additional_block_ids "
         f"FROM pragma_storage_info('ledger.release_{number}') "
         "WHERE column_name = 'charges' AND persistent"
@@ -127,7 +127,7 @@ def test_what_is_full_is_never_written_again(tmp_path: Path) -> None:
     """Else every checkpoint would write all of the past, as it does with the table in use."""
     with made(tmp_path / "s") as con:
         answers(con, 0, 20)
-        con._con.execute("CHECKPOINT")
+        con.database.execute("CHECKPOINT")
         full = tables(con) - 1
         assert full > 1
         before = [blocks(con, n) for n in range(1, full + 1)]
@@ -136,7 +136,7 @@ def test_what_is_full_is_never_written_again(tmp_path: Path) -> None:
         for i in range(20, 26):
             used, lay = tables(con), blocks(con, tables(con))
             answers(con, i, i + 1)
-            con._con.execute("CHECKPOINT")
+            con.database.execute("CHECKPOINT")
             written_again += used == tables(con) and blocks(con, used) != lay
         assert [blocks(con, n) for n in range(1, full + 1)] == before
         assert written_again, "the table in use is, or this would show nothing"
@@ -146,10 +146,10 @@ def test_a_new_table_that_is_not_committed_never_was(tmp_path: Path) -> None:
     with made(tmp_path / "s") as con:
         answers(con, 0, 7)
         number = tables(con)
-        con._journal._segments._bytes = 1 << 30
-        con._con.execute("BEGIN")
-        con._journal._segments.append([])
-        con._con.execute("ROLLBACK")
-        assert segments.Segments(con._con)._number == number
+        con.stream.ledger._segments._bytes = 1 << 30
+        con.database.execute("BEGIN")
+        con.stream.ledger._segments.append([])
+        con.database.execute("ROLLBACK")
+        assert segments.Segments(con.database)._number == number
         with pytest.raises(duckdb.CatalogException):
-            con._con.execute(f"SELECT * FROM ledger.release_{number + 1}")
+            con.database.execute(f"SELECT * FROM ledger.release_{number + 1}")

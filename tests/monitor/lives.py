@@ -23,8 +23,8 @@ import pyarrow.parquet  # noqa: F401
 import sparseq.files
 import sparseq.monitor.folder  # noqa: F401
 from sparseq.cli.app import sparseq as command
-from sparseq.engine.storage import Storage
-from sparseq.ledger.journal import Journal
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.ledger._duckdb.journal import Journal
 from sparseq.monitor import output
 
 left = 0

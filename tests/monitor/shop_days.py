@@ -56,4 +56,4 @@ def sources(con: sparseq.Store, over: Ticks | None = None) -> list[QuerySeries]:
 
 def spends(con: sparseq.Store) -> list[list[int]]:
     """What everybody has spent, pot by pot."""
-    return [accounts.spent.tolist() for _, accounts in con._pots.items()]
+    return [accounts.spent.tolist() for _, accounts in con.stream.pots.items()]

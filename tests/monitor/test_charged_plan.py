@@ -30,8 +30,8 @@ def known() -> tuple[Store, Stream]:
     store = sparseq.create(None, table, user="who", table="t", seed=1, norm_budget=20)
     sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
     asked = [store.lower(sql.format(d)) for d in range(TICKS)]
-    cells = [cells_of(store._engine, store.explain(q), len(store._pots)) for q in asked]
-    return store, Stream.of(asked[0], len(store._pots), cells, 1.0)
+    cells = [cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked]
+    return store, Stream.of(asked[0], store.stream.people, cells, 1.0)
 
 
 def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(known: tuple[Store, Stream]) -> None:
@@ -42,7 +42,7 @@ def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(known: tuple[Store,
     error = np.abs(np.array(ranks.cumulative[:-1]) - exact).max()
     assert 0 < error <= ranks.query.rank_error(1e-6)
     nodes = nodes_touched(ranks.query.place(totals.astype(float)) + 1, ranks.query.bins)
-    paid = store._accounts.spent / 2**24
+    paid = store.stream.accounts.spent / 2**24
     np.testing.assert_allclose(paid, nodes * 20 / 10.0**2, rtol=2e-3)
     assert charged_ranks(store, stream, sigma=10.0, request_id="plan") == ranks
     assert len(store.history()) == 1

@@ -19,12 +19,12 @@ from sparseq import curator
 from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.curator import forget
 from sparseq.errors import ParameterError, QueryRefused
-from sparseq.ledger.forecasts import ForecastLedger, Left
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Post
 from sparseq.monitor.forecast import Forecast, Forecasted
+from sparseq.monitor.forecast_notes import ForecastNotes, Left
 from sparseq.store import Store
 
 PLAIN = Post(smoothing=1.0)
@@ -69,7 +69,7 @@ def ask(store: Store, forecast: Forecast, day: int, sql: str = COUNT) -> Forecas
 @pytest.fixture
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = lambda sigma, size, entropy: np.zeros(size, np.int64)  # noqa: E731
-    monkeypatch.setattr("sparseq.store.rounded_gaussian", zeros)
+    monkeypatch.setattr("sparseq.stream.step.rounded_gaussian", zeros)
 
 
 # What is released -------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_who_has_left_the_series_comes_back_in_no_answer() -> None:
         forecast = Forecast(store, "money", ticks=3)
         for day in range(3):
             ask(store, forecast, day, sql)
-        spent = store._pots[Pot.QUERIES].spent
+        spent = store.stream.pots[Pot.QUERIES].spent
         assert spent[0] == spent[1] == 2**24 // 16  # day 0 of one, day 2 of the other
 
 
@@ -205,7 +205,7 @@ def test_nobody_is_dropped_from_a_row_and_no_budget_is_passed(sql: str) -> None:
         forecast = Forecast(store, "s", ticks=30)
         for day in range(30):
             ask(store, forecast, day, sql)
-        reserve, left = store._pots[Pot.FORECAST], forecast._left
+        reserve, left = store.stream.pots[Pot.FORECAST], forecast._left
         assert (reserve.spent <= reserve.budgets).all()
         assert len(np.unique(left.users)) > 30
         step, uv = forecast._columns.row_step, Fraction(8) / (2 * Fraction(0.5))
@@ -226,7 +226,11 @@ def test_in_part_time_nobody_is_dropped_from_a_row_either(sql: str, clip: float)
         forecast = Forecast(store, "s", ticks=30, clip=clip, part_time=True)
         for day in range(30):
             ask(store, forecast, day, sql)
-        reserve, left, columns = store._pots[Pot.FORECAST], forecast._left, forecast._columns
+        reserve, left, columns = (
+            store.stream.pots[Pot.FORECAST],
+            forecast._left,
+            forecast._columns,
+        )
         assert (reserve.spent <= reserve.budgets).all()
         price = float(Fraction(columns.row_step) ** 2 * Fraction(8) * 2**24) / columns.sigma**2
         a, several = coefficients(30).astype(float), 0
@@ -257,7 +261,7 @@ def exact_releases(
         for release in forecast._rows.values():
             answer = store.release(release)
             sums.append(answer.arrow()["value"].to_numpy() / answer.facts.sigma[0])
-        charged = sum(accounts.spent for _, accounts in store._pots.items())
+        charged = sum(accounts.spent for _, accounts in store.stream.pots.items())
         return sums, charged
 
 
@@ -338,11 +342,11 @@ def test_late_rows_are_counted_before_the_next_tick_and_so_are_new_users(late: b
         for day in range(5):
             ask(store, forecast, day)
         rows = pa.table({"who": [1, 2, 2, 2, 2], "day": [1, 5, 6, 7, 8]})
-        releases, spent = store.releases, store._pots[Pot.QUERIES].spent.sum()
+        releases, spent = store.releases, store.stream.pots[Pot.QUERIES].spent.sum()
         store.ingest(rows, late=late)
         found = [float(ask(store, forecast, day).forecast[0]) for day in range(5, 9)]
         assert store.releases == releases + 2 * 4
-        assert store._pots[Pot.QUERIES].spent.sum() == spent + 3 * 2**24  # of the new person
+        assert store.stream.pots[Pot.QUERIES].spent.sum() == spent + 3 * 2**24  # of the new person
     one = (4 if late else 3) / 6
     assert found == pytest.approx([one, one, one, one + 3 / 9], abs=1e-4)
 
@@ -381,7 +385,7 @@ def test_counting_anew_finds_what_was_seen_and_a_correction_replaces_it() -> Non
 
 def seen(store: Store) -> dict[tuple[int, int, int], float]:
     sql = "SELECT tick, _user, coordinate, value FROM ledger.forecast_seen"
-    rows = store._con.execute(sql).fetchall()
+    rows = store.database.execute(sql).fetchall()
     found = {(t, u, k): v for t, u, k, v in rows}
     assert len(found) == len(rows)
     return found
@@ -404,7 +408,7 @@ def test_an_interrupted_recount_is_done_by_the_next_one(
                 if interrupt:
                     with monkeypatch.context() as patch, sparseq.connect(path) as store:
                         forecast = opened(store)
-                        patch.setattr(ForecastLedger, interrupt, interrupted)
+                        patch.setattr(ForecastNotes, interrupt, interrupted)
                         with pytest.raises(KeyboardInterrupt):
                             ask(store, forecast, first)
                     with sparseq.connect(path) as store:
@@ -413,7 +417,7 @@ def test_an_interrupted_recount_is_done_by_the_next_one(
                 forecast = opened(store)
                 found += [float(ask(store, forecast, d).corrected[0]) for d in range(first, stop)]
         with sparseq.connect(path) as store:
-            return found, [accounts.spent.tolist() for _, accounts in store._pots.items()]
+            return found, [accounts.spent.tolist() for _, accounts in store.stream.pots.items()]
 
     def opened(store: Store) -> Forecast:
         return Forecast(store, "s", ticks=30, query_of=lambda day: store.lower(COUNT.format(day)))
@@ -433,10 +437,10 @@ def test_who_is_erased_leaves_nothing_in_the_forecasts(tmp_path: Path) -> None:
         curator.forget(store, gone)  # identifiers are 0, 1, … as users are
         forecast = Forecast(store, "s")
         assert forecast._left.steps[forecast._left.users == gone].tolist() == [0]
-        assert len(forecast._ledger.seen(np.array([gone], np.int32))[0]) == 0
-        before = store._pots[Pot.FORECAST].spent[gone]
+        assert len(forecast._notes.seen(np.array([gone], np.int32))[0]) == 0
+        before = store.stream.pots[Pot.FORECAST].spent[gone]
         ask(store, forecast, 20)
-        assert store._pots[Pot.FORECAST].spent[gone] == before
+        assert store.stream.pots[Pot.FORECAST].spent[gone] == before
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -444,9 +448,9 @@ def test_a_new_counter_takes_the_standing_forecasts_on_and_after_the_last_they_s
     with make() as store:
         forecast = Forecast(store, "s", ticks=10, slices=2, post=PLAIN)
         done = [ask(store, forecast, day) for day in range(20)]
-        spent = store._pots[Pot.FORECAST].spent.copy()
+        spent = store.stream.pots[Pot.FORECAST].spent.copy()
         done += [ask(store, forecast, day) for day in range(20, 24)]
-        np.testing.assert_array_equal(store._pots[Pot.FORECAST].spent, spent)
+        np.testing.assert_array_equal(store.stream.pots[Pot.FORECAST].spent, spent)
     table = events().group_by(["who", "day"]).aggregate([])
     _, running = by_definition(table, 24, 6.0, 1, lambda row: (0, 1.0))
     expected = np.concatenate([running[:20, 0], running[19:20, 0].repeat(4)])
@@ -521,7 +525,7 @@ def test_two_series_share_the_reserve() -> None:
             if day:
                 ask(store, counts, day)
             sums.ask(day, store.lower(BY_KIND.format(day)))
-        reserve = store._pots[Pot.FORECAST]
+        reserve = store.stream.pots[Pot.FORECAST]
         assert (reserve.spent <= reserve.budgets).all()
         assert (reserve.spent > 0).any()
 
@@ -531,24 +535,26 @@ def test_who_is_forgotten_leaves_nothing_behind_and_does_not_come_back(tmp_path:
     forecast = Forecast(store, "n", ticks=30)
     for day in range(20):
         ask(store, forecast, day)
-    users = np.unique(store._con.sql("SELECT _user FROM ledger.forecast_left").fetchall())
+    users = np.unique(store.database.sql("SELECT _user FROM ledger.forecast_left").fetchall())
     one = int(users[0])
-    ((who,),) = store._con.execute(f"SELECT id FROM ledger.users WHERE _user = {one}").fetchall()
+    ((who,),) = store.database.execute(
+        f"SELECT id FROM ledger.users WHERE _user = {one}"
+    ).fetchall()
     forget(store, who)
     left = "SELECT rate, steps FROM ledger.forecast_left WHERE _user = "
-    assert set(store._con.execute(f"{left}{one}").fetchall()) == {(0.0, 0)}
-    assert (0.0, 0) not in store._con.execute(f"{left}{int(users[1])}").fetchall()
+    assert set(store.database.execute(f"{left}{one}").fetchall()) == {(0.0, 0)}
+    assert (0.0, 0) not in store.database.execute(f"{left}{int(users[1])}").fetchall()
     seen = "SELECT count(*) FROM ledger.forecast_seen WHERE _user = "
-    assert store._con.execute(f"{seen}{one}").fetchall() == [(0,)]
-    assert store._con.execute(f"{seen}{int(users[1])}").fetchall() != [(0,)]
+    assert store.database.execute(f"{seen}{one}").fetchall() == [(0,)]
+    assert store.database.execute(f"{seen}{int(users[1])}").fetchall() != [(0,)]
     store.close()
     with sparseq.connect(tmp_path / "s") as store:
         store.ingest(pa.table({"who": [who], "day": [25], "kind": ["a"], "amount": [1.0]}))
-        before = [accounts.spent[one] for _, accounts in store._pots.items()]
+        before = [accounts.spent[one] for _, accounts in store.stream.pots.items()]
         forecast = Forecast(store, "n")
         for day in range(20, 30):
             ask(store, forecast, day)
-        assert [accounts.spent[one] for _, accounts in store._pots.items()] == before
+        assert [accounts.spent[one] for _, accounts in store.stream.pots.items()] == before
 
 
 def test_who_takes_part_in_part_departs_when_forgotten(tmp_path: Path) -> None:
@@ -562,8 +568,8 @@ def test_who_takes_part_in_part_departs_when_forgotten(tmp_path: Path) -> None:
         rows = pa.table({"who": [one] * 5, "day": range(15, 20)})
         store.ingest(rows.append_column("kind", pa.array(["a"] * 5)).append_column(
             "amount", pa.array([1.0] * 5)))  # fmt: skip
-        before = [accounts.spent[one] for _, accounts in store._pots.items()]
+        before = [accounts.spent[one] for _, accounts in store.stream.pots.items()]
         forecast = Forecast(store, "s")
         for day in range(15, 20):
             ask(store, forecast, day)
-        assert [accounts.spent[one] for _, accounts in store._pots.items()] == before
+        assert [accounts.spent[one] for _, accounts in store.stream.pots.items()] == before

@@ -27,8 +27,10 @@ def stream(rates: np.ndarray, seed: int = 1) -> Stream:
     table = pa.table({"who": who, "day": day})
     with sparseq.create(None, table, user="who", table="t", seed=1) as store:
         asked = [store.lower(SQL.format(d)) for d in range(TICKS)]
-        cells = [cells_of(store._engine, store.explain(q), len(store._pots)) for q in asked]
-        return Stream.of(asked[0], len(store._pots), cells, 1.0)
+        cells = [
+            cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked
+        ]
+        return Stream.of(asked[0], store.stream.people, cells, 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -47,8 +47,8 @@ def queries(store: Store, sql: str) -> list[Query]:
 def stream(store: Store, sql: str) -> Stream:
     asked = queries(store, sql)
     plan = store.explain(asked[0])
-    cells = [cells_of(store._engine, store.explain(q), len(store._pots)) for q in asked]
-    return Stream.of(asked[0], len(store._pots), cells, plan.noise[0].granularity)
+    cells = [cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked]
+    return Stream.of(asked[0], store.stream.people, cells, plan.noise[0].granularity)
 
 
 def simulate(stream: Stream, kappa: float, setting: Setting) -> Simulated:
@@ -89,7 +89,7 @@ def test_in_part_time_too(sql: str, form: str, clip: float, post: Post) -> None:
         left = np.zeros_like(simulated.left)
         np.add.at(left, (forecast._left.ticks, forecast._left.coordinates), forecast._left.steps)
         np.testing.assert_array_equal(left, simulated.left)
-        for pot, accounts in store._pots.items():
+        for pot, accounts in store.stream.pots.items():
             assert (accounts.spent <= accounts.budgets).all()
             assert (accounts.spent > 0).any(), pot
     np.testing.assert_array_equal(simulated.corrected(5, post), found)
@@ -105,14 +105,14 @@ def test_without_it_drops_whom_the_store_drops(sql: str, reserves: dict[str, flo
         for query in queries(store, sql):
             told: list[Any] = []
             answer = store.step(
-                query, store._contributions, gated=lambda g, t=told: t.append(g) or []
+                query, store.stream.contributions, gated=lambda g, t=told: t.append(g) or []
             )
             dropped.append(int((~told[0].active).sum()))
             found.append(answer.arrow()[answer.arrow().column_names[-2]].to_numpy())
         at = simulated.stream.tick[simulated.stream.starts]
         assert np.bincount(at[simulated.dropped], minlength=DAYS).tolist() == dropped
         assert sum(dropped) > 20
-        assert int(store._pots[Pot.QUERIES].spent.max()) > 0
+        assert int(store.stream.pots[Pot.QUERIES].spent.max()) > 0
     np.testing.assert_array_equal(simulated.corrected(5, Post()), found)
 
 

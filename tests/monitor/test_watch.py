@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import sparseq
-import sparseq.store
+import sparseq.stream.step
 from sparseq.accounting import Budget, budget_units
 from sparseq.cli.budget import budget_facts, budget_text
 from sparseq.errors import ParameterError, QueryRefused
@@ -46,7 +46,7 @@ def silence() -> Iterator[None]:
     """No noise at all: a sum is released as it is, a comparison is exact."""
     with pytest.MonkeyPatch.context() as patch:
         silent = lambda sigma, size, entropy: np.zeros(size, np.int64)  # noqa: E731
-        patch.setattr(sparseq.store, "rounded_gaussian", silent)
+        patch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
         for noise in ("threshold_noise", "query_noise"):
             patch.setattr(LaplaceSparseVector, noise, lambda self, entropy: 0)
         yield
@@ -121,8 +121,10 @@ class Reference:
             if seen.alarm:
                 self.thresholds.pop(0)
                 self.entered = set()
-        assert list(self.pots[Pot.WATCH].spent.values()) == con._pots[Pot.WATCH].spent.tolist()
-        assert list(self.pots[Pot.QUERIES].spent.values()) == con._accounts.spent.tolist()
+        assert (
+            list(self.pots[Pot.WATCH].spent.values()) == con.stream.pots[Pot.WATCH].spent.tolist()
+        )
+        assert list(self.pots[Pot.QUERIES].spent.values()) == con.stream.accounts.spent.tolist()
         self.tick += 1
 
 
@@ -154,7 +156,10 @@ def test_counts_and_charges_are_those_of_the_reference(
                 con.ingest(people(more, first))
                 reference.add(more, first, 8)
             reference.watch(con, watch.tick(tick, str(tick)))
-        spent, pot = con._pots[Pot.WATCH].spent, con._pots[Pot.WATCH].budgets
+        spent, pot = (
+            con.stream.pots[Pot.WATCH].spent,
+            con.stream.pots[Pot.WATCH].budgets,
+        )
         assert np.all(spent <= np.minimum(pot, watch.design.need))
 
 
@@ -217,7 +222,7 @@ def test_nothing_but_the_noised_values_depends_on_whether_anybody_was_left_out(
 ) -> None:
     """With the noised values held fixed, two stores that could not differ more look the same."""
     fixed = lambda plan, sums, entropy: [np.full(len(s), 1000) for s in sums]  # noqa: E731
-    monkeypatch.setattr(sparseq.store, "add_gaussian", fixed)
+    monkeypatch.setattr(sparseq.stream.step, "add_gaussian", fixed)
     monkeypatch.setattr(AboveThreshold, "above", lambda self, value: False)
     looks = []
     for weights in ([1] * 30, [9] * 30):
@@ -234,7 +239,7 @@ def test_nothing_but_the_noised_values_depends_on_whether_anybody_was_left_out(
             journal = [(r.id, r.request_id, r.query, r.sigma, r.bound, r.pot, r.answer)
                        for r in con.history()]  # fmt: skip
             looks.append((seen, journal))
-            assert bool(con._departures.first.any()) == (weights[0] == 9)
+            assert bool(con.stream.departures.first.any()) == (weights[0] == 9)
     assert looks[0] == looks[1]
 
 
@@ -380,9 +385,9 @@ def whole_runs(runs: int) -> tuple[int, int, int]:
     outside = halves = alarms = 0
     for seed in range(runs):
         for table in ("release_1", "snapshot", "watched", "alarm"):
-            con._con.execute(f"DELETE FROM ledger.{table}")
-        con._con.execute("DELETE FROM meta WHERE key = 'watch'")
-        con = sparseq.Store(con._con, None, 1 << 20)
+            con.database.execute(f"DELETE FROM ledger.{table}")
+        con.database.execute("DELETE FROM meta WHERE key = 'watch'")
+        con = sparseq.Store(con.database, None, 1 << 20)
         con.seed = seed
         watch = ActiveWatch(con, 3, 0.5)
         errors, fired = [], []

@@ -35,9 +35,9 @@ def state(con: sparseq.Store) -> list[Any]:
               "SELECT id, departed FROM ledger.release WHERE departed IS NOT NULL")  # fmt: skip
     return [
         [replace(r, released_at=None) for r in con.history()],  # type: ignore[arg-type]
-        *(con._con.execute(f"{t} ORDER BY ALL").fetchall() for t in tables),
-        *(accounts.spent.tolist() for _, accounts in con._pots.items()),
-        con._departures.first.tolist(),
+        *(con.database.execute(f"{t} ORDER BY ALL").fetchall() for t in tables),
+        *(accounts.spent.tolist() for _, accounts in con.stream.pots.items()),
+        con.stream.departures.first.tolist(),
     ]
 
 
@@ -102,13 +102,15 @@ def test_a_tick_that_was_cut_off_before_its_comparison_is_finished_by_the_next(
                 watch.tick(2)
         for _ in range(12):
             con.sql("SELECT count(*) FROM t")
-        between = con._departures.between(0, 99).tolist()
+        between = con.stream.departures.between(0, 99).tolist()
         assert between
         watch.tick(3)
-        rows = con._con.execute("SELECT tick, counted FROM ledger.alarm ORDER BY tick").fetchall()
+        rows = con.database.execute(
+            "SELECT tick, counted FROM ledger.alarm ORDER BY tick"
+        ).fetchall()
         assert [tick for tick, *_ in rows] == [1, 2, 3]
         assert [counted > 0 for _, counted in rows] == [False, False, True], "each its own tick's"
-        assert all(con._pots[Pot.WATCH].spent[between] > 0)
+        assert all(con.stream.pots[Pot.WATCH].spent[between] > 0)
 
 
 def test_the_drawn_threshold_is_kept_and_not_drawn_anew(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_the_drawn_threshold_is_kept_and_not_drawn_anew(tmp_path: Path) -> None:
     for tick in (1, 2, 3):
         with sparseq.connect(path) as con:
             ActiveWatch(con, 4, 0.2).tick(tick)
-            ((noise,),) = con._con.execute("SELECT DISTINCT noise FROM ledger.alarm").fetchall()
+            ((noise,),) = con.database.execute("SELECT DISTINCT noise FROM ledger.alarm").fetchall()
             noises.append(noise)
             assert not any(str(noise) in str(r.query) for r in con.history() if abs(noise) > 99)
     assert len(set(noises)) == 1

@@ -157,7 +157,7 @@ def answer(con: sparseq.Store, sql: str, options: Options = FINE) -> pa.Table:
     measures = [
         (m.totals * n.granularity).reshape(-1, asked.bins)
         for m, n, asked in zip(
-            con._engine.contributions(plan, len(con._accounts)).measures,
+            con.stream.engine.contributions(plan, len(con.stream.accounts)).measures,
             plan.noise,
             plan.query.measures,
             strict=True,

@@ -106,7 +106,7 @@ def test_rows_outside_of_the_domain_are_neither_counted_nor_charged() -> None:
     sql = "SELECT kind, count(*) n FROM events WHERE kind IN ('no such kind') GROUP BY kind"
     assert exact(con, sql) == [{"kind": "no such kind", "n": 0}]
     con.sql(sql)
-    assert not con._accounts.spent.any()
+    assert not con.stream.accounts.spent.any()
     pages = exact(con, "SELECT pages, count(*) n FROM visits GROUP BY pages")
     listed = (1, 2, 3, 4, 5, 99)
     assert sum(r["n"] for r in pages) == sum(

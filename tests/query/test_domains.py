@@ -175,7 +175,7 @@ def test_keys_of_any_spelling_are_found_among_very_many() -> None:
             (domain,) = query.domains
             assert set(domain.values) >= {n + "!" * (key != "name") for n in names}
             plan = con.explain(query)
-            (reduced,) = con._engine.contributions(plan, len(names)).measures
+            (reduced,) = con.stream.engine.contributions(plan, len(names)).measures
             found = [v for v, n in zip(domain.values, reduced.totals.tolist(), strict=True) if n]
             assert len(found) == len(names)
             assert reduced.totals.max() == 1

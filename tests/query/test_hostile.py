@@ -144,7 +144,7 @@ def test_query_is_refused_or_answered_safely(
 
 
 def _outcome(con: sparseq.Store, sql: str) -> str:
-    spent, releases = con._accounts.spent.copy(), len(con.history())
+    spent, releases = con.stream.accounts.spent.copy(), len(con.history())
     try:
         query = con.lower(sql)
         con.explain(query)
@@ -156,7 +156,7 @@ def _outcome(con: sparseq.Store, sql: str) -> str:
     assert isinstance(refusal, QueryRefused)
     assert "\n" not in refusal.message + refusal.hint
     assert len(str(refusal)) < 500
-    assert (con._accounts.spent == spent).all()
+    assert (con.stream.accounts.spent == spent).all()
     assert len(con.history()) == releases
     return str(refusal)
 

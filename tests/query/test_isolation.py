@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import sparseq
 from sparseq.errors import QueryRefused
-from sparseq.pricing import price
 from sparseq.query.plan import Options, Plan, calibrate
+from sparseq.stream.pricing import price
 
 EVENTS = pa.schema(
     [("who", pa.int32()), ("day", pa.date32()), ("kind", pa.string()), ("x", pa.float64()),
@@ -135,8 +135,8 @@ def _plan(con: sparseq.Store, sql: str) -> Plan:
 
 def _vector(con: sparseq.Store, plan: Plan, who: int) -> tuple[list[list[int]], int]:
     """Return a user's vector, one list a measure, and its charge."""
-    found = con._con.execute("SELECT _user FROM ledger.users WHERE id = ?", [who]).fetchall()
-    contributions = con._engine.contributions(plan, len(con._accounts))
+    found = con.database.execute("SELECT _user FROM ledger.users WHERE id = ?", [who]).fetchall()
+    contributions = con.stream.engine.contributions(plan, len(con.stream.accounts))
     if not found:
         return [[0] * plan.query.groups * m.bins for m in plan.query.measures], 0
     ((index,),) = found
@@ -199,7 +199,7 @@ def test_groups_and_sums_do_not_tell_of_rows(people: list[Any], asked: list[str]
     con, empty = _store(dict(enumerate(people))), _store({})
     for sql in asked:
         plan = _plan(con, sql)
-        contributions = con._engine.contributions(plan, len(con._accounts))
+        contributions = con.stream.engine.contributions(plan, len(con.stream.accounts))
         assert not any(v.any() for v in contributions.pull(np.zeros(0, np.int32)))
         each = [_vector(con, plan, who)[0] for who in range(len(people))]
         for i, measure in enumerate(contributions.measures):
@@ -212,7 +212,7 @@ def test_groups_and_sums_do_not_tell_of_rows(people: list[Any], asked: list[str]
 def test_untouched_users_are_not_charged() -> None:
     con = _store({1: ([(FIRST, "a", 1.0, 1, None)], []), 2: ([(FIRST, "b", 1.0, 1, None)], [])})
     con.sql("SELECT count(*) FROM events WHERE kind = 'a'")
-    assert (con._accounts.spent > 0).tolist() == [True, False]
+    assert (con.stream.accounts.spent > 0).tolist() == [True, False]
 
 
 ZEROS = [

@@ -263,7 +263,7 @@ def test_it_is_refused_in_one_line_and_costs_nothing(
     echoed = said.replace(sql, "")
     assert not [word for word in PRIVATE if word in echoed and word not in sql]
     assert (sorted(p.name for p in folder.iterdir()), len(con.history())) == before
-    assert not con._accounts.spent.any()
+    assert not con.stream.accounts.spent.any()
 
 
 # Rows on which an expression fails ----------------------------------------------------------------

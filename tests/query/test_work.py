@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.engine.reader import Reader
-from sparseq.engine.storage import Storage
+from sparseq.engine._duckdb.reader import Reader
+from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, QueryRefused
-from sparseq.pricing import price
 from sparseq.query.plan import Options, calibrate
 from sparseq.query.sources import Source
 from sparseq.query.work import MAX_FACTOR, MOST_WORK, Equality, factor, key_sql
+from sparseq.stream.pricing import price
 
 ROOT = Path(__file__).parent.parent.parent
 PUBLIC = {
@@ -78,9 +78,9 @@ def store(people: People, most: int | None = MOST) -> sparseq.Store:
 def charges(con: sparseq.Store, sql: str) -> tuple[dict[int, int], list[Any]]:
     """Return what each person is charged who is charged anything, and the sums."""
     plan = calibrate(con.lower(sql), con.budget, FINE)
-    made = con._engine.contributions(plan, len(con._pots))
+    made = con.stream.engine.contributions(plan, con.stream.people)
     users, found = price(plan, made)
-    names = dict(con._con.execute("SELECT _user, id FROM ledger.users").fetchall())
+    names = dict(con.database.execute("SELECT _user, id FROM ledger.users").fetchall())
     paid = {names[u]: int(c) for u, c in zip(users.tolist(), found.tolist(), strict=True) if c}
     return paid, [m.totals.tolist() for m in made.measures]
 
@@ -250,9 +250,9 @@ def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) ->
         assert con.most == {"work": 77}
     with sparseq.connect(path) as con:
         assert con.most == {"work": 77}
-        known = Storage(con._con).get("settings")
+        known = Storage(con.database).get("settings")
         known.pop("most")
-        Storage(con._con).put("settings", known)
+        Storage(con.database).put("settings", known)
     with sparseq.connect(path) as con:
         assert con.most == {"work": MOST_WORK}
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import sparseq
-from sparseq import batch
-from sparseq.ledger.journal import Journal
-from sparseq.ledger.segments import Segments
+from sparseq.ledger._duckdb.journal import Journal
+from sparseq.ledger._duckdb.segments import Segments
 from sparseq.replay import Answers, Log, answers, replay
 from sparseq.replay import log as replay_log
+from sparseq.stream import groups
 
 MOMENTS = {"line": 60, "begin": 6, "middle": 6, "commit": 6, "part": 3}
 """And how many of its kind a run lives to see at most."""
@@ -66,8 +66,8 @@ def run(store: Path, log: Path, out: Path, advance: Callable[[int], None]) -> No
 
 
 def main(store: Path, log: Path, out: Path, kills: int, seed: int) -> None:
-    batch.BLOCK = replay_log.BLOCK = 64
-    batch.GROUP, answers.PART_ROWS = 16, 48
+    groups.BLOCK = replay_log.BLOCK = 64
+    groups.GROUP, answers.PART_ROWS = 16, 48
     draw = random.Random(seed)
     for n in range(kills + 1):
         moment = draw.choice(list(MOMENTS))

@@ -60,6 +60,6 @@ def test_killed_ten_times_at_random_it_is_the_unbroken_run(tmp_path: Path) -> No
         sparseq.connect(tmp_path / "whole.sparseq") as other,
     ):
         assert [r.answer for r in one.history()] == [r.answer for r in other.history()]
-        assert one._accounts.spent.tolist() == other._accounts.spent.tolist()
-        assert one._departures.first.tolist() == other._departures.first.tolist()
-        assert one._departures.first.any(), "somebody was left out"
+        assert one.stream.accounts.spent.tolist() == other.stream.accounts.spent.tolist()
+        assert one.stream.departures.first.tolist() == other.stream.departures.first.tolist()
+        assert one.stream.departures.first.any(), "somebody was left out"

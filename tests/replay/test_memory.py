@@ -19,14 +19,14 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq import batch
-from sparseq.batch import Asked
-from sparseq.engine.connection import SETTINGS
-from sparseq.ledger import segments
+from sparseq.engine._duckdb.connection import SETTINGS
+from sparseq.ledger._duckdb import segments
 from sparseq.replay import Answers, Log, Summary, answers, price_list, replay
 from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
 from sparseq.replay.compare import Comparison, compare
+from sparseq.stream import groups
+from sparseq.stream.groups import Asked
 
 BLOCK, LINES = 64, 24 * 64
 SHOWN = 8
@@ -77,7 +77,7 @@ def growth(run: Callable[[Callable[[int], None]], object]) -> float:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (batch, replay_log):
+    for module in (groups, replay_log):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
     monkeypatch.setattr(answers, "PART_ROWS", BLOCK)
     monkeypatch.setattr(comparing, "MOST_SHOWN", SHOWN)
@@ -130,7 +130,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         asked = [Asked(con.lower("SELECT sum(x) AS s FROM t"))] * 500
         for _ in range(10):
             assert all(outcome.answer for outcome in con.ask_many(asked))
-            ((bytes_now,),) = con._con.execute(
+            ((bytes_now,),) = con.database.execute(
                 "SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory()"
             ).fetchall()
             held.append(bytes_now)

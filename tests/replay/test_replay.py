@@ -134,12 +134,12 @@ def test_run_again_it_gives_the_same_answers_and_charges_nobody(
     log = lines_of([buyers(day) for day in WEEK], tmp_path / "l.jsonl")
     first = run(store, log, tmp_path / "a.parquet")
     with sparseq.connect(store) as con:
-        before = con._accounts.spent.tolist()
+        before = con.stream.accounts.spent.tolist()
     again = run(store, log, tmp_path / "b.parquet")
     assert (first.from_journal, again.from_journal, again.answered) == (0, 28, 28)
     assert rows(tmp_path / "a.parquet") == rows(tmp_path / "b.parquet")
     with sparseq.connect(store) as con:
-        assert con._accounts.spent.tolist() == before
+        assert con.stream.accounts.spent.tolist() == before
         assert len(con.history()) == 28
 
 
@@ -215,10 +215,10 @@ def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(shop: Path, tmp_
     assert summary["lines"] == summary["answered"] == 28 * 20
     assert rows(out) == rows(tmp_path / "whole.parquet")
     with sparseq.connect(tmp_path / "killed.sparseq") as con:
-        spent = con._accounts.spent.tolist()
+        spent = con.stream.accounts.spent.tolist()
         assert len(con.history()) == 28 * 20
     with sparseq.connect(tmp_path / "whole.sparseq") as con:
-        assert con._accounts.spent.tolist() == spent
+        assert con.stream.accounts.spent.tolist() == spent
 
 
 def run_command(

@@ -44,7 +44,7 @@ def test_a_run_stops_when_people_have_run_out_and_only_they_pay_once() -> None:
     alarms = [r for r in con.history() if " few: " in r.query]
     paid = np.zeros(N, np.int64)
     for release in alarms:
-        users, charges = con._journal.charges(release.id)
+        users, charges = con.stream.ledger.charges(release.id)
         paid[users] += charges
     some = paid[: int(FULL * N)]
     assert not paid[int(FULL * N) :].any()
@@ -54,7 +54,7 @@ def test_a_run_stops_when_people_have_run_out_and_only_they_pay_once() -> None:
     assert some.max() == pytest.approx(0.05 * budget, rel=2e-3)  # the price, to 11 bits
     scale = alarms[0].sigma[0]
     assert some.max() / UNITS_PER_NORM / 10 * 30.0 >= 1 / (2 * scale**2)
-    assert np.all(con._accounts.spent <= con._accounts.budgets)
+    assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
 
 
 def test_a_run_goes_on_while_enough_are_active() -> None:
@@ -116,22 +116,22 @@ def test_a_restart_neither_draws_anew_nor_pays_twice(tmp_path: Path) -> None:
     with store(path, seed=None) as con, pytest.raises(Killed):
         how.fit(con, engine(), run="a", watch=watch)
     with sparseq.connect(path) as con:
-        spent = con._accounts.spent.copy()
+        spent = con.stream.accounts.spent.copy()
         trained = how.fit(con, engine(), run="a")
-        rows = con._con.execute("SELECT noise, counted FROM ledger.stop ORDER BY 1").fetchall()
+        rows = con.database.execute("SELECT noise, counted FROM ledger.stop ORDER BY 1").fetchall()
         assert len({noise for noise, _ in rows}) == 1
         assert len(rows) == 4
-        assert np.all(con._accounts.spent >= spent)
+        assert np.all(con.stream.accounts.spent >= spent)
         assert [s.step for s in trained.log] == list(range(1, 10))
         alarms = [r.id for r in con.history() if " few: " in r.query]
         paid = np.zeros(N, np.int64)
         for release in alarms:
-            users, charges = con._journal.charges(release)
+            users, charges = con.stream.ledger.charges(release)
             paid[users] += charges > 0
         assert set(paid.tolist()) == {0, 1}
-        after, again = con._accounts.spent.tolist(), how.fit(con, engine(), run="a")
+        after, again = con.stream.accounts.spent.tolist(), how.fit(con, engine(), run="a")
         assert again.log == trained.log
-        assert con._accounts.spent.tolist() == after
+        assert con.stream.accounts.spent.tolist() == after
 
 
 def test_only_zcdp_is_claimed() -> None:

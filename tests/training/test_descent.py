@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-import sparseq.store
+import sparseq.stream.step
 from sparseq.accounting import Budget, gdp
 from sparseq.training import ClosedForm, PrivateGD, family
 from sparseq.training.protocol import Floats
@@ -62,16 +62,16 @@ def algorithm_3(steps: int, most: int, clip: float, rate: float, momentum: float
 
 
 def test_without_noise_it_is_algorithm_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", silent)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
     con = store(norm_budget=10)
     how = PrivateGD(steps=10, most=25, clip=0.5, rate=2.0, momentum=0.8, people=N)
     trained = how.fit(con, engine(), run="a")
     params, spent = algorithm_3(10, 25, 0.5, 2.0, 0.8)
     assert np.allclose(trained.params, params, rtol=2e-3, atol=1e-3)
-    assert np.allclose(con._accounts.spent / 2**24, spent, rtol=2e-3, atol=1e-3)
+    assert np.allclose(con.stream.accounts.spent / 2**24, spent, rtol=2e-3, atol=1e-3)
     assert (spent > 9.999).any()  # somebody has run out
     assert (spent < 9).any()
-    assert np.all(con._accounts.spent <= con._accounts.budgets)
+    assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
     plain, _ = algorithm_3(10, 10, 0.5, 2.0, 0.8)
     assert np.allclose(trained.plain, plain, rtol=2e-3, atol=1e-3)
     assert trained.taken == len(trained.log) == 25
@@ -79,7 +79,7 @@ def test_without_noise_it_is_algorithm_3(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_for_the_first_steps_nobody_is_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """k full gradients fit into the budget, whatever else was kept back."""
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", silent)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
     con = store(norm_budget=20)
     constant = ClosedForm(
         family("linear"), np.arange(N), np.zeros((N, 1)), np.full(N, 9.0), bound=1
@@ -96,13 +96,13 @@ def test_a_run_with_an_epsilon_spends_no_more_than_that_of_anybody() -> None:
     con = store(kappa=1.0, norm_budget=10, seed=None)
     how = PrivateGD(steps=5, most=30, clip=0.1, rate=1.0)
     trained = how.fit(con, engine(), run="a", epsilon=1.0, delta=1e-5)
-    share = con._accounts.spent.max() / 2**24 / 10
+    share = con.stream.accounts.spent.max() / 2**24 / 10
     assert trained.kappa == Budget.from_epsilon_delta(1.0, 1e-5, 1).kappa
     assert 0.95 * trained.kappa < share * con.budget.kappa <= trained.kappa
     assert gdp.epsilon(1e-5, (2 * share * con.budget.kappa) ** 0.5) <= 1.0
     again = how.fit(con, engine(), run="b", epsilon=1.0, delta=1e-5)
     assert again.kappa == trained.kappa
-    assert con._accounts.spent.max() / 2**24 / 10 <= 2 * trained.kappa / con.budget.kappa
+    assert con.stream.accounts.spent.max() / 2**24 / 10 <= 2 * trained.kappa / con.budget.kappa
 
 
 def test_questions_are_paid_from_what_was_kept_back() -> None:
@@ -119,12 +119,12 @@ def test_questions_are_paid_from_what_was_kept_back() -> None:
     right = float(np.mean((x @ trained.plain[:3] + trained.plain[3] > 0) == (y > 0.5)))
     assert asked[0].accuracy == pytest.approx(right, abs=6 * sigma / N)
     assert asked[0].active == pytest.approx(0, abs=0.5)  # gradients were full: all have run out
-    assert np.all(con._accounts.spent <= con._accounts.budgets)
+    assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
 
 
 def test_the_active_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of the people have full gradients throughout, the others none."""
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", silent)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
     x, y = np.zeros((N, 1)), np.where(np.arange(N) % 4 == 0, 9.0, 0.0)
     linear = ClosedForm(family("linear"), np.arange(N), x, y, bound=1.0)
     linear.right = lambda params, batch: np.ones(len(batch.users))  # type: ignore[attr-defined]
@@ -152,11 +152,11 @@ def test_a_run_is_read_back_free_and_is_the_same() -> None:
     con = store()
     how = PrivateGD(steps=6, most=9, clip=0.5, checks=2, rate=2.0, averaging=0.5)
     first = how.fit(con, engine(), run="a", about="b", epsilon=0.5, delta=1e-5)
-    spent, releases = con._accounts.spent.copy(), len(con.history())
+    spent, releases = con.stream.accounts.spent.copy(), len(con.history())
     again = how.fit(con, engine(), run="a", about="b", epsilon=0.5, delta=1e-5)
     assert again.params.tolist() == first.params.tolist()
     assert again.log == first.log
-    assert con._accounts.spent.tolist() == spent.tolist()
+    assert con.stream.accounts.spent.tolist() == spent.tolist()
     assert len(con.history()) == releases
 
 
@@ -184,7 +184,7 @@ def test_reserves_are_not_the_runs() -> None:
     con = store(kappa=1.0, reserves={"forecast": 0.25}, seed=None)
     trained = PrivateGD(steps=4, most=12, clip=0.1).fit(con, engine(), run="a")
     assert trained.kappa == 0.75
-    assert con._accounts.spent.max() > 0.98 * con._accounts.budgets[0]
+    assert con.stream.accounts.spent.max() > 0.98 * con.stream.accounts.budgets[0]
 
 
 @pytest.mark.parametrize(
@@ -236,9 +236,9 @@ def test_a_killed_run_goes_on_without_paying_twice(tmp_path: Path) -> None:
             assert len(con.history()) == 1 + last  # the count of people, and the steps
     with sparseq.connect(path) as con:
         killed = HOW.fit(con, engine(), run="a")
-        spent = con._accounts.spent.tolist()
+        spent = con.stream.accounts.spent.tolist()
     undisturbed = store()
     whole = HOW.fit(undisturbed, engine(), run="a")
     assert killed.params.tolist() == whole.params.tolist()
     assert killed.log == whole.log
-    assert spent == undisturbed._accounts.spent.tolist()
+    assert spent == undisturbed.stream.accounts.spent.tolist()

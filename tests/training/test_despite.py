@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparseq
-from sparseq.ledger.curator_log import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.training import ClosedForm, PrivateGD, family
 from sparseq.training.despite import Rows, despite_failures
 from sparseq.training.protocol import Floats, Pull
@@ -76,7 +76,7 @@ def test_the_curator_is_told_once_with_the_release_and_nobody_else() -> None:
     x = np.linspace(-1, 1, 20)[:, None]
     engine = Failing(family("logistic"), range(20), x, x[:, 0] > 0, bound=1.0)
     PrivateGD(steps=3, people=20).fit(con, engine, run="a")
-    (note,) = CuratorLog(con._con).entries()
+    (note,) = CuratorLog(con.database).entries()
     assert note.kind == "training"
     assert note.message.startswith("train a (a model; settings ")
     assert note.message.endswith(": the model fails on records of 2 people, who count for nothing: "

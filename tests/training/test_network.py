@@ -14,7 +14,8 @@ from torch import Tensor, nn  # noqa: E402
 import sparseq  # noqa: E402
 from sparseq.engine.reduce import NORM_LIMIT  # noqa: E402
 from sparseq.errors import DataError, ParameterError  # noqa: E402
-from sparseq.ledger.curator_log import CuratorLog  # noqa: E402
+from sparseq.ledger._duckdb.curator_log import CuratorLog  # noqa: E402
+from sparseq.ledger.pots import Pot  # noqa: E402
 from sparseq.query.plan import DENSE_NORM_STEPS  # noqa: E402
 from sparseq.training import PrivateGD, noised_gradient  # noqa: E402
 from sparseq.training.network import Network  # noqa: E402
@@ -373,7 +374,7 @@ def test_the_curator_is_told_on_whom_a_model_failed_and_no_analyst() -> None:
     x, y = torch.zeros(6, 3), torch.tensor([0, 1, 7531, 1, 0, 1])
     engine = Network(nn.Linear(3, 2), np.arange(6), x, y, micro=4)
     PrivateGD(steps=3, people=6).fit(con, engine, run="a", start=engine.start())
-    (note,) = CuratorLog(con._con).entries()
+    (note,) = CuratorLog(con.database).entries()
     assert "1 person" in note.message
     assert note.message.endswith("u2")
     assert "7531" not in note.message
@@ -414,14 +415,14 @@ def test_a_step_leaves_the_spends_that_contributions_leave() -> None:
     con = sparseq.create(None, people, table="t", user="who", kappa=0.5, norm_budget=10, seed=3)
     con.sql("SELECT count(DISTINCT who) AS n FROM t")
     engine = made("one channel", users, micro=16)
-    before = con._accounts.spent.copy()
+    before = con.stream.accounts.spent.copy()
     noised_gradient(con, engine, engine.start(), label="one", clip=0.5)
     norms = pulled(engine, engine.start(), np.ones_like)[1]
-    units = (con._accounts.spent - before) / before  # a count costs 1
+    units = (con.stream.accounts.spent - before) / before  # a count costs 1
     assert units == pytest.approx(np.minimum(norms, 0.5) ** 2 / 0.25, rel=2e-3)
-    before = con._accounts.spent.copy()
+    before = con.stream.accounts.spent.copy()
     PrivateGD(steps=3, most=12, clip=0.5, rate=0.1, people=30).fit(
         con, engine, run="cnn", start=engine.start()
     )
-    assert (con._accounts.spent > before).any()
-    assert (con._pots[sparseq.store.Pot.QUERIES].left(np.arange(30, dtype=np.int32)) >= 0).all()
+    assert (con.stream.accounts.spent > before).any()
+    assert (con.stream.pots[Pot.QUERIES].left(np.arange(30, dtype=np.int32)) >= 0).all()

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sparseq
-import sparseq.store
+import sparseq.stream.step
 from sparseq.training import ClosedForm, Pulled, charged_squares, family, noised_gradient
 from sparseq.training.protocol import Floats
 
@@ -31,7 +31,7 @@ def store(n: int = 5, **more: Any) -> sparseq.Store:
 
 
 def spent(con: sparseq.Store) -> list[float]:
-    return (con._accounts.spent / UNIT).tolist()
+    return (con.stream.accounts.spent / UNIT).tolist()
 
 
 def some_records(n: int = 5, seed: int = 0) -> Any:
@@ -43,7 +43,7 @@ def some_records(n: int = 5, seed: int = 0) -> Any:
 def test_a_step_spends_and_answers_as_the_same_gradients_handed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", silent)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
     x, y = some_records()
     users = np.array([0, 1, 1, 3, 4])
     one, other = store(), store()
@@ -101,7 +101,7 @@ def test_a_user_with_less_left_is_scaled_down_and_with_nothing_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Algorithm 3: B = 1.75, C = 1: a full step, then one of norm sqrt(0.75), then nothing."""
-    monkeypatch.setattr(sparseq.store, "rounded_gaussian", silent)
+    monkeypatch.setattr(sparseq.stream.step, "rounded_gaussian", silent)
     con = store(1, norm_budget=1.75)
     engine = ClosedForm(family("linear"), [0], np.zeros((1, 1)), [9.0], bound=1)
     sums = [noised_gradient(con, engine, np.zeros(2), label="g", clip=1.0)[1] for _ in range(4)]
@@ -159,10 +159,10 @@ hostile = st.sampled_from([0.0, 5e-324, 1e-300, 1e-9, 0.7, 1.0, 1e9, 1e300, np.i
 def test_no_engine_gets_anybody_overdrawn(steps: Any, halt: bool) -> None:
     con = store(3, norm_budget=2.5, halt=halt)
     for norms, truth in steps:
-        before = con._accounts.spent.copy()
+        before = con.stream.accounts.spent.copy()
         noised_gradient(con, Liar(norms, truth), np.zeros(2), label="lies", clip=1.0)
-        assert np.all(con._accounts.spent >= before)
-        assert np.all(con._accounts.spent <= con._accounts.budgets)
+        assert np.all(con.stream.accounts.spent >= before)
+        assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
 
 
 hostile_features = st.sampled_from([0.0, 1.0, -1.0, 1e-320, 1e308, np.inf, np.nan, 0.25])
@@ -184,10 +184,10 @@ def test_hostile_records_never_cost_more_than_the_budget(data: st.DataObject) ->
     for t in range(5):
         got = noised_gradient(con, engine, params, label=f"{t}", clip=0.9, sigma=3.0)
         assert np.all(np.isfinite(got))
-        assert np.all(con._accounts.spent <= con._accounts.budgets)
+        assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
         params = params - 300 * got
     worthless = [u for u in range(3) if np.isnan(x[users == u, 0]).all()]
-    assert all(con._accounts.spent[u] == 0 for u in worthless)
+    assert all(con.stream.accounts.spent[u] == 0 for u in worthless)
 
 
 def test_a_user_in_two_batches_or_without_an_account_is_refused() -> None:

@@ -44,7 +44,7 @@ def check_rows(engine: Any, users: int, records: int) -> None:
         ParameterError: The numbers are not the same.
     """
     generator = np.random.default_rng(0)
-    x, y = engine._sample(users * records)
+    x, y = engine.sample(users * records)
     _fill(x, _words(engine.module), generator)
     x, y = x.view(users, records, *x.shape[1:]), y.view(users, records, *y.shape[1:])
     order = generator.permutation(users)

@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sparseq.engine.load import first_line
+from sparseq.engine.files.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.plan import DENSE_NORM_STEPS
@@ -198,7 +198,7 @@ class Network:
         if method not in ("auto", "one-pass", "vmap"):
             raise ParameterError(f"method is {method!r}", 'it is "auto", "one-pass" or "vmap"')
         self._try_out()
-        fits = method != "vmap" and one_pass_fits(self.module, self._sample(1))
+        fits = method != "vmap" and one_pass_fits(self.module, self.sample(1))
         if method == "one-pass" and not fits:
             raise ParameterError(
                 "the module has layers, or uses of layers, that one pass has no recipe for",
@@ -366,7 +366,7 @@ class Network:
 
     def _try_out(self) -> None:
         """Call the module with a record that is nobody's, so that what it says can be shown."""
-        x, _ = self._sample(1)
+        x, _ = self.sample(1)
         try:
             with torch.no_grad():
                 self.module(x)
@@ -377,7 +377,7 @@ class Network:
                 "its first layer takes as many numbers as a record has",
             ) from None
 
-    def _sample(self, rows: int) -> tuple[Tensor, Tensor]:
+    def sample(self, rows: int) -> tuple[Tensor, Tensor]:
         """Return records of the data's shape that are not of the data."""
         x = _zeros(rows, self._inputs)
         y = torch.zeros(rows, *self._targets.shape[1:], dtype=self._targets.dtype)

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sparseq.engine.ahead import mapped
-from sparseq.engine.connection import connected
-from sparseq.engine.lines import (
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine.files.ahead import mapped
+from sparseq.engine.files.lines import (
     LONGEST_LINE,
     MARK,
     Lines,
@@ -37,8 +37,8 @@ from sparseq.engine.lines import (
     unified,
     unquoted,
 )
-from sparseq.engine.objects import read
-from sparseq.engine.tidy import tidy_type
+from sparseq.engine.files.objects import read
+from sparseq.engine.files.tidy import tidy_type
 from sparseq.errors import DataError
 from sparseq.escape import shown
 

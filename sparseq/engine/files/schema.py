@@ -6,7 +6,7 @@
     separator   between the values of a line, multiline: values may have several lines
 
 The curator declares it (`create --type day=DATE:%d/%m/%Y`), or has it guessed from the first rows
-of the first files (`sparseq.engine.sniff`); what is guessed is shown, and is as public as what is
+of the first files (`sniff`); what is guessed is shown, and is as public as what is
 declared. It is kept in the store and given for every file from then on, the first one included: a
 file is never guessed at again, so no row decides how another one is read.
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 import duckdb
 
-from sparseq.engine.convert import literal
+from sparseq.engine.files.convert import literal
 from sparseq.errors import ParameterError
 from sparseq.query.catalog import Catalog, Table
 

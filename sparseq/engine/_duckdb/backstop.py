@@ -33,10 +33,10 @@ from typing import Any, Generic, TypeVar
 
 import duckdb
 
-from sparseq.engine.connection import connected, damaged_file, is_damage
-from sparseq.engine.load import quote
-from sparseq.engine.people import USER
-from sparseq.engine.reader import Reader
+from sparseq.engine._duckdb.connection import connected, damaged_file, is_damage
+from sparseq.engine._duckdb.people import USER
+from sparseq.engine._duckdb.reader import Reader
+from sparseq.engine.files.load import quote
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Cap

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.engine._duckdb.scans import Rows
+from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine.columns import combine_positions
-from sparseq.engine.load import quote
+from sparseq.engine.files.load import quote
 from sparseq.engine.reduce import Index, quantise
-from sparseq.engine.scans import Rows
-from sparseq.engine.storage import dictionary_table
 from sparseq.query.plan import Cap, Domain, Kind, Measure, Plan
 
 _MOST_CAPS = 1024  # a query has 64 at most

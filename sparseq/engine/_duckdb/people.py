@@ -21,7 +21,7 @@ import duckdb
 import pyarrow.compute as pc
 
 from sparseq.accounting import UNITS_PER_NORM, budget_units
-from sparseq.engine.load import quote
+from sparseq.engine.files.load import quote
 from sparseq.errors import DataError
 from sparseq.query.catalog import INTEGER_TYPES
 

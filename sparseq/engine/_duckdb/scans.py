@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine.windows import FOREVER, Window, hulls, window
+from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window
 from sparseq.query.plan import Plan
 
 Made = TypeVar("Made")

@@ -1,9 +1,9 @@
 """Many queries at once, none of which depends on another's answer: the stream, in groups.
 
-Each query takes the one and only step of the stream (`Store._answer`), strictly in order, so that
+Each query takes the one and only step of the stream (`Stream.answer`), strictly in order, so that
 answers, charges and drops are those of asking one by one. Two things are shared: queries that
-differ in their times only have their rows read by one scan (`engine.scans`), and the releases of a
-group become durable in one transaction. No answer leaves before its group's transaction.
+differ in their times only have their rows read by one scan (`Engine.read_ahead`), and the releases
+of a group become durable in one transaction. No answer leaves before its group's transaction.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from sparseq.answer import Answer
 from sparseq.compiled import compiled
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.query.plan import Options, Plan, Query, calibrate
-
-if TYPE_CHECKING:
-    from sparseq.store import Store
+from sparseq.stream.step import Stream
 
 BLOCK = 4096  # queries whose rows are read ahead together
 LOADING_PAYS = 500  # queries from which to load the compiled loops at once
@@ -55,20 +52,18 @@ class Outcome:
     recorded: bool = False
 
 
-def ask_many(store: Store, asked: Iterable[Asked]) -> Iterator[Outcome]:
+def ask_many(stream: Stream, asked: Iterable[Asked]) -> Iterator[Outcome]:
     """Yield what becomes of each query, in order (see `Store.ask_many`)."""
     queries = iter(asked)
     while block := list(islice(queries, BLOCK)):
         if len(block) >= LOADING_PAYS:
             compiled()
-        with store._lock:
-            store._check_open()
-            store._journal.numbers(_requests(block))
-            store._engine.read_ahead(_plans(store, block))
+        with stream.held():
+            stream.ledger.numbers(_requests(block))
+            stream.engine.read_ahead(_plans(stream, block))
         while block:
-            with store._lock:
-                store._check_open()
-                outcomes = _group(store, block[:GROUP])
+            with stream.held():
+                outcomes = _group(stream, block[:GROUP])
             del block[: len(outcomes)]
             yield from outcomes
 
@@ -77,46 +72,46 @@ def _requests(block: Sequence[Asked]) -> list[RequestId]:
     return [request for request in (one.request for one in block) if request is not None]
 
 
-def _plans(store: Store, block: Sequence[Asked]) -> Iterator[Plan]:
+def _plans(stream: Stream, block: Sequence[Asked]) -> Iterator[Plan]:
     """Yield the plans of the queries that are new."""
     for one in block:
         request = one.request
-        if request is None or store._journal.requests.get(request.stored) is None:
+        if request is None or stream.ledger.number(request) is None:
             try:
-                yield calibrate(one.query, store.budget, one.options)
+                yield calibrate(one.query, stream.terms.budget, one.options)
             except (QueryRefused, ParameterError):
                 continue  # its own turn will tell
 
 
-def _group(store: Store, block: Sequence[Asked]) -> list[Outcome]:
+def _group(stream: Stream, block: Sequence[Asked]) -> list[Outcome]:
     """Answer queries until a transaction is full; it is written whatever happens."""
     outcomes: list[Outcome] = []
-    store._flush()  # what an interrupt left
+    stream.flush()  # what an interrupt left
     pending: set[RequestId | None] = set()
-    store._journal.read_ahead(_requests(block))
+    stream.ledger.read_ahead(_requests(block))
     try:
         for one in block:
-            outcomes.append(_outcome(store, one, pending))
+            outcomes.append(_outcome(stream, one, pending))
             pending.add(one.request)
-            if store._staged_bytes >= GROUP_BYTES:
+            if stream.staged_bytes >= GROUP_BYTES:
                 break
     except BaseException:
         with contextlib.suppress(StoreError):  # the store is closed: what stopped it is told
-            store._flush()
+            stream.flush()
         raise
-    store._flush()
+    stream.flush()
     return outcomes
 
 
-def _outcome(store: Store, one: Asked, pending: set[RequestId | None]) -> Outcome:
+def _outcome(stream: Stream, one: Asked, pending: set[RequestId | None]) -> Outcome:
     request = one.request
     if request is not None and request in pending:
-        store._flush()  # asked again in the same group
+        stream.flush()  # asked again in the same group
     try:
-        recorded = store._journal.recorded(request, one.query.text)
+        recorded = stream.ledger.recorded(request, one.query.text)
         if recorded is not None:
             return Outcome(Answer.from_bytes(recorded.answer), recorded=True)
-        plan = calibrate(one.query, store.budget, one.options)
-        return Outcome(store._answer(plan, store._contributions(plan), request))
+        plan = calibrate(one.query, stream.terms.budget, one.options)
+        return Outcome(stream.answer(plan, stream.contributions(plan), request))
     except (QueryRefused, ParameterError) as error:
         return Outcome(refused=error)

@@ -32,13 +32,13 @@ from typing import Any
 
 import duckdb
 
-from sparseq.engine.load import Rows, first_line, quote
-from sparseq.engine.people import USER, Opened, People, kind_of
-from sparseq.engine.schema import Schema, schema_of
+from sparseq.engine._duckdb.people import USER, Opened, People, kind_of
+from sparseq.engine.files.load import Rows, first_line, quote
+from sparseq.engine.files.schema import Schema, schema_of
 from sparseq.errors import DataError, SparseqError
-from sparseq.ledger.curator_log import CuratorLog
-from sparseq.ledger.failure import is_full, not_written
-from sparseq.ledger.session import Session
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.failure import is_full, not_written
+from sparseq.ledger._duckdb.session import Session
 from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
 
 DICTIONARY_LIMIT = 10_000

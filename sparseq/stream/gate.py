@@ -21,8 +21,8 @@ from sparseq.compiled import SHARED, compiled, pool, selected, worthwhile
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Summands, even_parts
 from sparseq.ledger.accounts import Accounts, Ints, Mask
-from sparseq.pricing import fit_for_compiled, limbs, price
 from sparseq.query.plan import Plan
+from sparseq.stream.pricing import fit_for_compiled, limbs, price
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine.backstop import Backstop, Failed, Work, halves, pass_on
-from sparseq.engine.columns import ColumnCache, combine_positions
-from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
-from sparseq.engine.people import USER
-from sparseq.engine.reader import (
+from sparseq.engine._duckdb.backstop import Backstop, Failed, Work, halves, pass_on
+from sparseq.engine._duckdb.people import USER
+from sparseq.engine._duckdb.reader import (
     Reader,
     TooManyRows,
     as_index,
@@ -27,9 +25,11 @@ from sparseq.engine.reader import (
     position_sql,
     value_sql,
 )
+from sparseq.engine._duckdb.scans import Rows, Scans
+from sparseq.engine._duckdb.windows import Window, span_sql
+from sparseq.engine.columns import ColumnCache, combine_positions
+from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
 from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
-from sparseq.engine.scans import Rows, Scans
-from sparseq.engine.windows import Window, span_sql
 from sparseq.query.catalog import Catalog
 from sparseq.query.plan import Plan
 
@@ -39,7 +39,7 @@ SLICE_ROWS = 1 << 25
 _REMEMBERED = 1024  # types of columns
 
 
-class Engine:
+class DuckEngine:
     """Runs plans against the stored tables, on a locked-down connection.
 
     Whose rows it fails on is left out, and written down in `failures` (see `engine.backstop`).

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparseq.engine.tidy import in_our_years
+from sparseq.engine.files.tidy import in_our_years
 
 _SIGNS = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), b"0123456789-"),

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.engine._duckdb.people import USER
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.load import first_line
-from sparseq.engine.people import USER
+from sparseq.engine.files.load import first_line
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.outputs import Output, Outputs, key, measure

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from sparseq.engine.lines import texts_of
+from sparseq.engine.files.lines import texts_of
 
 Reader = Callable[[pa.Array], list[pa.Array]]
 Mask = NDArray[np.bool_]

@@ -7,7 +7,7 @@ Tables, all in schema `ledger` of the store's DuckDB file:
                one row, so that there is none of this without the other (a view: see `segments`)
     snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
     watched, alarm      private: the state of `sparseq.monitor.watch`
-    users, forgotten    private: who has an account (see `sparseq.engine.people`)
+    users, forgotten    private: who has an account (see `sparseq.engine._duckdb.people`)
 
 `commit` returns only when the rows are on disk; a crash before leaves nothing of them.
 What a user has spent is the last snapshot plus the charges after it, and nothing else.
@@ -15,26 +15,24 @@ What a user has spent is the last snapshot plus the charges after it, and nothin
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.ledger._duckdb.notes import DuckNotes
+from sparseq.ledger._duckdb.requests import RequestIds
+from sparseq.ledger._duckdb.segments import FIRST_SEGMENT, Segments
+from sparseq.ledger._duckdb.session import Session
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.departed import Departures
+from sparseq.ledger.entry import Entry, Release
+from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.request_id import Asker, RequestId
-from sparseq.ledger.requests import RequestIds
-from sparseq.ledger.segments import FIRST_SEGMENT, Segments
-from sparseq.ledger.session import Session
-
-Statement = tuple[str, list[Any]]
-"""SQL, and its parameters."""
+from sparseq.ledger.request_id import RequestId
 
 TABLES = f"""
 CREATE SCHEMA ledger;
@@ -48,54 +46,6 @@ CREATE TABLE ledger.alarm (
     noise BIGINT NOT NULL, counted BIGINT NOT NULL, fired BOOLEAN NOT NULL);
 """
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
-
-
-@dataclass(frozen=True)
-class Release:
-    """One answered query: all of it public.
-
-    `request` is its name, if it has one; `answer` is the answer as an Arrow IPC stream; sigma and
-    bound have one entry a measure; `pot` is what it was paid from.
-    """
-
-    id: int
-    request: RequestId | None
-    released_at: dt.datetime
-    query: str
-    coordinates: int
-    sigma: tuple[float, ...]
-    bound: tuple[float, ...]
-    confidence: float
-    answer: bytes
-    pot: Pot = Pot.QUERIES
-
-    @property
-    def request_id(self) -> str | None:
-        """Its name as a text; `asker` says whose it is."""
-        return None if self.request is None else str(self.request)
-
-    @property
-    def asker(self) -> Asker:
-        """Who asked: an analyst, or a part of sparseq, whose names no analyst can take."""
-        return Asker.ANALYST if self.request is None else self.request.asker
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A release, and what is written with it or not at all.
-
-    Attributes:
-        release: The public part.
-        users, charges: Who pays how much, ascending users.
-        departed: Who was left out of a query for the first time.
-        also: More to write in the same transaction.
-    """
-
-    release: Release
-    users: Index
-    charges: Ints
-    departed: Index = field(default_factory=lambda: np.zeros(0, np.int32))
-    also: tuple[Statement, ...] = ()
 
 
 class Journal:
@@ -173,9 +123,13 @@ class Journal:
             self._ahead = {release.id: release for release in map(_release, rows)}
 
     def under(self, request: RequestId) -> Release | None:
-        """Return the release of a request, whatever its query, if there is one."""
-        number = self.requests.get(request.stored)
+        """Return what was released for a request, whatever its query, if anything was."""
+        number = self.number(request)
         return None if number is None else self._ahead.get(number) or self.read(number)
+
+    def number(self, request: RequestId) -> int | None:
+        """Return the release of a request, whatever its query, if there is one."""
+        return self.requests.get(request.stored)
 
     def numbers(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
         """Return the releases of requests, of those that have one."""
@@ -205,8 +159,8 @@ class Journal:
         self._con.execute("BEGIN")
         self._segments.append([_row(entry) for entry in entries])
         for entry in entries:
-            for sql, parameters in entry.also:
-                self._con.execute(sql, parameters)
+            for note in self._notes(entry):
+                DuckNotes(self._con).write(note)
         self.committing = True
         self._con.execute("COMMIT")
         self.committing = False
@@ -215,6 +169,9 @@ class Journal:
         self._unfolded += sum(len(entry.users) for entry in entries)
         releases = [entry.release for entry in entries]
         self.requests.add({r.request.stored: r.id for r in releases if r.request is not None})
+
+    def _notes(self, entry: Entry) -> Sequence[Note]:
+        return entry.notes
 
     def restore(self, pots: Pots) -> None:
         """Set what everybody has spent to what the charges say.
@@ -268,7 +225,7 @@ class Journal:
                 raise StoreError("the ledger leaves out somebody unknown", "restore a copy")
             departures.add(release, users)
 
-    def fold(self, pots: Pots, at_least: int) -> None:
+    def snapshot(self, pots: Pots, at_least: int) -> None:
         """Take a snapshot if `at_least` charges have piled up since the last one.
 
         Each statement leaves the ledger whole: the latest snapshot counts, however many there are.

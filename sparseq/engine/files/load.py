@@ -1,8 +1,8 @@
 """Rows of files, or of tables in memory, on their way into a store: each is read by itself.
 
-What is done to a row is decided by the table's schema and by the row (`sparseq.engine.schema`,
-`convert`). A value that does not fit its column is NULL; a row that does not say whom it is about
-is left out. So neighbouring files, one of which lacks somebody's rows, have the same other rows.
+What is done to a row is decided by the table's schema and by the row (`schema`, `convert`). A value
+that does not fit its column is NULL; a row that does not say whom it is about is left out. So
+neighbouring files, one of which lacks somebody's rows, have the same other rows.
 Only a file's frame can be wrong (`sources`): then nothing of it is taken in, and everybody sees it.
 
 How much did not fit is private, and for the curator: see `Told`.
@@ -19,12 +19,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.engine.ahead import ahead
-from sparseq.engine.connection import connected
-from sparseq.engine.convert import MOST_TEXT, expression, from_text
-from sparseq.engine.schema import MOST_DIGITS, Declared, Schema
-from sparseq.engine.sniff import Guess, guess
-from sparseq.engine.sources import (
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine.files.ahead import ahead
+from sparseq.engine.files.convert import MOST_TEXT, expression, from_text
+from sparseq.engine.files.schema import MOST_DIGITS, Declared, Schema
+from sparseq.engine.files.sniff import Guess, guess
+from sparseq.engine.files.sources import (
     DAMAGE,
     FIRST,
     JsonFile,
@@ -36,8 +36,8 @@ from sparseq.engine.sources import (
     one_array,
     source_of,
 )
-from sparseq.engine.tidy import long_texts, tidy, tidy_type
-from sparseq.engine.usual import ARROW, iso, unusual, usual
+from sparseq.engine.files.tidy import long_texts, tidy, tidy_type
+from sparseq.engine.files.usual import ARROW, iso, unusual, usual
 from sparseq.errors import DataError
 from sparseq.escape import shown
 from sparseq.query.catalog import INTEGER_TYPES

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from sparseq.engine.convert import from_text, literal
+from sparseq.engine.files.convert import from_text, literal
 
 _DAYS = (
     "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y",
@@ -51,7 +51,7 @@ def guess(
         user: They identify people.
         words: They are no numbers or truth values, whatever they look like: strings in JSON.
 
-    >>> from sparseq.engine.connection import connected
+    >>> from sparseq.engine._duckdb.connection import connected
     >>> con = connected()
     >>> guess(con, pa.array(["1", "2"])), guess(con, pa.array(["1.5", "2"]))
     (Guess(type='BIGINT', format='', also=()), Guess(type='DOUBLE', format='', also=()))

@@ -1,0 +1,49 @@
+"""What an engine does for the stream: what people contribute to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
+
+from sparseq.engine.contributions import Batch, Contributions
+from sparseq.query.plan import Plan
+
+Made = TypeVar("Made")
+
+
+class Engine(Protocol):
+    """The rows of one store, evaluated.
+
+    What a person contributes depends on that person's rows and on public facts alone. Nothing that
+    rows decide is ever raised: on whose rows an engine fails, contributes nothing, and is told of
+    by `take_failures`.
+    """
+
+    def contributions(self, plan: Plan, users: int) -> Contributions:
+        """Return what everybody contributes: exact squared norms, and exact sums.
+
+        Args:
+            plan: What is asked, with the lattice of each measure.
+            users: How many people there are: numbers 0, 1, …
+        """
+
+    def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+        """Yield the rows that a plan has, in ranges of people, ascending."""
+
+    def by_people(self, text: str, make: Callable[[Any], Made], users: int) -> Iterator[Made]:
+        """Yield what is made of everybody's rows, in ranges of people, ascending; mostly one.
+
+        Args:
+            text: SQL that names all the tables that are read.
+            make: Makes it of the rows that a connection shows.
+            users: How many people there are.
+        """
+
+    def read_ahead(self, plans: Iterable[Plan]) -> None:
+        """Read what coming plans need together; it changes nothing but the time."""
+
+    def take_failures(self) -> dict[int, str]:
+        """Return on whose rows the engine failed since this was last asked, and how: private."""
+
+    def rows_arrived(self) -> None:
+        """Take note that rows have come, changed or gone."""

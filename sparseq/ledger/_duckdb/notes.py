@@ -1,0 +1,106 @@
+"""Notes (see `sparseq.ledger.notes`) as tables of a DuckDB file, in schema `ledger`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from sparseq.ledger._duckdb import curator_log
+from sparseq.ledger.accounts import Index
+from sparseq.ledger.notes import USER, CuratorLine, Fact, Note, NoteTable
+
+_HANDED, _THEM = "handed_notes", "handed_people"
+
+
+class DuckNotes:
+    """Reads and writes notes; every write is in the caller's transaction."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._con = connection
+
+    def read(self, notes: NoteTable, users: Index | None, equal: dict[str, Any]) -> pa.Table:
+        """Return notes of a table, in the order in which they were written."""
+        conditions = [f"{name} = ?" for name in equal]
+        if users is not None:
+            self._con.register(_THEM, pa.table({"u": users}))
+            conditions.append(f"{USER} IN (SELECT u FROM {_THEM})")
+        try:
+            found = self._con.sql(
+                f"SELECT {', '.join(notes.columns)} FROM ledger.{notes.name} "
+                f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY rowid",
+                params=list(equal.values()),
+            ).to_arrow_table()
+        except duckdb.CatalogException:  # nothing has been written
+            return notes.schema.empty_table()
+        finally:
+            if users is not None:
+                self._con.unregister(_THEM)
+        return found.cast(notes.schema)
+
+    def write(self, note: Note) -> None:
+        """Write a note."""
+        if isinstance(note, CuratorLine):
+            self._con.execute(*curator_log.statement(note.kind, note.message))
+        elif isinstance(note, Fact):
+            self._con.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", [note.key, json.dumps(note.value)]
+            )
+        elif note.table.num_rows:
+            self._create(note.of, note.of.name)
+            self._insert(note.of, note.of.name, note.table)
+
+    def fact(self, key: str) -> Any:
+        """Return the fact under a key, or None."""
+        rows = self._con.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchall()
+        return json.loads(rows[0][0]) if rows else None
+
+    def drop(self, notes: NoteTable, besides: Index, equal: dict[str, Any]) -> None:
+        """Delete notes of a table, but for those about some people."""
+        if not self._exists(notes):
+            return
+        self._con.register(_THEM, pa.table({"u": besides}))
+        try:
+            self._con.execute(
+                f"DELETE FROM ledger.{notes.name} WHERE {USER} NOT IN (SELECT u FROM {_THEM})"
+                + "".join(f" AND {name} = ?" for name in equal),
+                list(equal.values()),
+            )
+        finally:
+            self._con.unregister(_THEM)
+
+    def rewrite(self, notes: NoteTable, change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """Write all notes of a table anew: what is deleted is then no longer in the file's blocks.
+
+        DuckDB only marks deleted rows.
+        """
+        if not self._exists(notes):
+            return
+        anew = f"{notes.name}_anew"
+        self._create(notes, anew)
+        select = f"SELECT {', '.join(notes.columns)} FROM ledger.{notes.name} ORDER BY rowid"
+        for batch in self._con.sql(select).to_arrow_table().to_batches():
+            self._insert(notes, anew, pa.Table.from_batches([change(batch)]))
+        self._con.execute(f"DROP TABLE ledger.{notes.name}")
+        self._con.execute(f"ALTER TABLE ledger.{anew} RENAME TO {notes.name}")
+
+    def _exists(self, notes: NoteTable) -> bool:
+        sql = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'ledger' AND table_name = ?"
+        return bool(self._con.execute(sql, [notes.name]).fetchall())
+
+    def _create(self, notes: NoteTable, name: str) -> None:
+        columns = ", ".join(f"{column} {type} NOT NULL" for column, type in notes.columns.items())
+        self._con.execute(f"CREATE TABLE IF NOT EXISTS ledger.{name} ({columns})")
+
+    def _insert(self, notes: NoteTable, name: str, table: pa.Table) -> None:
+        columns = ", ".join(notes.columns)
+        self._con.register(_HANDED, table)
+        try:
+            self._con.execute(
+                f"INSERT INTO ledger.{name} ({columns}) SELECT {columns} FROM {_HANDED}"
+            )
+        finally:
+            self._con.unregister(_HANDED)

@@ -1,0 +1,92 @@
+"""What features keep in a ledger beside the releases: typed notes, in its own transactions.
+
+A feature (a forecast, a watch, a run of training) says what its notes look like, once, and hands
+them over with a release; it knows no database. They are durable with the release or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+USER = "_user"
+"""The column of a note that says whom it is about."""
+_TYPES = {
+    "VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NoteTable:
+    """A table of notes, which grows by rows.
+
+    Attributes:
+        name: In the ledger.
+        columns: Of a row, each with its type, one of VARCHAR, BIGINT, INTEGER, DOUBLE and BOOLEAN;
+            none is ever missing.
+
+    Example:
+        >>> seen = NoteTable("seen", {"tick": "BIGINT", "_user": "INTEGER"})
+        >>> seen.rows(tick=7, _user=[1, 2]).table.to_pylist()
+        [{'tick': 7, '_user': 1}, {'tick': 7, '_user': 2}]
+    """
+
+    name: str
+    columns: Mapping[str, str]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns in Arrow's types."""
+        return pa.schema([pa.field(n, _TYPES[t], nullable=False) for n, t in self.columns.items()])
+
+    def rows(self, **values: Any) -> Rows:
+        """Return rows of some values; what is one value is in each of them."""
+        sizes = [len(v) for v in values.values() if isinstance(v, (list, np.ndarray))]
+        size = sizes[0] if sizes else 1
+        columns = []
+        for name, type in zip(self.columns, self.schema.types, strict=True):
+            value = values[name]
+            several = isinstance(value, (list, np.ndarray))
+            columns.append(pa.array(value if several else [value] * size, type))
+        return Rows(self, pa.table(columns, schema=self.schema))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table of notes, to be written."""
+
+    of: NoteTable
+    table: pa.Table
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Plain data under a key, in place of what was there before."""
+
+    key: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class CuratorLine:
+    """A line of the curator's log: private.
+
+    Attributes:
+        kind: What it is about, one word.
+        message: In words.
+    """
+
+    kind: str
+    message: str
+
+
+Note = Rows | Fact | CuratorLine
+"""What can be written with a release."""

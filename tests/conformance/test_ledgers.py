@@ -1,0 +1,172 @@
+"""Both ledgers keep every promise of the protocol, and one that breaks a promise is found."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conformance.dict_ledger import Crash, DictLedger, Disk
+from conformance.ledgers import CHECKS, PEOPLE, Maker
+
+import sparseq
+from sparseq.accounting import budget_units
+from sparseq.ledger.entry import Entry
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.protocol import Ledger
+
+PARTS = {Pot.WATCH: 0.25}
+NAMES = [f"p{k:02}" for k in range(PEOPLE)]
+
+
+class InDict:
+    """A ledger over a dict."""
+
+    def __init__(self, kind: type[DictLedger] = DictLedger) -> None:
+        self._kind, self._shelf = kind, {"disk": Disk()}
+
+    def ledger(self) -> Ledger:
+        budgets = np.full(PEOPLE, budget_units(10_000), np.int64)
+        return self._kind(self._shelf, budgets, PARTS, NAMES)
+
+    opened_again = ledger
+
+    @contextlib.contextmanager
+    def dying(self, writes: int) -> Iterator[None]:
+        self._shelf["disk"].fails = writes
+        try:
+            yield
+        finally:
+            self._shelf["disk"].fails = None
+
+
+class Dying:
+    """A connection that fails after so many more statements."""
+
+    def __init__(self, connection: Any, left: list[int | None]) -> None:
+        self._connection, self._left = connection, left
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, *args: Any) -> Any:
+        if self._left[0] is not None:
+            self._left[0] -= 1
+            if self._left[0] < 0:
+                raise OSError("the machine died")
+        return self._connection.execute(*args)
+
+
+class InDuckDB:
+    """A ledger in a DuckDB file; opened again, it is a copy as it would lie there if killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "0.sparseq"
+        rows = pa.table({"who": NAMES})
+        sparseq.create(
+            self._path, rows, table="t", user="who", norm_budget=10_000, reserves={"watch": 0.25}
+        ).close()
+        self._store, self._earlier = sparseq.connect(self._path), []
+
+    def ledger(self) -> Ledger:
+        return self._store.stream.ledger
+
+    def opened_again(self) -> Ledger:
+        copy = self._path.with_name(f"{int(self._path.stem) + 1}.sparseq")
+        for end in ("", ".wal", ".session"):
+            if Path(f"{self._path}{end}").exists():
+                shutil.copyfile(f"{self._path}{end}", f"{copy}{end}")
+        self._earlier.append(self._store)  # like a process that hangs, and never writes again
+        self._path, self._store = copy, sparseq.connect(copy)
+        return self._store.stream.ledger
+
+    @contextlib.contextmanager
+    def dying(self, writes: int) -> Iterator[None]:
+        left: list[int | None] = [writes]
+        ledger, storage = self._store.stream.ledger, self._store.storage
+        ledger._con = ledger._segments._con = storage._con = Dying(storage._con, left)
+        with contextlib.suppress(OSError):
+            try:
+                yield
+            except OSError as error:
+                raise sparseq.StoreError(str(error)) from None
+            finally:
+                left[0] = None
+
+
+MAKERS: dict[str, Callable[[Path], Maker]] = {
+    "dict": lambda _: InDict(),
+    "duckdb": InDuckDB,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_ledger_keeps_its_promise(
+    tmp_path: Path, kind: str, check: Callable[[Maker], None]
+) -> None:
+    check(MAKERS[kind](tmp_path))
+
+
+class OneUnitOff(DictLedger):
+    """Charges a unit less than it was told."""
+
+    def commit(self, entries: Any) -> None:
+        super().commit([replace(e, charges=np.maximum(e.charges - 1, 0)) for e in entries])
+
+
+class Forgetful(DictLedger):
+    """Loses the last release of a group."""
+
+    def commit(self, entries: Any) -> None:
+        super().commit(entries[:-1] or entries)
+
+
+class TooEarly(DictLedger):
+    """Writes the entries of a group one transaction each."""
+
+    def commit(self, entries: Any) -> None:
+        for one in entries:
+            super().commit([one])
+
+
+class Unnoted(DictLedger):
+    """Makes notes durable after the release that they belong to."""
+
+    def commit(self, entries: Any) -> None:
+        super().commit([replace(e, notes=()) for e in entries])
+        self.in_transaction(lambda: [self.write(n) for e in entries for n in e.notes])
+
+
+class Renaming(DictLedger):
+    """Takes an analyst's name for the system's."""
+
+    def number(self, request: Any) -> int | None:
+        return next((r.id for r in self.releases() if str(r.request) == request.text), None)
+
+
+class Carefree(DictLedger):
+    """Says that it is durable, and the machine has died."""
+
+    def commit(self, entries: list[Entry]) -> None:
+        with contextlib.suppress(Crash, sparseq.StoreError):
+            super().commit(entries)
+
+
+@pytest.mark.parametrize(
+    "kind", [OneUnitOff, Forgetful, TooEarly, Unnoted, Renaming, Carefree], ids=lambda k: k.__name__
+)
+def test_a_ledger_that_breaks_a_promise_is_found(kind: type[DictLedger]) -> None:
+    found = []
+    for check in CHECKS:
+        try:
+            check(InDict(kind))
+        except (AssertionError, Crash, pytest.fail.Exception, sparseq.SparseqError) as error:
+            found.append((check.__name__, error))
+    assert found
