@@ -1,0 +1,49 @@
+"""CONTRIBUTING.md says where things are, and they are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in TEXT.split("## To change something")[1].split("\n")
+    if line.startswith("| ") and not line.startswith(("| What", "| ---"))
+]
+
+
+def defined(path: Path) -> set[str]:
+    """The names that a module gives to what it makes."""
+    names = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {t.id for t in targets if isinstance(t, ast.Name)}
+    return names
+
+
+def test_there_are_many() -> None:
+    assert len(ROWS) >= 20
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_what_is_to_be_changed_is_where_the_map_says(row: list[str]) -> None:
+    _, where, begin = row
+    files = [ROOT / name for name in re.findall("`([^`]+)`", where)]
+    assert files
+    assert all(file.is_file() for file in files)
+    found = set().union(*map(defined, files))
+    assert set(re.findall("`([^`]+)`", begin)) <= found
+    assert begin
+
+
+def test_every_room_is_on_the_map() -> None:
+    rooms = {p.name for p in (ROOT / "sparseq").iterdir() if (p / "__init__.py").is_file()}
+    assert {room for room in rooms if f"      {room}/" not in TEXT} == set()
