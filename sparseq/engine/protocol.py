@@ -19,12 +19,18 @@ class Engine(Protocol):
     by `take_failures`.
     """
 
+    def lacks(self, plan: Plan) -> str:
+        """Return why a plan can't be evaluated by this engine, "" if it can: a public fact."""
+
     def contributions(self, plan: Plan, users: int) -> Contributions:
         """Return what everybody contributes: exact squared norms, and exact sums.
 
         Args:
             plan: What is asked, with the lattice of each measure.
             users: How many people there are: numbers 0, 1, …
+
+        Raises:
+            QueryRefused: The engine `lacks` what the plan needs.
         """
 
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:

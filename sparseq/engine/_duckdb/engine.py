@@ -89,6 +89,10 @@ class DuckEngine:
         if isinstance(self._tried(read), Failed):
             self._ahead.clear()  # each for itself will tell
 
+    def lacks(self, plan: Plan) -> str:
+        """See `Engine`: what is lowered can be evaluated."""
+        return ""
+
     def contributions(self, plan: Plan, users: int) -> Contributions:
         """Compute a plan over everybody.
 

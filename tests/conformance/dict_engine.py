@@ -1,0 +1,164 @@
+"""An engine over lists of dicts, in exact fractions: what the protocol says, for simple plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sqlglot
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from sparseq.engine.contributions import Batch, Contributions
+from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduced
+from sparseq.errors import QueryRefused
+from sparseq.query.plan import Cell, Domain, Kind, Plan
+
+Row = dict[str, Any]
+# NaN is above every number
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    exp.Add: lambda a, b: a + b, exp.Sub: lambda a, b: a - b, exp.Mul: lambda a, b: a * b,
+    exp.GT: lambda a, b: a > b or a != a, exp.GTE: lambda a, b: a >= b or a != a,
+    exp.LT: lambda a, b: a < b, exp.LTE: lambda a, b: a <= b, exp.EQ: lambda a, b: a == b,
+    exp.And: lambda a, b: a and b,
+}  # fmt: skip
+
+
+class Unsupported(Exception):
+    """This engine can't evaluate it."""
+
+
+def evaluated(e: exp.Expr, row: Row) -> Any:
+    """The value of an expression for one row; None for NULL."""
+    if isinstance(e, exp.Column):
+        return row[e.name]
+    if isinstance(e, exp.Literal):
+        return e.this if e.is_string else Fraction(e.this)
+    if isinstance(e, exp.Paren):
+        return evaluated(e.this, row)
+    if isinstance(e, exp.Cast):  # TRY_CAST too
+        value = evaluated(e.this, row)
+        if isinstance(value, str) and e.to.this is not exp.DType.VARCHAR:
+            value = Fraction(value)
+        return value
+    if type(e) in _BINARY:
+        a, b = evaluated(e.this, row), evaluated(e.expression, row)
+        return None if a is None or b is None else _BINARY[type(e)](a, b)
+    if isinstance(e, exp.Anonymous) and e.name.lower() == "isfinite":
+        value = evaluated(e.expressions[0], row)
+        return None if value is None else math.isfinite(value)
+    raise Unsupported(f"{type(e).__name__} is not evaluated here")
+
+
+def parsed(cell: Cell) -> exp.Expr:
+    return sqlglot.parse_one(cell.sql, read="duckdb")
+
+
+class DictEngine:
+    """See `sparseq.engine.protocol.Engine`. A row has its person under "_user"."""
+
+    def __init__(self, tables: dict[str, list[Row]]) -> None:
+        self._tables = tables
+
+    def lacks(self, plan: Plan) -> str:
+        query = plan.query
+        source = sqlglot.parse_one(f"SELECT 1 {query.relation.sql}", read="duckdb")
+        if query.relation.caps or len(list(source.find_all(exp.Table))) != 1:
+            return "joins and subqueries are not evaluated here"
+        if any(m.bin is not None for m in query.measures):
+            return "histograms are not evaluated here"
+        try:
+            for row in [r for rows in self._tables.values() for r in rows][:1]:
+                self._row(plan, row)
+        except Unsupported as error:
+            return str(error)
+        return ""
+
+    def contributions(self, plan: Plan, users: int) -> Contributions:
+        if reason := self.lacks(plan):
+            raise QueryRefused(reason)
+
+        def of(some: Callable[[int], bool]) -> list[Reduced]:
+            return [self._reduced(plan, i, some) for i in range(len(plan.query.measures))]
+
+        def pull(only: Index) -> list[NDArray[np.int64]]:
+            people = set(only.tolist())
+            return [r.totals for r in of(lambda user: user in people)]
+
+        return Contributions(of(lambda user: user < users), pull)
+
+    def _row(self, plan: Plan, row: Row) -> tuple[int, list[Any]] | None:
+        """The group that a row is in, and its value for each measure; None: it is in none."""
+        where = plan.query.relation.where
+        if where and evaluated(parsed(Cell(where)), row) is not True:
+            return None
+        group = 0
+        for domain in plan.query.domains:
+            place = self._place(domain, row)
+            if not 0 <= place < len(domain.values):
+                return None
+            group = group * len(domain.values) + place
+        cells = [m.value for m in plan.query.measures]
+        return group, [1 if c is None else evaluated(parsed(c), row) for c in cells]
+
+    @staticmethod
+    def _place(domain: Domain, row: Row) -> int:
+        value = evaluated(parsed(domain.position), row)
+        if domain.dictionary is not None:
+            return domain.values.index(value) if value in domain.values else -1
+        return -1 if value is None else int(value)
+
+    def _reduced(self, plan: Plan, i: int, some: Callable[[int], bool]) -> Reduced:
+        measure, step = plan.query.measures[i], Fraction(plan.noise[i].granularity)
+        cells: dict[int, dict[int, int]] = {}
+        (table,) = sqlglot.parse_one(f"SELECT 1 {plan.query.relation.sql}", read="duckdb").find_all(
+            exp.Table
+        )
+        for row in self._tables[table.name]:
+            if not some(row["_user"]):
+                continue
+            found = self._row(plan, row)
+            if found is None:
+                continue
+            group, values = found
+            one = cells.setdefault(row["_user"], {})
+            value = values[i]
+            if measure.kind is Kind.SUM:
+                finite = value is not None and math.isfinite(value)
+                steps = round(Fraction(value) / step) if finite else 0
+                one[group] = one.get(group, 0) + max(-CELL_LIMIT, min(steps, CELL_LIMIT))
+            elif value:
+                steps = int(1 / step)
+                one[group] = steps if measure.kind is Kind.USERS else one.get(group, 0) + steps
+        users = np.array(sorted(cells), np.int32)
+        norms = [self._norm(cells[u].values()) for u in users.tolist()]
+        totals = np.zeros(plan.query.groups * measure.bins, np.int64)
+        for one in cells.values():
+            for group, value in one.items():
+                totals[group] += value
+        return Reduced(users, np.array(norms, np.int64), totals)
+
+    @staticmethod
+    def _norm(steps: Iterable[int]) -> int:
+        """The squared norm; saturated where a cell is beyond what a lattice has."""
+        values = list(steps)
+        beyond = any(abs(v) > CELL_LIMIT for v in values)
+        return NORM_LIMIT if beyond else min(sum(v * v for v in values), NORM_LIMIT)
+
+    def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+        raise QueryRefused("rows are not handed out here")
+
+    def by_people(self, text: str, make: Callable[[Any], Any], users: int) -> Iterator[Any]:
+        raise QueryRefused("rows are not handed out here")
+
+    def read_ahead(self, plans: Iterable[Plan]) -> None:
+        list(plans)
+
+    def take_failures(self) -> dict[int, str]:
+        return {}
+
+    def rows_arrived(self) -> None:
+        pass

@@ -1,0 +1,122 @@
+"""Both engines keep every promise of the protocol, and one that breaks a promise is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conformance.dict_engine import DictEngine
+from conformance.engines import CHECKS, PEOPLE, Maker, Row
+
+import sparseq
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.protocol import Engine
+from sparseq.engine.reduce import Reduced
+from sparseq.query.plan import Options, Plan
+
+SCHEMA = pa.schema(
+    {"who": pa.int64(), "day": pa.int64(), "kind": pa.string(), "x": pa.float64()}
+)  # fmt: skip
+
+
+class InDuckDB:
+    """The engine of a store in memory, in which everybody has an account."""
+
+    def engine(self, rows: list[Row]) -> Engine:
+        everybody = [{"who": k, "day": 0, "kind": "a", "x": 0.0} for k in range(PEOPLE)]
+        self._store = sparseq.create(
+            None, pa.Table.from_pylist(everybody, schema=SCHEMA), table="visits", user="who",
+            keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, bounds={"x": (-5, 10)}, seed=1,
+        )  # fmt: skip
+        self._store.database.execute("DELETE FROM by_user.visits")
+        self.add(rows)
+        return self._store.stream.engine
+
+    def add(self, rows: list[Row]) -> None:
+        self._store.ingest(pa.Table.from_pylist(rows, schema=SCHEMA))
+
+    def plan(self, sql: str, options: Options) -> Plan:
+        return self._store.explain(self._store.lower(sql), options)
+
+
+class InLists(InDuckDB):
+    """An engine over lists of dicts; plans come from a store."""
+
+    def __init__(self, kind: type[DictEngine] = DictEngine) -> None:
+        self._kind = kind
+
+    def engine(self, rows: list[Row]) -> Engine:
+        super().engine([])
+        self._rows: list[Row] = []
+        self.add(rows)
+        return self._kind({"visits": self._rows})
+
+    def add(self, rows: list[Row]) -> None:
+        if rows:
+            self._rows += [row | {"_user": row["who"]} for row in rows]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("maker", [InDuckDB, InLists], ids=["duckdb", "lists"])
+def test_an_engine_keeps_its_promise(
+    maker: Callable[[], Maker], check: Callable[[Maker], None]
+) -> None:
+    check(maker())
+
+
+class OneUnitMore(DictEngine):
+    """A norm is a unit more than it is."""
+
+    def _reduced(self, *given: Any) -> Reduced:
+        found = super()._reduced(*given)
+        return replace(found, norms=found.norms + (found.norms > 0))
+
+
+class Deaf(DictEngine):
+    """Leaves nobody out."""
+
+    def contributions(self, plan: Plan, users: int) -> Contributions:
+        found = super().contributions(plan, users)
+        return Contributions(found.measures, lambda only: [m.totals * 0 for m in found.measures])
+
+
+class Nosy(DictEngine):
+    """What the others have decides what one contributes."""
+
+    def _reduced(self, *given: Any) -> Reduced:
+        found = super()._reduced(*given)
+        return replace(
+            found,
+            norms=np.minimum(found.norms, int(np.median(found.norms)) if len(found.norms) else 0),
+        )
+
+
+class Boastful(DictEngine):
+    """Says that it can do what it can't."""
+
+    def lacks(self, plan: Plan) -> str:
+        return ""
+
+
+class Forgetful(DictEngine):
+    """Keeps what it has read."""
+
+    def __init__(self, tables: dict[str, list[Row]]) -> None:
+        super().__init__({name: list(rows) for name, rows in tables.items()})
+
+
+@pytest.mark.parametrize(
+    "kind", [OneUnitMore, Deaf, Nosy, Boastful, Forgetful], ids=lambda k: k.__name__
+)
+def test_an_engine_that_breaks_a_promise_is_found(kind: type[DictEngine]) -> None:
+    found = []
+    for check in CHECKS:
+        try:
+            check(InLists(kind))
+        except Exception as error:
+            found.append((check.__name__, error))
+    assert found
