@@ -21,7 +21,7 @@ import numpy as np
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer
-from sparseq.engine._duckdb.connection import Held
+from sparseq.engine._duckdb.connection import ReplaceableConnection
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine._duckdb.erasure import scrub
 from sparseq.engine._duckdb.handed import contributions_of, handed_query
@@ -47,7 +47,7 @@ from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
 from sparseq.query.work import check_most
 from sparseq.stream.groups import Asked, Outcome, ask_many
-from sparseq.stream.step import Gated, Mechanism, Stream, Terms
+from sparseq.stream.step import Mechanism, Participation, Stream, Terms
 
 if TYPE_CHECKING:
     import polars
@@ -106,7 +106,7 @@ class Store:
         session: Session | None = None,
         reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
-        self._held, self._reopen = Held(connection), reopen
+        self._held, self._reopen = ReplaceableConnection(connection), reopen
         connection = self.database = cast(duckdb.DuckDBPyConnection, self._held)
         self.session = session or Session(connection)
         self.session.goes_over(connection)
@@ -176,7 +176,7 @@ class Store:
         request_id: RequestId | str | None = None,
         *,
         pot: Pot = Pot.QUERIES,
-        gated: Callable[[Gated], Sequence[Note]] = lambda _: (),
+        gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
         mechanism: Mechanism | None = None,
     ) -> Answer:
         """Answer one query whose contributions the caller computes: the stream's only step.

@@ -70,7 +70,7 @@ def test_one_pass_is_several(
     assert [s.tolist() for s in one.sums] == [s.tolist() for s in many.sums]
 
 
-def by_user(passed: gate.Passed, accounts: Accounts) -> tuple[dict[int, bool], list[int]]:
+def by_user(passed: gate.Admission, accounts: Accounts) -> tuple[dict[int, bool], list[int]]:
     """Who of those with a norm is active, and what everybody has spent afterwards."""
     active = dict(zip(passed.users.tolist(), passed.active.tolist(), strict=True))
     after = Accounts(accounts.budgets)
@@ -101,7 +101,7 @@ def test_a_full_scan_goes_in_one_pass_and_answers_the_same(
     went: list[int] = []
     one_pass = gate._one_pass
 
-    def counted(*arguments: Any) -> gate.Passed:
+    def counted(*arguments: Any) -> gate.Admission:
         passed = one_pass(*arguments)
         went.append(len(passed.left_out))
         return passed

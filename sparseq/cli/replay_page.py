@@ -17,7 +17,7 @@ from sparseq.cli.text import escaped
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparseq.replay.compare import Comparison, Fared
+    from sparseq.replay.compare import Comparison, Tally
 
 HEIGHT = 260
 COLORS = {"worst-case": "var(--worst)", "individual": "var(--ours)", "halt": "var(--corrected)"}
@@ -73,7 +73,7 @@ mean square over an answer's values; 1 is the noise alone.</p></div>
 """
 
 
-def summary_table(summary: Sequence[Fared]) -> Table:
+def summary_table(summary: Sequence[Tally]) -> Table:
     """Return the summary as a table of texts."""
     columns = ["accounting", "lines", "answered", "mean error, in sigmas", "people ever left out",
                "spent of all budgets", "most of one"]  # fmt: skip

@@ -16,7 +16,7 @@ from sparseq.ledger.pots import Pot
 from sparseq.monitor.watch_design import WatchDesign
 from sparseq.monitor.watch_state import WatchState, watch_request
 from sparseq.query.plan import Options
-from sparseq.stream.step import Gated
+from sparseq.stream.step import Participation
 
 ALARM = NoteTable(
     "alarm",
@@ -85,7 +85,7 @@ class Alarm:
         until, _ = self._state.covered(tick)
         compare = Comparison(limit, run.noise, run.counted)
 
-        def state(gated: Gated) -> list[Rows]:
+        def state(gated: Participation) -> list[Rows]:
             after = {"noise": compare.noise, "counted": compare.counted, "fired": compare.fired}
             return [ALARM.rows(tick=tick, release_id=gated.release, level=run.level, **after)]
 

@@ -57,7 +57,7 @@ from sparseq.monitor.rates import Form
 from sparseq.query.outputs import Estimate, Noised, Output, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.step import Gated
+from sparseq.stream.step import Participation
 
 Floats = NDArray[np.float64]
 
@@ -233,7 +233,7 @@ class Forecast:
         """Release the answer; who is dropped leaves a forecast in the same transaction."""
         after: list[Callable[[], None]] = []
 
-        def gated(gated: Gated) -> Sequence[Note]:
+        def gated(gated: Participation) -> Sequence[Note]:
             then, written = self._departures(number, gated)
             after.append(then)
             return written
@@ -284,7 +284,9 @@ class Forecast:
         asked = self._asked
         return number, asked.users, asked.coordinates, asked.values.astype(float) * self._step
 
-    def _departures(self, number: int, gated: Gated) -> tuple[Callable[[], None], list[Note]]:
+    def _departures(
+        self, number: int, gated: Participation
+    ) -> tuple[Callable[[], None], list[Note]]:
         """Return what is to be done once it is written, and what is to be written."""
         notes = self._notes
         written: list[Note] = [notes.released(number, False, gated.release)]
@@ -310,7 +312,7 @@ class Forecast:
         return then, written
 
     def _turns(
-        self, part_time: PartTime, number: int, gated: Gated, written: list[Note]
+        self, part_time: PartTime, number: int, gated: Participation, written: list[Note]
     ) -> tuple[Callable[[], None], list[Note]]:
         """The same with part time: what is announced, and what it leaves."""
         pot, notes = self._store.stream.pots[Pot.QUERIES], self._notes
@@ -366,7 +368,7 @@ class Forecast:
         """Release the counter's row."""
         written: list[Note] = []
 
-        def gated(gated: Gated) -> Sequence[Note]:
+        def gated(gated: Participation) -> Sequence[Note]:
             written.append(self._notes.released(number, True, gated.release))
             return written
 

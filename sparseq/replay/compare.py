@@ -62,7 +62,7 @@ budgets, and of anybody's own, after the line.
 
 
 @dataclass(frozen=True)
-class Fared:
+class Tally:
     """How a log fared under one way of accounting.
 
     Attributes:
@@ -139,10 +139,10 @@ class _Mode:
         self.spent = self.most_spent = self.spent + charge
         return 1.0
 
-    def fared(self) -> Fared:
+    def fared(self) -> Tally:
         """Return all of it in short."""
         error = self._errors / self.answered if self.answered else None
-        return Fared(
+        return Tally(
             self.name, self.lines, self.answered, error, self.ever_left_out, self.spent,
             self.most_spent,
         )  # fmt: skip
@@ -186,7 +186,7 @@ class _Shown:
 class Comparison:
     """A comparison in short: a sum a mode, and rows of `SCHEMA` of some lines, evenly spread."""
 
-    fared: list[Fared]
+    fared: list[Tally]
     shown: pa.Table
 
 

@@ -26,7 +26,7 @@ from sparseq.stream.pricing import fit_for_compiled, limbs, price
 
 
 @dataclass(frozen=True)
-class Passed:
+class Admission:
     """What the gate lets through: private.
 
     Attributes:
@@ -44,7 +44,7 @@ class Passed:
     sums: list[NDArray[np.int64]]
 
 
-def gate(plan: Plan, contributions: Contributions, accounts: Accounts) -> Passed:
+def gate(plan: Plan, contributions: Contributions, accounts: Accounts) -> Admission:
     """Price a query, tell who can pay, and add up over these. Changes nothing."""
     rows = contributions.summands
     if rows is not None and not accounts.halt and _in_one_pass(plan, rows, accounts):
@@ -54,7 +54,7 @@ def gate(plan: Plan, contributions: Contributions, accounts: Accounts) -> Passed
     left_out = selected(users, ~active)
     sums = contributions.without(left_out)
     paying, due = accounts.due(users, charges, active)
-    return Passed(users, active, left_out, paying, due, sums)
+    return Admission(users, active, left_out, paying, due, sums)
 
 
 def _in_one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> bool:
@@ -70,7 +70,7 @@ def _in_one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> bool:
     )
 
 
-def _one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> Passed:
+def _one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> Admission:
     runs, budget, spent = rows.runs, accounts.same_budget, accounts.spent
     users = runs.owners
     charges, active = np.empty(len(users), np.int64), np.empty(len(users), np.bool_)
@@ -91,4 +91,4 @@ def _one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> Passed:
     paying, due = accounts.payers(users, charges, sum(owing for _, owing, _ in parts))
     gone = np.concatenate([out for out, _, _ in parts])
     sums = sum((totals for _, _, totals in parts), np.zeros(rows.size, np.int64))
-    return Passed(users, active, gone, paying, due, [sums])
+    return Admission(users, active, gone, paying, due, [sums])

@@ -41,7 +41,7 @@ Mechanism = Callable[[Plan, Sequence[Ints], Entropy], Sequence[Ints]]
 
 
 @dataclass(frozen=True)
-class Gated:
+class Participation:
     """Who was asked and who was active in a release: private."""
 
     release: int
@@ -141,7 +141,7 @@ class Stream:
         request_id: RequestId | str | None = None,
         *,
         pot: Pot = Pot.QUERIES,
-        gated: Callable[[Gated], Sequence[Note]] = lambda _: (),
+        gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
         mechanism: Mechanism | None = None,
     ) -> Answer:
         """Answer one query whose contributions the caller computes: see `Store.step`."""
@@ -163,18 +163,18 @@ class Stream:
         contributions: Contributions,
         request: RequestId | None,
         pot: Pot = Pot.QUERIES,
-        gated: Callable[[Gated], Sequence[Note]] = lambda _: (),
+        gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
         mechanism: Mechanism | None = None,
     ) -> Answer:
         """Gate, sum the active, add noise, charge. The answer may leave after `flush` only."""
-        passed = gate(plan, contributions, self.pots[pot])
-        noised = _in_unit(plan, (mechanism or add_gaussian)(plan, passed.sums, self._entropy()))
+        admission = gate(plan, contributions, self.pots[pot])
+        noised = _in_unit(plan, (mechanism or add_gaussian)(plan, admission.sums, self._entropy()))
         answer = Answer(render(plan, noised), self._facts(plan, request))
-        notes = tuple(gated(Gated(answer.facts.release, passed.users, passed.active)))
-        left_out = passed.left_out if pot is Pot.QUERIES else _NOBODY
+        notes = tuple(gated(Participation(answer.facts.release, admission.users, admission.active)))
+        left_out = admission.left_out if pot is Pot.QUERIES else _NOBODY
         departed = self.departures.new(left_out)
         release, failed = _release(plan, answer, pot, request), self.engine.take_failures()
-        self._stage(Entry(release, passed.paying, passed.due, departed, notes, failed))
+        self._stage(Entry(release, admission.paying, admission.due, departed, notes, failed))
         return answer
 
     def _stage(self, entry: Entry) -> None:

@@ -30,7 +30,7 @@ from sparseq.ledger.notes import NoteTable, Rows
 from sparseq.query.outputs import Output, Outputs
 from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.step import Gated
+from sparseq.stream.step import Participation
 from sparseq.training.query import step_request
 from sparseq.training.spending import Spending
 
@@ -81,7 +81,7 @@ class FewActive:
         store, before = self.spending.store, self._state()
         compare = Comparison(self.limit, *before)
 
-        def state(gated: Gated) -> list[Rows]:
+        def state(gated: Participation) -> list[Rows]:
             after = {"noise": compare.noise, "counted": compare.counted}
             return [_STOP.rows(release_id=gated.release, run=self.run, **after)]
 

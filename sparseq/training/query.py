@@ -18,7 +18,7 @@ from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.outputs import Output, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.step import Gated
+from sparseq.stream.step import Participation
 from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Engine, Floats
 
@@ -153,7 +153,7 @@ def ask_dense(
     sigma: float | None,
     request_id: RequestId | str | None,
     pot: Pot,
-    gated: Callable[[Gated], Sequence[Note]] = lambda _: (),
+    gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
 ) -> Answer:
     """Ask one dense query; `left` says what users may spend on it, at most what they have."""
     gradients = Gradients(engine, params, checked_clip(clip), left)

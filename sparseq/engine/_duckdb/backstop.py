@@ -48,7 +48,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Failed:
+class Failure:
     """What became of work that failed: private."""
 
     error: Exception
@@ -113,7 +113,7 @@ class Backstop:
         """
         room = _Room(self._con, self._catalog, work)
         try:
-            if isinstance(room.attempt(0, -1), Failed):  # what it says is nobody's business
+            if isinstance(room.attempt(0, -1), Failure):  # what it says is nobody's business
                 raise QueryRefused(
                     "the query could not be evaluated; nothing was charged",
                     "simplify its expressions, or ask the curator",
@@ -122,7 +122,7 @@ class Backstop:
             while pending:
                 a, b = pending.pop(0)
                 found = room.attempt(a, b)
-                if not isinstance(found, Failed):
+                if not isinstance(found, Failure):
                     yield found
                 elif a == b:
                     failures[a] = _said(found.error)
@@ -163,7 +163,7 @@ class _Room(Generic[Result]):
         self._tables: dict[tuple[str, str], str] = {}
         self._con: duckdb.DuckDBPyConnection | None = None
 
-    def attempt(self, first: int, last: int) -> Result | Failed:
+    def attempt(self, first: int, last: int) -> Result | Failure:
         """Return what comes of the rows of some people, or of trying."""
         try:
             reader = Reader(self._filled(first, last))
@@ -174,7 +174,7 @@ class _Room(Generic[Result]):
         except Exception as error:
             pass_on(error)
             self._clean_up()
-            return Failed(error)
+            return Failure(error)
 
     def _clean_up(self) -> None:
         """Leave nothing of an attempt that failed; after a fatal error nothing can be kept."""

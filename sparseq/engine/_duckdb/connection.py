@@ -122,7 +122,7 @@ def damaged_file() -> StoreError:
     )
 
 
-class Held:
+class ReplaceableConnection:
     """A connection that can be replaced under all who hold it.
 
     DuckDB gives a database up after an error that it calls fatal: nothing is answered until the
@@ -130,7 +130,7 @@ class Held:
     then goes on over the new connection.
 
     Example:
-        >>> held = Held(connected())
+        >>> held = ReplaceableConnection(connected())
         >>> held.replace(connected)
         >>> held.sql("SELECT 1").fetchall()
         [(1,)]

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine._duckdb.backstop import Backstop, Failed, Work, halves, pass_on
+from sparseq.engine._duckdb.backstop import Backstop, Failure, Work, halves, pass_on
 from sparseq.engine._duckdb.people import USER
 from sparseq.engine._duckdb.reader import (
     Reader,
@@ -86,7 +86,7 @@ class DuckEngine:
                 self._reader.have(plan.query.relation.caps)
             self._ahead.read(asked)
 
-        if isinstance(self._tried(read), Failed):
+        if isinstance(self._tried(read), Failure):
             self._ahead.clear()  # each for itself will tell
 
     def lacks(self, plan: Plan) -> str:
@@ -104,7 +104,7 @@ class DuckEngine:
 
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
         reads = self._tried(lambda: self._reads(plan, users))
-        if isinstance(reads, Failed):
+        if isinstance(reads, Failure):
             failed = reads
             return self._joined(plan, lambda: self._parts(plan, 0, users - 1, failed))
         if len(reads) > 1:
@@ -143,13 +143,13 @@ class DuckEngine:
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
         reads = self._tried(lambda: self._reads(plan, users))
-        if isinstance(reads, Failed):
+        if isinstance(reads, Failure):
             yield from self._parts(plan, 0, users - 1, reads)
             return
         for first, last, read in reads:
             yield from self._parts(plan, first, last, self._tried(read))
 
-    def _parts(self, plan: Plan, first: int, last: int, found: Batch | Failed) -> Iterator[Batch]:
+    def _parts(self, plan: Plan, first: int, last: int, found: Batch | Failure) -> Iterator[Batch]:
         """Yield the rows of a range, of which `found` is what came of reading all at once."""
         if isinstance(found, Batch):
             yield found
@@ -170,13 +170,13 @@ class DuckEngine:
             users: How many users the store has.
         """
         found = self._tried(lambda: make(self._con))
-        if not isinstance(found, Failed):
+        if not isinstance(found, Failure):
             yield found
         else:
             work = Work(text, lambda reader, _: make(reader.connection))
             yield from self._backstop.parts(work, 0, users - 1, self.failures)
 
-    def _tried(self, work: Callable[[], Result]) -> Result | Failed:
+    def _tried(self, work: Callable[[], Result]) -> Result | Failure:
         """Return what `work` makes, or the error that it ends in; private."""
         try:
             return work()
@@ -185,7 +185,7 @@ class DuckEngine:
             if isinstance(error, duckdb.Error) and self._is_given_up():
                 self._reopen()
                 self._reader.reopened()
-            return Failed(error)
+            return Failure(error)
 
     def take_failures(self) -> dict[int, str]:
         """Return whom the engine failed on alone since this was last asked, and how: private."""

@@ -5,7 +5,7 @@ that does not fit its column is NULL; a row that does not say whom it is about i
 neighbouring files, one of which lacks somebody's rows, have the same other rows.
 Only a file's frame can be wrong (`sources`): then nothing of it is taken in, and everybody sees it.
 
-How much did not fit is private, and for the curator: see `Told`.
+How much did not fit is private, and for the curator: see `Intake`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from sparseq.errors import DataError
 from sparseq.escape import shown
 from sparseq.query.catalog import INTEGER_TYPES
 
-__all__ = ["Rows", "Told", "as_arrow", "first_line", "kind_of", "quote"]
+__all__ = ["Intake", "Rows", "as_arrow", "first_line", "kind_of", "quote"]
 
 _DUCK = {
     "bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
@@ -58,7 +58,7 @@ FEW = 8
 
 
 @dataclass
-class Told:
+class Intake:
     """What was done to rows that did not fit, in numbers: private.
 
     Attributes:
@@ -129,7 +129,7 @@ class Rows:
         )
         if not self.sources:
             raise DataError("no file was given")
-        self.told = Told()
+        self.told = Intake()
         self.left_out: list[str] = []
         """Columns of a type that is not stored."""
         self.ambiguous: dict[str, Guess] = {}
