@@ -11,10 +11,10 @@ demo: $(READY)  ## the main job, on real purchases
 	$(BIN)/sparseq demo
 
 test: $(READY)  ## every test but the slow ones, and the examples in docstrings and docs, on all cores
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-all: $(READY)  ## every test
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 bench: $(READY)  ## the figures that are promised; NAMES="noise engine" for some of them
 	$(BIN)/python -m benchmarks $(NAMES) $(if $(JSON),--json)

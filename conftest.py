@@ -13,6 +13,18 @@ _NEEDS = {"sparseq/compiled/loops.py": "numba", "sparseq/training/network": "tor
 collect_ignore = [p for p, extra in _NEEDS.items() if not importlib.util.find_spec(extra)]
 
 FEWEST_TESTS = 600
+# what takes longest begins first, so that no process is left alone with it at the end
+_LONGEST = [
+    "tests/audit/test_audit.py", "tests/test_docs.py", "tests/test_reference.py",
+    "tests/test_crash.py", "tests/monitor/test_watch.py", "tests/monitor/test_forecast.py",
+    "tests/test_interrupted.py",
+]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest (`make test` hands them out in this order)."""
+    place = {name: k for k, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: place.get(item.nodeid.split("::")[0], len(place)))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
