@@ -52,7 +52,9 @@ class NoteTable:
         for name, type in zip(self.columns, self.schema.types, strict=True):
             value = values[name]
             several = isinstance(value, (list, np.ndarray))
-            columns.append(pa.array(value if several else [value] * size, type))
+            columns.append(
+                pa.array(value, type) if several else pa.repeat(pa.scalar(value, type), size)
+            )
         return Rows(self, pa.table(columns, schema=self.schema))
 
     def __hash__(self) -> int:

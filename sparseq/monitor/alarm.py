@@ -100,11 +100,12 @@ class Alarm:
         )
 
     def _run(self) -> _Run:
-        rows = self._store.stream.ledger.notes(ALARM).sort_by("tick").to_pylist()
-        if not rows:
+        rows = self._store.stream.ledger.notes(ALARM).sort_by("tick")
+        if not rows.num_rows:
             return _Run(0)
+        (last,) = rows.slice(rows.num_rows - 1).to_pylist()
         tick, level, noise, counted, fired = (
-            rows[-1][name] for name in ("tick", "level", "noise", "counted", "fired")
+            last[name] for name in ("tick", "level", "noise", "counted", "fired")
         )
         if fired:
             return _Run(level + 1)

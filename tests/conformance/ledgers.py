@@ -85,6 +85,15 @@ def state(ledger: Ledger) -> dict[str, Any]:
     }
 
 
+def state_of_nothing(ledger: Ledger) -> dict[str, Any]:
+    """All that a ledger has before anything was asked."""
+    budgets = {pot: accounts.budgets.tolist() for pot, accounts in ledger.pots.items()}
+    return {
+        "releases": [], "charges": [], "spent": {pot: [0] * PEOPLE for pot in budgets},
+        "left": budgets, "departed": [0] * PEOPLE, "notes": [], "fact": None,
+    }  # fmt: skip
+
+
 def expected(entries: list[Entry], before: dict[str, Any]) -> dict[str, Any]:
     """All that a ledger must have that took some entries, by their own words."""
     spent = {pot: list(values) for pot, values in before["spent"].items()}
@@ -108,30 +117,25 @@ def expected(entries: list[Entry], before: dict[str, Any]) -> dict[str, Any]:
 
 
 def a_new_ledger_has_nothing(maker: Maker) -> None:
-    found = state(maker.ledger())
-    assert found["releases"] == found["notes"] == []
-    assert found["fact"] is None
-    assert all(values == [0] * PEOPLE for values in found["spent"].values())
-    assert set(found["spent"]) == {Pot.QUERIES, Pot.WATCH}
+    ledger = maker.ledger()
+    assert state(ledger) == state_of_nothing(ledger)
+    assert {pot for pot, _ in ledger.pots.items()} == {Pot.QUERIES, Pot.WATCH}
 
 
 def what_was_committed_is_there_when_it_is_opened_again(maker: Maker) -> None:
     ledger = maker.ledger()
-    before = state(ledger)
-    after = expected(some(ledger), before)
+    after = expected(some(ledger), state_of_nothing(ledger))
     assert state(ledger) == after
     assert state(maker.opened_again()) == after
 
 
 def summing_up_changes_nothing(maker: Maker) -> None:
     ledger = maker.ledger()
-    after = expected(some(ledger), state(maker.ledger()) | {"spent": state(ledger)["spent"]})
-    spent = state(ledger)["spent"]
+    after = expected(some(ledger), state_of_nothing(ledger))
     ledger.fold(0)
     ledger.fold(10**9)
     again = maker.opened_again()
-    assert state(again)["spent"] == spent
-    assert state(again)["releases"] == after["releases"][-4:]
+    assert state(again) == after
     take(again, entry(5, {1: 9}))
     assert maker.opened_again().pots[Pot.QUERIES].spent[1] == 9
 
@@ -139,7 +143,7 @@ def summing_up_changes_nothing(maker: Maker) -> None:
 def a_commit_is_all_or_nothing_whenever_the_machine_dies(maker: Maker) -> None:
     some(maker.ledger())
     group = [entry(5, {1: 4}, notes=(SEEN.rows(tick=2, _user=[1], value=[2.0]),)), entry(6, {2: 5})]
-    outcomes = set()
+    died = 0
     for writes in range(40):
         ledger = maker.opened_again()
         before = state(ledger)
@@ -150,13 +154,13 @@ def a_commit_is_all_or_nothing_whenever_the_machine_dies(maker: Maker) -> None:
         except StoreError:
             returned = False
         found = state(maker.opened_again())
-        outcomes.add(found == before)
+        died += not returned
         assert found in (before, expected(group, before))
         if returned:
             assert found == expected(group, before)
             break
     assert returned, "it never got through"
-    assert True in outcomes
+    assert died > 2, "it wrote in too few steps to die between them"
 
 
 def numbers_have_no_gap(maker: Maker) -> None:

@@ -14,6 +14,7 @@ from sparseq.ledger.accounts import Index
 from sparseq.ledger.notes import USER, CuratorLine, Fact, Note, NoteTable
 
 _HANDED, _THEM = "handed_notes", "handed_people"
+_AT_ONCE = 1 << 20  # rows that are changed in memory together
 
 
 class DuckNotes:
@@ -34,8 +35,10 @@ class DuckNotes:
                 f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY rowid",
                 params=list(equal.values()),
             ).to_arrow_table()
-        except duckdb.CatalogException:  # nothing has been written
-            return notes.schema.empty_table()
+        except duckdb.CatalogException:
+            if self._exists(notes):
+                raise
+            return notes.schema.empty_table()  # nothing has been written
         finally:
             if users is not None:
                 self._con.unregister(_THEM)
@@ -81,11 +84,21 @@ class DuckNotes:
             return
         anew = f"{notes.name}_anew"
         self._create(notes, anew)
-        select = f"SELECT {', '.join(notes.columns)} FROM ledger.{notes.name} ORDER BY rowid"
-        for batch in self._con.sql(select).to_arrow_table().to_batches():
-            self._insert(notes, anew, pa.Table.from_batches([change(batch)]))
+        last = -1
+        while (some := self._after(notes, last)).num_rows:
+            last = some["rowid"][-1].as_py()
+            rows = some.drop_columns("rowid").cast(notes.schema)
+            changed = [change(batch) for batch in rows.to_batches()]
+            self._insert(notes, anew, pa.Table.from_batches(changed, notes.schema))
         self._con.execute(f"DROP TABLE ledger.{notes.name}")
         self._con.execute(f"ALTER TABLE ledger.{anew} RENAME TO {notes.name}")
+
+    def _after(self, notes: NoteTable, last: int) -> pa.Table:
+        # Row ids of this transaction's own rows are far from the others', so ranges won't do.
+        return self._con.sql(
+            f"SELECT {', '.join(notes.columns)}, rowid FROM ledger.{notes.name} "
+            f"WHERE rowid > {last} ORDER BY rowid LIMIT {_AT_ONCE}"
+        ).to_arrow_table()
 
     def _exists(self, notes: NoteTable) -> bool:
         sql = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'ledger' AND table_name = ?"
