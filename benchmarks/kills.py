@@ -76,7 +76,7 @@ def live(path: str, seed: int) -> None:
             asked = [Asked(con.lower(q), request_id=f"{name}.{i}") for i, q in enumerate(QUERIES)]
             list(con.ask_many(asked))
         elif kind == "checkpoint":  # as DuckDB does when its log is long
-            con.database.execute("CHECKPOINT")
+            con.backend.database.execute("CHECKPOINT")
         else:
             who = 1000 + 100 * seed + step
             rows = {"who": [who, 1], "day": [1, 2], "amount": [1.0, 2.0]}
@@ -88,7 +88,7 @@ def live(path: str, seed: int) -> None:
 
 def state(con: sparseq.Store) -> dict[str, Any]:
     """How far a store has come: its last answers, what was spent, taken in and erased."""
-    ((erased,),) = con.database.execute(
+    ((erased,),) = con.backend.database.execute(
         "SELECT count(*) FROM ledger.users WHERE id IS NULL"
     ).fetchall()
     return {

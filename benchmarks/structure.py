@@ -33,7 +33,7 @@ PACKAGE = "sparseq"
 BEFORE = "5e940de"
 """The last commit of the first round."""
 MOST_LINES = 500
-LIMITS = {"duckdb": 8, "private": 5, "cycles": 0, "hidden": 10, "long": 3}
+LIMITS = {"duckdb": 0, "private": 5, "cycles": 0, "hidden": 10, "long": 3}
 """What is counted may not be more than it was; whoever mends something makes it less."""
 LATE: Mapping[str, str] = {
     "matplotlib": "optional, and slow to import",
@@ -46,8 +46,9 @@ LATE: Mapping[str, str] = {
 }
 LONG: Mapping[str, str] = {}
 _NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
-DUCKDB = ("/_duckdb/", "engine/files/", "sparseq/curator.py")
-"""Where DuckDB may be imported: backends, file formats, the curator's exact tools."""
+DUCKDB = ("/_duckdb/", "engine/files/", "sparseq/curator.py", "sparseq/query/public.py")
+"""Where DuckDB may be imported: backends, file formats, the curator's exact tools, and the twin of
+a store that holds no person."""
 
 
 @dataclass

@@ -23,6 +23,8 @@ from sparseq.errors import (
 )
 
 if TYPE_CHECKING:
+    from sparseq._duckdb.backup import backup
+    from sparseq._duckdb.upgrade import upgrade
     from sparseq.answer import Answer
     from sparseq.files import connect, create
     from sparseq.query.frame import Aggregation, Events
@@ -40,16 +42,20 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreInUse",
+    "backup",
     "connect",
     "create",
+    "upgrade",
 ]
 _HOMES = {
     "Aggregation": "query.frame",
     "Answer": "answer",
     "Events": "query.frame",
     "Store": "store",
+    "backup": "_duckdb.backup",
     "connect": "files",
     "create": "files",
+    "upgrade": "_duckdb.upgrade",
 }
 
 

@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._checks import count, in_range
 from sparseq.answer import Answer
-from sparseq.engine._duckdb.handed import handed_query
 from sparseq.engine.files.load import as_arrow
+from sparseq.engine.handed import handed_query
 from sparseq.engine.reduce import Ints
 from sparseq.errors import QueryRefused
 from sparseq.lipschitz import Analysis, lipschitz_contributions
@@ -255,7 +255,7 @@ def ask_lipschitz(
     return store.step(
         query,
         lambda plan: lipschitz_contributions(
-            store.database, as_arrow(contributions), analysis, plan
+            store.backend, as_arrow(contributions), analysis, plan
         ),
         Options(sigma, accuracy, None, confidence),
         request_id,

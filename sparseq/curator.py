@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq._duckdb.backend import as_duckdb
 from sparseq.accounting import UNITS_PER_NORM, Price
 from sparseq.engine._duckdb.erasure import erase, scrub
-from sparseq.engine._duckdb.people import USER
-from sparseq.engine._duckdb.storage import dictionary_table
+from sparseq.engine._duckdb.storage import Storage, dictionary_table
 from sparseq.engine.files.load import first_line, quote
+from sparseq.engine.protocol import USER
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog, Note
 from sparseq.ledger.codec import unpack, unpack_set
@@ -123,7 +124,7 @@ def forget(store: Store, *identifiers: Any) -> Erased:
         Erased(people=1, rows={'t': 1})
     """
     with store.stream.held():
-        people = store.storage.people()
+        people = _storage(store).people()
         known = {str(identifier): people.find(str(identifier)) for identifier in identifiers}
         for identifier, found in known.items():
             if found is None:
@@ -136,11 +137,11 @@ def forget(store: Store, *identifiers: Any) -> Erased:
 
             def forget_all() -> dict[str, int]:
                 forget_forecasts(store.stream.ledger, named)
-                return erase(store.storage, store.catalog.private, named)
+                return erase(_storage(store), store.catalog.private, named)
 
-            rows = store.storage.in_transaction(forget_all, store.stream.engine.rows_arrived)
+            rows = _storage(store).in_transaction(forget_all, store.stream.engine.rows_arrived)
         try:
-            scrub(store.database)
+            scrub(_database(store))
         except duckdb.Error as error:
             raise StoreError(
                 f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
@@ -153,7 +154,7 @@ def counts(store: Store) -> Counts:
     """Return how many people and rows the store has."""
     with store.stream.held():
         rows = {
-            t.name: _number(store.database, f"SELECT count(*) FROM by_user.{quote(t.name)}")
+            t.name: _number(_database(store), f"SELECT count(*) FROM by_user.{quote(t.name)}")
             for t in store.catalog.private
         }
         return Counts(len(store.stream.accounts), rows)
@@ -162,7 +163,7 @@ def counts(store: Store) -> Counts:
 def log(store: Store, last: int | None = None) -> list[Note]:
     """Return what only the curator is told, oldest first; `last`: so many of the newest."""
     with store.stream.held():
-        return CuratorLog(store.database).entries(last)
+        return CuratorLog(_database(store)).entries(last)
 
 
 def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
@@ -179,7 +180,8 @@ def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
         return Spend(
             users=len(accounts),
             releases=_number(
-                store.database, f"SELECT count(*) FROM ledger.release WHERE pot = {int(pot)}"
+                _database(store),
+                f"SELECT count(*) FROM ledger.release WHERE pot = {int(pot)}",
             ),
             untouched=int(np.count_nonzero(~positive)),
             near=int(np.count_nonzero(share >= NEAR_THE_END)),
@@ -205,10 +207,12 @@ def top_spenders(
         accounts = store.stream.pots[pot]
         order = np.argsort(-_share(accounts.spent, accounts.budgets), kind="stable")[:most]
         names = dict(
-            store.database.execute(
+            as_duckdb(store.backend)
+            .database.execute(
                 f"SELECT {USER}, id FROM ledger.users WHERE {USER} IN (SELECT unnest(?))",
                 [order.tolist()],
-            ).fetchall()
+            )
+            .fetchall()
         )
         return [
             (names[u], _norm(accounts.spent[u]), _norm(accounts.budgets[u])) for u in order.tolist()
@@ -222,16 +226,18 @@ def account(store: Store, identifier: str) -> Account:
         ParameterError: Nobody has that identifier.
     """
     with store.stream.held():
-        known = store.storage.people().find(identifier)
+        known = _storage(store).people().find(identifier)
         if known is None:
             raise ParameterError(f"nobody has the identifier {identifier!r}")
         user = known.user
-        ((id,),) = store.database.execute(
-            f"SELECT id FROM ledger.users WHERE {USER} = ?", [user]
-        ).fetchall()
+        ((id,),) = (
+            as_duckdb(store.backend)
+            .database.execute(f"SELECT id FROM ledger.users WHERE {USER} = ?", [user])
+            .fetchall()
+        )
         rows = {
             t.name: _number(
-                store.database,
+                _database(store),
                 f"SELECT count(*) FROM by_user.{quote(t.name)} WHERE {USER} = {user}",
             )
             for t in store.catalog.private
@@ -247,7 +253,7 @@ def account(store: Store, identifier: str) -> Account:
             pots,
             rows,
             int(store.stream.departures.first[user]) or None,
-            tuple(sorted(_payments(store.database, user))),
+            tuple(sorted(_payments(_database(store), user))),
         )
 
 
@@ -270,7 +276,7 @@ def exact_sql(store: Store, text: str) -> pa.Table:
 @contextmanager
 def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which every table looks as it was loaded, and nothing can be written."""
-    connection = store.database.cursor()
+    connection = _database(store).cursor()
     try:
         for table in store.catalog.tables:
             connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_as_loaded(table)}")
@@ -314,6 +320,14 @@ def _payments(connection: duckdb.DuckDBPyConnection, user: int) -> Iterator[tupl
 def _price_of_count(store: Store) -> int:
     """Return what one count at full weight costs, in ledger units."""
     return Price.of(store.budget.sigma_0, 1.0, store.budget).charge_one(1)
+
+
+def _storage(store: Store) -> Storage:
+    return as_duckdb(store.backend).storage
+
+
+def _database(store: Store) -> duckdb.DuckDBPyConnection:
+    return as_duckdb(store.backend).database
 
 
 def _share(spent: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.float64]:

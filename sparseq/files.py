@@ -1,35 +1,22 @@
-"""Making a store, and opening one: files appear whole or not at all, and have one owner."""
+"""Making a store, and opening one."""
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 
-from sparseq.accounting import Budget, budget_units
-from sparseq.engine._duckdb.connection import connected
-from sparseq.engine._duckdb.storage import SCHEMAS, Storage
-from sparseq.engine.files.load import Rows
+from sparseq._duckdb.creating import Declaration, create_file, in_memory
+from sparseq._duckdb.opening import open_backend
+from sparseq.accounting import Budget
 from sparseq.engine.files.schema import Declared
-from sparseq.errors import DataError, ParameterError, SparseqError, StoreError
-from sparseq.ledger._duckdb import curator_log
-from sparseq.ledger._duckdb.journal import TABLES
+from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.opening import check_free, damaged, hold, open_database, open_whole, publish
-from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
 from sparseq.query.work import check_most
-from sparseq.store import FORMAT, UPGRADED_FROM, Store
-
-_LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 512, 128, 256
-"""What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
-there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
-the charges of a release (about 2 bytes a person) and those read when a store is opened."""
+from sparseq.store import Store
 
 
 def create(
@@ -97,29 +84,33 @@ def create(
     shares, limits = _reserves(reserves or {}), check_most(most)
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)
-    read_as = Declared(types or {}, multiline)
+    declaration = Declaration(
+        sources, public or {}, budget, user, time, keys or {}, bounds or {}, row_key,
+        budget_column, halt, shares, limits, Declared(types or {}, multiline), seed,
+    )  # fmt: skip
     if path is None:
-        connection = connected(locked=True)
-        _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-              row_key, budget_column, halt, shares, limits, read_as, seed)  # fmt: skip
-        return Store(connection, None, _memory() // 4)
-    path = Path(path)
-    check_free(path)
-    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    working.unlink(missing_ok=True)  # of a process of the same number that was killed
-    try:
-        connection = connected(working, locked=True)
-        try:
-            _fill(connection, budget, sources, public or {}, user, time, keys or {}, bounds or {},
-                  row_key, budget_column, halt, shares, limits, read_as, seed)  # fmt: skip
-            connection.execute("CHECKPOINT")
-        finally:
-            connection.close()
-        publish(working, path)
-    finally:
-        for leftover in (working, Path(f"{working}.wal")):
-            leftover.unlink(missing_ok=True)
+        return Store(in_memory(declaration))
+    create_file(Path(path), declaration)
     return connect(path)
+
+
+def connect(
+    path: str | Path, *, cache_bytes: int | None = None, accept_loss: bool = False
+) -> Store:
+    """Open a store.
+
+    Args:
+        path: Of the store's file.
+        cache_bytes: Memory for decoded columns; by default a quarter of the machine's.
+        accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
+            then has a hole, and the store says so for ever (`Store.losses`).
+
+    Raises:
+        StoreError: There is no store at the path, it is damaged, or a part of it is missing; the
+            message says which, and no file has been changed.
+        StoreInUse: Another process, or this one, has it open.
+    """
+    return Store(open_backend(Path(path), cache_bytes, accept_loss))
 
 
 def _budget(
@@ -160,209 +151,3 @@ def _reserves(shares: Mapping[str, float]) -> dict[str, float]:
             raise ParameterError(f"nothing is set aside for {name!r}", f"one of {', '.join(known)}")
     Pots(np.zeros(0, np.int64), {Pot[name.upper()]: share for name, share in shares.items()})
     return {name: float(share) for name, share in shares.items() if share > 0}
-
-
-def _row_keys(
-    row_key: str | Sequence[str] | Mapping[str, Sequence[str]], tables: Iterable[str]
-) -> dict[str, Sequence[str]]:
-    """Return the row key of each table that has one."""
-    tables = list(tables)
-    if not isinstance(row_key, Mapping):
-        columns = [row_key] if isinstance(row_key, str) else list(row_key)
-        if columns and len(tables) > 1:
-            raise ParameterError(
-                f"which table has the row key {', '.join(columns)}?", f"one of {', '.join(tables)}"
-            )
-        return dict.fromkeys(tables, columns)
-    for name in row_key:
-        if name not in tables:
-            raise ParameterError(f"no private table is called {name!r}", did_you_mean(name, tables))
-    return {t: [c] if isinstance(c, str) else c for t, c in row_key.items()}
-
-
-def _fill(
-    connection: duckdb.DuckDBPyConnection,
-    budget: Budget,
-    sources: Mapping[str, Any],
-    public: Mapping[str, Any],
-    user: str,
-    time: str,
-    keys: Mapping[str, Sequence[Any]],
-    bounds: Mapping[str, tuple[float, float]],
-    row_key: str | Sequence[str] | Mapping[str, Sequence[str]],
-    budget_column: str,
-    halt: bool,
-    reserves: Mapping[str, float],
-    most: Mapping[str, int],
-    read_as: Declared,
-    seed: int | None,
-) -> None:
-    """Write a new store's tables."""
-    connection.execute(SCHEMAS + TABLES + curator_log.TABLE)
-    storage = Storage(connection)
-    settings = {
-        "format": FORMAT,
-        "store": secrets.token_hex(16),
-        "kappa": budget.kappa,
-        "norm_budget": budget.norm_budget,
-        "halt": halt,
-        "reserves": dict(reserves),
-        "most": dict(most),
-        "seed": seed,
-        "budget_column": budget_column,
-    }
-    storage.put("settings", settings)
-    catalog = Catalog(())
-    row_keys = _row_keys(row_key, sources)
-    for name, source in sources.items():
-        catalog = catalog.with_table(
-            _load_private(
-                storage,
-                name,
-                source,
-                user,
-                time,
-                row_keys.get(name, ()),
-                budget,
-                budget_column,
-                read_as,
-            )
-        )
-    for name, source in public.items():
-        rows = Rows(source, declared=read_as)
-        catalog = catalog.with_table(storage.create_public(name, rows))
-        rows.close()
-    catalog = Catalog(
-        tuple(
-            declared(t, {k: tuple(v) for k, v in keys.items()}, dict(bounds))
-            for t in catalog.tables
-        )
-    )
-    known = {c.name.lower() for t in catalog.tables for c in t.columns}
-    for name in (*keys, *bounds, *read_as.types):
-        if name.lower() not in known | {budget_column.lower()}:
-            raise ParameterError(
-                f"no table has a column {name!r}", "check --keys, --bounds and --type"
-            )
-    storage.put("catalog", catalog.to_dict())
-
-
-def _load_private(
-    storage: Storage,
-    name: str,
-    source: Any,
-    user: str,
-    time: str,
-    row_key: Sequence[str],
-    budget: Budget,
-    budget_column: str,
-    read_as: Declared,
-) -> Table:
-    rows = Rows(source, declared=read_as, user=user)
-    try:
-        types = rows.usable()
-        actual = {n.lower(): n for n in types}
-        if user.lower() not in actual:
-            raise DataError(
-                f"{name} has no column {user!r}; it has {', '.join(types)}",
-                "--user names the column that says whom a row is about",
-            )
-        user = actual[user.lower()]
-        column = actual.get(budget_column.lower(), "") if budget_column else ""
-        if column:
-            types.pop(column)
-        if time and time.lower() not in actual:
-            raise DataError(f"{name} has no column {time!r}; it has {', '.join(types)}")
-        time = actual[time.lower()] if time else ""
-        table = storage.create_private(name, types, user, time, row_key)
-        storage.identify_users(name, types[user])
-        storage.keep_schema(name, rows.schema)
-        units = budget_units(budget.norm_budget)
-        table, _ = storage.load(table, rows, units, column, new=True)
-        return table
-    finally:
-        rows.close()
-
-
-def connect(
-    path: str | Path, *, cache_bytes: int | None = None, accept_loss: bool = False
-) -> Store:
-    """Open a store.
-
-    Args:
-        path: Of the store's file.
-        cache_bytes: Memory for decoded columns; by default a quarter of the machine's.
-        accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
-            then has a hole, and the store says so for ever (`Store.losses`).
-
-    Raises:
-        StoreError: There is no store at the path, it is damaged, or a part of it is missing; the
-            message says which, and no file has been changed.
-        StoreInUse: Another process, or this one, has it open.
-    """
-    path = Path(path)
-    held = hold(path)
-    try:
-        connection, session = open_whole(
-            path.resolve(), lambda opened: _check(opened, path), accept_loss
-        )
-        try:
-            _set_up(connection, path)
-            return Store(
-                connection,
-                path,
-                _memory() // 4 if cache_bytes is None else cache_bytes,
-                held.release,
-                session,
-                lambda: _set_up(open_database(path.resolve()), path),
-            )
-        except BaseException as error:
-            connection.close()
-            session.release()
-            if isinstance(error, SparseqError) or not isinstance(error, Exception):
-                raise
-            raise damaged(path, error) from error
-    except BaseException:
-        held.release()
-        raise
-
-
-def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
-    """Check that there is a store of this version's format; return which store it is."""
-    tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
-    if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
-        raise StoreError(f"{path} is no store", "`sparseq create` makes one")
-    settings = Storage(connection).get("settings")
-    if settings is None or settings["format"] != FORMAT:
-        older = settings is not None and settings["format"] in UPGRADED_FROM
-        raise StoreError(
-            f"{path} is not a store that this version of sparseq reads",
-            f"`sparseq upgrade {path}` makes it one, and changes no charge and no answer"
-            if older
-            else "open it with the version that made it",
-        )
-    return str(settings["store"])
-
-
-def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
-    """Tidy up after a process that was killed, say how much memory DuckDB may have."""
-    for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
-        leftover.unlink(missing_ok=True)
-    _limit_memory(connection)
-    connection.execute("SET lock_configuration = true")
-    return connection
-
-
-def _limit_memory(connection: duckdb.DuckDBPyConnection) -> None:
-    ((people,),) = connection.execute("SELECT count(*) FROM ledger.users").fetchall()
-    cores = os.cpu_count() or 1
-    most = max(_LEAST_MB, _MB_A_CORE * cores, (_BYTES_A_PERSON * people) >> 20)
-    connection.execute(f"SET memory_limit = '{min(most, (_memory() * 3 // 4) >> 20)}MiB'")
-
-
-def _memory() -> int:
-    """Return the machine's memory in bytes."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 32

@@ -12,16 +12,12 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Protocol
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sparseq.engine._duckdb.handed import columns_of
-from sparseq.engine._duckdb.people import USER
+from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.files.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced, Runs, quantise, reduce
-from sparseq.errors import DataError
 from sparseq.query.plan import Plan
 
 _FINE = 40  # constants are rounded up to multiples of 2^-40 lattice steps
@@ -71,13 +67,13 @@ class Evaluated(Contributions):
 
 
 def lipschitz_contributions(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, analysis: Analysis, plan: Plan
+    backend: Backend, table: pa.Table, analysis: Analysis, plan: Plan
 ) -> Evaluated:
     """Return what everybody can move the answer by, and the answer as a function of who is in."""
     granularity = Fraction(plan.noise[0].granularity)
     heaviest = max([1, *analysis.weights.values()])
     step = _power_of_two_below(granularity / analysis.lipschitz(heaviest))
-    users, coordinates, values = columns_of(connection, table, analysis.inputs)
+    users, coordinates, values = backend.triplets(table, analysis.inputs)
     order = np.argsort(users, kind="stable")
     users, coordinates = users[order], coordinates[order]
     cells = quantise(values[order], step)
@@ -85,7 +81,7 @@ def lipschitz_contributions(
     touched = reduced.norms > 0
     owners, norms = reduced.users[touched], reduced.norms[touched]
     vectors = _dense(owners, users, coordinates, cells, analysis.inputs)
-    weights = _weights_of(connection, owners, analysis.weights)
+    weights = _weights_of(backend, owners, analysis.weights)
     move = mover(analysis, step, granularity)
     moves = [move(s, w) for s, w in zip(norms.tolist(), weights.tolist(), strict=True)]
 
@@ -149,25 +145,13 @@ def _dense(owners: Index, users: Index, coordinates: Index, cells: Index, size: 
     return vectors
 
 
-def _weights_of(
-    connection: duckdb.DuckDBPyConnection, owners: Index, weights: Mapping[Any, int]
-) -> Ints:
+def _weights_of(backend: Backend, owners: Index, weights: Mapping[Any, int]) -> Ints:
     """Return the weight of each of `owners`; of users without an account nothing is said."""
     found = np.ones(len(owners), np.int64)
     if not weights or not len(owners):
         return found
-    table = pa.table({"user": list(weights), "weight": list(weights.values())})
-    connection.register("weights", table)
-    try:
-        known = connection.sql(
-            f"SELECT u.{USER} AS u, w.weight AS w FROM weights AS w "
-            "JOIN ledger.users AS u ON u.id = w.user"
-        ).fetchnumpy()
-    except duckdb.Error as error:
-        raise DataError(f"the weights don't fit: {first_line(error)}") from None
-    finally:
-        connection.unregister("weights")
-    place = np.searchsorted(owners, known["u"])
-    here = (place < len(owners)) & (owners[np.minimum(place, len(owners) - 1)] == known["u"])
-    found[place[here]] = known["w"][here]
+    users = backend.numbers_of(pa.array(list(weights)))
+    place = np.searchsorted(owners, users)
+    here = (place < len(owners)) & (owners[np.minimum(place, len(owners) - 1)] == users)
+    found[place[here]] = np.array(list(weights.values()))[here]
     return found

@@ -7,42 +7,31 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import datetime as dt
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer
-from sparseq.engine._duckdb.connection import ReplaceableConnection
-from sparseq.engine._duckdb.engine import DuckEngine
-from sparseq.engine._duckdb.erasure import scrub
-from sparseq.engine._duckdb.handed import contributions_of, handed_query
-from sparseq.engine._duckdb.storage import Storage
+from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.files.load import Rows, as_arrow
+from sparseq.engine.files.load import as_arrow
 from sparseq.engine.files.schema import Schema
+from sparseq.engine.handed import contributions_of, handed_query
 from sparseq.errors import ParameterError, StoreError
-from sparseq.ledger._duckdb.curator_log import CuratorLog
-from sparseq.ledger._duckdb.failure import not_written
-from sparseq.ledger._duckdb.former_ids import FORMER
-from sparseq.ledger._duckdb.ledger import DuckLedger
-from sparseq.ledger._duckdb.session import LOSSES, Loss, Session
-from sparseq.ledger.entry import Release
+from sparseq.ledger.entry import Loss, Release
 from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.query.catalog import Catalog
 from sparseq.query.frame import Aggregation, Events
 from sparseq.query.plan import Options, Plan, Query, calibrate
-from sparseq.query.public import PublicFacts
 from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
 from sparseq.query.work import check_most
@@ -52,24 +41,9 @@ from sparseq.stream.step import Mechanism, Participation, Stream, Terms
 if TYPE_CHECKING:
     import polars
 
-FORMAT = 4
-UPGRADED_FROM = (3,)
-"""Formats that `sparseq upgrade` makes this one."""
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
-_NOBODY = np.zeros(0, np.int32)
 _REMEMBERED = 1024  # lowered queries
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    """Keep a forked child's copies of the databases from ever being destroyed.
-
-    DuckDB's destructor checkpoints: it would write the copy's state over the parent's file, and
-    clear the parent's log with the releases in it. A reference that nobody gives back prevents it.
-    """
-    for store in _open_stores:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(store.database))
-        store.session.release()  # the parent keeps its lock
 
 
 def _close_all() -> None:
@@ -79,8 +53,6 @@ def _close_all() -> None:
             store.close()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_forked)
 atexit.register(_close_all)
 
 
@@ -93,58 +65,41 @@ class Store:
     Attributes:
         losses: When it was opened although a part of it was missing: public. Each is a hole in the
             guarantee, since what the missing answers cost is not in the accounts.
-        stream: Accounts, engine and ledger: private, for the curator and for parts of sparseq; so
-            are `storage` and `database`, the tables and DuckDB's connection to them.
+        stream: Accounts, engine and ledger: private, for the curator and for parts of sparseq.
+        backend: Where the store lives: private as well.
     """
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        path: Path | None,
-        cache_bytes: int,
-        on_close: Callable[[], None] = lambda: None,
-        session: Session | None = None,
-        reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
-    ) -> None:
-        self._held, self._reopen = ReplaceableConnection(connection), reopen
-        connection = self.database = cast(duckdb.DuckDBPyConnection, self._held)
-        self.session = session or Session(connection)
-        self.session.goes_over(connection)
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
         _open_stores.add(self)
-        self.path = path
-        self._on_close = on_close
         self._pid = os.getpid()
-        self.storage = Storage(connection, self.session)
-        scrub(connection)  # of an erasure that was killed
-        settings = self.storage.get("settings")
+        settings = backend.settings
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
             settings["kappa"], settings["norm_budget"], gaussian=Pot.WATCH not in self.reserves
         )
         self.halt: bool = settings["halt"]
         self.seed: int | None = settings["seed"]
-        self._budget_column: str = settings["budget_column"]
-        losses = self.storage.get(LOSSES) or ()
-        self.losses: tuple[Loss, ...] = tuple(Loss(**loss) for loss in losses)
-        self.catalog: Catalog = self.storage.catalog()
-        engine = DuckEngine(connection, cache_bytes, self.catalog, _weakly(self._open_anew))
-        self._ledger = DuckLedger(
-            connection, self.reserves, self.halt, self.storage.get(FORMER) or 0, self.session,
-            self.storage.in_transaction,
-        )  # fmt: skip
+        self.losses: tuple[Loss, ...] = backend.losses
+        self.catalog: Catalog = backend.catalog
         self.stream = Stream(
-            engine,
-            self._ledger,
+            backend.engine,
+            backend.ledger,
             Terms(self.budget, self.seed, len(self.losses)),
             _weakly(self._check_open),
             _weakly(self._abandon),
         )
         self.most = check_most(settings.get("most"))
-        self._public = PublicFacts(self.catalog, connection, self.most)
+        self._public = backend.public_facts(self.most)
         self._templates = Templates()
         self._why_closed = ""
         self._lowered: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._lowered_on = dt.date.today()
+
+    @property
+    def path(self) -> Path | None:
+        """Of the store's file; None: it is in memory."""
+        return self.backend.path
 
     # -- the stream ------------------------------------------------------------------------------
 
@@ -329,7 +284,9 @@ class Store:
         """
         return self.step(
             handed_query(coordinates, label, scale),
-            lambda plan: contributions_of(self.database, as_arrow(contributions), plan),
+            lambda plan: contributions_of(
+                plan, *self.backend.triplets(as_arrow(contributions), coordinates)
+            ),
             Options(sigma, accuracy, None, confidence),
             request_id,
         )
@@ -345,13 +302,13 @@ class Store:
         with self.stream.held():
             request = requested(request_id)
             assert request is not None
-            release = self._ledger.under(request)
+            release = self.stream.ledger.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
     def history(self, last: int | None = None) -> list[Release]:
         """Return the releases, oldest first. Public."""
         with self.stream.held():
-            return self._ledger.releases(last)
+            return self.stream.ledger.releases(last)
 
     def release(self, number: int) -> Answer:
         """Return a recorded answer; free.
@@ -360,22 +317,22 @@ class Store:
             StoreError: There is no such release.
         """
         with self.stream.held():
-            return Answer.from_bytes(self._ledger.read(number).answer)
+            return Answer.from_bytes(self.stream.ledger.read(number).answer)
 
     @property
     def releases(self) -> int:
         """How many answers have been released. Public."""
-        return len(self._ledger)
+        return len(self.stream.ledger)
 
     def releases_of(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
         """Return the releases that requests stand for, of those that have one. Public."""
         with self.stream.held():
-            return self._ledger.numbers(requests)
+            return self.stream.ledger.numbers(requests)
 
     def requests_of(self, releases: Iterable[int]) -> dict[int, RequestId]:
         """Return what releases were called when they were asked, where they were. Public."""
         with self.stream.held():
-            return self._ledger.names(releases)
+            return self.stream.ledger.names(releases)
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -414,59 +371,34 @@ class Store:
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
-            if once is not None and self.storage.has_taken(once):
-                return 0
-            rows = Rows(source, self.storage.schema(target))
-            units = budget_units(self.budget.norm_budget)
-            column = self._budget_column
-            has_column = column and rows.has(column)
-
-            def load() -> int:
-                if once is not None:
-                    self.storage.take(once, note)
-                if late:
-                    self.storage.revise()
-                own = column if has_column else ""
-                return self.storage.load(target, rows, units, own, new=False)[1]
-
-            try:
-                count = self.storage.in_transaction(load, self._catch_up)
-            finally:
-                rows.close()
-            return int(count)
+            return self.backend.ingest(target, source, once, note, late)
 
     def remember(self, key: str, note: str) -> None:
         """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
         with self.stream.lock:
             self.stream.flush()
-            self.storage.in_transaction(lambda: self.storage.remember(key, note))
+            self.backend.remember(key, note)
 
     def tell_curator(self, kind: str, message: str) -> None:
         """Write a line to the curator's log: private."""
         with self.stream.lock:
             self.stream.flush()
-            log = CuratorLog(self.database)
-            self.storage.in_transaction(lambda: log.add(kind, message), counted=False)
+            self.backend.tell_curator(kind, message)
 
     def curator_notes(self) -> list[str]:
         """Return what the curator's log says about rows that came in, oldest first: private."""
         with self.stream.held():
-            return [n.message for n in CuratorLog(self.database).entries() if n.kind == "ingest"]
+            return self.backend.curator_notes("ingest")
 
     def schema(self, table: str) -> Schema:
         """Return how the rows of a private table are read: public."""
         with self.stream.held():
-            return self.storage.schema(self.catalog.table(table))
-
-    def _catch_up(self) -> None:
-        """Take into memory what has come into the file: accounts, and that rows have changed."""
-        self._ledger.people_arrived()
-        self.stream.engine.rows_arrived()
+            return self.backend.schema(self.catalog.table(table))
 
     def taken(self) -> dict[str, str]:
         """Return the keys under which rows were taken in (see `ingest`), each with its note."""
         with self.stream.held():
-            return self.storage.taken()
+            return self.backend.taken()
 
     @property
     def parts(self) -> dict[Pot, float]:
@@ -474,100 +406,45 @@ class Store:
         whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
         return {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
 
-    @contextlib.contextmanager
-    def file_at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:
-        """Hold the store still with everything in its file, and nothing in its log: for a backup.
-
-        Args:
-            facts: To be remembered in the store first.
-
-        Raises:
-            StoreError: The store is closed, or can't be written.
-        """
-        with self.stream.lock:
-            self.stream.flush()  # what an interrupt left
-            assert self.path is not None
-
-            def remember() -> None:
-                for key, value in facts.items():
-                    self.storage.put(key, value)
-
-            if any(self.storage.get(key) != value for key, value in facts.items()):
-                self.storage.in_transaction(remember)
-            self.database.execute("CHECKPOINT")
-            yield self.path.resolve()
-
-    # -- opening and closing -----------------------------------------------------------------------
-
-    def _open_anew(self) -> None:
-        """Open the file again after an error that made DuckDB give the database up.
-
-        Raises:
-            StoreError: It can't be; an in-memory store has no file. The store is closed.
-        """
-        try:
-            if self._reopen is None:
-                raise StoreError(
-                    "the engine gave the store up, and it was in memory only",
-                    "make it anew, in a file",
-                )
-            self._held.replace(self._reopen)
-        except BaseException:
-            self._abandon()
-            raise
+    # -- the end -----------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():
             raise StoreError("the store was opened before a fork", "open it in the child process")
-        if self.stream.half_done or self.storage.half_done:
+        if self.stream.half_done or self.backend.half_done:
             self._abandon()
-        if self.database is None:
+        if self.backend.database is None:
             raise StoreError(f"the store is closed{self._why_closed}", _OPEN_AGAIN)
 
     def _abandon(self) -> None:
-        """Close without another write, since memory may not be what is on disk.
-
-        The store stays marked as open: with its log and record it is whole when it is opened anew.
-        """
+        """Close without another write, since memory may not be what is on disk."""
         self.stream.half_done = True  # until all of this is done
         self._why_closed = ": a step was interrupted, or failed while it was written"
         self.stream.forget()
-        if self.database is not None:
-            self.database.close()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Forget the connection, and let others open the file."""
-        self.database = None  # type: ignore[assignment]
         self._public.close()
-        self.session.release()
-        self._on_close()
-        self.stream.half_done = self.storage.half_done = False
+        self.backend.abandon()
+        self.stream.half_done = False
 
     def close(self) -> None:
-        """Write what is pending and let go of the file."""
+        """Write what is pending and let go of the file; after a half-done step, write nothing."""
         with self.stream.lock:
-            if self.database is None and not self.stream.half_done:
+            if self.backend.database is None and not self.stream.half_done:
                 return
             try:
                 if self._pid == os.getpid():
                     self._close_whole()
-            except duckdb.Error as error:
-                raise not_written(error, "every answer that was given is in it") from None
             finally:
-                self._let_go()
+                self._public.close()
+                self.backend.release()
+                self.stream.half_done = False
 
     def _close_whole(self) -> None:
-        """Write what is pending, and mark the file as closed; after a half-done step, neither."""
-        if self.stream.half_done or self.storage.half_done:
+        if self.stream.half_done or self.backend.half_done:
             self._abandon()
             return
         self.stream.flush()  # what an interrupt left
         self.stream.half_done = True
-        if self.session.begun:
-            self._ledger.snapshot(self._ledger.pots, self.stream.people)
-        self.session.finish()
-        self.database.close()
+        self.backend.close()
 
     def __enter__(self) -> Store:
         return self
@@ -581,7 +458,7 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Store {self.path or 'in memory'}: {len(self._ledger)} releases>"
+        return f"<Store {self.path or 'in memory'}: {len(self.stream.ledger)} releases>"
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:

@@ -96,11 +96,11 @@ def run(path: str, first: int, how: str) -> None:
     con = sparseq.connect(path)
     journal = con.stream.ledger
     if how in ("before", "after"):
-        journal._con = Dying(con.database, "COMMIT", how == "after")
+        journal._con = Dying(con.backend.database, "COMMIT", how == "after")
     elif how == "snapshot":
-        journal._con = Dying(con.database, "DELETE FROM ledger.snapshot")
+        journal._con = Dying(con.backend.database, "DELETE FROM ledger.snapshot")
     elif how == "ingest":
-        con.storage._con = Dying(con.database, "COMMIT")
+        con.backend.storage._con = Dying(con.backend.database, "COMMIT")
         rows = {"who": [0, 999], "day": [0, 0], "amount": [1.0, 1.0]}
         con.ingest(pa.table(rows), once="rows")
     journal.commit = announced(journal.commit)  # type: ignore[method-assign]

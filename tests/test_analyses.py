@@ -24,7 +24,7 @@ import sparseq
 from sparseq import ParameterError
 from sparseq.accounting import Price
 from sparseq.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
-from sparseq.engine._duckdb.handed import handed_query
+from sparseq.engine.handed import handed_query
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.lipschitz import Analysis, lipschitz_contributions, mover
 from sparseq.query.plan import Options, calibrate
@@ -206,7 +206,7 @@ def test_released_lattice_points_differ_by_no_more_than_is_charged(
     """Integers against integers: the point with everybody, and without each user in turn."""
     for analysis in (MEDIAN, WeightedMean(2, 20, {0: weight})):
         plan = calibrate(handed_query(2, "x", 1.0), shared.budget, Options(sigma=sigma))
-        moved = lipschitz_contributions(shared.database, table(x), analysis, plan)
+        moved = lipschitz_contributions(shared.backend, table(x), analysis, plan)
         (everybody,) = moved.without(np.zeros(0, np.int32))
         (reduced,) = moved.measures
         assert reduced.users.tolist() == list(range(len(x)))

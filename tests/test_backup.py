@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq import backup as module
-from sparseq.backup import backup
+from sparseq import backup
+from sparseq._duckdb import backup as module
 from sparseq.curator import forget
 from sparseq.ledger._duckdb.session import record_of
 

@@ -123,7 +123,9 @@ def together(con: sparseq.Store, asked: list[Asked]) -> list[bytes | str]:
 def ledger(con: sparseq.Store) -> list[tuple[Any, ...]]:
     """All that is durable of releases and charges, but the time of day."""
     columns = "id, request_id, query, coordinates, sigma, bound, answer, users, charges, pot"
-    found = con.database.execute(f"SELECT {columns} FROM ledger.release ORDER BY id").fetchall()
+    found = con.backend.database.execute(
+        f"SELECT {columns} FROM ledger.release ORDER BY id"
+    ).fetchall()
     return [tuple(row) for row in found]
 
 
@@ -208,7 +210,7 @@ def test_a_transaction_that_fails_leaves_nothing_and_abandons_the_store(tmp_path
     con = make(rows_of(3, 300), tmp_path / "s")
     asked = [lowered(con, (SHAPES[0], i % DAYS, 0, {}, None)) for i in range(10)]
     con.ask(asked[0].query)
-    con.database.execute("DROP TABLE ledger.release_1")
+    con.backend.database.execute("DROP TABLE ledger.release_1")
     with pytest.raises(Exception, match="release"):
         list(con.ask_many(asked))
     with pytest.raises(sparseq.StoreError, match="closed"):
@@ -220,7 +222,7 @@ def test_an_answer_leaves_after_its_transaction(tmp_path: Path) -> None:
     asked = [lowered(con, (SHAPES[0], i % DAYS, 0, {}, None)) for i in range(10)]
     outcomes: Iterator[Any] = con.ask_many(asked)
     next(outcomes)
-    ((durable,),) = con.database.execute("SELECT count(*) FROM ledger.release").fetchall()
+    ((durable,),) = con.backend.database.execute("SELECT count(*) FROM ledger.release").fetchall()
     assert durable == 10
 
 

@@ -62,7 +62,7 @@ class Changing(Running):
         spent = self.con.stream.accounts.spent
         assert len(spent) == len(self.reference.spent)
         for who, expected in self.reference.spent.items():
-            known = self.con.storage.people().find(str(who))
+            known = self.con.backend.storage.people().find(str(who))
             assert known is not None
             assert spent[known.user] == expected <= self.reference.budgets[who]
             assert self.con.stream.accounts.budgets[known.user] == self.reference.budgets[who]
@@ -71,7 +71,7 @@ class Changing(Running):
         """Both orders hold the rows as they are now."""
         expected = sorted((r.who, str(r.day), str(r.kind)) for r in self.rows)
         for schema in ("by_user", "by_time"):
-            found = self.con.database.execute(
+            found = self.con.backend.database.execute(
                 f"SELECT id, t.day, d.value FROM {schema}.t AS t JOIN ledger.users USING (_user) "
                 'LEFT JOIN dictionary."t.kind" AS d ON d.code = t.kind'
             ).fetchall()
@@ -162,7 +162,7 @@ def store(*rows: Any, path: Path | None = None, **more: Any) -> sparseq.Store:
 
 
 def stored(con: sparseq.Store, schema: str = "by_user") -> list[tuple[Any, ...]]:
-    return con.database.execute(
+    return con.backend.database.execute(
         f'SELECT id, day(day)::INT, "order", amount FROM {schema}.t JOIN ledger.users '
         "USING (_user) ORDER BY ALL"
     ).fetchall()
@@ -216,7 +216,7 @@ def test_the_last_version_is_the_last_in_a_large_file_too(tmp_path: Path) -> Non
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=10_000)
     con = sparseq.create(None, tmp_path / "t.parquet", user="who", row_key="k")
     for _ in range(2):
-        found = con.database.execute("SELECT count(*), min(v) FROM by_user.t").fetchall()
+        found = con.backend.database.execute("SELECT count(*), min(v) FROM by_user.t").fetchall()
         assert found == [(size, versions - 1)]
         con.ingest(tmp_path / "t.parquet")
 
@@ -241,7 +241,7 @@ def test_each_of_several_tables_has_its_own_key_or_none() -> None:
         con = sparseq.create(None, user="who", tables=tables, row_key=row_key)
         con.ingest(visits, "visits")
         many = [
-            con.database.execute(f"SELECT count(*) FROM by_user.{t}").fetchall()[0][0]
+            con.backend.database.execute(f"SELECT count(*) FROM by_user.{t}").fetchall()[0][0]
             for t in ("t", "visits")
         ]
         assert many == [rows[0], 1 if rows[1] == 1 else 4]

@@ -198,7 +198,7 @@ def test_an_ingest_that_is_killed_leaves_nothing(stored: Path, asker: Asker) -> 
 
 
 def number(con: sparseq.Store, table: str) -> int:
-    ((count,),) = con.database.execute(f"SELECT count(*) FROM {table}").fetchall()
+    ((count,),) = con.backend.database.execute(f"SELECT count(*) FROM {table}").fetchall()
     return int(count)
 
 
@@ -237,7 +237,7 @@ def test_a_commit_that_fails_leaves_both_or_neither_and_the_store_must_be_reopen
     auditor = Auditor(con)
     endless_stream.ask(con, 0)
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 1)  # a table of its own for every release
-    failing: Any = Failing(con.database, start, after, error)
+    failing: Any = Failing(con.backend.database, start, after, error)
     con.stream.ledger._con = con.stream.ledger._segments._con = failing
     with pytest.raises(type(error)):
         endless_stream.ask(con, 1)
@@ -265,7 +265,7 @@ def test_a_snapshot_that_fails_changes_nothing_about_who_has_spent_what(
     for i in range(3):
         endless_stream.ask(con, i)
     working = con.stream.ledger._con
-    con.stream.ledger._con = Failing(con.database, start, after, OSError("disk full"))  # type: ignore[assignment]
+    con.stream.ledger._con = Failing(con.backend.database, start, after, OSError("disk full"))  # type: ignore[assignment]
     with pytest.raises(OSError, match="disk full"):
         con.stream.ledger.fold(0)
     con.stream.ledger._con = working
@@ -279,7 +279,7 @@ def test_a_snapshot_that_fails_changes_nothing_about_who_has_spent_what(
 def test_a_transaction_left_open_by_an_interrupt_stops_the_stream(stored: Path) -> None:
     """The release would be durable only at the transaction's end: no answer may leave before."""
     con = sparseq.connect(stored)
-    con.database.execute("BEGIN")
+    con.backend.database.execute("BEGIN")
     with pytest.raises(sparseq.StoreError, match="can't be written"):
         endless_stream.ask(con, 0)
     with pytest.raises(sparseq.StoreError, match="closed"):

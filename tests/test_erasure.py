@@ -55,7 +55,7 @@ def test_whoever_comes_back_has_the_same_account(kind: str, tmp_path: Path) -> N
         return typed(kind, table(of, *people), tmp_path / "t.parquet")
 
     con = sparseq.create(tmp_path / "s", file(2, 2, 3), user="who", norm_budget=7)
-    assert con.storage.get("users") == kind
+    assert con.backend.storage.get("users") == kind
     con.sql(COUNT)
     assert (spent(con, of(2)), spent(con, of(3))) == (4, 1)
     assert forget(con, of(2)) == Erased(1, {"t": 2})
@@ -135,7 +135,7 @@ def test_an_identifier_that_nobody_has_erases_nothing() -> None:
     forget(con, "1")
     with pytest.raises(sparseq.ParameterError, match="'9'"):
         forget(con, "9")
-    assert len(con.database.execute("SELECT * FROM ledger.forgotten").fetchall()) == 1
+    assert len(con.backend.database.execute("SELECT * FROM ledger.forgotten").fetchall()) == 1
 
 
 def test_everybody_can_be_erased_and_come_back() -> None:
@@ -153,7 +153,7 @@ def test_the_hash_is_under_a_key_of_the_stores_own() -> None:
     for _ in range(2):
         con = sparseq.create(None, table(str, 1), table="t", user="who", seed=1)
         forget(con, "1")
-        ((hash,),) = con.database.execute("SELECT hash FROM ledger.forgotten").fetchall()
+        ((hash,),) = con.backend.database.execute("SELECT hash FROM ledger.forgotten").fetchall()
         hashes.add(bytes(hash))
         assert len(hash) == 32
     assert len(hashes) == 2
@@ -174,10 +174,10 @@ def gone(con: sparseq.Store) -> bool:
     assert con.path is not None
     values = [
         str(row)
-        for schema, table in con.database.execute(
+        for schema, table in con.backend.database.execute(
             "SELECT schema_name, table_name FROM duckdb_tables()"
         ).fetchall()
-        for row in con.database.execute(f'SELECT * FROM {schema}."{table}"').fetchall()
+        for row in con.backend.database.execute(f'SELECT * FROM {schema}."{table}"').fetchall()
     ]
     assert not any(mark in value for mark in MARKS for value in values)
     return MARKS[0] not in found(con.path)
@@ -275,7 +275,7 @@ def test_killed_at_any_statement_everything_is_erased_or_nothing(
             assert gone(con) if erased else found(path) == set(MARKS), STATEMENTS[i]
             assert forget(con, MARKS[0]).people == (not erased)
             assert gone(con)
-            assert con.storage.get("scrub") is None
+            assert con.backend.storage.get("scrub") is None
             assert exact_sql(con, COUNT)["n"].to_pylist() == [5001]
             con.sql(COUNT)
             assert account(con, MARKS[0]).spent == 9
@@ -293,7 +293,8 @@ import endless_stream, sparseq, sparseq.curator, sparseq.files
 for path, statement in zip({list(map(str, paths))!r}, {STATEMENTS!r}, strict=True):
     if os.fork() == 0:
         con = sparseq.connect(path)
-        con.database = con.storage._con = endless_stream.Dying(con.database, statement, {after})
+        back = con.backend
+        back.database = back.storage._con = endless_stream.Dying(back.database, statement, {after})
         sparseq.curator.forget(con, {MARKS[0]!r})
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == -9, statement

@@ -17,7 +17,7 @@ import sparseq
 CHILD = """
 import json, os, resource, signal, sys
 import pyarrow as pa, sparseq, sparseq.files
-from sparseq.backup import backup
+from sparseq import backup
 from sparseq.curator import forget
 
 try:

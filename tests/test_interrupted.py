@@ -164,7 +164,7 @@ def check(con: sparseq.Store) -> None:
     Everybody has one row, which every release of the pot of queries counts.
     """
     con.stream.flush()  # as every step does first: what was charged and not yet written
-    cursor = con.database.cursor()
+    cursor = con.backend.database.cursor()
     try:
         budgets = cursor.execute("SELECT budget FROM ledger.users ORDER BY _user").fetchall()
         pots = Pots(np.array([b for (b,) in budgets], np.int64), con.reserves)

@@ -56,7 +56,7 @@ def store(who: list[int], path: Path | None = None, **more: Any) -> sparseq.Stor
 
 def spent(con: sparseq.Store) -> dict[int, int]:
     """Ledger units spent, by identifier."""
-    ids = con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+    ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
     return dict(zip((i for (i,) in ids), con.stream.accounts.spent.tolist(), strict=True))
 
 
@@ -653,6 +653,6 @@ def test_10_even_the_stores_own_connection_is_locked_down(
     table_of_python = pa.table({"who": [1]})
     for con in (ten, store([1, 2])):
         with pytest.raises(duckdb.Error):
-            con.database.execute(statement.replace("{}", str(tmp_path)))
+            con.backend.database.execute(statement.replace("{}", str(tmp_path)))
     assert secret()
     assert table_of_python.num_rows == 1

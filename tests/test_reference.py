@@ -362,7 +362,9 @@ class Running:
             assert 1 <= ratio / Fraction(self.stream.norm_budget) < 1 + Fraction(1, 2**50)
 
     def check_spends(self) -> None:
-        ids = self.con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+        ids = self.con.backend.database.execute(
+            "SELECT id FROM ledger.users ORDER BY _user"
+        ).fetchall()
         spent = dict(zip((i for (i,) in ids), self.con.stream.accounts.spent.tolist(), strict=True))
         assert spent == self.reference.spent
         assert all(spent[u] <= self.reference.budgets[u] for u in spent)

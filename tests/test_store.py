@@ -22,9 +22,9 @@ import pyarrow.parquet
 import pytest
 
 import sparseq
+from sparseq._duckdb.backend import FORMAT
 from sparseq.accounting import Budget
 from sparseq.engine._duckdb.storage import MAX_RUNS
-from sparseq.store import FORMAT
 
 UNIT = 2**24
 COUNT = "SELECT count(*) AS n FROM t"
@@ -44,7 +44,7 @@ def store(path: Path | None = None, rows: Any = ROWS, **more: Any) -> sparseq.St
 
 
 def spent(con: sparseq.Store) -> dict[Any, int]:
-    ids = con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+    ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
     return dict(zip((i for (i,) in ids), con.stream.accounts.spent.tolist(), strict=True))
 
 
@@ -53,7 +53,7 @@ def budgets(con: sparseq.Store) -> dict[Any, int]:
 
 
 def number(con: sparseq.Store, sql: str) -> int:
-    ((count,),) = con.database.execute(sql).fetchall()
+    ((count,),) = con.backend.database.execute(sql).fetchall()
     return int(count)
 
 
@@ -390,7 +390,7 @@ def test_many_small_ingests_are_put_in_order_again_now_and_then() -> None:
     con = store(norm_budget=2**20)
     for i in range(1, 2 * MAX_RUNS):
         con.ingest(ROWS.slice(i % 4, 1))
-        assert con.storage.get("runs.t") < MAX_RUNS
+        assert con.backend.storage.get("runs.t") < MAX_RUNS
         assert number(con, "SELECT count(*) FROM by_user.t") == 4 + i
         assert number(con, "SELECT count(*) FROM by_time.t") == 4 + i
     con.sql(COUNT)
@@ -619,7 +619,7 @@ def test_settings_are_locked_once_a_store_is_open(tmp_path: Path, in_memory: boo
     with sparseq.create(None if in_memory else tmp_path / "s", rows, table="t", user="who") as con:
         for setting in ("memory_limit = '1TB'", "enable_external_access = true"):
             with pytest.raises(duckdb.Error, match="locked"):
-                con.database.execute(f"SET {setting}")
+                con.backend.database.execute(f"SET {setting}")
 
 
 def test_what_a_killed_process_had_put_aside_is_removed_and_nothing_else(tmp_path: Path) -> None:

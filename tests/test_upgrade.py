@@ -15,12 +15,12 @@ import duckdb
 import pytest
 
 import sparseq
-from sparseq import upgrade as module
+from sparseq._duckdb import upgrade as module
+from sparseq._duckdb.backend import FORMAT
+from sparseq._duckdb.upgrade import STEPS, Step, upgrade
 from sparseq.curator import account
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.monitor.watch import ActiveWatch
-from sparseq.store import FORMAT
-from sparseq.upgrade import STEPS, Step, upgrade
 
 DATA = Path(__file__).parent / "data"
 facts = runpy.run_path(str(DATA / "make_format3.py"))["facts"]
@@ -69,7 +69,7 @@ def test_it_is_a_store_like_any_other_afterwards(old: Path) -> None:
         assert account(con, "p03").rows == {"t": 0}
         con.sql("SELECT count(*) AS n FROM t WHERE kind = 'violet'")
         assert con.ingest(str(_csv(old)), once="more") == 1
-        assert CuratorLog(con.database).entries() == []
+        assert CuratorLog(con.backend.database).entries() == []
     with sparseq.connect(old) as con:
         assert con.releases == len(BEFORE["releases"]) + 1
 
@@ -85,7 +85,7 @@ def test_killed_at_any_step_it_is_as_before_or_upgraded(old: Path) -> None:
     original = old.read_bytes()
     script = """
 import os, sys, signal
-import sparseq, sparseq.upgrade as module
+import sparseq, sparseq._duckdb.upgrade as module
 path, moment = sys.argv[1], 0
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

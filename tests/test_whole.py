@@ -259,7 +259,7 @@ def test_a_checkpoint_in_the_middle_of_a_session(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     with sparseq.create(path, pa.table({"who": [1, 2]}), user="who", table="t") as con:
         con.sql(COUNT)
-        con.database.execute("CHECKPOINT")
+        con.backend.database.execute("CHECKPOINT")
         at_checkpoint = bytes_of(path)
         con.sql(COUNT)
         after = bytes_of(path)

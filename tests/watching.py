@@ -59,7 +59,7 @@ def main() -> None:
             con = sparseq.connect(path)
             if death:
                 commits, when = death.split()
-                con.stream.ledger._con = Dying(con.database, int(commits), when == "after")  # type: ignore
+                con.stream.ledger._con = Dying(con.backend.database, int(commits), when == "after")  # type: ignore
             watch(con, int(ticks))
             con.close()
             os._exit(3 if death else 0)

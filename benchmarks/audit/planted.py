@@ -179,7 +179,7 @@ def message_with_value() -> AbstractContextManager[None]:
         try:
             return sql(store, text, **options)
         except QueryRefused as error:
-            ((rows,),) = store.database.execute("SELECT count(*) FROM by_user.t").fetchall()
+            ((rows,),) = store.backend.database.execute("SELECT count(*) FROM by_user.t").fetchall()
             raise QueryRefused(error.message, f"{error.hint}; {rows} rows were looked at") from None
 
     return _set(Store, "sql", told)

@@ -181,7 +181,7 @@ class Watching:
         words = (*said.lines, *(str(w.message) for w in warned))
         if self.tape.torn:
             public = (*public, self.tape.torn)
-        if store.database is None:  # an error closed it, which everybody notices
+        if store.backend.database is None:  # an error closed it, which everybody notices
             return Seen((*public, "closed", words), self.path, [], {}, [], [])
         ids = self._ids(store)
         pots = list(_pots(store))
@@ -197,7 +197,9 @@ class Watching:
     def _ids(self, store: Store) -> list[Id]:
         """Return identifiers in order of accounts; an erased one keeps the one it had."""
         known = self._known.setdefault(store, [])
-        rows = store.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+        rows = store.backend.database.execute(
+            "SELECT id FROM ledger.users ORDER BY _user"
+        ).fetchall()
         for (found,) in rows[len(known) :]:
             known.append(found)
         return known[: len(rows)]
@@ -264,7 +266,7 @@ def notes(store: Store) -> list[str]:
     try:
         from sparseq.ledger._duckdb.curator_log import CuratorLog
 
-        return [f"{n.kind}: {n.message}" for n in CuratorLog(store.database).entries()]
+        return [f"{n.kind}: {n.message}" for n in CuratorLog(store.backend.database).entries()]
     except Exception:  # no log, or the store is closed
         return []
 
@@ -279,7 +281,7 @@ _ESTIMATES = re.compile(r"~?[\d,]+ rows?|EC:\s*\d+|cardinality\D*\d+", re.IGNORE
 def plan_of(store: Store, sql: str) -> str:
     """Return how DuckDB would run SQL, without the numbers of rows it expects."""
     try:
-        ((_, text),) = store.database.execute("EXPLAIN " + sql).fetchall()
+        ((_, text),) = store.backend.database.execute("EXPLAIN " + sql).fetchall()
     except Exception as error:  # a refusal here is what a user would meet
         return f"no plan: {type(error).__name__}"
     return re.sub(r"[\s│┌┐└┘─┬┴]+", " ", _ESTIMATES.sub("", text))

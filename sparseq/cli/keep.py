@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 import sparseq
-from sparseq.backup import backup as back_up
+from sparseq._duckdb.backup import backup as back_up
+from sparseq._duckdb.upgrade import upgrade as up
 from sparseq.cli.options import open_store, store_argument
 from sparseq.cli.text import say
 from sparseq.escape import shown
-from sparseq.upgrade import upgrade as up
 
 
 @click.command(short_help="Make a whole copy of a store.")

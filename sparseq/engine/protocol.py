@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
 
 from sparseq.engine.contributions import Batch, Contributions
+from sparseq.query.catalog import Table
 from sparseq.query.plan import Plan
 
 Made = TypeVar("Made")
+USER = "_user"
+"""The column that holds the number of a person."""
 
 
 class Engine(Protocol):
@@ -36,12 +41,19 @@ class Engine(Protocol):
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         """Yield the rows that a plan has, in ranges of people, ascending."""
 
-    def by_people(self, text: str, make: Callable[[Any], Made], users: int) -> Iterator[Made]:
+    def by_people(
+        self,
+        table: Table,
+        columns: Sequence[str],
+        make: Callable[[Iterable[pa.RecordBatch]], Made],
+        users: int,
+    ) -> Iterator[Made]:
         """Yield what is made of everybody's rows, in ranges of people, ascending; mostly one.
 
         Args:
-            text: SQL that names all the tables that are read.
-            make: Makes it of the rows that a connection shows.
+            table: A private one.
+            columns: What is read of it, beside `USER`; strings as they are.
+            make: Makes it of rows, which are in order of person, and of the columns.
             users: How many people there are.
         """
 

@@ -62,3 +62,18 @@ class Entry:
     departed: Index = field(default_factory=lambda: np.zeros(0, np.int32))
     notes: tuple[Note, ...] = ()
     failed: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One time that a store was opened although a part of it was missing: public.
+
+    Attributes:
+        at: When, in UTC.
+        after: The last release that was there.
+        missing: What was said to be missing.
+    """
+
+    at: str
+    after: int
+    missing: str

@@ -292,7 +292,7 @@ class Forecast:
         written: list[Note] = [notes.released(number, False, gated.release)]
         if self._begun is None:
             written.append(notes.begin(self._settings))
-            written.append(notes.count_of(self._store.storage.revision))
+            written.append(notes.count_of(self._store.backend.revision))
         if number >= self._last:
             return lambda: None, written
         written.append(notes.remember_seen(*self._seen(number)))
@@ -423,10 +423,10 @@ class Forecast:
         user stays a function of that user's own rows. It is one transaction, with the revision of
         the rows in it, and done before another release is: a crash makes no difference.
         """
-        storage, notes = self._store.storage, self._notes
+        backend, notes = self._store.backend, self._notes
         if self._query_of is None or self._begun is None or number >= self._last:
             return
-        if (revision := storage.revision) == notes.counted:
+        if (revision := backend.revision) == notes.counted:
             return
         plans = [
             self._store.explain(self._fine(self._query_of(tick), options), options)

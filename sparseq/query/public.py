@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from sparseq.engine._duckdb.connection import connected
 from sparseq.errors import QueryRefused
@@ -25,11 +26,16 @@ _REMEMBERED = 4096
 _MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
 PATIENCE = 30.0
 """Seconds that a look at public tables may take; the store waits meanwhile."""
-_SCHEMAS = ("by_user", "by_time", "dictionary", "public", "ledger")
 
 
 class PublicFacts:
     """A twin of the store without its private rows.
+
+    Args:
+        catalog: Of the store.
+        schema: SQL that makes its schemas and tables, empty.
+        rows: Of its public tables, by name.
+        most: Limits on one person (see `sparseq.query.work`).
 
     Attributes:
         subqueries: How many subqueries of queries it has answered.
@@ -40,7 +46,8 @@ class PublicFacts:
     def __init__(
         self,
         catalog: Catalog,
-        store: duckdb.DuckDBPyConnection,
+        schema: Sequence[str],
+        rows: Mapping[str, pa.Table],
         most: Mapping[str, int] | None = None,
     ) -> None:
         self.catalog = catalog
@@ -52,21 +59,12 @@ class PublicFacts:
         self._caps: OrderedDict[str, None] = OrderedDict()
         self.subqueries = 0
         self.patience = PATIENCE
-        for schema in _SCHEMAS:
-            self._con.execute(f"CREATE SCHEMA {schema}")
-        tables = store.execute(
-            "SELECT schema_name, table_name, sql FROM duckdb_tables() "
-            f"WHERE schema_name IN {_SCHEMAS}"
-        ).fetchall()
-        for _, _, sql in tables:
-            self._con.execute(sql)
-        for table in catalog.tables:
-            if not table.private:
-                name = _quoted(table.name)
-                rows = store.sql(f"SELECT * FROM public.{name}").to_arrow_table()
-                self._con.register("incoming", rows)
-                self._con.execute(f"INSERT INTO public.{name} SELECT * FROM incoming")
-                self._con.unregister("incoming")
+        for statement in schema:
+            self._con.execute(statement)
+        for name, table in rows.items():
+            self._con.register("incoming", table)
+            self._con.execute(f"INSERT INTO public.{_quoted(name)} SELECT * FROM incoming")
+            self._con.unregister("incoming")
         self._con.execute("SET python_enable_replacements = false")
         self._con.execute("SET lock_configuration = true")
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from sparseq.engine._duckdb.people import USER
-from sparseq.engine._duckdb.storage import dictionary_table
-from sparseq.engine.files.load import quote
+from sparseq.engine.protocol import USER
 from sparseq.query.catalog import Table
 from sparseq.store import Store
 from sparseq.training.closed_form import ClosedForm
@@ -47,14 +44,12 @@ def rows_of(
 ) -> tuple[Any, Any, Any]:
     """Return users, features (rows, width) and targets of a private table, in order of user."""
     columns = [*dict.fromkeys([*(f.column for f in features), target.column])]
+
+    def blocks_of(batches: Iterable[pa.RecordBatch]) -> list[tuple[Any, Any, Any]]:
+        return [encoded(batch, features, target) for batch in batches]
+
     with store.stream.held():
-        sql = _select(table, columns)
-
-        def blocks_of(connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, Any, Any]]:
-            reader = connection.sql(sql).to_arrow_reader(1 << 16)
-            return [encoded(batch, features, target) for batch in reader]
-
-        parts = store.stream.engine.by_people(sql, blocks_of, store.stream.people)
+        parts = store.stream.engine.by_people(table, columns, blocks_of, store.stream.people)
         blocks = [block for part in parts for block in part]
     users = np.concatenate([np.zeros(0, np.int32), *(users for users, _, _ in blocks)])
     y = np.concatenate([np.zeros(0), *(y for _, _, y in blocks)])
@@ -74,21 +69,3 @@ def encoded(
     if x.shape[1] >= SPARSE_FROM:
         x = sparse.csr_array(x)
     return batch.column(USER).to_numpy(), x, target.encode(batch.column(target.column))
-
-
-def _select(table: Table, columns: Sequence[str]) -> str:
-    """Return the SQL of some columns of all rows, strings decoded, in order of user."""
-    select, joins = [f"t.{USER}"], []
-    for i, name in enumerate(columns):
-        if table.column(name).coded:
-            select.append(f"d{i}.value AS {quote(name)}")
-            joins.append(
-                f"LEFT JOIN {dictionary_table(table.name, name)} AS d{i} "
-                f"ON d{i}.code = t.{quote(name)}"
-            )
-        else:
-            select.append(f"t.{quote(name)}")
-    return (
-        f"SELECT {', '.join(select)} FROM by_user.{quote(table.name)} AS t "
-        f"{' '.join(joins)} ORDER BY t.{USER}, {', '.join(f't.{quote(c)}' for c in columns)}"
-    )

@@ -103,7 +103,7 @@ def test_an_alarm_goes_on_from_what_is_frozen() -> None:
         for seed in range(8):
             watch = begun(seed)
             seen = watching.seen(watch.store, lambda _, w=watch: w.tick(1))
-            fired = watch.store.database.sql("SELECT fired FROM ledger.alarm").fetchall()
+            fired = watch.store.backend.database.sql("SELECT fired FROM ledger.alarm").fetchall()
             written.append((seen.public, fired))
             watching.tape.at = 0  # the next ones are given what the first one released
     assert all(one == written[0] for one in written)

@@ -23,7 +23,7 @@ NOTES = [
 def noted(store: Path) -> Path:
     with sparseq.connect(store) as con:
         for kind, message in NOTES:
-            CuratorLog(con.database).add(kind, message)
+            CuratorLog(con.backend.database).add(kind, message)
     return store
 
 

@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = folder / "s.sparseq"
     with sparseq.create(path, rows, user="who", table="t", norm_budget=400, seed=1,
                         keys={"g": [EVIL, "ok"]}, bounds={COLUMN: (0, 1)}) as con:  # fmt: skip
-        CuratorLog(con.database).add("ingest", EVIL)
+        CuratorLog(con.backend.database).add("ingest", EVIL)
     (folder / f"{EVIL}.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day")
     (folder / "keys.sql").write_text("SELECT g, count(*) AS n FROM t WHERE day = :day GROUP BY g")
     (folder / f"{EVIL}.csv").write_text("garbage")

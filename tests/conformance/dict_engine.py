@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from sparseq.engine.contributions import Batch, Contributions
+from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduced
 from sparseq.errors import QueryRefused
+from sparseq.query.catalog import Table
 from sparseq.query.plan import Cell, Domain, Kind, Plan
 
 Row = dict[str, Any]
@@ -62,6 +65,7 @@ class DictEngine:
 
     def __init__(self, tables: dict[str, list[Row]]) -> None:
         self._tables = tables
+        self._failures: dict[int, str] = {}
 
     def lacks(self, plan: Plan) -> str:
         query = plan.query
@@ -151,14 +155,24 @@ class DictEngine:
     def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
         raise QueryRefused("rows are not handed out here")
 
-    def by_people(self, text: str, make: Callable[[Any], Any], users: int) -> Iterator[Any]:
-        raise QueryRefused("rows are not handed out here")
+    def by_people(
+        self, table: Table, columns: Sequence[str], make: Callable[[Any], Any], users: int
+    ) -> Iterator[Any]:
+        whose = [(row[USER], row) for row in self._tables[table.name]]
+        for user in range(users):
+            own = [row for who, row in whose if who == user]
+            rows = pa.table({name: [row[name] for row in own] for name in (USER, *columns)})
+            try:
+                yield make(rows.to_batches())
+            except Exception as error:
+                self._failures[user] = str(error)
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
         list(plans)
 
     def take_failures(self) -> dict[int, str]:
-        return {}
+        taken, self._failures = self._failures, {}
+        return taken
 
     def rows_arrived(self) -> None:
         pass

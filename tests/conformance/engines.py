@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.protocol import Engine
+from sparseq.engine.protocol import USER, Engine
 from sparseq.errors import QueryRefused
+from sparseq.query.catalog import Table
 from sparseq.query.plan import Options, Plan
 
 PEOPLE = 25
@@ -35,6 +38,9 @@ class Maker(Protocol):
 
     def add(self, rows: list[Row]) -> None:
         """Add rows by people who are known."""
+
+    def table(self) -> Table:
+        """Return what the catalogue says of `visits`."""
 
 
 def some_rows(seed: int = 1) -> list[Row]:
@@ -209,6 +215,25 @@ def nothing_is_raised_and_failures_are_told_once(maker: Maker) -> None:
     assert engine.take_failures() == {}
 
 
+def rows_are_read_in_order_of_person(maker: Maker) -> None:
+    rows = some_rows(9)
+    engine = maker.engine(rows)
+
+    def made(batches: Iterable[pa.RecordBatch]) -> list[tuple[int, int, str | None]]:
+        found = [(r[USER], r["day"], r["kind"]) for batch in batches for r in batch.to_pylist()]
+        if any(who in (3, 7) for who, _, _ in found):
+            raise ValueError("an odd row")
+        return found
+
+    parts = list(engine.by_people(maker.table(), ["day", "kind"], made, PEOPLE))
+    whose = [row[0] for part in parts for row in part]
+    assert whose == sorted(whose)
+    read = Counter(row for part in parts for row in part)
+    assert read == Counter((r["who"], r["day"], r["kind"]) for r in rows if r["who"] not in (3, 7))
+    assert sorted(engine.take_failures()) == [3, 7]
+    assert engine.take_failures() == {}
+
+
 CHECKS: list[Callable[[Maker], None]] = [
     norms_and_sums_are_those_of_the_rows,
     people_are_in_order_and_once,
@@ -217,5 +242,6 @@ CHECKS: list[Callable[[Maker], None]] = [
     reading_ahead_changes_nothing,
     rows_that_come_count_from_then_on,
     what_can_not_be_evaluated_is_said,
+    rows_are_read_in_order_of_person,
     nothing_is_raised_and_failures_are_told_once,
 ]

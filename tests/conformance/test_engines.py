@@ -16,6 +16,7 @@ import sparseq
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
 from sparseq.engine.reduce import Reduced
+from sparseq.query.catalog import Table
 from sparseq.query.plan import Options, Plan
 
 SCHEMA = pa.schema(
@@ -32,12 +33,15 @@ class InDuckDB:
             None, pa.Table.from_pylist(everybody, schema=SCHEMA), table="visits", user="who",
             keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, bounds={"x": (-5, 10)}, seed=1,
         )  # fmt: skip
-        self._store.database.execute("DELETE FROM by_user.visits")
+        self._store.backend.database.execute("DELETE FROM by_user.visits")
         self.add(rows)
         return self._store.stream.engine
 
     def add(self, rows: list[Row]) -> None:
         self._store.ingest(pa.Table.from_pylist(rows, schema=SCHEMA))
+
+    def table(self) -> Table:
+        return self._store.catalog.only_private()
 
     def plan(self, sql: str, options: Options) -> Plan:
         return self._store.explain(self._store.lower(sql), options)

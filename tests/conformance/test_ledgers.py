@@ -89,7 +89,7 @@ class InDuckDB:
     @contextlib.contextmanager
     def dying(self, writes: int) -> Iterator[None]:
         left: list[int | None] = [writes]
-        ledger, storage = self._store.stream.ledger, self._store.storage
+        ledger, storage = self._store.stream.ledger, self._store.backend.storage
         ledger._con = ledger._segments._con = storage._con = Dying(storage._con, left)
         with contextlib.suppress(OSError):
             try:

@@ -93,7 +93,7 @@ def outcome(con: sparseq.Store, sql: str) -> dict[str, Any]:
     plan = calibrate(con.lower(sql), con.budget, FINE)
     made = con.stream.engine.contributions(plan, con.stream.people)
     users, charges = price(plan, made)
-    names = dict(con.database.execute("SELECT _user, id FROM ledger.users").fetchall())
+    names = dict(con.backend.database.execute("SELECT _user, id FROM ledger.users").fetchall())
     thirds = np.array([u for u in users.tolist() if int(names[u][1:]) % 3 == 0], np.int32)
     paid = {names[u]: int(c) for u, c in zip(users.tolist(), charges.tolist(), strict=True) if c}
     sums = [total.tolist() for total in made.without(thirds[:0])]
@@ -142,7 +142,7 @@ def test_a_real_error_is_nobody_else_s_and_only_the_curator_s() -> None:
     query = failing_sql(whole, f'"t"._user IN {twice}')
     same = whole.ask(query)
     assert same.arrow() == answer
-    (one, two) = CuratorLog(whole.database).entries()
+    (one, two) = CuratorLog(whole.backend.database).entries()
     assert one.kind == "engine"
     assert "p07" in one.message
     assert "p21" in two.message
@@ -208,7 +208,7 @@ def test_read_ahead_and_groups_of_queries(monkeypatch: pytest.MonkeyPatch) -> No
     answers = [o.answer for o in whole.ask_many([Asked(whole.lower(q)) for q in asked])]
     assert [a.arrow() for a in answers if a] == [a.arrow() for a in expected if a]
     assert whole.stream.accounts.spent[6] == 0
-    assert len(CuratorLog(whole.database).entries()) == len(days)  # one for each release
+    assert len(CuratorLog(whole.backend.database).entries()) == len(days)  # one for each release
 
 
 def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,21 +223,6 @@ def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.Monkey
     expected = cells(without)
     fails_on(monkeypatch, frozenset({6}))
     assert cells(whole) == expected
-
-
-def test_training_reads_everybody_else_s_rows() -> None:
-    con = store(None)
-    condition = "CASE WHEN _user IN (2, 3) THEN error('no') ELSE amount END"
-    sql = f'SELECT _user, {condition} AS x FROM by_user.t AS "t" ORDER BY ALL'
-
-    def made(connection: duckdb.DuckDBPyConnection) -> list[Any]:
-        return connection.sql(sql).to_arrow_table().to_pylist()
-
-    found = [row for part in con.stream.engine.by_people(sql, made, PEOPLE) for row in part]
-    plain = con.database.sql("SELECT _user, amount AS x FROM by_user.t WHERE _user NOT IN (2, 3) "
-                         "ORDER BY ALL").to_arrow_table().to_pylist()  # fmt: skip
-    assert found == plain
-    assert list(con.stream.engine.take_failures()) == [2, 3]
 
 
 STOPPED = [duckdb.InterruptException("Interrupted!"), RuntimeError("Query interrupted")]
@@ -286,7 +271,7 @@ def dies_once(monkeypatch: pytest.MonkeyPatch, con: sparseq.Store) -> None:
     def failing(self: Reader, sql: str) -> Any:
         if not died:
             died.append(sql)
-            con._held._connection = GivenUp(con._held._connection)  # type: ignore[assignment]
+            con.backend._held._connection = GivenUp(con.backend._held._connection)  # type: ignore[assignment]
         return fetch(self, sql)
 
     monkeypatch.setattr(Reader, "fetch", failing)

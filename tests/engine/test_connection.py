@@ -8,7 +8,6 @@ import pytest
 
 import sparseq
 from sparseq.engine._duckdb.connection import OFF, OPTIMIZERS, connected
-from sparseq.query.public import PublicFacts
 
 
 def test_every_rule_is_judged() -> None:
@@ -19,13 +18,13 @@ def test_every_rule_is_judged() -> None:
 def test_rules_that_look_at_values_are_off_wherever_a_query_is_planned(tmp_path) -> None:
     rows = pa.table({"who": [1, 2], "v": [3, 4]})
     with sparseq.create(tmp_path / "s", rows, table="t", user="who", seed=1) as made:
-        assert _off(made.database) == OFF
+        assert _off(made.backend.database) == OFF
     with (
         sparseq.connect(tmp_path / "s") as opened,
         sparseq.create(None, rows, table="t", user="who", seed=1) as in_memory,
     ):
-        assert _off(opened.database) == _off(in_memory.database) == OFF
-        assert _off(PublicFacts(opened.catalog, opened.database)._con) == OFF
+        assert _off(opened.backend.database) == _off(in_memory.backend.database) == OFF
+        assert _off(opened.backend.public_facts({})._con) == OFF
     assert "statistics_propagation" in OFF
 
 

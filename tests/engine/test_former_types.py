@@ -26,20 +26,22 @@ def test_values_keep_to_their_types() -> None:
     rows = pa.table({"who": [1, 2], "h": [1, 2], "d": [1, 2], "s": [1, 2], "z": [1, 2],
                      "x": [1, 2], "c": [1, 2]})  # fmt: skip
     con = sparseq.create(None, rows, table="t", user="who", seed=1)
-    con.database.execute("DROP TABLE by_user.t")
-    con.database.execute(FORMER)
+    con.backend.database.execute("DROP TABLE by_user.t")
+    con.backend.database.execute(FORMER)
     types = {"h": "HUGEINT", "d": "DATE", "s": "TIMESTAMP", "z": "TIMESTAMP WITH TIME ZONE",
              "x": "VARCHAR", "c": "DECIMAL(38,1)"}  # fmt: skip
     (table,) = con.catalog.tables
     columns = tuple(replace(c, type=types.get(c.name, c.type)) for c in table.columns)
-    Storage(con.database).put("catalog", Catalog((replace(table, columns=columns),)).to_dict())
-    keep_to_types(con.database)
+    Storage(con.backend.database).put(
+        "catalog", Catalog((replace(table, columns=columns),)).to_dict()
+    )
+    keep_to_types(con.backend.database)
     shown = "h, d, s, CAST(z AS VARCHAR), length(x), c"
-    found = con.database.sql(f"SELECT {shown} FROM by_user.t ORDER BY _user")
+    found = con.backend.database.sql(f"SELECT {shown} FROM by_user.t ORDER BY _user")
     assert found.fetchall() == [
         (2.0**127, None, None, "2024-01-01 10:00:00", 65536, 1.2345678901234568e29),
         (5.0, dt.date(2024, 1, 2), dt.datetime(2024, 1, 2),
          None, 1, 2.5),
     ]  # fmt: skip
-    kept = {c.name: c.type for c in Storage(con.database).catalog().tables[0].columns}
+    kept = {c.name: c.type for c in Storage(con.backend.database).catalog().tables[0].columns}
     assert (kept["h"], kept["z"], kept["c"]) == ("DOUBLE", "TIMESTAMP", "DOUBLE")

@@ -44,7 +44,7 @@ def rows(con: sparseq.Store) -> list[tuple[Any, ...]]:
         f'(SELECT value FROM dictionary."t.{n}" WHERE code = b.{n})' if n in coded else f"b.{n}"
         for n in names
     )
-    return con.database.execute(
+    return con.backend.database.execute(
         f"SELECT u.id, {columns} FROM by_user.t AS b JOIN ledger.users AS u USING (_user) "
         "ORDER BY ALL"
     ).fetchall()
@@ -312,7 +312,7 @@ def test_a_number_in_json_is_one_text_however_written(tmp_path: Path) -> None:
         "".join(f'{{"who": {line}, "x": {line if line[0].isdigit() else 1}}}\n' for line in lines)
     )
     con = sparseq.create(None, [tmp_path / "x.jsonl"], user="who", table="t")
-    people = con.database.execute("SELECT id FROM ledger.users ORDER BY id").fetchall()
+    people = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY id").fetchall()
     assert [p for (p,) in people] == ["0", "1.5", "1e400", "5", "9" * 30, "A12"]
 
 

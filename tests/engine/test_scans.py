@@ -84,7 +84,7 @@ def stream(con: sparseq.Store) -> tuple[dict[str, int], list[Any]]:
         for query in QUERIES:
             answers.append(con.sql(query, sigma=factor * 60 * con.budget.sigma_0).arrow())
             answers.append(con.sql(query, scale=30 * factor).arrow())
-    ids = con.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+    ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
     return dict(zip((i for (i,) in ids), con.stream.accounts.spent.tolist(), strict=True)), answers
 
 
@@ -168,7 +168,7 @@ def test_rows_that_arrive_in_parts_are_as_if_they_had_come_at_once(
     if opened_again:
         con.close()
         con = sparseq.connect(tmp_path / "s")
-    runs = con.storage.get("runs.t")
+    runs = con.backend.storage.get("runs.t")
     assert runs < MAX_RUNS
     assert stream(con) == expected
     con.close()

@@ -35,7 +35,7 @@ def as_before(con: sparseq.Store) -> None:
             Asker.TRAIN: text.replace("%2F", "/"),
             Asker.REPLAY: f"{parts[0]}: {parts[-1]}",
         }[release.asker]
-        con.database.execute(
+        con.backend.database.execute(
             "UPDATE ledger.release_1 SET request_id = ? WHERE id = ?", [former, release.id]
         )
 
@@ -72,9 +72,9 @@ def upgraded(tmp_path: Path) -> tuple[Path, list[tuple[object, ...]]]:
         names = [release.request for release in con.history()]
         rest = facts(con)
         as_before(con)
-        con.database.execute("BEGIN")
-        name_askers(con.database)
-        con.database.execute("COMMIT")
+        con.backend.database.execute("BEGIN")
+        name_askers(con.backend.database)
+        con.backend.database.execute("COMMIT")
     with sparseq.connect(path) as con:
         assert facts(con) == rest, "charges and answers, bit by bit"
         moved = [release.request for release in con.history()]
@@ -88,7 +88,7 @@ def upgraded(tmp_path: Path) -> tuple[Path, list[tuple[object, ...]]]:
 
 def facts(con: sparseq.Store) -> list[tuple[object, ...]]:
     columns = "id, released_at, query, sigma, answer, users, charges, pot, departed"
-    return con.database.sql(f"SELECT {columns} FROM ledger.release ORDER BY id").fetchall()
+    return con.backend.database.sql(f"SELECT {columns} FROM ledger.release ORDER BY id").fetchall()
 
 
 def test_all_that_was_asked_before_is_found_again_free(
@@ -113,16 +113,16 @@ def test_a_run_of_an_earlier_version_is_not_gone_on_with(
 ) -> None:
     """It did not write down what it depends on."""
     with sparseq.connect(upgraded[0]) as con:
-        con.database.execute("DELETE FROM meta WHERE key = 'train/r/1'")
+        con.backend.database.execute("DELETE FROM meta WHERE key = 'train/r/1'")
         with pytest.raises(sparseq.QueryRefused, match="earlier version"):
             train(con)
 
 
 def test_a_store_with_nothing_to_move_is_upgraded_too() -> None:
     with sparseq.create(None, pa.table({"who": [1]}), user="who", table="t", seed=1) as con:
-        name_askers(con.database)
-        assert con.storage.get(former_ids.FORMER) == 0
+        name_askers(con.backend.database)
+        assert con.backend.storage.get(former_ids.FORMER) == 0
         con.sql("SELECT count(*) FROM t")
-        name_askers(con.database)
+        name_askers(con.backend.database)
         assert [release.request for release in con.history()] == [None]
-        assert con.storage.get(former_ids.FORMER) == 1
+        assert con.backend.storage.get(former_ids.FORMER) == 1

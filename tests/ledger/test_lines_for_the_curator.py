@@ -9,11 +9,11 @@ from sparseq.ledger._duckdb.curator_log import CuratorLog
 def test_lines_are_kept_in_order() -> None:
     rows = pa.table({"who": [1]})
     with sparseq.create(None, rows, table="t", user="who", seed=1) as con:
-        log = CuratorLog(con.database)
+        log = CuratorLog(con.backend.database)
         for i in range(3):
             log.add("test", f"line {i}")
-        con.database.execute("BEGIN")
+        con.backend.database.execute("BEGIN")
         log.add("test", "undone")
-        con.database.rollback()
+        con.backend.database.rollback()
         assert [note.message for note in log.entries()] == ["line 0", "line 1", "line 2"]
         assert [note.message for note in log.entries(last=1)] == ["line 2"]

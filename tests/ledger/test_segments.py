@@ -106,7 +106,7 @@ def test_a_table_takes_what_it_should_also_where_every_release_has_an_opening_of
             sizes = [
                 size
                 for n in range(tables(con))
-                for (size,) in con.database.execute(
+                for (size,) in con.backend.database.execute(
                     f"SELECT sum(octet_length(charges)) FROM ledger.release_{n + 1}"
                 ).fetchall()
             ]
@@ -116,7 +116,7 @@ def test_a_table_takes_what_it_should_also_where_every_release_has_an_opening_of
 
 def blocks(con: sparseq.Store, number: int) -> Blocks:
     """Where the charges of a table lie in the file."""
-    return con.database.execute(
+    return con.backend.database.execute(
         f"SELECT segment_id, block_id, block_offset, additional_block_ids "
         f"FROM pragma_storage_info('ledger.release_{number}') "
         "WHERE column_name = 'charges' AND persistent"
@@ -127,7 +127,7 @@ def test_what_is_full_is_never_written_again(tmp_path: Path) -> None:
     """Else every checkpoint would write all of the past, as it does with the table in use."""
     with made(tmp_path / "s") as con:
         answers(con, 0, 20)
-        con.database.execute("CHECKPOINT")
+        con.backend.database.execute("CHECKPOINT")
         full = tables(con) - 1
         assert full > 1
         before = [blocks(con, n) for n in range(1, full + 1)]
@@ -136,7 +136,7 @@ def test_what_is_full_is_never_written_again(tmp_path: Path) -> None:
         for i in range(20, 26):
             used, lay = tables(con), blocks(con, tables(con))
             answers(con, i, i + 1)
-            con.database.execute("CHECKPOINT")
+            con.backend.database.execute("CHECKPOINT")
             written_again += used == tables(con) and blocks(con, used) != lay
         assert [blocks(con, n) for n in range(1, full + 1)] == before
         assert written_again, "the table in use is, or this would show nothing"
@@ -147,9 +147,9 @@ def test_a_new_table_that_is_not_committed_never_was(tmp_path: Path) -> None:
         answers(con, 0, 7)
         number = tables(con)
         con.stream.ledger._segments._bytes = 1 << 30
-        con.database.execute("BEGIN")
+        con.backend.database.execute("BEGIN")
         con.stream.ledger._segments.append([])
-        con.database.execute("ROLLBACK")
-        assert segments.Segments(con.database)._number == number
+        con.backend.database.execute("ROLLBACK")
+        assert segments.Segments(con.backend.database)._number == number
         with pytest.raises(duckdb.CatalogException):
-            con.database.execute(f"SELECT * FROM ledger.release_{number + 1}")
+            con.backend.database.execute(f"SELECT * FROM ledger.release_{number + 1}")

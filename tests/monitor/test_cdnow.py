@@ -54,7 +54,9 @@ def test_killed_ten_times_at_random(tmp_path: Path) -> None:
         with sparseq.connect(store) as con:
             ids = [release.request_id for release in con.history()]
             assert len(set(ids)) == len(ids) == 3 * len(DAYS)
-            ((rows,),) = con.database.execute("SELECT count(*) FROM by_user.purchases").fetchall()
+            ((rows,),) = con.backend.database.execute(
+                "SELECT count(*) FROM by_user.purchases"
+            ).fetchall()
             assert rows == purchases.num_rows
             results[run] = (pq.read_table(out), spends(con))
     assert results["whole"][0].num_rows == 5 * len(DAYS)

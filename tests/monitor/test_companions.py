@@ -125,7 +125,9 @@ def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
         assert lives.live(0, *map(str, line)) in (0, 7)
         with sparseq.connect(path) as con:
             results[name] = (out.read_text().splitlines(), spends(con), con.releases)
-            seen = con.database.execute("SELECT _user FROM ledger.forecast_seen WHERE tick = 1")
+            seen = con.backend.database.execute(
+                "SELECT _user FROM ledger.forecast_seen WHERE tick = 1"
+            )
             assert (len(seen.fetchall()) == len(people)) == (name != "without")
     assert results["killed"] == results["whole"]
     assert results["killed"][0] != results["without"][0]

@@ -80,7 +80,7 @@ class Following:
         return done
 
     def rows(self) -> int:
-        ((n,),) = self.con.database.execute("SELECT count(*) FROM by_user.shop").fetchall()
+        ((n,),) = self.con.backend.database.execute("SELECT count(*) FROM by_user.shop").fetchall()
         return int(n)
 
     def reason(self, name: str) -> str:
@@ -94,7 +94,7 @@ class Following:
 
 def told(con: sparseq.Store) -> str:
     """Return the curator's log."""
-    return "\n".join(note.message for note in CuratorLog(con.database).entries())
+    return "\n".join(note.message for note in CuratorLog(con.backend.database).entries())
 
 
 @pytest.fixture
@@ -338,7 +338,9 @@ def test_no_budget_stops_the_monitor(inbox: Path, own: str) -> None:
         assert following.run() == [str(DAYS[0]), str(DAYS[1])]
         assert following.said == []
         assert following.rows() == 6
-        budgets = con.database.execute("SELECT id, budget >> 24 FROM ledger.users").fetchall()
+        budgets = con.backend.database.execute(
+            "SELECT id, budget >> 24 FROM ledger.users"
+        ).fetchall()
         assert dict(budgets) == {77: 0 if own == "0" else 7, 78: 5}
         assert "3.25" not in told(con)
 
@@ -550,7 +552,7 @@ def test_killed_at_any_moment_the_series_is_that_of_one_run(
         with sparseq.connect(path) as con:
             ids = [r.request_id for r in con.history()]
             assert len(ids) == len(set(ids)) == 2 * len(DAYS)
-            assert con.database.execute("SELECT count(*) FROM by_user.shop").fetchall() == [
+            assert con.backend.database.execute("SELECT count(*) FROM by_user.shop").fetchall() == [
                 (sum(sales(d).num_rows for d in DAYS),)
             ]
             results[run] = (out.read_bytes(), spends(con))

@@ -385,7 +385,7 @@ def test_counting_anew_finds_what_was_seen_and_a_correction_replaces_it() -> Non
 
 def seen(store: Store) -> dict[tuple[int, int, int], float]:
     sql = "SELECT tick, _user, coordinate, value FROM ledger.forecast_seen"
-    rows = store.database.execute(sql).fetchall()
+    rows = store.backend.database.execute(sql).fetchall()
     found = {(t, u, k): v for t, u, k, v in rows}
     assert len(found) == len(rows)
     return found
@@ -535,18 +535,20 @@ def test_who_is_forgotten_leaves_nothing_behind_and_does_not_come_back(tmp_path:
     forecast = Forecast(store, "n", ticks=30)
     for day in range(20):
         ask(store, forecast, day)
-    users = np.unique(store.database.sql("SELECT _user FROM ledger.forecast_left").fetchall())
+    users = np.unique(
+        store.backend.database.sql("SELECT _user FROM ledger.forecast_left").fetchall()
+    )
     one = int(users[0])
-    ((who,),) = store.database.execute(
+    ((who,),) = store.backend.database.execute(
         f"SELECT id FROM ledger.users WHERE _user = {one}"
     ).fetchall()
     forget(store, who)
     left = "SELECT rate, steps FROM ledger.forecast_left WHERE _user = "
-    assert set(store.database.execute(f"{left}{one}").fetchall()) == {(0.0, 0)}
-    assert (0.0, 0) not in store.database.execute(f"{left}{int(users[1])}").fetchall()
+    assert set(store.backend.database.execute(f"{left}{one}").fetchall()) == {(0.0, 0)}
+    assert (0.0, 0) not in store.backend.database.execute(f"{left}{int(users[1])}").fetchall()
     seen = "SELECT count(*) FROM ledger.forecast_seen WHERE _user = "
-    assert store.database.execute(f"{seen}{one}").fetchall() == [(0,)]
-    assert store.database.execute(f"{seen}{int(users[1])}").fetchall() != [(0,)]
+    assert store.backend.database.execute(f"{seen}{one}").fetchall() == [(0,)]
+    assert store.backend.database.execute(f"{seen}{int(users[1])}").fetchall() != [(0,)]
     store.close()
     with sparseq.connect(tmp_path / "s") as store:
         store.ingest(pa.table({"who": [who], "day": [25], "kind": ["a"], "amount": [1.0]}))

@@ -19,6 +19,7 @@ from scipy import stats
 
 import sparseq
 import sparseq.stream.step
+from sparseq._duckdb.backend import DuckBackend
 from sparseq.accounting import Budget, budget_units
 from sparseq.cli.budget import budget_facts, budget_text
 from sparseq.errors import ParameterError, QueryRefused
@@ -385,9 +386,9 @@ def whole_runs(runs: int) -> tuple[int, int, int]:
     outside = halves = alarms = 0
     for seed in range(runs):
         for table in ("release_1", "snapshot", "watched", "alarm"):
-            con.database.execute(f"DELETE FROM ledger.{table}")
-        con.database.execute("DELETE FROM meta WHERE key = 'watch'")
-        con = sparseq.Store(con.database, None, 1 << 20)
+            con.backend.database.execute(f"DELETE FROM ledger.{table}")
+        con.backend.database.execute("DELETE FROM meta WHERE key = 'watch'")
+        con = sparseq.Store(DuckBackend(con.backend.database, None, 1 << 20))
         con.seed = seed
         watch = ActiveWatch(con, 3, 0.5)
         errors, fired = [], []

@@ -35,7 +35,7 @@ def state(con: sparseq.Store) -> list[Any]:
               "SELECT id, departed FROM ledger.release WHERE departed IS NOT NULL")  # fmt: skip
     return [
         [replace(r, released_at=None) for r in con.history()],  # type: ignore[arg-type]
-        *(con.database.execute(f"{t} ORDER BY ALL").fetchall() for t in tables),
+        *(con.backend.database.execute(f"{t} ORDER BY ALL").fetchall() for t in tables),
         *(accounts.spent.tolist() for _, accounts in con.stream.pots.items()),
         con.stream.departures.first.tolist(),
     ]
@@ -105,7 +105,7 @@ def test_a_tick_that_was_cut_off_before_its_comparison_is_finished_by_the_next(
         between = con.stream.departures.between(0, 99).tolist()
         assert between
         watch.tick(3)
-        rows = con.database.execute(
+        rows = con.backend.database.execute(
             "SELECT tick, counted FROM ledger.alarm ORDER BY tick"
         ).fetchall()
         assert [tick for tick, *_ in rows] == [1, 2, 3]
@@ -120,7 +120,9 @@ def test_the_drawn_threshold_is_kept_and_not_drawn_anew(tmp_path: Path) -> None:
     for tick in (1, 2, 3):
         with sparseq.connect(path) as con:
             ActiveWatch(con, 4, 0.2).tick(tick)
-            ((noise,),) = con.database.execute("SELECT DISTINCT noise FROM ledger.alarm").fetchall()
+            ((noise,),) = con.backend.database.execute(
+                "SELECT DISTINCT noise FROM ledger.alarm"
+            ).fetchall()
             noises.append(noise)
             assert not any(str(noise) in str(r.query) for r in con.history() if abs(noise) > 99)
     assert len(set(noises)) == 1

@@ -135,7 +135,9 @@ def _plan(con: sparseq.Store, sql: str) -> Plan:
 
 def _vector(con: sparseq.Store, plan: Plan, who: int) -> tuple[list[list[int]], int]:
     """Return a user's vector, one list a measure, and its charge."""
-    found = con.database.execute("SELECT _user FROM ledger.users WHERE id = ?", [who]).fetchall()
+    found = con.backend.database.execute(
+        "SELECT _user FROM ledger.users WHERE id = ?", [who]
+    ).fetchall()
     contributions = con.stream.engine.contributions(plan, len(con.stream.accounts))
     if not found:
         return [[0] * plan.query.groups * m.bins for m in plan.query.measures], 0

@@ -80,7 +80,7 @@ def charges(con: sparseq.Store, sql: str) -> tuple[dict[int, int], list[Any]]:
     plan = calibrate(con.lower(sql), con.budget, FINE)
     made = con.stream.engine.contributions(plan, con.stream.people)
     users, found = price(plan, made)
-    names = dict(con.database.execute("SELECT _user, id FROM ledger.users").fetchall())
+    names = dict(con.backend.database.execute("SELECT _user, id FROM ledger.users").fetchall())
     paid = {names[u]: int(c) for u, c in zip(users.tolist(), found.tolist(), strict=True) if c}
     return paid, [m.totals.tolist() for m in made.measures]
 
@@ -250,9 +250,9 @@ def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) ->
         assert con.most == {"work": 77}
     with sparseq.connect(path) as con:
         assert con.most == {"work": 77}
-        known = Storage(con.database).get("settings")
+        known = Storage(con.backend.database).get("settings")
         known.pop("most")
-        Storage(con.database).put("settings", known)
+        Storage(con.backend.database).put("settings", known)
     with sparseq.connect(path) as con:
         assert con.most == {"work": MOST_WORK}
 

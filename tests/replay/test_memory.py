@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq._duckdb import memory
 from sparseq.engine._duckdb.connection import SETTINGS
 from sparseq.ledger._duckdb import segments
 from sparseq.replay import Answers, Log, Summary, answers, price_list, replay
@@ -117,8 +118,8 @@ def test_memory_of_a_comparison_does_not_grow_with_the_log(store: sparseq.Store,
 def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a store in a file: its log is taken in, and pages that were written give way."""
     most = 16 << 20
-    monkeypatch.setattr(sparseq.files, "_LEAST_MB", most >> 20)
-    monkeypatch.setattr(sparseq.files, "_MB_A_CORE", 0)
+    monkeypatch.setattr(memory, "_LEAST_MB", most >> 20)
+    monkeypatch.setattr(memory, "_MB_A_CORE", 0)
     monkeypatch.setitem(SETTINGS, "wal_autocheckpoint", "2MB")
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 21)
     people = 2000
@@ -130,7 +131,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         asked = [Asked(con.lower("SELECT sum(x) AS s FROM t"))] * 500
         for _ in range(10):
             assert all(outcome.answer for outcome in con.ask_many(asked))
-            ((bytes_now,),) = con.database.execute(
+            ((bytes_now,),) = con.backend.database.execute(
                 "SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory()"
             ).fetchall()
             held.append(bytes_now)

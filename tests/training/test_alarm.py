@@ -118,7 +118,9 @@ def test_a_restart_neither_draws_anew_nor_pays_twice(tmp_path: Path) -> None:
     with sparseq.connect(path) as con:
         spent = con.stream.accounts.spent.copy()
         trained = how.fit(con, engine(), run="a")
-        rows = con.database.execute("SELECT noise, counted FROM ledger.stop ORDER BY 1").fetchall()
+        rows = con.backend.database.execute(
+            "SELECT noise, counted FROM ledger.stop ORDER BY 1"
+        ).fetchall()
         assert len({noise for noise, _ in rows}) == 1
         assert len(rows) == 4
         assert np.all(con.stream.accounts.spent >= spent)

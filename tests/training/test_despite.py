@@ -76,7 +76,7 @@ def test_the_curator_is_told_once_with_the_release_and_nobody_else() -> None:
     x = np.linspace(-1, 1, 20)[:, None]
     engine = Failing(family("logistic"), range(20), x, x[:, 0] > 0, bound=1.0)
     PrivateGD(steps=3, people=20).fit(con, engine, run="a")
-    (note,) = CuratorLog(con.database).entries()
+    (note,) = CuratorLog(con.backend.database).entries()
     assert note.kind == "training"
     assert note.message.startswith("train a (a model; settings ")
     assert note.message.endswith(": the model fails on records of 2 people, who count for nothing: "

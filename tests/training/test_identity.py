@@ -122,7 +122,7 @@ def test_in_python_too(tmp_path: Path) -> None:
 def test_without_its_record_a_run_is_not_read_back_for_another() -> None:
     con = store()
     HOW.fit(con, engine(), run="a")
-    con.database.execute("DELETE FROM meta WHERE key = 'train/a'")
+    con.backend.database.execute("DELETE FROM meta WHERE key = 'train/a'")
     with pytest.raises(sparseq.QueryRefused):
         HOW.fit(con, engine(2.0), run="a")
     assert con.releases == 3

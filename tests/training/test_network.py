@@ -374,7 +374,7 @@ def test_the_curator_is_told_on_whom_a_model_failed_and_no_analyst() -> None:
     x, y = torch.zeros(6, 3), torch.tensor([0, 1, 7531, 1, 0, 1])
     engine = Network(nn.Linear(3, 2), np.arange(6), x, y, micro=4)
     PrivateGD(steps=3, people=6).fit(con, engine, run="a", start=engine.start())
-    (note,) = CuratorLog(con.database).entries()
+    (note,) = CuratorLog(con.backend.database).entries()
     assert "1 person" in note.message
     assert note.message.endswith("u2")
     assert "7531" not in note.message

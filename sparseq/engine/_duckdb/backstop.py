@@ -34,9 +34,9 @@ from typing import Any, Generic, TypeVar
 import duckdb
 
 from sparseq.engine._duckdb.connection import connected, damaged_file, is_damage
-from sparseq.engine._duckdb.people import USER
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.files.load import quote
+from sparseq.engine.protocol import USER
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Cap

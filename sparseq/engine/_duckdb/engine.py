@@ -6,16 +6,16 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.engine._duckdb.backstop import Backstop, Failure, Work, halves, pass_on
-from sparseq.engine._duckdb.people import USER
 from sparseq.engine._duckdb.reader import (
     Reader,
     TooManyRows,
@@ -26,17 +26,21 @@ from sparseq.engine._duckdb.reader import (
     value_sql,
 )
 from sparseq.engine._duckdb.scans import Rows, Scans
+from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine._duckdb.windows import Window, span_sql
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
+from sparseq.engine.files.load import quote
+from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
-from sparseq.query.catalog import Catalog
+from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Plan
 
 Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
 _REMEMBERED = 1024  # types of columns
+_BATCH_ROWS = 1 << 16
 
 
 class DuckEngine:
@@ -160,20 +164,23 @@ class DuckEngine:
             yield from self._backstop.parts(_work(plan), first, last, self.failures)
 
     def by_people(
-        self, text: str, make: Callable[[duckdb.DuckDBPyConnection], Result], users: int
+        self,
+        table: Table,
+        columns: Sequence[str],
+        make: Callable[[Iterable[pa.RecordBatch]], Result],
+        users: int,
     ) -> Iterator[Result]:
-        """Yield what is made of everybody's rows, in ranges of users, ascending; mostly one.
+        """See `Engine`."""
+        text = rows_sql(table, columns)
 
-        Args:
-            text: SQL that names all the tables that are read.
-            make: Makes it of the rows that a connection shows.
-            users: How many users the store has.
-        """
-        found = self._tried(lambda: make(self._con))
+        def made(connection: duckdb.DuckDBPyConnection) -> Result:
+            return make(connection.sql(text).to_arrow_reader(_BATCH_ROWS))
+
+        found = self._tried(lambda: made(self._con))
         if not isinstance(found, Failure):
             yield found
         else:
-            work = Work(text, lambda reader, _: make(reader.connection))
+            work = Work(text, lambda reader, _: made(reader.connection))
             yield from self._backstop.parts(work, 0, users - 1, self.failures)
 
     def _tried(self, work: Callable[[], Result]) -> Result | Failure:
@@ -313,6 +320,24 @@ class DuckEngine:
             self._types[key] = str(result.description[0][1])
             result.fetchall()
         return self._types[key]
+
+
+def rows_sql(table: Table, columns: Sequence[str]) -> str:
+    """Return the SQL of some columns of all rows, strings decoded, in order of user."""
+    select, joins = [f"t.{USER}"], []
+    for i, name in enumerate(columns):
+        if table.column(name).coded:
+            select.append(f"d{i}.value AS {quote(name)}")
+            joins.append(
+                f"LEFT JOIN {dictionary_table(table.name, name)} AS d{i} "
+                f"ON d{i}.code = t.{quote(name)}"
+            )
+        else:
+            select.append(f"t.{quote(name)}")
+    return (
+        f"SELECT {', '.join(select)} FROM by_user.{quote(table.name)} AS t "
+        f"{' '.join(joins)} ORDER BY t.{USER}, {', '.join(f't.{quote(c)}' for c in columns)}"
+    )
 
 
 def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> Batch:

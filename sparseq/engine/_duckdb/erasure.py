@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import duckdb
 
-from sparseq.engine._duckdb.people import USER
 from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine.protocol import USER
 from sparseq.query.catalog import Table
 
 _PENDING = "scrub"

@@ -1,8 +1,4 @@
-"""Contributions handed over as a table (user, coordinate, value), by whoever computed them.
-
-The guarantee holds if each row was computed from its own user's data and from public facts alone;
-that is the caller's promise. Charges come from the values themselves, as always.
-"""
+"""Contributions that were made elsewhere, for the people of a DuckDB file."""
 
 from __future__ import annotations
 
@@ -13,43 +9,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine._duckdb.people import USER
-from sparseq.engine.contributions import Contributions
 from sparseq.engine.files.load import first_line
-from sparseq.engine.reduce import Index, Runs, quantise, reduce
-from sparseq.errors import DataError, ParameterError
-from sparseq.query.outputs import Output, Outputs, key, measure
-from sparseq.query.plan import Cell, Domain, Kind, Measure, Plan, Query, Relation
+from sparseq.engine.protocol import USER
+from sparseq.engine.reduce import Index, Ints
+from sparseq.errors import DataError
 
-COLUMNS = ("user", "coordinate", "value")
+_COLUMNS = ("user", "coordinate", "value")
 
 
-def contributions_of(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, plan: Plan
-) -> Contributions:
-    """Return the contributions in `table` to a plan with one measure.
+def triplets(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, size: int
+) -> tuple[Index, Index, NDArray[Any]]:
+    """Return users, coordinates and values of a table of contributions.
 
     Raises:
         DataError: A column is missing or does not fit, a user has no account, or a coordinate is
-            out of range.
+            not below `size`.
     """
-    users, coordinates, values = columns_of(connection, table, plan.query.groups)
-    order = np.argsort(users, kind="stable")
-    runs = Runs.of(users[order])
-    steps = quantise(values[order], plan.noise[0].granularity)
-    places = coordinates[order]
-    size = plan.query.groups
-
-    def pull(only: Index) -> list[NDArray[np.int64]]:
-        return [reduce(runs.only(only), places, steps, size, distinct=False).totals]
-
-    return Contributions([reduce(runs, places, steps, size, distinct=False)], pull)
-
-
-def columns_of(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, size: int
-) -> tuple[Index, Index, NDArray[Any]]:
-    missing = [name for name in COLUMNS if name not in table.column_names]
+    missing = [name for name in _COLUMNS if name not in table.column_names]
     if missing:
         raise DataError(
             f"the contributions have no column {missing[0]!r}", "columns: user, coordinate, value"
@@ -74,11 +51,21 @@ def columns_of(
     return users.astype(np.int32), coordinates.astype(np.int32), values
 
 
-def handed_query(coordinates: int, label: str, scale: float) -> Query:
-    """Return the query that a table of contributions answers."""
-    if coordinates < 1 or not label.strip():
-        raise ParameterError("a query has a label, and at least one coordinate")
-    domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))
-    one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale)
-    shown = (Output("coordinate", key(0)), Output("value", measure(0)))
-    return Query(label, Relation("FROM contributions"), (domain,), (one,), Outputs(shown))
+def numbers_of(connection: duckdb.DuckDBPyConnection, identifiers: pa.Array) -> Ints:
+    """Return the numbers of people by identifier, -1 for whom there is no account.
+
+    Raises:
+        DataError: The identifiers are not of the kind that people have here.
+    """
+    connection.register("handed", pa.table({"user": identifiers}))
+    try:
+        found = connection.sql(
+            f"SELECT coalesce(u.{USER}, -1)::BIGINT AS u FROM (SELECT user, row_number() OVER () "
+            "AS place FROM handed) AS h LEFT JOIN ledger.users AS u ON u.id = h.user ORDER BY place"
+        ).to_arrow_table()
+    except duckdb.Error as error:
+        raise DataError(f"the identifiers don't fit: {first_line(error)}") from None
+    finally:
+        connection.unregister("handed")
+    numbers: Ints = found["u"].to_numpy()
+    return numbers

@@ -22,11 +22,10 @@ import pyarrow.compute as pc
 
 from sparseq.accounting import UNITS_PER_NORM, budget_units
 from sparseq.engine.files.load import quote
+from sparseq.engine.protocol import USER
 from sparseq.errors import DataError
 from sparseq.query.catalog import INTEGER_TYPES
 
-USER = "_user"
-"""The column that holds the dense user index, here and in every stored private table."""
 _USER_ID_TYPES = INTEGER_TYPES | {"VARCHAR", "UUID"}
 
 

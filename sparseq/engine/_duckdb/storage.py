@@ -31,10 +31,12 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
-from sparseq.engine._duckdb.people import USER, Opened, People, kind_of
+from sparseq.engine._duckdb.people import Opened, People, kind_of
 from sparseq.engine.files.load import Rows, first_line, quote
 from sparseq.engine.files.schema import Schema, schema_of
+from sparseq.engine.protocol import USER
 from sparseq.errors import DataError, SparseqError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
@@ -48,6 +50,7 @@ MAX_RUNS = 8
 MIN_SHARE = 4
 """Few are less than 1 / MIN_SHARE of all rows."""
 
+DATA_SCHEMAS = ("by_user", "by_time", "dictionary", "public", "ledger")
 SCHEMAS = """
 CREATE SCHEMA by_user; CREATE SCHEMA by_time; CREATE SCHEMA dictionary; CREATE SCHEMA public;
 CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
@@ -150,6 +153,10 @@ class Storage:
         self._con.execute(f"CREATE TABLE public.{quote(name)} AS SELECT * FROM staged")
         self._con.execute("DROP TABLE staged")
         return Table(name, tuple(Column(n, t) for n, t in types.items()))
+
+    def public_rows(self, table: Table) -> pa.Table:
+        """Return a public table."""
+        return self._con.sql(f"SELECT * FROM public.{quote(table.name)}").to_arrow_table()
 
     def keep_schema(self, table: str, schema: Schema) -> None:
         """Remember how the rows of a private table are read."""

@@ -18,7 +18,7 @@ it has. Proof: every answer that left was committed first, and then counted in t
 are numbered, changes are counted in their own transactions, and a log is replayed from its start,
 so a store that has reached the record's numbers has every release and change up to these.
 A closed one had all when it was closed; a copy of it from before another session forgets what that
-session answered, which only a record of that session can tell (see `sparseq.backup`).
+session answered, which only a record of that session can tell (see `sparseq._duckdb.backup`).
 
 A session that only reads has no mark and no record, and writes nothing.
 """
@@ -39,6 +39,7 @@ from typing import Any
 import duckdb
 
 from sparseq.errors import StoreError, StoreInUse
+from sparseq.ledger.entry import Loss
 
 try:
     import fcntl
@@ -62,21 +63,6 @@ class Reached:
     def covers(self, other: Reached) -> bool:
         """Tell whether nothing of `other` is missing here."""
         return self.releases >= other.releases and self.writes >= other.writes
-
-
-@dataclass(frozen=True)
-class Loss:
-    """One time that a store was opened although a part of it was missing: public.
-
-    Attributes:
-        at: When, in UTC.
-        after: The last release that was there.
-        missing: What was said to be missing.
-    """
-
-    at: str
-    after: int
-    missing: str
 
 
 @dataclass(frozen=True)

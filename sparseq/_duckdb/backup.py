@@ -20,12 +20,13 @@ from pathlib import Path
 
 import duckdb
 
+from sparseq._duckdb.backend import as_duckdb
+from sparseq._duckdb.opening import check_free, publish
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, StoreError
 from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.session import KEPT, close_mark, read_reached
-from sparseq.opening import check_free, publish
 from sparseq.store import Store
 
 _CHUNK = 1 << 23
@@ -62,7 +63,7 @@ def backup(store: Store, path: str | Path) -> Backup:
         >>> folder = tempfile.mkdtemp()
         >>> rows = pa.table({"who": [1]})
         >>> with sparseq.create(folder + "/s.sparseq", rows, user="who", table="t") as con:
-        ...     backup(con, folder + "/copy.sparseq").releases
+        ...     sparseq.backup(con, folder + "/copy.sparseq").releases
         0
         >>> with sparseq.connect(folder + "/copy.sparseq") as con:
         ...     con.releases
@@ -74,8 +75,10 @@ def backup(store: Store, path: str | Path) -> Backup:
     check_free(path)
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with store.file_at_rest({KEPT: True}) as file:
-            _copy(file, working)
+        with store.stream.lock:
+            store.stream.flush()  # what an interrupt left
+            with as_duckdb(store.backend).at_rest({KEPT: True}) as file:
+                _copy(file, working)
         made = _close(working)
         publish(working, path)
     except (OSError, duckdb.Error) as error:

@@ -16,9 +16,12 @@ from typing import ClassVar
 
 import duckdb
 
+from sparseq._duckdb.backend import FORMAT, UPGRADED_FROM, DuckBackend
+from sparseq._duckdb.memory import limit_memory, machine_memory
 from sparseq.engine._duckdb.connection import connected, is_damage
+from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.files.load import first_line
-from sparseq.errors import StoreError, StoreInUse
+from sparseq.errors import SparseqError, StoreError, StoreInUse
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
 from sparseq.ledger._duckdb.session import (
@@ -79,6 +82,62 @@ def hold(path: Path) -> Hold:
     if not path.is_file():
         raise StoreError(f"there is no store at {path}", "`sparseq create` makes one")
     return Hold(path)
+
+
+def open_backend(
+    path: Path, cache_bytes: int | None = None, accept_loss: bool = False
+) -> DuckBackend:
+    """Open a store's file: see `sparseq.connect`."""
+    held = hold(path)
+    try:
+        connection, session = open_whole(
+            path.resolve(), lambda opened: _check(opened, path), accept_loss
+        )
+        try:
+            _set_up(connection, path)
+            return DuckBackend(
+                connection,
+                path,
+                machine_memory() // 4 if cache_bytes is None else cache_bytes,
+                held.release,
+                session,
+                lambda: _set_up(open_database(path.resolve()), path),
+            )
+        except BaseException as error:
+            connection.close()
+            session.release()
+            if isinstance(error, SparseqError) or not isinstance(error, Exception):
+                raise
+            raise damaged(path, error) from error
+    except BaseException:
+        held.release()
+        raise
+
+
+def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
+    """Check that there is a store of this version's format; return which store it is."""
+    tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
+    if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
+        raise StoreError(f"{path} is no store", "`sparseq create` makes one")
+    settings = Storage(connection).get("settings")
+    if settings is None or settings["format"] != FORMAT:
+        older = settings is not None and settings["format"] in UPGRADED_FROM
+        raise StoreError(
+            f"{path} is not a store that this version of sparseq reads",
+            f"`sparseq upgrade {path}` makes it one, and changes no charge and no answer"
+            if older
+            else "open it with the version that made it",
+        )
+    return str(settings["store"])
+
+
+def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
+    """Tidy up after a process that was killed, say how much memory DuckDB may have."""
+    for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
+        leftover.unlink(missing_ok=True)
+    limit_memory(connection)
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def open_whole(

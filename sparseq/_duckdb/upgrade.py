@@ -13,6 +13,8 @@ from pathlib import Path
 
 import duckdb
 
+from sparseq._duckdb.backend import FORMAT, UPGRADED_FROM
+from sparseq._duckdb.opening import hold, open_database
 from sparseq.engine._duckdb.former_types import keep_to_types
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.files.load import first_line
@@ -20,8 +22,6 @@ from sparseq.engine.files.schema import schema_of_existing
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb import curator_log
 from sparseq.ledger._duckdb.former_ids import name_askers
-from sparseq.opening import hold, open_database
-from sparseq.store import FORMAT, UPGRADED_FROM
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -80,7 +80,7 @@ def upgrade(path: str | Path) -> bool:
         >>> import sparseq, pyarrow as pa, tempfile
         >>> path = tempfile.mkdtemp() + "/s.sparseq"
         >>> sparseq.create(path, pa.table({"who": [1]}), user="who", table="t").close()
-        >>> upgrade(path)
+        >>> sparseq.upgrade(path)
         False
     """
     path = Path(path)

@@ -1,0 +1,1 @@
+"""A store in one DuckDB file."""

@@ -1,0 +1,163 @@
+"""Creating a store's file: it appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from sparseq._duckdb.backend import FORMAT, DuckBackend
+from sparseq._duckdb.memory import machine_memory
+from sparseq._duckdb.opening import check_free, publish
+from sparseq.accounting import Budget, budget_units
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.storage import SCHEMAS, Storage
+from sparseq.engine.files.load import Rows
+from sparseq.engine.files.schema import Declared
+from sparseq.errors import DataError, ParameterError
+from sparseq.ledger._duckdb import curator_log
+from sparseq.ledger._duckdb.journal import TABLES
+from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a store is made of and what its curator says of it: see `sparseq.create`."""
+
+    sources: Mapping[str, Any]
+    public: Mapping[str, Any]
+    budget: Budget
+    user: str
+    time: str
+    keys: Mapping[str, Sequence[Any]]
+    bounds: Mapping[str, tuple[float, float]]
+    row_key: str | Sequence[str] | Mapping[str, Sequence[str]]
+    budget_column: str
+    halt: bool
+    reserves: Mapping[str, float]
+    most: Mapping[str, int]
+    read_as: Declared
+    seed: int | None
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the store's file has of it, with a number for the store."""
+        return {
+            "format": FORMAT,
+            "store": secrets.token_hex(16),
+            "kappa": self.budget.kappa,
+            "norm_budget": self.budget.norm_budget,
+            "halt": self.halt,
+            "reserves": dict(self.reserves),
+            "most": dict(self.most),
+            "seed": self.seed,
+            "budget_column": self.budget_column,
+        }
+
+
+def in_memory(declaration: Declaration) -> DuckBackend:
+    """Return a new store without a file."""
+    connection = connected(locked=True)
+    _fill(connection, declaration)
+    return DuckBackend(connection, None, machine_memory() // 4)
+
+
+def create_file(path: Path, declaration: Declaration) -> None:
+    """Create a store's file.
+
+    Raises:
+        StoreError: Something is there already.
+        DataError, ParameterError: See `sparseq.create`.
+    """
+    check_free(path)
+    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    working.unlink(missing_ok=True)  # of a process of the same number that was killed
+    try:
+        connection = connected(working, locked=True)
+        try:
+            _fill(connection, declaration)
+            connection.execute("CHECKPOINT")
+        finally:
+            connection.close()
+        publish(working, path)
+    finally:
+        for leftover in (working, Path(f"{working}.wal")):
+            leftover.unlink(missing_ok=True)
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
+    """Write a new store's tables."""
+    connection.execute(SCHEMAS + TABLES + curator_log.TABLE)
+    storage = Storage(connection)
+    storage.put("settings", made.settings())
+    row_keys = _row_keys(made.row_key, made.sources)
+    tables = [
+        _load_private(storage, made, name, source, row_keys.get(name, ()))
+        for name, source in made.sources.items()
+    ]
+    for name, source in made.public.items():
+        rows = Rows(source, declared=made.read_as)
+        tables.append(storage.create_public(name, rows))
+        rows.close()
+    catalog = Catalog(())
+    for table in tables:
+        keys = {column: tuple(values) for column, values in made.keys.items()}
+        catalog = catalog.with_table(declared(table, keys, dict(made.bounds)))
+    known = {c.name.lower() for t in catalog.tables for c in t.columns}
+    for name in (*made.keys, *made.bounds, *made.read_as.types):
+        if name.lower() not in known | {made.budget_column.lower()}:
+            raise ParameterError(
+                f"no table has a column {name!r}", "check --keys, --bounds and --type"
+            )
+    storage.put("catalog", catalog.to_dict())
+
+
+def _load_private(
+    storage: Storage, made: Declaration, name: str, source: Any, row_key: Sequence[str]
+) -> Table:
+    rows = Rows(source, declared=made.read_as, user=made.user)
+    try:
+        types = rows.usable()
+        actual = {n.lower(): n for n in types}
+        if made.user.lower() not in actual:
+            raise DataError(
+                f"{name} has no column {made.user!r}; it has {', '.join(types)}",
+                "--user names the column that says whom a row is about",
+            )
+        user = actual[made.user.lower()]
+        column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
+        if column:
+            types.pop(column)
+        if made.time and made.time.lower() not in actual:
+            raise DataError(f"{name} has no column {made.time!r}; it has {', '.join(types)}")
+        time = actual[made.time.lower()] if made.time else ""
+        table = storage.create_private(name, types, user, time, row_key)
+        storage.identify_users(name, types[user])
+        storage.keep_schema(name, rows.schema)
+        units = budget_units(made.budget.norm_budget)
+        table, _ = storage.load(table, rows, units, column, new=True)
+        return table
+    finally:
+        rows.close()
+
+
+def _row_keys(
+    row_key: str | Sequence[str] | Mapping[str, Sequence[str]], tables: Iterable[str]
+) -> dict[str, Sequence[str]]:
+    """Return the row key of each table that has one."""
+    tables = list(tables)
+    if not isinstance(row_key, Mapping):
+        columns = [row_key] if isinstance(row_key, str) else list(row_key)
+        if columns and len(tables) > 1:
+            raise ParameterError(
+                f"which table has the row key {', '.join(columns)}?", f"one of {', '.join(tables)}"
+            )
+        return dict.fromkeys(tables, columns)
+    for name in row_key:
+        if name not in tables:
+            raise ParameterError(f"no private table is called {name!r}", did_you_mean(name, tables))
+    return {t: [c] if isinstance(c, str) else c for t, c in row_key.items()}

@@ -1,0 +1,96 @@
+"""Where a store lives: what `Store` needs of it. `sparseq._duckdb` is one file of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq.engine.files.schema import Schema
+from sparseq.engine.protocol import Engine
+from sparseq.engine.reduce import Index, Ints
+from sparseq.ledger.entry import Loss
+from sparseq.ledger.protocol import Ledger
+from sparseq.query.catalog import Catalog, Table
+from sparseq.query.public import PublicFacts
+
+
+class Backend(Protocol):
+    """Rows, accounts and releases of one store, opened by this process alone.
+
+    Attributes:
+        path: Of the store; None: it is in memory.
+        settings: What was said at its creation: public.
+        losses: When it was opened although a part of it was missing: public.
+        catalog: Its tables: public.
+        database: What only parts made for this backend use; None: it is closed.
+    """
+
+    path: Path | None
+    settings: Mapping[str, Any]
+    losses: tuple[Loss, ...]
+    catalog: Catalog
+    database: Any
+
+    @property
+    def engine(self) -> Engine:
+        """Evaluates what is asked: private."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Who has spent what, and every release: private."""
+
+    @property
+    def half_done(self) -> bool:
+        """A change was stopped, and nobody can tell what it has left: open the store anew."""
+
+    def public_facts(self, most: Mapping[str, int]) -> PublicFacts:
+        """Return what may be asked while a query is lowered."""
+
+    def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
+        """Return users, coordinates and values of a table of contributions made elsewhere.
+
+        Raises:
+            DataError: It does not fit, or a user has no account.
+        """
+
+    def numbers_of(self, identifiers: pa.Array) -> Ints:
+        """Return the numbers of people by identifier, -1 for whom there is no account."""
+
+    # -- rows that come ----------------------------------------------------------------------------
+
+    def ingest(self, table: Table, source: Any, once: str | None, note: str, late: bool) -> int:
+        """Add rows, all or none; return how many came in. See `Store.ingest`."""
+
+    def taken(self) -> dict[str, str]:
+        """Return the keys under which rows were taken in, each with its note."""
+
+    def remember(self, key: str, note: str) -> None:
+        """Write a note under a key, in place of an earlier one."""
+
+    @property
+    def revision(self) -> int:
+        """How often rows have come in that may be about what was asked before: public."""
+
+    def schema(self, table: Table) -> Schema:
+        """Return how the rows of a private table are read: public."""
+
+    def tell_curator(self, kind: str, message: str) -> None:
+        """Write a line to the curator's log: private."""
+
+    def curator_notes(self, kind: str) -> list[str]:
+        """Return the lines of one kind in the curator's log, oldest first: private."""
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """Close without another write: opened anew it has what was made durable."""
+
+    def close(self) -> None:
+        """Write what is pending, and close; raises `StoreError` if that can't be."""
+
+    def release(self) -> None:
+        """Let others open it; what is in memory is forgotten."""
