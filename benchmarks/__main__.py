@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from sparseq.cli.tables import format_table
+from sparseq.pictures.tables import format_table
 
 NAMES = ("noise", "engine", "training", "network", "filters", "forecasts", "replay")
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import click
 
-from sparseq.cli.tables import format_table
+from sparseq.pictures.tables import format_table
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = "sparseq"

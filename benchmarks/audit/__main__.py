@@ -17,7 +17,7 @@ from benchmarks.audit import hostile, lower_bounds, planted, timing
 from benchmarks.audit.comparison import Finding
 from benchmarks.audit.directed import directed
 from benchmarks.audit.search import Result, search
-from sparseq.cli.tables import format_table
+from sparseq.pictures.tables import format_table
 
 PLANTED_SECONDS = 120.0
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks.papers.mnist_data import digits, unit_rows
 from sparseq.accounting.rdp import DEFAULT_ORDERS, epsilon
-from sparseq.cli.tables import format_table
+from sparseq.pictures.tables import format_table
 from sparseq.training import ClosedForm, PrivateSGD, SpendLess, SpendMore, TrainedSGD, family
 from sparseq.training.sgd.policies import Policy
 from sparseq.training.sgd.promise import total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sparseq.cli.tables import format_table
+from sparseq.pictures.tables import format_table
 
 KEYS = (
     "epsilon", "delta", "accuracy_plain", "accuracy_filtered", "sd", "paper_plain",

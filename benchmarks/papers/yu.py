@@ -27,7 +27,7 @@ import click
 import numpy as np
 
 from benchmarks.papers.mnist_data import digits, unit_rows
-from sparseq.cli.tables import format_table
+from sparseq.pictures.tables import format_table
 from sparseq.training import ClosedForm, PrivateSGD, family
 from sparseq.training.protocol import Floats
 

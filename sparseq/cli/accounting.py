@@ -16,18 +16,10 @@ from sparseq.accounting._floats import round_down, sqrt_up
 from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.cli import curves
 from sparseq.cli.options import facts_format_option
-from sparseq.cli.tables import MISSING, format_table
-from sparseq.cli.text import (
-    DELTA,
-    DELTA_TEXT,
-    labelled,
-    number,
-    percent,
-    say,
-    terminal_width,
-    upper,
-)
+from sparseq.cli.text import DELTA, DELTA_TEXT, labelled, say, terminal_width
 from sparseq.errors import ParameterError
+from sparseq.pictures.numbers import MISSING, number, percent, upper
+from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
     import numpy as np

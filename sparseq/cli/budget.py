@@ -12,9 +12,10 @@ import click
 from sparseq.cli.create import aside_lines
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.sql import latest_release
-from sparseq.cli.tables import format_table
-from sparseq.cli.text import labelled, loud_lines, number, percent, say, upper
+from sparseq.cli.text import labelled, loud_lines, say
 from sparseq.monitor.watch import begun_as
+from sparseq.pictures.numbers import number, percent, upper
+from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
     from sparseq.store import Store

@@ -28,9 +28,9 @@ from sparseq.cli.figure import (
     mean_days,
     value_ticks,
 )
-from sparseq.cli.tables import digits_for, format_number
 from sparseq.errors import ParameterError
 from sparseq.escape import shown
+from sparseq.pictures.numbers import digits_for, format_number
 
 __all__ = ["Figure", "Series", "terminal_chart"]
 

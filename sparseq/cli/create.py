@@ -22,12 +22,13 @@ from sparseq.cli.declare import (
 )
 from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
-from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import NOT_PRIVATE, banner, labelled, number, one_line, percent, say, upper
+from sparseq.cli.text import NOT_PRIVATE, banner, labelled, one_line, say
 from sparseq.curator import counts
 from sparseq.engine.files.load import Rows
 from sparseq.engine.files.schema import Declared
 from sparseq.escape import shown
+from sparseq.pictures.numbers import format_bound, number, percent, upper
+from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
     from sparseq.engine.files.schema import Declared

@@ -14,12 +14,13 @@ from sparseq import curator as facts
 from sparseq.cli.options import POTS, facts_format_option, open_store, output_option
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import answer_csv, csv_text, plain_text
-from sparseq.cli.tables import format_table
-from sparseq.cli.text import banner, labelled, number, say, terminal_width
+from sparseq.cli.text import banner, labelled, say, terminal_width
 from sparseq.curator import account, counts, exact_sql
 from sparseq.curator import log as entries
 from sparseq.escape import shown
 from sparseq.ledger.pots import Pot
+from sparseq.pictures.numbers import number
+from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

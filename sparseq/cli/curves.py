@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import rdp
 from sparseq.cli.output import Output
-from sparseq.cli.tables import format_table
-from sparseq.cli.text import number, upper
 from sparseq.errors import ParameterError
+from sparseq.pictures.numbers import number, upper
+from sparseq.pictures.tables import format_table
 
 MARKS = "●○◆◇▲△■□"
 SUFFIXES = (".png", ".svg")

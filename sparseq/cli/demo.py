@@ -23,8 +23,9 @@ from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
 from sparseq.cli.figure import Figure, Series
 from sparseq.cli.options import facts_format_option
 from sparseq.cli.page import html_page, write_png
-from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, number, say, upper
+from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, say
 from sparseq.errors import DataError, ParameterError
+from sparseq.pictures.numbers import number, upper
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sparseq.cli.show import key_texts
-from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import labelled, number, one_line, percent, upper
+from sparseq.cli.text import labelled, one_line
+from sparseq.pictures.numbers import format_bound, number, percent, upper
+from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget

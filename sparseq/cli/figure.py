@@ -9,15 +9,15 @@ from datetime import date, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.cli.tables import (
+from sparseq.errors import ParameterError
+from sparseq.pictures.numbers import (
     MISSING,
-    Table,
     digits_for,
     format_bound,
     format_number,
     format_with_bound,
 )
-from sparseq.errors import ParameterError
+from sparseq.pictures.tables import Table
 
 Floats = NDArray[np.float64]
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

@@ -14,8 +14,9 @@ from sparseq.answer import Answer
 from sparseq.cli.options import format_option, open_store, output_option, store_argument
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import both_bounds, encode, warn_if_seeded
-from sparseq.cli.tables import format_bound, format_table
-from sparseq.cli.text import loud_lines, number, one_line, terminal_width
+from sparseq.cli.text import loud_lines, one_line, terminal_width
+from sparseq.pictures.numbers import format_bound, number
+from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
     from sparseq.ledger.entry import Release

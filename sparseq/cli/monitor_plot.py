@@ -11,8 +11,9 @@ import numpy as np
 
 from sparseq.cli.figure import Figure, Series
 from sparseq.cli.page import html_page, write_png
-from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, number, upper
+from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE
 from sparseq.errors import ParameterError
+from sparseq.pictures.numbers import number, upper
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,9 +21,10 @@ from sparseq.cli.figure import (
     finite_runs,
     value_ticks,
 )
-from sparseq.cli.tables import Table, digits_for, format_number
 from sparseq.cli.text import escaped
 from sparseq.errors import ParameterError
+from sparseq.pictures.numbers import digits_for, format_number
+from sparseq.pictures.tables import Table
 
 __all__ = ["Figure", "Series", "html_page", "write_png"]
 

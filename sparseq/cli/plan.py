@@ -15,7 +15,6 @@ import sparseq
 from sparseq.cli.declare import bounds_of, keys_of
 from sparseq.cli.options import Share, facts_format_option, open_store
 from sparseq.cli.sql import query_text
-from sparseq.cli.tables import format_number, format_table
 from sparseq.cli.text import banner, say
 from sparseq.engine.cells import cells_of
 from sparseq.engine.files.load import Rows
@@ -26,6 +25,8 @@ from sparseq.monitor.charged_plan import charged_plan, charged_ranks
 from sparseq.monitor.known_stream import Stream
 from sparseq.monitor.plan import plan as planned_of
 from sparseq.monitor.ticks import OF_TICKS, moment
+from sparseq.pictures.numbers import format_number
+from sparseq.pictures.tables import format_table
 from sparseq.query.parameters import given
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from sparseq.cli.curator import PRIVATE
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.output import Output
 from sparseq.cli.replay_page import compare_page, summary_table
-from sparseq.cli.tables import format_table
 from sparseq.cli.text import NOT_PRIVATE, banner, say
 from sparseq.escape import shown
+from sparseq.pictures.tables import format_table
 from sparseq.replay import Answers, Log
 from sparseq.replay import replay as run
 from sparseq.replay.compare import SCHEMA, compare

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from sparseq.cli.figure import value_ticks
 from sparseq.cli.page import _POLICY, _STYLE, BOTTOM, LEFT, RIGHT, TOP, WIDTH, _html_table
-from sparseq.cli.tables import MISSING, Table
 from sparseq.cli.text import escaped
+from sparseq.pictures.numbers import MISSING
+from sparseq.pictures.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

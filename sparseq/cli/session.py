@@ -18,10 +18,11 @@ from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
 from sparseq.cli.show import brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import Knobs
 from sparseq.cli.statements import is_command, items
-from sparseq.cli.tables import format_table
-from sparseq.cli.text import error_text, percent, say, terminal_width, unexpected
+from sparseq.cli.text import error_text, say, terminal_width, unexpected
 from sparseq.errors import ParameterError, SparseqError
 from sparseq.escape import shown
+from sparseq.pictures.numbers import percent
+from sparseq.pictures.tables import format_table
 from sparseq.query.catalog import Catalog
 
 if TYPE_CHECKING:

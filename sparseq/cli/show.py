@@ -13,24 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.tables import (
+from sparseq.cli.text import guarantee_facts, guarantee_line, labelled, loud_lines, one_line, say
+from sparseq.pictures.numbers import (
     MISSING,
-    Table,
     digits_for,
     format_bound,
     format_number,
-    format_table,
-)
-from sparseq.cli.text import (
-    guarantee_facts,
-    guarantee_line,
-    labelled,
-    loud_lines,
     number,
-    one_line,
     percent,
-    say,
 )
+from sparseq.pictures.tables import Table, format_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import os
 import re
 import shutil
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.tables import format_bound
 from sparseq.escape import shown
+from sparseq.pictures.numbers import format_bound, number, upper
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
@@ -39,39 +38,9 @@ def loud_lines(seeded: bool, losses: int) -> list[str]:
     return [banner(text) for text, so in ((NOT_PRIVATE, seeded), (hole, losses > 0)) if so]
 
 
-def number(value: float) -> str:
-    """Return a public number with up to five digits.
-
-    >>> number(6.3245553), number(20.0), number(1234567.0)
-    ('6.3246', '20', '1,234,567')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
-
-
-def upper(value: float, digits: int = 3) -> str:
-    """Return a number that must not look smaller than it is, rounded up to `digits` digits.
-
-    >>> upper(4.886554), upper(1.0), upper(0.25, 2)
-    ('4.89', '1', '0.25')
-    """
-    if not math.isfinite(value) or value <= 0:
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
-    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{digits}g}"
-
-
 def plus_minus(bound: float | None) -> str:
     """Return `± 13`, or `± ?` where nothing is known."""
     return f"± {format_bound(bound) if bound is not None else '?'}"
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage.
-
-    >>> percent(0.95), percent(0.999)
-    ('95 %', '99.9 %')
-    """
-    return f"{100 * share:.6g} %"
 
 
 _OURS = re.compile(r"(\x1b\[[0-9;]*m|\n)")  # colours, as click.style makes them, and ends of lines

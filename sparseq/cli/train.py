@@ -17,8 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from sparseq.accounting import Budget
 from sparseq.cli.options import facts_format_option, open_store, store_argument
 from sparseq.cli.output import Output
-from sparseq.cli.tables import Table
-from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, number, say, upper
+from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, say
 from sparseq.cli.train_files import (
     CLOSED,
     log_bytes,
@@ -29,6 +28,8 @@ from sparseq.cli.train_files import (
     report_format,
 )
 from sparseq.errors import ParameterError
+from sparseq.pictures.numbers import number, upper
+from sparseq.pictures.tables import Table
 from sparseq.training import PrivateGD
 from sparseq.training.features import features_of, target_of
 from sparseq.training.identity import digest_of

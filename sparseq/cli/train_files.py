@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from sparseq.cli.tables import Table
 from sparseq.cli.train_page import train_page
 from sparseq.errors import ParameterError
+from sparseq.pictures.tables import Table
 from sparseq.training.report import figure_of, report_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import numpy as np
 
 from sparseq.cli.figure import Floats, value_ticks
 from sparseq.cli.page import _POLICY, _SCRIPT, _STYLE, BOTTOM, LEFT, RIGHT, TOP, WIDTH, _html_table
-from sparseq.cli.tables import MISSING, Table
-from sparseq.cli.text import escaped, upper
+from sparseq.cli.text import escaped
+from sparseq.pictures.numbers import MISSING, upper
+from sparseq.pictures.tables import Table
 
 if TYPE_CHECKING:
     from sparseq.training import Trained

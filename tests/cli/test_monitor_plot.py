@@ -14,7 +14,7 @@ from browser import browse, needs_browser
 from test_page import Page
 
 from conftest import run
-from sparseq.cli.tables import format_with_bound
+from sparseq.pictures.numbers import format_with_bound
 
 QUERIES = {
     "visitors": "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day",

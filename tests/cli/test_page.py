@@ -17,8 +17,8 @@ from browser import needs_browser, shoot
 
 from sparseq.cli import page
 from sparseq.cli.page import Figure, Series, html_page, write_png
-from sparseq.cli.tables import Table
 from sparseq.errors import ParameterError
+from sparseq.pictures.tables import Table
 
 VOID = {"meta", "input"}
 NASTY = "</script><script>alert(1)</script> & \"q\" 'a'"

@@ -10,19 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from sparseq.cli import tables
-from sparseq.cli.tables import (
-    digits_for,
-    format_bound,
-    format_number,
-    format_table,
-    format_with_bound,
-)
 from sparseq.errors import ParameterError
+from sparseq.pictures import numbers, tables
+from sparseq.pictures.numbers import digits_for, format_bound, format_number, format_with_bound
+from sparseq.pictures.tables import format_table
 
 
 def test_docstring_examples() -> None:
-    assert doctest.testmod(tables).failed == 0
+    assert doctest.testmod(tables).failed == doctest.testmod(numbers).failed == 0
 
 
 @pytest.mark.parametrize(

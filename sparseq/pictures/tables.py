@@ -1,4 +1,4 @@
-"""Tables of text for a terminal, and numbers written as precisely as their error bound allows.
+"""Tables of text for a terminal.
 
 day         buyers
 ─────────────────────
@@ -8,7 +8,6 @@ day         buyers
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,12 +15,10 @@ from rich.cells import cell_len, set_cell_size
 
 from sparseq.errors import ParameterError
 from sparseq.escape import shown
+from sparseq.pictures.numbers import PLUS_MINUS
 
 GAP = "  "
-MISSING = "–"
-_PLUS_MINUS = " ± "
 _MIN_TRUNCATED = 4
-_MOST_DECIMALS, _LARGEST = 12, 1e15
 
 
 class Table(NamedTuple):
@@ -30,59 +27,6 @@ class Table(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     align: Sequence[str]
-
-
-def format_number(value: float, digits: int) -> str:
-    """`value` with thousands separators and `digits` decimals; below 0, rounded to tens and up.
-
-    Numbers beyond 10^15, or with more than 12 decimals, are written like 1.2e-15.
-
-    >>> format_number(1234567.891, 1), format_number(1234567.891, -3), format_number(-0.04, 1)
-    ('1,234,567.9', '1,235,000', '0.0')
-    """
-    if math.isnan(value):
-        return MISSING
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    if digits > _MOST_DECIMALS or abs(value) >= _LARGEST:
-        return f"{float(value):.3g}"
-    rounded = round(float(value), digits)
-    return f"{rounded + 0.0:,.{max(digits, 0)}f}"  # + 0.0 turns -0.0 into 0.0
-
-
-def digits_for(bound: float) -> int:
-    """How many decimals to show beside an error bound: it is left with two significant digits.
-
-    >>> digits_for(0.0123), digits_for(6.3), digits_for(46), digits_for(4612)
-    (3, 1, 0, -2)
-    """
-    if not math.isfinite(bound) or bound <= 0:
-        return 0
-    digits = min(1 - math.floor(math.log10(bound)), 300)
-    # 9.96 becomes 10, not 10.0: one digit less where rounding up carries over.
-    return digits - 1 if _up(bound, digits) >= 10.0 ** (2 - digits) else digits
-
-
-def format_with_bound(value: float, bound: float) -> str:
-    """`value ± bound`, both cut to the bound's two significant digits.
-
-    The bound is rounded up: what is shown stays a bound.
-
-    >>> format_with_bound(1234.567, 12.3), format_with_bound(0.5, 0.01234)
-    ('1,235 ± 13', '0.500 ± 0.013')
-    """
-    digits = digits_for(bound)
-    return f"{format_number(value, digits)}{_PLUS_MINUS}{format_bound(bound)}"
-
-
-def format_bound(bound: float) -> str:
-    """An error bound with two significant digits, rounded up.
-
-    >>> format_bound(45.86), format_bound(0.30000000000000004)
-    ('46', '0.30')
-    """
-    digits = digits_for(bound)
-    return format_number(_up(bound, digits), digits)
 
 
 def format_table(
@@ -118,12 +62,6 @@ def format_table(
     return "\n".join([heading, rule, *body])
 
 
-def _up(bound: float, digits: int) -> float:
-    """`bound` rounded up to `digits` decimals, forgiving the last bits of a float."""
-    unit = 10.0**-digits
-    return math.ceil(bound / unit * (1 - 1e-12)) * unit if math.isfinite(bound) else bound
-
-
 def _check_shape(
     columns: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]
 ) -> None:
@@ -138,13 +76,13 @@ def _check_shape(
 
 def _at_point(cells: list[str]) -> list[str]:
     """Pad numbers, and the numbers on both sides of a ±, so that their points are in line."""
-    halves = [cell.partition(_PLUS_MINUS) for cell in cells]
+    halves = [cell.partition(PLUS_MINUS) for cell in cells]
     left = _points([value for value, _, _ in halves])
     if not any(sign for _, sign, _ in halves):
         return left
     right = _points([bound for _, _, bound in halves])
     return [
-        f"{a}{sign or ' ' * len(_PLUS_MINUS)}{b}"
+        f"{a}{sign or ' ' * len(PLUS_MINUS)}{b}"
         for a, (_, sign, _), b in zip(left, halves, right, strict=True)
     ]
 
