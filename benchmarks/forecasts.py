@@ -40,11 +40,11 @@ from numpy.typing import NDArray
 import sparseq
 from data.events import generate
 from sparseq.engine.cells import cells_of
-from sparseq.monitor.correct import Post
+from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.forecast import Forecast
-from sparseq.monitor.known_stream import Stream
-from sparseq.monitor.plan import Planned, plan
-from sparseq.monitor.simulate import Setting, gates_of, simulate
+from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.plan import PlanSearch, plan
+from sparseq.monitor.simulate import BudgetSplit, gates_of, simulate
 from sparseq.query.plan import Query
 from sparseq.store import Store
 
@@ -82,7 +82,7 @@ def figures(name: str, events: pa.Table, most: float) -> Iterator[dict[str, Any]
     yield figure(f"{prefix}.clip", setting.clip, "of the scale")
     yield figure(f"{prefix}.part_time", float(setting.part_time), "1: yes")
     yield figure(f"{prefix}.season", best.period, "ticks")
-    total = mean_error(stream, setting, Post(period=best.period))
+    total = mean_error(stream, setting, PostProcessing(period=best.period))
     yield figure(prefix, total, "rmse", most)
     if name == "generated":
         yield figure(f"forecasts.{name}.perfect", perfect(stream, planned), "rmse")
@@ -94,31 +94,37 @@ def figures(name: str, events: pa.Table, most: float) -> Iterator[dict[str, Any]
     yield figure(f"forecasts.{name}.second_half", second_half(stream), "of worst case", 1.05)
 
 
-def choices(name: str, stream: Stream, setting: Setting) -> Iterator[dict[str, Any]]:
+def choices(name: str, stream: KnownStream, setting: BudgetSplit) -> Iterator[dict[str, Any]]:
     """The forms of forecasts, and ways to use them, against each other, at one setting."""
     for form in ("mean", "own", "recent:60", "recent:20"):
         (simulated,) = simulate([stream], KAPPA, replace(setting, form=form))
-        total = simulated.errors(Post())[2]
+        total = simulated.errors(PostProcessing())[2]
         yield figure(f"forecasts.{name}.form_{form}", total, "rmse")
-    ways = {"unsmoothed": Post(1.0), "season_7": Post(period=7), "cut_off": Post(non_negative=True)}
+    ways = {
+        "unsmoothed": PostProcessing(1.0),
+        "season_7": PostProcessing(period=7),
+        "cut_off": PostProcessing(non_negative=True),
+    }
     for way, post in ways.items():
         yield figure(f"forecasts.{name}.{way}", mean_error(stream, setting, post), "rmse")
 
 
-def mean_error(stream: Stream, setting: Setting, post: Post | None = None) -> float:
+def mean_error(
+    stream: KnownStream, setting: BudgetSplit, post: PostProcessing | None = None
+) -> float:
     """Total error of the corrected series: root mean square, averaged over the runs."""
     (simulated,) = simulate([stream], KAPPA, setting)
-    series = [simulated.corrected(seed, post or Post()) for seed in range(RUNS)]
+    series = [simulated.corrected(seed, post or PostProcessing()) for seed in range(RUNS)]
     errors = [found - stream.truth for found in series]
     return float(np.mean([np.sqrt(np.mean(error**2)) for error in errors]))
 
 
-def without(planned: Planned) -> float:
+def without(planned: PlanSearch) -> float:
     """The least error that dropping alone has, below worst-case composition's budget."""
     return min(c.total[0] for c in planned.tried[1:] if not c.setting.forecast and c.dropped > 0)
 
 
-def perfect(stream: Stream, planned: Planned) -> float:
+def perfect(stream: KnownStream, planned: PlanSearch) -> float:
     """The least error if everybody left the true mean of the whole stream, future and all.
 
     What is left is noise and that people's days vary: no forecast of a mean can do better.
@@ -131,22 +137,25 @@ def perfect(stream: Stream, planned: Planned) -> float:
     )
 
 
-def _with_rates(stream: Stream, setting: Setting, mean: NDArray[np.float64]) -> float:
+def _with_rates(stream: KnownStream, setting: BudgetSplit, mean: NDArray[np.float64]) -> float:
     (gate,) = gates_of([stream], KAPPA, setting)
     who = np.flatnonzero(np.bincount(stream.users[stream.starts][~gate.pairs], minlength=1))
     informed = replace(gate, rates=mean[who][gate.owner])
-    return simulate([stream], KAPPA, setting, [informed])[0].errors(Post())[2]
+    return simulate([stream], KAPPA, setting, [informed])[0].errors(PostProcessing())[2]
 
 
-def second_half(stream: Stream, period: int = 7) -> float:
+def second_half(stream: KnownStream, period: int = 7) -> float:
     """Plan on the first half of the ticks, run on the second: error against worst case."""
     half = stream.ticks // 2
     planned = plan([stream.between(0, half)], KAPPA, period=period)
     later, best = stream.between(half, 2 * half), planned.recommended
-    return mean_error(later, best.setting, Post(period=best.period)) / planned.worst_case.total[0]
+    return (
+        mean_error(later, best.setting, PostProcessing(period=best.period))
+        / planned.worst_case.total[0]
+    )
 
 
-def store_differs(events: pa.Table, stream: Stream, setting: Setting) -> float:
+def store_differs(events: pa.Table, stream: KnownStream, setting: BudgetSplit) -> float:
     """The largest difference between a store's series and the simulated one."""
     (simulated,) = simulate([stream], KAPPA, setting)
     with store_of(events, setting) as store:
@@ -157,10 +166,10 @@ def store_differs(events: pa.Table, stream: Stream, setting: Setting) -> float:
             found = np.array([series.ask(t, q).corrected for t, q in enumerate(asked)])
         else:
             found = np.array([[store.ask(q).value()] for q in asked])
-    return float(np.abs(found - simulated.corrected(SEED, Post())).max())
+    return float(np.abs(found - simulated.corrected(SEED, PostProcessing())).max())
 
 
-def store_of(events: pa.Table, setting: Setting) -> Store:
+def store_of(events: pa.Table, setting: BudgetSplit) -> Store:
     """Return a store in memory."""
     return sparseq.create(None, events, user="who", table="t", kappa=KAPPA, seed=SEED,
                           norm_budget=setting.norm_budget,
@@ -174,14 +183,14 @@ def queries(store: Store, events: pa.Table) -> list[Query]:
     return [store.lower(SQL.format(day)) for day in days]
 
 
-def stream_of(events: pa.Table) -> Stream:
+def stream_of(events: pa.Table) -> KnownStream:
     """Return the daily counts as a stream."""
-    with store_of(events, Setting(20.0)) as store:
+    with store_of(events, BudgetSplit(20.0)) as store:
         asked = queries(store, events)
         cells = [
             cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked
         ]
-        return Stream.of(asked[0], store.stream.people, cells, 1.0)
+        return KnownStream.of(asked[0], store.stream.people, cells, 1.0)
 
 
 def cdnow() -> pa.Table:

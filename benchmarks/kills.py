@@ -37,7 +37,7 @@ import pyarrow as pa
 import sparseq
 import sparseq.files  # what every child would else import
 from sparseq.curator import forget
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 
 PEOPLE = 30
 QUERIES = (
@@ -73,7 +73,7 @@ def live(path: str, seed: int) -> None:
         if kind == "ask":
             con.sql(draw.choice(QUERIES), request_id=name)
         elif kind == "many":
-            asked = [Asked(con.lower(q), request_id=f"{name}.{i}") for i, q in enumerate(QUERIES)]
+            asked = [Request(con.lower(q), request_id=f"{name}.{i}") for i, q in enumerate(QUERIES)]
             list(con.ask_many(asked))
         elif kind == "checkpoint":  # as DuckDB does when its log is long
             con.backend.database.execute("CHECKPOINT")

@@ -17,7 +17,7 @@ from typing import Any
 
 import sparseq
 from benchmarks.engine import ONE_DAY, _calendar, _create, _folder, _generate, _info
-from sparseq.replay import Answers, Log, Summary, replay
+from sparseq.replay import AnswerFile, Log, Summary, replay
 
 LINES, ONE_BY_ONE = 10_000, 300
 AT_LEAST = 5.0  # times the throughput of one by one
@@ -88,7 +88,7 @@ def _replay(folder: Path, path: Path) -> tuple[Summary, float]:
 
     with sparseq.connect(folder / "many.sparseq") as con:
         log = Log(path)
-        summary = replay(con, log, Answers(folder / "a.parquet", {}, False), advance=advance)
+        summary = replay(con, log, AnswerFile(folder / "a.parquet", {}, False), advance=advance)
     return summary, memory[-1] - memory[0]
 
 

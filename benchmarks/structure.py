@@ -52,7 +52,7 @@ a store that holds no person."""
 
 
 @dataclass
-class Counted:
+class Census:
     """What was found, each as a place and what stands there."""
 
     duckdb: list[str] = field(default_factory=list)
@@ -68,9 +68,9 @@ class Counted:
         return found | {"lines": self.lines}
 
 
-def counted(files: Mapping[str, str]) -> Counted:
+def counted(files: Mapping[str, str]) -> Census:
     """Count in Python files: path to text."""
-    found = Counted(lines=sum(text.count("\n") for text in files.values()))
+    found = Census(lines=sum(text.count("\n") for text in files.values()))
     graph: dict[str, set[str]] = {}
     modules = {_module(path) for path in files}
     for path, text in sorted(files.items()):

@@ -29,7 +29,7 @@ from sparseq.query import types as T
 from sparseq.query.functions import FUNCTIONS, Function
 from sparseq.query.parse import Dialect
 from sparseq.query.terms import Term
-from sparseq.query.typed import Reader
+from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import Family, Type
 
 _FAR = T.SAFE_DAYS
@@ -147,7 +147,7 @@ class Bench:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.reader = Reader(self._of, self._constant)
+        self.reader = ExpressionReader(self._of, self._constant)
         self._con = connected()
         self.databases = [duckdb.connect(), connected()]
         self._known: dict[str, object] = {}

@@ -93,14 +93,14 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Erased:
+class Erasure:
     """What an erasure took: rows by private table, and people whose identifiers were there."""
 
     people: int
     rows: dict[str, int]
 
 
-def forget(store: Store, *identifiers: Any) -> Erased:
+def forget(store: Store, *identifiers: Any) -> Erasure:
     """Erase people's rows and identifiers for good, all of them or nothing.
 
     Their accounts stay, under a keyed hash of the identifier: whoever comes back by a later ingest
@@ -121,7 +121,7 @@ def forget(store: Store, *identifiers: Any) -> Erased:
         >>> import sparseq, pyarrow as pa
         >>> con = sparseq.create(None, pa.table({"who": ["a", "b"]}), table="t", user="who", seed=1)
         >>> forget(con, "a")
-        Erased(people=1, rows={'t': 1})
+        Erasure(people=1, rows={'t': 1})
     """
     with store.stream.held():
         people = _storage(store).people()
@@ -147,7 +147,7 @@ def forget(store: Store, *identifiers: Any) -> Erased:
                 f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
                 "they are overwritten when the store is opened next",
             ) from None
-        return Erased(len(named), rows)
+        return Erasure(len(named), rows)
 
 
 def counts(store: Store) -> Counts:

@@ -12,7 +12,7 @@ import numpy as np
 from sparseq._duckdb.creating import Declaration, create_file, in_memory
 from sparseq._duckdb.opening import open_backend
 from sparseq.accounting import Budget
-from sparseq.engine.files.schema import Declared
+from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.query.work import check_most
@@ -86,7 +86,7 @@ def create(
     sources = _sources(source, table, tables)
     declaration = Declaration(
         sources, public or {}, budget, user, time, keys or {}, bounds or {}, row_key,
-        budget_column, halt, shares, limits, Declared(types or {}, multiline), seed,
+        budget_column, halt, shares, limits, Declarations(types or {}, multiline), seed,
     )  # fmt: skip
     if path is None:
         return Store(in_memory(declaration))

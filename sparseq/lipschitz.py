@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced, Runs, quantise, reduce
+from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduction, Runs, quantise, reduce
 from sparseq.query.plan import Plan
 
 _FINE = 40  # constants are rounded up to multiples of 2^-40 lattice steps
@@ -58,7 +58,7 @@ class Analysis(Protocol):
         ...
 
 
-class Evaluated(Contributions):
+class SetFunction(Contributions):
     """Contributions whose sum is a function of who is in: `pull` evaluates g without some users."""
 
     def without(self, dropped: Index) -> list[Ints]:
@@ -68,7 +68,7 @@ class Evaluated(Contributions):
 
 def lipschitz_contributions(
     backend: Backend, table: pa.Table, analysis: Analysis, plan: Plan
-) -> Evaluated:
+) -> SetFunction:
     """Return what everybody can move the answer by, and the answer as a function of who is in."""
     granularity = Fraction(plan.noise[0].granularity)
     heaviest = max([1, *analysis.weights.values()])
@@ -91,7 +91,7 @@ def lipschitz_contributions(
         return [np.array([round(y / granularity) for y in found], np.int64)]
 
     nothing = np.zeros(analysis.outputs, np.int64)
-    return Evaluated([Reduced(owners, np.array(moves, np.int64), nothing)], evaluate)
+    return SetFunction([Reduction(owners, np.array(moves, np.int64), nothing)], evaluate)
 
 
 def mover(analysis: Analysis, step: float, granularity: Fraction) -> Callable[[int, int], int]:

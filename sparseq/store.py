@@ -35,7 +35,7 @@ from sparseq.query.plan import Options, Plan, Query, calibrate
 from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
 from sparseq.query.work import check_most
-from sparseq.stream.groups import Asked, Outcome, ask_many
+from sparseq.stream.groups import Outcome, Request, ask_many
 from sparseq.stream.step import Mechanism, Participation, Stream, Terms
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Store:
             pot=pot, gated=gated, mechanism=mechanism,
         )  # fmt: skip
 
-    def ask_many(self, asked: Iterable[Asked]) -> Iterator[Outcome]:
+    def ask_many(self, asked: Iterable[Request]) -> Iterator[Outcome]:
         """Answer many queries, none of which depends on another's answer: `ask`, many times faster.
 
         Answers, charges and who is left out are those of asking one by one, in this order. A query
@@ -168,7 +168,7 @@ class Store:
             >>> import sparseq, pyarrow as pa
             >>> con = sparseq.create(None, pa.table({"who": [1, 2]}), table="t", user="who", seed=1)
             >>> query = con.lower("SELECT count(*) AS n FROM t")
-            >>> [outcome.answer.facts.release for outcome in con.ask_many([Asked(query)] * 3)]
+            >>> [outcome.answer.facts.release for outcome in con.ask_many([Request(query)] * 3)]
             [1, 2, 3]
         """
         return ask_many(self.stream, asked)

@@ -19,7 +19,7 @@ import sparseq.store
 import sparseq.stream.groups
 from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window
 from sparseq.query.plan import Options
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 
 FIRST = dt.date(2024, 1, 1)
 DAYS = 12
@@ -89,10 +89,10 @@ def log_of(draw: random.Random) -> list[Drawn]:
     ]
 
 
-def lowered(con: sparseq.Store, drawn: Drawn) -> Asked:
+def lowered(con: sparseq.Store, drawn: Drawn) -> Request:
     shape, start, length, knobs, request_id = drawn
     a = FIRST + dt.timedelta(start)
-    return Asked(
+    return Request(
         con.lower(shape.format(day(start), day(start + length), a=a)), Options(**knobs), request_id
     )
 
@@ -104,7 +104,7 @@ def make(rows: pa.Table, path: Path | None = None, **more: Any) -> sparseq.Store
     return sparseq.create(path, rows, keys=keys, bounds=bounds, **args)
 
 
-def one_by_one(con: sparseq.Store, asked: list[Asked]) -> list[bytes | str]:
+def one_by_one(con: sparseq.Store, asked: list[Request]) -> list[bytes | str]:
     outcomes: list[bytes | str] = []
     for one in asked:
         try:
@@ -114,7 +114,7 @@ def one_by_one(con: sparseq.Store, asked: list[Asked]) -> list[bytes | str]:
     return outcomes
 
 
-def together(con: sparseq.Store, asked: list[Asked]) -> list[bytes | str]:
+def together(con: sparseq.Store, asked: list[Request]) -> list[bytes | str]:
     return [
         o.answer.to_bytes() if o.answer is not None else str(o.refused) for o in con.ask_many(asked)
     ]
@@ -276,7 +276,7 @@ def test_what_an_interrupt_left_is_written_before_the_next(tmp_path: Path, many:
 
     def ask() -> None:
         if many:
-            list(con.ask_many([Asked(query, request_id="one")]))
+            list(con.ask_many([Request(query, request_id="one")]))
         else:
             con.ask(query, request_id="one")
 

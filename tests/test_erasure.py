@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.curator import Erased, account, exact_sql, forget, top_spenders
+from sparseq.curator import Erasure, account, exact_sql, forget, top_spenders
 from sparseq.engine._duckdb import storage
 
 UNIT = 2**24
@@ -58,8 +58,8 @@ def test_whoever_comes_back_has_the_same_account(kind: str, tmp_path: Path) -> N
     assert con.backend.storage.get("users") == kind
     con.sql(COUNT)
     assert (spent(con, of(2)), spent(con, of(3))) == (4, 1)
-    assert forget(con, of(2)) == Erased(1, {"t": 2})
-    assert forget(con, of(2)) == Erased(0, {"t": 0})
+    assert forget(con, of(2)) == Erasure(1, {"t": 2})
+    assert forget(con, of(2)) == Erasure(0, {"t": 0})
     for _ in range(2):
         found = account(con, str(of(2)))
         assert (found.id, found.spent, found.budget, found.rows) == (None, 4, 7, {"t": 0})
@@ -72,7 +72,7 @@ def test_whoever_comes_back_has_the_same_account(kind: str, tmp_path: Path) -> N
     con.sql(COUNT)
     assert [spent(con, of(i)) for i in (2, 3, 5)] == [5, 3, 1]
     assert account(con, str(of(2))).id is not None
-    assert forget(con, of(2), of(3)) == Erased(2, {"t": 2})
+    assert forget(con, of(2), of(3)) == Erasure(2, {"t": 2})
     con.ingest(file(2, 2, 2))
     con.sql(COUNT)  # 9 is more than is left
     assert [spent(con, of(i)) for i in (2, 3, 5)] == [5, 3, 2]
@@ -141,7 +141,7 @@ def test_an_identifier_that_nobody_has_erases_nothing() -> None:
 def test_everybody_can_be_erased_and_come_back() -> None:
     con = sparseq.create(None, table(str, 1, 2, 2), table="t", user="who", seed=1)
     con.sql(COUNT)
-    assert forget(con, "1", "2", "2") == Erased(2, {"t": 3})
+    assert forget(con, "1", "2", "2") == Erasure(2, {"t": 3})
     assert {name for name, *_ in top_spenders(con)} == {None}
     con.sql(COUNT)
     con.ingest(table(str, 2, 1, 3))
@@ -218,7 +218,7 @@ def test_a_person_is_gone_from_the_file_and_stays_so(marked: sparseq.Store) -> N
     path = marked.path
     assert path is not None
     marked.sql(COUNT)
-    assert forget(marked, MARKS[0]) == Erased(1, {"t": 3})
+    assert forget(marked, MARKS[0]) == Erasure(1, {"t": 3})
     assert gone(marked)
     size = path.stat().st_size
     marked.sql(COUNT)

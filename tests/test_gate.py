@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sparseq
 from sparseq.compiled import compiled
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import Reduced, Runs, Summands, reduce_numpy
+from sparseq.engine.reduce import Reduction, Runs, Summands, reduce_numpy
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.plan import Options, Plan, calibrate
 from sparseq.stream import gate
@@ -51,7 +51,7 @@ def summands(rows: list[tuple[int, int, int]]) -> Summands:
 
 
 def in_several_passes(rows: Summands) -> Contributions:
-    def reduced(runs: Runs) -> Reduced:
+    def reduced(runs: Runs) -> Reduction:
         return reduce_numpy(runs, rows.coordinates, rows.values, SIZE, distinct=False)
 
     return Contributions([reduced(rows.runs)], lambda only: [reduced(rows.runs.only(only)).totals])

@@ -23,7 +23,7 @@ from sparseq.ledger.departed import Departures
 from sparseq.ledger.pots import Pots
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.watch import ActiveWatch
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 
 ROOT = Path(sparseq.__file__).parent
 TRACED = tuple(
@@ -49,8 +49,10 @@ def answer(con: sparseq.Store, i: int) -> None:
 
 
 def many(con: sparseq.Store, i: int) -> None:
-    asked = [Asked(con.lower(f"{COUNT} WHERE who > -{k}"), request_id=f"m{i}.{k}") for k in (1, 2)]
-    again = [Asked(con.lower(f"{COUNT} WHERE who > -1"), request_id="m")]
+    asked = [
+        Request(con.lower(f"{COUNT} WHERE who > -{k}"), request_id=f"m{i}.{k}") for k in (1, 2)
+    ]
+    again = [Request(con.lower(f"{COUNT} WHERE who > -1"), request_id="m")]
     assert [o.refused for o in con.ask_many(again + asked + again)] == [None] * 4
 
 

@@ -30,7 +30,7 @@ from scipy import stats
 import sparseq
 import sparseq.stream.step
 from sparseq.ledger.accounts import Accounts
-from sparseq.query.outputs import Noised, Output, Outputs
+from sparseq.query.outputs import Measurements, OutputColumn, Outputs
 from sparseq.query.render import key_columns, render
 
 UNIT = 2**24  # ledger units of one full count
@@ -371,13 +371,15 @@ def test_6_an_answer_that_cannot_be_shown_as_asked_is_its_measures() -> None:
     con = store([1, 2], k=[1, 2])
     plan = con.explain(con.lower("SELECT k, count(*) AS x FROM t WHERE k IN (1, 2) GROUP BY k"))
 
-    def shown(noised: Noised) -> Any:
+    def shown(noised: Measurements) -> Any:
         if noised.measures[0][0, 0] > 5:
             raise TypeError("5")
         return noised.keys[0]
 
-    plan = replace(plan, query=replace(plan.query, outputs=Outputs((Output("k", shown),))))
-    noised = [Noised([np.array([[x], [2.0]])], [0.5], key_columns(plan), 2) for x in (3.0, 7.0)]
+    plan = replace(plan, query=replace(plan.query, outputs=Outputs((OutputColumn("k", shown),))))
+    noised = [
+        Measurements([np.array([[x], [2.0]])], [0.5], key_columns(plan), 2) for x in (3.0, 7.0)
+    ]
     assert render(plan, noised[0]).to_pydict() == {"k": [1, 2]}
     assert render(plan, noised[1]).to_pydict() == {
         "k": [1, 2], "COUNT(*)": [7.0, 2.0], "COUNT(*)_error": [0.5, 0.5]

@@ -11,7 +11,7 @@ import pytest
 
 import sparseq
 from sparseq.ledger.pots import Pot
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 
 UNIT = 2**24
 OWN = {"ann": 20.0, "bob": 8.0, "cid": 0.0}
@@ -88,7 +88,7 @@ def test_many_at_once_leave_out_the_same_people_as_one_by_one(tmp_path: Path) ->
             path, rows, user="who", table="t", reserves={"watch": 0.25}, seed=1
         ) as con:
             query = con.lower("SELECT count(*) AS n FROM t")
-            asked = [Asked(query)] * 16
+            asked = [Request(query)] * 16
             for one in con.ask_many(asked) if batch else map(con.ask, [query] * 16):
                 assert one is not None
             firsts.append(con.stream.departures.first.tolist())

@@ -17,7 +17,7 @@ import pytest
 import sparseq
 from sparseq._duckdb import upgrade as module
 from sparseq._duckdb.backend import FORMAT
-from sparseq._duckdb.upgrade import STEPS, Step, upgrade
+from sparseq._duckdb.upgrade import STEPS, UpgradeStep, upgrade
 from sparseq.curator import account
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.monitor.watch import ActiveWatch
@@ -95,7 +95,7 @@ for at in range(2 * len(module.STEPS)):
         def apply(connection, step=step, after=after):
             if after: step.apply(connection)
             die()
-        steps = list(module.STEPS); steps[at // 2] = module.Step(step.name, apply)
+        steps = list(module.STEPS); steps[at // 2] = module.UpgradeStep(step.name, apply)
         module.STEPS = tuple(steps)
         module.upgrade(f"{path}.{at}")
         os._exit(1)
@@ -124,7 +124,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was(
         connection.execute("CREATE TABLE something (x INTEGER)")
         connection.execute("SELECT no_such_column FROM something")
 
-    monkeypatch.setattr(module, "STEPS", (*STEPS, Step("one that fails", fails)))
+    monkeypatch.setattr(module, "STEPS", (*STEPS, UpgradeStep("one that fails", fails)))
     with pytest.raises(sparseq.StoreError, match="can't be upgraded"):
         upgrade(old)
     with duckdb.connect(str(old)) as connection:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.ledger._duckdb.session import Reached, Record, record_of
+from sparseq.ledger._duckdb.session import HighWaterMark, Record, record_of
 
 ASKED = 3
 COUNT = "SELECT count(*) AS n FROM t"
@@ -358,8 +358,8 @@ def test_the_record_is_written_before_the_answer_leaves(tmp_path: Path) -> None:
             con.sql(COUNT)
             record = Record.from_bytes(record_of(path).read_bytes())
             assert record is not None
-            assert record.reached == Reached(i, i - 1)
+            assert record.reached == HighWaterMark(i, i - 1)
             con.ingest(pa.table({"who": [i]}))
             record = Record.from_bytes(record_of(path).read_bytes())
             assert record is not None
-            assert record.reached == Reached(i, i)
+            assert record.reached == HighWaterMark(i, i)

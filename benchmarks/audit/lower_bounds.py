@@ -27,7 +27,7 @@ from sparseq.monitor.watch_design import WatchDesign
 from sparseq.monitor.watch_state import WatchState
 from sparseq.query.plan import Options
 from sparseq.store import Store
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 from sparseq.training import ClosedForm, family, noised_gradient
 
 RUNS = 20_000
@@ -38,7 +38,7 @@ _KAPPA, _NORM = 1024.0, 2.0**20
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditResult:
     """One kind of answer, promised and shown."""
 
     name: str
@@ -77,7 +77,7 @@ def _sql(text: str, sigma: float = 1.0) -> Callable[[bool, int], tuple[Floats, f
     def run(with_: bool, runs: int) -> tuple[Floats, float]:
         with _store(with_) as store:
             query = store.lower(text)
-            asked = [Asked(query, Options(sigma=sigma))] * runs
+            asked = [Request(query, Options(sigma=sigma))] * runs
             rows = []
             for outcome in store.ask_many(asked):
                 assert outcome.answer is not None
@@ -160,11 +160,13 @@ def answers(name: str, runs: int) -> tuple[Floats, Floats, float]:
     return without, with_, math.sqrt(2 * paid / _NORM * _KAPPA)
 
 
-def audited(name: str, runs: int = RUNS) -> Audited:
+def audited(name: str, runs: int = RUNS) -> AuditResult:
     """Return what answers of one kind show, beside what is promised."""
     without, with_, mu = answers(name, runs)
     epsilon = gdp.epsilon(DELTA, mu)
-    return Audited(name, mu, epsilon, lower_bound(without, with_, DELTA), bet(without, with_, mu))
+    return AuditResult(
+        name, mu, epsilon, lower_bound(without, with_, DELTA), bet(without, with_, mu)
+    )
 
 
 FAULTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
@@ -182,6 +184,6 @@ def found_after(fault: str, runs: int = RUNS) -> Bet:
     return bet(without, with_, mu)
 
 
-def every(runs: int = RUNS) -> Iterator[Audited]:
+def every(runs: int = RUNS) -> Iterator[AuditResult]:
     """Yield what each kind of answer shows."""
     return (audited(name, runs) for name in QUESTIONS)

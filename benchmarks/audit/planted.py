@@ -22,7 +22,7 @@ import sparseq.engine.contributions
 import sparseq.query.plan
 import sparseq.store
 from benchmarks.audit.neighbours import UNIT, World
-from sparseq.engine.files.load import Rows
+from sparseq.engine.files.load import IncomingRows
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.scope import Scope
@@ -253,7 +253,7 @@ def old_bounds() -> AbstractContextManager[None]:
 
 def sniffed_type() -> AbstractContextManager[None]:
     """How a file's dates are read is told from the file, and not from the table."""
-    made = Rows.__init__
+    made = IncomingRows.__init__
 
     def sniffed(rows: Any, source: Any, schema: Any = None, *rest: Any, **more: Any) -> None:
         made(rows, source, schema, *rest, **more)
@@ -263,12 +263,16 @@ def sniffed_type() -> AbstractContextManager[None]:
             rows.schema = replace(schema, formats=formats)
 
     def made_alone(source: Any) -> Any:
-        alone = Rows.__new__(Rows)
+        alone = IncomingRows.__new__(IncomingRows)
         made(alone, source)
         alone.close()
         return alone.schema
 
-    return _set(Rows, "__init__", sniffed) if hasattr(Rows, "_guessed") else nullcontext()
+    return (
+        _set(IncomingRows, "__init__", sniffed)
+        if hasattr(IncomingRows, "_guessed")
+        else nullcontext()
+    )
 
 
 _COUNT = "SELECT count(*) AS a0 FROM t"

@@ -31,7 +31,7 @@ from sparseq.curator import forget
 from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.monitor.forecast import Forecast
 from sparseq.store import Store
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 from sparseq.training import features_of, noised_gradient, target_of
 from sparseq.training.tables import engine_for
 
@@ -226,7 +226,7 @@ def _batch(life: Life) -> tuple[str, Act]:
     text = "SELECT count(*) AS a0 FROM t WHERE day = DATE '{}'"
 
     def ask(_: str, store: Store) -> object:
-        asked = [Asked(store.lower(text.format(day))) for day in days]
+        asked = [Request(store.lower(text.format(day))) for day in days]
         return [
             (o.answer and o.answer.rows(), o.refused and str(o.refused))
             for o in store.ask_many(asked)

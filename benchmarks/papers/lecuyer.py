@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks.papers.mnist_data import digits, unit_rows
 from sparseq.accounting.rdp import DEFAULT_ORDERS, epsilon
 from sparseq.pictures.tables import format_table
-from sparseq.training import ClosedForm, PrivateSGD, SpendLess, SpendMore, TrainedSGD, family
+from sparseq.training import ClosedForm, PrivateSGD, SgdResult, SpendLess, SpendMore, family
 from sparseq.training.sgd.policies import Policy
 from sparseq.training.sgd.promise import total
 
@@ -79,7 +79,7 @@ class Problem:
         asked = replace(how, ask_every=self.epochs / 10)
         return epsilon(total(asked.planned(self.noise, how.steps), orders), orders, DELTA)
 
-    def accuracy(self, trained: TrainedSGD) -> float:
+    def accuracy(self, trained: SgdResult) -> float:
         """Return accuracy on the test set, in percent."""
         weights = trained.params.reshape(10, -1)
         scores = self.test_x @ weights[:, :-1].T + weights[:, -1]
@@ -112,7 +112,7 @@ def rules(problem: Problem) -> dict[str, tuple[PrivateSGD, bool]]:
 
 def row(
     problem: Problem, name: str, how: PrivateSGD, promised: float | None, trials: int
-) -> tuple[dict[str, Any], TrainedSGD]:
+) -> tuple[dict[str, Any], SgdResult]:
     """Return a line of the table, and the last trial."""
     start = time.perf_counter()
     runs = [how.fit(problem.engine, epsilon=promised, delta=DELTA) for _ in range(trials)]
@@ -133,7 +133,7 @@ def row(
     }, runs[-1]
 
 
-def figure(problem: Problem, runs: dict[str, TrainedSGD]) -> Any:
+def figure(problem: Problem, runs: dict[str, SgdResult]) -> Any:
     """Return the paper's figures 1 and 2 of the last trial: accuracy, cost, noise and batch."""
     from matplotlib.figure import Figure
 

@@ -30,7 +30,7 @@ import sparseq
 from benchmarks.papers.mnist_data import digits
 from benchmarks.papers.table import shown
 from sparseq.ledger.pots import Pot
-from sparseq.training import PrivateGD, Step
+from sparseq.training import PrivateGD, TrainingStep
 from sparseq.training.network import Network
 from sparseq.training.protocol import Floats
 
@@ -162,7 +162,7 @@ def trial(
             store.stream.pots[Pot.QUERIES].left(users).max() / how.steps
         )  # what a full gradient costs
 
-        def watch(step: Step) -> None:
+        def watch(step: TrainingStep) -> None:
             left = store.stream.pots[Pot.QUERIES].left(users)
             active.append(int(np.count_nonzero(left > full / 10)))
 

@@ -81,7 +81,7 @@ def softmax(images: Any, labels: Any) -> ClosedForm:
 
 
 @dataclass(frozen=True)
-class Reported:
+class YuRun:
     """One run: private.
 
     Attributes:
@@ -97,14 +97,14 @@ class Reported:
     worst: float
 
 
-def reported(problem: Problem, how: PrivateSGD, epsilon: float) -> Reported:
+def reported(problem: Problem, how: PrivateSGD, epsilon: float) -> YuRun:
     """Train, and report."""
     trained = how.fit(problem.train, epsilon=epsilon, delta=DELTA, start=problem.start)
     account = trained.individual
     assert account is not None
     assert account.is_bound or not how.cut
     right = _by_user(problem.test, problem.test.right, trained.params)
-    return Reported(
+    return YuRun(
         np.array([100 * right[problem.test_y == k].mean() for k in CLASSES]),
         _by_user(problem.train, problem.train.losses, trained.params),
         account.epsilons(DELTA),
@@ -119,9 +119,7 @@ def _by_user(engine: Any, value: Any, params: Floats) -> Floats:
     return np.asarray(np.concatenate([value(params, b) for b in batches])[np.argsort(users)])
 
 
-def summary(
-    problem: Problem, bound: Reported, estimate: Reported, seconds: float
-) -> dict[str, Any]:
+def summary(problem: Problem, bound: YuRun, estimate: YuRun, seconds: float) -> dict[str, Any]:
     """Return the table, and what the paper says about groups, here."""
     groups = [problem.y == k for k in CLASSES]
     means = np.array([bound.epsilons[g].mean() for g in groups])
@@ -149,12 +147,12 @@ def summary(
     }
 
 
-def pearson(report: Reported) -> float:
+def pearson(report: YuRun) -> float:
     """Return Pearson's r between epsilons and log losses."""
     return float(np.corrcoef(report.epsilons, np.log(report.losses + 1e-12))[0, 1])
 
 
-def figure(y: Any, report: Reported) -> Any:
+def figure(y: Any, report: YuRun) -> Any:
     """Return the paper's figures 1, 2 and 5 of this run."""
     from matplotlib.figure import Figure
 

@@ -21,7 +21,7 @@ from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine._duckdb.erasure import scrub
 from sparseq.engine._duckdb.handed import numbers_of, triplets
 from sparseq.engine._duckdb.storage import DATA_SCHEMAS, Storage
-from sparseq.engine.files.load import Rows
+from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Schema
 from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import StoreError
@@ -29,7 +29,7 @@ from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.former_ids import FORMER
 from sparseq.ledger._duckdb.ledger import DuckLedger
-from sparseq.ledger._duckdb.session import LOSSES, Session
+from sparseq.ledger._duckdb.session import LOSSES, StoreSession
 from sparseq.ledger.entry import Loss
 from sparseq.ledger.pots import Pot
 from sparseq.query.catalog import Table
@@ -89,13 +89,13 @@ class DuckBackend:
         path: Path | None,
         cache_bytes: int,
         on_close: Callable[[], None] = lambda: None,
-        session: Session | None = None,
+        session: StoreSession | None = None,
         reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
         self._held, self._reopen = ReplaceableConnection(connection), reopen
         connection = self.database = cast(duckdb.DuckDBPyConnection, self._held)
         self.path, self._on_close = path, on_close
-        self.session = session or Session(connection)
+        self.session = session or StoreSession(connection)
         self.session.goes_over(connection)
         _open.add(self)
         self.storage = Storage(connection, self.session)
@@ -133,7 +133,7 @@ class DuckBackend:
         """See `Backend`."""
         if once is not None and self.storage.has_taken(once):
             return 0
-        rows = Rows(source, self.storage.schema(table))
+        rows = IncomingRows(source, self.storage.schema(table))
         units = budget_units(self.settings["norm_budget"])
         column = self.settings["budget_column"]
         own = column if column and rows.has(column) else ""

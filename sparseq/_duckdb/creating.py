@@ -17,8 +17,8 @@ from sparseq._duckdb.opening import check_free, publish
 from sparseq.accounting import Budget, budget_units
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import SCHEMAS, Storage
-from sparseq.engine.files.load import Rows
-from sparseq.engine.files.schema import Declared
+from sparseq.engine.files.load import IncomingRows
+from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError
 from sparseq.ledger._duckdb import curator_log
 from sparseq.ledger._duckdb.journal import TABLES
@@ -41,7 +41,7 @@ class Declaration:
     halt: bool
     reserves: Mapping[str, float]
     most: Mapping[str, int]
-    read_as: Declared
+    read_as: Declarations
     seed: int | None
 
     def settings(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
         for name, source in made.sources.items()
     ]
     for name, source in made.public.items():
-        rows = Rows(source, declared=made.read_as)
+        rows = IncomingRows(source, declared=made.read_as)
         tables.append(storage.create_public(name, rows))
         rows.close()
     catalog = Catalog(())
@@ -119,7 +119,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
 def _load_private(
     storage: Storage, made: Declaration, name: str, source: Any, row_key: Sequence[str]
 ) -> Table:
-    rows = Rows(source, declared=made.read_as, user=made.user)
+    rows = IncomingRows(source, declared=made.read_as, user=made.user)
     try:
         types = rows.usable()
         actual = {n.lower(): n for n in types}

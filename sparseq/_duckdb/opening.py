@@ -25,11 +25,11 @@ from sparseq.errors import SparseqError, StoreError, StoreInUse
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
 from sparseq.ledger._duckdb.session import (
+    HighWaterMark,
     Lock,
     Mark,
-    Reached,
     Record,
-    Session,
+    StoreSession,
     add_loss,
     read_mark,
     read_reached,
@@ -42,7 +42,7 @@ from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_
 _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
 
 
-class Lacking(StoreError):
+class MissingPart(StoreError):
     """A part of the store is missing, or something else lies in its place."""
 
 
@@ -144,7 +144,7 @@ def open_whole(
     path: Path,
     check: Callable[[duckdb.DuckDBPyConnection], str],
     accept_loss: bool = False,
-) -> tuple[duckdb.DuckDBPyConnection, Session]:
+) -> tuple[duckdb.DuckDBPyConnection, StoreSession]:
     """Open a store of which nothing is missing.
 
     Args:
@@ -160,7 +160,7 @@ def open_whole(
     head, lost, brought, others = Head.of(path), "", None, ""
     try:
         connection = open_database(path)
-    except Lacking as lacking:
+    except MissingPart as lacking:
         if not accept_loss:
             raise
         lost = lacking.message
@@ -175,12 +175,12 @@ def open_whole(
                 adopt(brought, log_of(path))
                 connection = open_database(path)
                 mark = read_mark(connection)
-        session = Session(connection, path, store, marked=mark is not None and mark.open)
+        session = StoreSession(connection, path, store, marked=mark is not None and mark.open)
         try:
             _check_whole(connection, path, store, mark, session, others)
         except duckdb.Error as error:
             raise damaged(path, error) from error
-        except Lacking as lacking:
+        except MissingPart as lacking:
             if not accept_loss:
                 raise
             lost = lost or lacking.message
@@ -236,7 +236,7 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
                 "wait until it is done, or stop it; one process at a time can have a store open",
             ) from None
         if has_log(path) and (said := unreadable(path, error)) is not None:
-            raise Lacking(said.message, f"{said.hint}; {_LAST}") from None
+            raise MissingPart(said.message, f"{said.hint}; {_LAST}") from None
         if is_damage(error):
             raise damaged(path, error) from None
         if isinstance(error, duckdb.IOException):
@@ -281,7 +281,7 @@ def _check_whole(
     path: Path,
     store: str,
     mark: Mark | None,
-    session: Session,
+    session: StoreSession,
     others: str,
 ) -> None:
     """Compare a store with the records of what it must have.
@@ -293,7 +293,7 @@ def _check_whole(
     beside = record_of(path)
     own = read_record(beside)
     if own is not None and own.store != store and own.open:
-        raise Lacking(
+        raise MissingPart(
             f"{beside.name} belongs to another store, which was not closed",
             f"move it to where that store is, or away; {_LAST}",
         )
@@ -304,7 +304,7 @@ def _check_whole(
         return
     records = _records_beside(path, mark)
     if not records:
-        raise Lacking(
+        raise MissingPart(
             f"{path.name} was not closed, or is a copy of a store that was open; "
             f"{beside.name}, which says what it must have, is missing",
             f"bring {beside.name} and {log_of(path).name} from where the store was; {_LAST}",
@@ -317,7 +317,9 @@ def _check_whole(
         session.hold(file, Lock(file))
 
 
-def _short(path: Path, has: Reached, needs: Reached, closed: bool, others: str) -> Lacking:
+def _short(
+    path: Path, has: HighWaterMark, needs: HighWaterMark, closed: bool, others: str
+) -> MissingPart:
     releases = needs.releases - has.releases
     changes = needs.writes - has.writes
     lacks = " and ".join(
@@ -327,12 +329,12 @@ def _short(path: Path, has: Reached, needs: Reached, closed: bool, others: str) 
     )
     log, lacks = log_of(path).name, f"{path.name} lacks {lacks}, with all charges for it"
     if closed:
-        return Lacking(
+        return MissingPart(
             f"{lacks}: it is an earlier state of its store",
             f"bring the latest {path.name}; {_LAST}",
         )
     how = "is cut short or of another session" if has_log(path) else f"is missing{others}"
-    return Lacking(
+    return MissingPart(
         f"{lacks}: it was not closed, and its log {log} {how}",
         f"bring {log} from where the store was; {_LAST}",
     )

@@ -27,7 +27,7 @@ Connection = duckdb.DuckDBPyConnection
 
 
 @dataclass(frozen=True)
-class Step:
+class UpgradeStep:
     """One change of the format; `apply` runs within the transaction of all."""
 
     name: str
@@ -53,12 +53,12 @@ def fix_how_rows_are_read(connection: Connection) -> None:
         storage.keep_schema(table, schema)
 
 
-STEPS: tuple[Step, ...] = (
-    Step("the store has a number", name_the_store),
-    Step("the curator has a log", begin_the_curators_log),
-    Step("requests have askers", name_askers),
-    Step("columns are of the closed list of types", keep_to_types),
-    Step("rows are read in one way", fix_how_rows_are_read),
+STEPS: tuple[UpgradeStep, ...] = (
+    UpgradeStep("the store has a number", name_the_store),
+    UpgradeStep("the curator has a log", begin_the_curators_log),
+    UpgradeStep("requests have askers", name_askers),
+    UpgradeStep("columns are of the closed list of types", keep_to_types),
+    UpgradeStep("rows are read in one way", fix_how_rows_are_read),
 )
 """From format 3 to format 4."""
 

@@ -24,14 +24,14 @@ from sparseq.cli.options import Share, open_store, store_argument
 from sparseq.cli.show import plain_text
 from sparseq.cli.text import NOT_PRIVATE, banner, labelled, one_line, say
 from sparseq.curator import counts
-from sparseq.engine.files.load import Rows
-from sparseq.engine.files.schema import Declared
+from sparseq.engine.files.load import IncomingRows
+from sparseq.engine.files.schema import Declarations
 from sparseq.escape import shown
 from sparseq.pictures.numbers import format_bound, number, percent, upper
 from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
-    from sparseq.engine.files.schema import Declared
+    from sparseq.engine.files.schema import Declarations
     from sparseq.query.catalog import Catalog, Column, Table
     from sparseq.store import Store
 
@@ -95,7 +95,7 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     tables = tables_of(files, options.pop("table"))
     public = public_tables(options.pop("public"))
     options["types"] = types_of(options["types"])
-    read_as = Declared(options["types"], options["multiline"])
+    read_as = Declarations(options["types"], options["multiline"])
     inspected = inspect([*tables.values(), *public.values()], read_as, options["user"])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["bounds"] = bounds_of(options["bounds"])
@@ -117,7 +117,7 @@ def tell_curator(messages: Iterable[str]) -> None:
 
 
 @dataclass
-class Inspected:
+class Inspection:
     """What files hold: each column's type (names in lower case), and columns of no usable type."""
 
     types: dict[str, str] = field(default_factory=dict)
@@ -126,12 +126,12 @@ class Inspected:
     """How texts in another than the usual format are read, in words."""
 
 
-def inspect(tables: Iterable[list[str]], declared: Declared, user: str) -> Inspected:
+def inspect(tables: Iterable[list[str]], declared: Declarations, user: str) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
-    found = Inspected()
+    found = Inspection()
     for files in tables:
-        rows = Rows(files, declared=declared, user=user)
+        rows = IncomingRows(files, declared=declared, user=user)
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
         found.left_out += rows.left_out
@@ -145,7 +145,7 @@ def inspect(tables: Iterable[list[str]], declared: Declared, user: str) -> Inspe
     return found
 
 
-def made_text(store: Store, inspected: Inspected) -> str:
+def made_text(store: Store, inspected: Inspection) -> str:
     """Return what a curator should know about a new store."""
 
     made = counts(store)

@@ -29,7 +29,7 @@ from sparseq.pictures.numbers import number, upper
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
-    from sparseq.cli.demo_analyst import Monitored
+    from sparseq.cli.demo_analyst import Findings
     from sparseq.cli.figure import Figure
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
@@ -150,7 +150,7 @@ def fresh_folder(wanted: Path) -> Path:
     return folder
 
 
-def _monitored(store: Any, days: list[dt.date]) -> Monitored:
+def _monitored(store: Any, days: list[dt.date]) -> Findings:
     """Ask all queries, with a progress bar on a terminal's standard error."""
 
     text = TextColumn("{task.description}")
@@ -160,14 +160,14 @@ def _monitored(store: Any, days: list[dt.date]) -> Monitored:
     ) as progress:  # fmt: skip
         task = progress.add_task("asking", total=len(days))
 
-        def tick(seen: Monitored) -> None:
+        def tick(seen: Findings) -> None:
             last = f"{seen.days[-1]}: {seen.values[-1]:4.0f} ± {seen.bounds[-1]:.0f} buyers"
             progress.update(task, advance=1, description=last)
 
         return monitor(store, days, tick)
 
 
-def demo_figure(seen: Monitored, budget: Budget, seed: int | None) -> Figure:
+def demo_figure(seen: Findings, budget: Budget, seed: int | None) -> Figure:
     """Return the chart. It is made of released answers and public numbers alone.
 
     The band of worst-case composition is drawn around our own answers: to draw its answers would
@@ -215,7 +215,7 @@ def write_files(figure: Figure, folder: Path) -> tuple[Path, Path | None]:
 
 
 def measure(
-    seen: Monitored, budget: Budget, source: Path, store: Path, page: Path, png: Path | None
+    seen: Findings, budget: Budget, source: Path, store: Path, page: Path, png: Path | None
 ) -> Results:
     """Look at the truth, and say how far the answers are from it: dropped customers and all."""
 

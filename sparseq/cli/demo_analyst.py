@@ -20,7 +20,7 @@ WEEK = 7
 
 
 @dataclass
-class Monitored:
+class Findings:
     """What the monitor has learned: a noised count and its ± for each day, and busy days.
 
     `alarms` has the days whose answer was above the level that the query itself named.
@@ -49,9 +49,9 @@ class Monitored:
         return f"SELECT {count} AS buyers{busy} FROM purchases WHERE date = DATE '{day}'"
 
 
-def monitor(store: Store, days: Sequence[dt.date], tick: Callable[[Monitored], None]) -> Monitored:
+def monitor(store: Store, days: Sequence[dt.date], tick: Callable[[Findings], None]) -> Findings:
     """Ask one query a day, each after the last answer; call `tick` after each."""
-    seen = Monitored()
+    seen = Findings()
     started = time.monotonic()
     for day in days:
         answer = store.sql(seen.next_query(day), request_id=f"buyers {day}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sparseq.cli.text import put_out
 from sparseq.errors import ParameterError
-from sparseq.monitor.derive import DERIVED, Noised, out_of_band
+from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.monitor.output import CsvFormat, format_of, series_table
 from sparseq.monitor.rows import ANSWER
 
@@ -68,7 +68,7 @@ def derived(rows: pa.Table, confidence: float) -> pa.Table:
     for line in lines.values():
         line.sort(key=lambda row: row["tick"])
         values = [np.nan if r["value"] is None else r["value"] for r in line]
-        answers = Noised.of(np.array(values), np.array([r["sigma"] for r in line]), confidence)
+        answers = NoisySeries.of(np.array(values), np.array([r["sigma"] for r in line]), confidence)
         flags = out_of_band(answers)[1].tolist()
         for name, f in DERIVED.items():
             found = f(answers)

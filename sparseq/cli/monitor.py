@@ -33,10 +33,10 @@ from sparseq.query.plan import Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparseq.monitor import Monitor, Ticked, Ticks
+    from sparseq.monitor import Monitor, TickResult, Ticks
     from sparseq.monitor.arrivals import Arrival
     from sparseq.monitor.folder import Folder
-    from sparseq.monitor.series import Source
+    from sparseq.monitor.series import RowSource
     from sparseq.store import Store
 
 FILES_SET_ASIDE, ALARM = DataError.exit_code, 7
@@ -44,7 +44,7 @@ ALARM_WORDS = "ALARM: too many people have used up their budgets; answers are ab
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MonitorOptions:
     """What the command line asks for."""
 
     queries: tuple[Path, ...]
@@ -148,7 +148,7 @@ def monitor(store: Path, **options: Any) -> None:
       sparseq monitor shop.sparseq queries/daily_buyers.sql --from 1997-01-01 --follow incoming
           --out buyers.parquet --plot buyers.html
     """
-    wanted = Wanted(**options)
+    wanted = MonitorOptions(**options)
     with open_store(store) as opened, stopping() as stop:
         code = run(opened, wanted, stop)
     if stop.signal:
@@ -157,7 +157,7 @@ def monitor(store: Path, **options: Any) -> None:
     raise click.exceptions.Exit(code)
 
 
-def run(store: Store, wanted: Wanted, stop: Stop) -> int:
+def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
     """Run the monitor; return the exit code of a run that was not stopped."""
 
     ticks = ticks_of(wanted)
@@ -193,7 +193,7 @@ def run(store: Store, wanted: Wanted, stop: Stop) -> int:
     return FILES_SET_ASIDE if folder is not None and folder.set_aside else 0
 
 
-def ticks_of(wanted: Wanted) -> Ticks:
+def ticks_of(wanted: MonitorOptions) -> Ticks:
     """Return the ticks: those that have ended by the clock, if nothing else says where they end."""
 
     start = moment(wanted.first)
@@ -229,7 +229,7 @@ def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
         )
 
 
-def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
+def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSource]:
     """Return a series for each query file, of its name, and what goes along with them."""
 
     stems = [path.stem for path in wanted.queries]
@@ -242,7 +242,7 @@ def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
             )
     values, options = given(wanted.params, OF_TICKS), Options(confidence=wanted.confidence)
     texts = [QueryText.of(query_text(None, str(path))) for path in wanted.queries]
-    sources: list[Source] = []
+    sources: list[RowSource] = []
     for stem, text in zip(stems, texts, strict=True):
         if wanted.forecast:
             sources.append(
@@ -259,8 +259,8 @@ def sources_of(store: Store, wanted: Wanted, ticks: Ticks) -> list[Source]:
 
 
 def steps_of(
-    store: Store, wanted: Wanted, monitor: Monitor, wait: Callable[[float], bool]
-) -> tuple[Folder | None, Iterator[Ticked]]:
+    store: Store, wanted: MonitorOptions, monitor: Monitor, wait: Callable[[float], bool]
+) -> tuple[Folder | None, Iterator[TickResult]]:
     """Return the folder that is followed, if any, and the ticks as they are answered."""
 
     if wanted.follow is None:

@@ -23,20 +23,20 @@ from sparseq.monitor.rows import as_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sparseq.monitor import Monitor, Row, Ticked
+    from sparseq.monitor import Monitor, Row, TickResult
     from sparseq.store import Store
 
 _MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50
 
 
-def showing(monitor: Monitor, out: Path | None) -> Callable[[Ticked], None]:
+def showing(monitor: Monitor, out: Path | None) -> Callable[[TickResult], None]:
     """Return what is done with a tick's rows besides the file: without one, they are printed."""
     if out is not None:
         return lambda _: None
 
     text, head = CsvFormat().text, True
 
-    def show(ticked: Ticked) -> None:
+    def show(ticked: TickResult) -> None:
         nonlocal head
         put_out(text(as_table(ticked.rows, monitor.schema), head), nl=False)
         head = False
@@ -47,7 +47,7 @@ def showing(monitor: Monitor, out: Path | None) -> Callable[[Ticked], None]:
 @contextmanager
 def progress(
     monitor: Monitor, store: Store, quiet: bool, out: Path | None
-) -> Iterator[Callable[[Ticked], None]]:
+) -> Iterator[Callable[[TickResult], None]]:
     """Show how far the monitor is, on a terminal's standard error; in the end, what was done."""
 
     done = fresh = 0
@@ -62,7 +62,7 @@ def progress(
         console=console, refresh_per_second=4, transient=True,
     )  # fmt: skip
 
-    def advance(ticked: Ticked) -> None:
+    def advance(ticked: TickResult) -> None:
         nonlocal done, fresh
         done, fresh = done + 1, fresh + (not ticked.again)
         chart.add(ticked.rows)

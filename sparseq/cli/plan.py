@@ -17,12 +17,12 @@ from sparseq.cli.options import Share, facts_format_option, open_store
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.engine.cells import cells_of
-from sparseq.engine.files.load import Rows
+from sparseq.engine.files.load import IncomingRows
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
 from sparseq.monitor import QuerySeries, QueryText, Ticks
 from sparseq.monitor.charged_plan import charged_plan, charged_ranks
-from sparseq.monitor.known_stream import Stream
+from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.plan import plan as planned_of
 from sparseq.monitor.ticks import OF_TICKS, moment
 from sparseq.pictures.numbers import format_number
@@ -32,8 +32,8 @@ from sparseq.query.parameters import given
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparseq.monitor.known_stream import Stream
-    from sparseq.monitor.plan import Candidate, Planned
+    from sparseq.monitor.known_stream import KnownStream
+    from sparseq.monitor.plan import Candidate, PlanSearch
     from sparseq.monitor.ticks import Ticks
     from sparseq.store import Store
 
@@ -49,7 +49,7 @@ _WATCH = 0.05
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanOptions:
     """What the command line asks for."""
 
     queries: tuple[Path, ...]
@@ -119,7 +119,7 @@ def plan(
           --from 1997-01-01 --to 1998-06-30
     """
 
-    asked = Asked(**options)
+    asked = PlanOptions(**options)
     if charged is None:
         say(banner(LOOKED_AT), err=True)
     may = historical or charged is not None
@@ -138,8 +138,8 @@ def plan(
 
 
 def _charged(
-    store: Store, streams: Sequence[Stream], sigma: float, kappa: float, asked: Asked
-) -> Planned:
+    store: Store, streams: Sequence[KnownStream], sigma: float, kappa: float, asked: PlanOptions
+) -> PlanSearch:
     """Release the totals, and plan on them."""
 
     if len(streams) != 1 or asked.horizon is not None:
@@ -173,7 +173,7 @@ def _opened(
         return
     if user is None:
         raise ParameterError("whom is a row of FILE about?", "--user names the column")
-    rows = Rows(str(source), user=user)
+    rows = IncomingRows(str(source), user=user)
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
     with sparseq.create(
@@ -183,7 +183,7 @@ def _opened(
         yield made
 
 
-def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
+def streams_of(store: Store, asked: PlanOptions) -> tuple[list[KnownStream], list[str]]:
     """Compute what every user contributes to every query at every tick; return it, and names."""
 
     ticks, values, found, names = _ticks(asked), given(asked.params, OF_TICKS), [], []
@@ -198,17 +198,17 @@ def streams_of(store: Store, asked: Asked) -> tuple[list[Stream], list[str]]:
         granularity = store.explain(queries[0]).noise[0].granularity
         people = store.stream.people
         cells = [cells_of(store.stream.engine, store.explain(q), people) for q in queries]
-        found.append(Stream.of(queries[0], people, cells, granularity))
+        found.append(KnownStream.of(queries[0], people, cells, granularity))
         names.append(path.stem)
     return found, names
 
 
-def _ticks(asked: Asked) -> Ticks:
+def _ticks(asked: PlanOptions) -> Ticks:
 
     return Ticks(moment(asked.first), asked.every, moment(asked.last))
 
 
-def as_text(planned: Planned, names: Sequence[str]) -> str:
+def as_text(planned: PlanSearch, names: Sequence[str]) -> str:
     """Return the table, and what is recommended."""
     rows = [_row(c, planned) for c in planned.rows]
     series = ", ".join(map(shown, names))
@@ -222,7 +222,7 @@ def as_text(planned: Planned, names: Sequence[str]) -> str:
     return f"{head}\n\n{table}\n\n{advice(planned)}"
 
 
-def _row(c: Candidate, planned: Planned) -> list[str]:
+def _row(c: Candidate, planned: PlanSearch) -> list[str]:
     marks = ["worst case"] * c.worst_case
     marks += ["recommended"] * (c == planned.recommended and not c.worst_case)
     marks += ["part time"] * c.setting.part_time + [f"season {c.period}"] * (c.period > 0)
@@ -243,7 +243,7 @@ def _numbers(values: Sequence[float]) -> str:
     return " / ".join(f"{v:,.4g}" for v in values)
 
 
-def advice(planned: Planned) -> str:
+def advice(planned: PlanSearch) -> str:
     """Return what to do, in the words of `create`."""
     best = planned.recommended
     if best.worst_case:
@@ -282,7 +282,7 @@ def advice(planned: Planned) -> str:
     return text
 
 
-def as_json(planned: Planned, names: Sequence[str]) -> str:
+def as_json(planned: PlanSearch, names: Sequence[str]) -> str:
     """Return all of it as JSON."""
 
     def plain(c: Candidate) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def as_json(planned: Planned, names: Sequence[str]) -> str:
     )
 
 
-def draw(planned: Planned, names: Sequence[str], path: Path) -> None:
+def draw(planned: PlanSearch, names: Sequence[str], path: Path) -> None:
     """Draw total error, and its noise, against the budget."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise ParameterError(f"--plot {path}: a picture is .png or .svg")
@@ -322,7 +322,7 @@ def draw(planned: Planned, names: Sequence[str], path: Path) -> None:
         raise ParameterError(f"can't write {str(path)!r}: {error.strerror}") from None
 
 
-def _panel(axes: Any, planned: Planned, i: int, name: str) -> None:
+def _panel(axes: Any, planned: PlanSearch, i: int, name: str) -> None:
     kinds = (
         ("dropping alone", (False, False), "tab:orange"),
         ("with forecasts", (True, False), "tab:blue"),

@@ -22,7 +22,7 @@ from sparseq.cli.replay_page import compare_page, summary_table
 from sparseq.cli.text import NOT_PRIVATE, banner, say
 from sparseq.escape import shown
 from sparseq.pictures.tables import format_table
-from sparseq.replay import Answers, Log
+from sparseq.replay import AnswerFile, Log
 from sparseq.replay import replay as run
 from sparseq.replay.compare import SCHEMA, compare
 from sparseq.replay.replay import price_list
@@ -91,7 +91,7 @@ def replay(
         if opened.seed is not None and not quiet:
             say(banner(NOT_PRIVATE), err=True)
         facts = {"log": str(lines.path.resolve()), "bytes": lines.bytes, "name": name or lines.name}
-        answers = Answers(out, facts, resume)
+        answers = AnswerFile(out, facts, resume)
         try:
             with progress(lines, answers.lines, quiet) as advance:
                 summary = run(opened, lines, answers, name, advance)

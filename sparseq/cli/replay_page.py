@@ -18,7 +18,7 @@ from sparseq.pictures.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparseq.replay.compare import Comparison, Tally
+    from sparseq.replay.compare import ReplayComparison, Tally
 
 HEIGHT = 260
 COLORS = {"worst-case": "var(--worst)", "individual": "var(--ours)", "halt": "var(--corrected)"}
@@ -39,7 +39,7 @@ WARNING = (
 )
 
 
-def compare_page(comparison: Comparison, log: str) -> str:
+def compare_page(comparison: ReplayComparison, log: str) -> str:
     """Return the page of a comparison (see `sparseq.replay.compare`)."""
     modes = [f.mode for f in comparison.fared]
     data = {mode: _columns(comparison.shown, mode) for mode in modes}

@@ -37,10 +37,10 @@ class Command:
 
     usage: str
     help: str
-    run: Callable[[Session, str], None]
+    run: Callable[[ShellSession, str], None]
 
 
-class Session:
+class ShellSession:
     """A store, and how its answers are shown. An error is said, and the session goes on.
 
     Attributes:
@@ -211,14 +211,22 @@ def _opened(path: Path, mode: str) -> TextIO:
 
 
 COMMANDS = {
-    "\\d": Command("\\d [TABLE]", "list tables and columns", Session.show_tables),
-    "\\budget": Command("\\budget", "show the guarantee", Session.show_budget),
-    "\\history": Command("\\history [N]", "list the last releases", Session.show_history),
-    "\\explain": Command("\\explain QUERY", "show what a query would be, free", Session.explain),
-    "\\format": Command("\\format F", f"write answers as {', '.join(FORMATS)}", Session.set_format),
-    "\\confidence": Command("\\confidence C", "set the confidence of ±", Session.set_confidence),
-    "\\o": Command("\\o [FILE]", "send answers to FILE, or back to the screen", Session.set_output),
-    "\\i": Command("\\i FILE", "run what FILE says", Session.include),
-    "\\?": Command("\\?", "show this", Session.help),
-    "\\q": Command("\\q", "leave (as Ctrl-D does)", Session.leave),
+    "\\d": Command("\\d [TABLE]", "list tables and columns", ShellSession.show_tables),
+    "\\budget": Command("\\budget", "show the guarantee", ShellSession.show_budget),
+    "\\history": Command("\\history [N]", "list the last releases", ShellSession.show_history),
+    "\\explain": Command(
+        "\\explain QUERY", "show what a query would be, free", ShellSession.explain
+    ),
+    "\\format": Command(
+        "\\format F", f"write answers as {', '.join(FORMATS)}", ShellSession.set_format
+    ),
+    "\\confidence": Command(
+        "\\confidence C", "set the confidence of ±", ShellSession.set_confidence
+    ),
+    "\\o": Command(
+        "\\o [FILE]", "send answers to FILE, or back to the screen", ShellSession.set_output
+    ),
+    "\\i": Command("\\i FILE", "run what FILE says", ShellSession.include),
+    "\\?": Command("\\?", "show this", ShellSession.help),
+    "\\q": Command("\\q", "leave (as Ctrl-D does)", ShellSession.leave),
 }

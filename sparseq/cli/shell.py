@@ -15,7 +15,7 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 
 from sparseq.cli.completion import Words
 from sparseq.cli.options import store_argument
-from sparseq.cli.session import Session
+from sparseq.cli.session import ShellSession
 from sparseq.cli.statements import is_complete
 from sparseq.cli.text import guarantee_line, loud_lines, say
 from sparseq.escape import shown
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import History
 
-    from sparseq.cli.session import Session
+    from sparseq.cli.session import ShellSession
 
 
 @click.command(short_help="Ask one query after another, at a prompt or from a pipe.")
@@ -42,7 +42,7 @@ def shell(ctx: click.Context, store: Path) -> None:
       sparseq shell shop.sparseq < queries.sql
     """
 
-    session = Session(store)
+    session = ShellSession(store)
     try:
         if sys.stdin.isatty():
             _talk(session)
@@ -53,7 +53,7 @@ def shell(ctx: click.Context, store: Path) -> None:
         session.close()
 
 
-def _talk(session: Session) -> None:
+def _talk(session: ShellSession) -> None:
     """Prompt until \\q or Ctrl-D; Ctrl-C drops the line."""
     store = session.store
     tables = ", ".join(shown(t.name) for t in store.catalog.tables)
@@ -71,7 +71,7 @@ def _talk(session: Session) -> None:
             return
 
 
-def _prompt(session: Session) -> PromptSession[str]:
+def _prompt(session: ShellSession) -> PromptSession[str]:
 
     return PromptSession(
         "sparseq> ",

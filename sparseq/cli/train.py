@@ -39,7 +39,7 @@ from sparseq.training.tables import engine_for
 if TYPE_CHECKING:
     from sparseq.query.catalog import Table as CatalogTable
     from sparseq.store import Store
-    from sparseq.training import PrivateGD, Step, Trained
+    from sparseq.training import PrivateGD, TrainingResult, TrainingStep
     from sparseq.training.features import Feature, Target
     from sparseq.training.model import Model
     from sparseq.training.network import NetworkModel
@@ -167,7 +167,7 @@ def check_model(model: str, settings: dict[str, Any]) -> None:
 def trained_on(
     store: Store, table: str | None, target: str, asked: list[str], model: str, how: PrivateGD,
     run: str, epsilon: float | None, delta: float | None,
-) -> tuple[Trained, Model | NetworkModel]:  # fmt: skip
+) -> tuple[TrainingResult, Model | NetworkModel]:  # fmt: skip
     """Train, with a progress bar on a terminal's standard error."""
 
     chosen = store.catalog.table(table) if table else store.catalog.only_private()
@@ -216,7 +216,7 @@ def depends_on(
 
 
 @contextmanager
-def progress_bar(steps: int) -> Iterator[Callable[[Step], None]]:
+def progress_bar(steps: int) -> Iterator[Callable[[TrainingStep], None]]:
     """Yield what to call after each step. It shows public facts only: no exact loss, no spends."""
 
     with Progress(
@@ -226,7 +226,7 @@ def progress_bar(steps: int) -> Iterator[Callable[[Step], None]]:
         task = progress.add_task("training", total=steps)
         seen: dict[str, str] = {}
 
-        def tick(step: Step) -> None:
+        def tick(step: TrainingStep) -> None:
             seen.update(noised(step))
             told = ", ".join(f"{name} about {value}" for name, value in seen.items())
             worst = f"budget: {100 * step.worst_case:.0f} % at most"
@@ -236,7 +236,7 @@ def progress_bar(steps: int) -> Iterator[Callable[[Step], None]]:
         yield tick
 
 
-def noised(step: Step) -> dict[str, str]:
+def noised(step: TrainingStep) -> dict[str, str]:
     """Return what was asked about people after a step, noised, as texts."""
     texts = {}
     if step.accuracy is not None:
@@ -259,7 +259,9 @@ def code_in(model: str) -> bytes:
     return path.read_bytes() if ".py:" in model and path.is_file() else b""
 
 
-def facts_of(trained: Trained, model: Any, how: PrivateGD, delta: float | None) -> dict[str, Any]:
+def facts_of(
+    trained: TrainingResult, model: Any, how: PrivateGD, delta: float | None
+) -> dict[str, Any]:
     """Return what is public about the run as plain data."""
 
     delta = delta if delta is not None else DELTA

@@ -19,7 +19,7 @@ from sparseq.training.report import figure_of, report_of
 
 if TYPE_CHECKING:
     from sparseq.store import Store
-    from sparseq.training import PrivateGD, Trained
+    from sparseq.training import PrivateGD, TrainingResult
 
 CLOSED = ("logistic", "linear", "softmax", "poisson")
 LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
@@ -48,7 +48,7 @@ def report_format(report: Path | None) -> str:
 
 
 def report_bytes(
-    store: Store, how: PrivateGD, trained: Trained, run: str, facts: Table, kind: str
+    store: Store, how: PrivateGD, trained: TrainingResult, run: str, facts: Table, kind: str
 ) -> str | bytes:
     """Return the curator's page or picture of the run. Private."""
 
@@ -74,7 +74,7 @@ def model_bytes(model: Any, kind: str) -> str | bytes:
     return content.getvalue()
 
 
-def log_bytes(trained: Trained, kind: str) -> str | bytes:
+def log_bytes(trained: TrainingResult, kind: str) -> str | bytes:
     """Return the log as the file's content: one row a step."""
 
     rows = [asdict(step) for step in trained.log]

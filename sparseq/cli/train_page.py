@@ -16,7 +16,7 @@ from sparseq.pictures.numbers import MISSING, upper
 from sparseq.pictures.tables import Table
 
 if TYPE_CHECKING:
-    from sparseq.training import Trained
+    from sparseq.training import TrainingResult
     from sparseq.training.report import Report
 
 HEIGHT, BINS = 300, 40
@@ -60,7 +60,7 @@ class Chart:
     mark: float | None = None
 
 
-def train_page(report: Report, trained: Trained, title: str, facts: Table) -> str:
+def train_page(report: Report, trained: TrainingResult, title: str, facts: Table) -> str:
     """Return the page of a run.
 
     Args:
@@ -90,7 +90,7 @@ def train_page(report: Report, trained: Trained, title: str, facts: Table) -> st
 """
 
 
-def log_table(report: Report, trained: Trained) -> Table:
+def log_table(report: Report, trained: TrainingResult) -> Table:
     """Return the log, with how many people had budget left."""
     names = ["step", "people with budget left", "sigma", "norm", "worst_case", "accuracy", "loss",
              "active"]  # fmt: skip
@@ -104,7 +104,7 @@ def log_table(report: Report, trained: Trained) -> Table:
     return Table(names, rows, ["r"] * len(names))
 
 
-def _active(report: Report, trained: Trained) -> Chart:
+def _active(report: Report, trained: TrainingResult) -> Chart:
     steps = np.array([s.step for s in trained.log], np.float64)
     people = len(report.spent)
     rows = [
@@ -137,7 +137,7 @@ def _spends(report: Report) -> Chart:
     )  # fmt: skip
 
 
-def _checks(report: Report, trained: Trained) -> Chart:
+def _checks(report: Report, trained: TrainingResult) -> Chart:
     """What the checks have said: accuracy, or the loss, or nothing."""
     asked, unit = report.checks, report.checked
     factor, percent = (1, "") if unit == "loss" else (100, " %")

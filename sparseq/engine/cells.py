@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.engine.columns import combine_positions
-from sparseq.engine.contributions import Batch, Contributions
+from sparseq.engine.contributions import Contributions, RowBatch
 from sparseq.engine.protocol import Engine
-from sparseq.engine.reduce import CELL_LIMIT, Index, Ints, Reduced, Runs, reduce_numpy
+from sparseq.engine.reduce import CELL_LIMIT, Index, Ints, Reduction, Runs, reduce_numpy
 from sparseq.query.plan import Kind, Plan
 
 
@@ -51,13 +51,13 @@ def contributions_from(cells: Cells, size: int) -> Contributions:
     """Return the contributions that cells are."""
     runs = Runs.of(cells.users)
 
-    def reduced(some: Runs) -> Reduced:
+    def reduced(some: Runs) -> Reduction:
         return reduce_numpy(some, cells.coordinates, cells.values, size, distinct=False)
 
     return Contributions([reduced(runs)], lambda only: [reduced(runs.only(only)).totals])
 
 
-def _cells(plan: Plan, batch: Batch) -> Cells:
+def _cells(plan: Plan, batch: RowBatch) -> Cells:
     measure, (bins, values) = plan.query.measures[0], batch.measures[0]
     rows = batch.runs.row_numbers()
     owners = np.repeat(batch.runs.owners, batch.runs.stop - batch.runs.first)

@@ -14,7 +14,7 @@ from sparseq.engine.reduce import (
     CELL_LIMIT,
     NORM_LIMIT,
     Index,
-    Reduced,
+    Reduction,
     Runs,
     Summands,
     reduce,
@@ -23,7 +23,7 @@ from sparseq.query.plan import Kind, Plan
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """All rows of some users, in order of user.
 
     Attributes:
@@ -52,7 +52,7 @@ class Contributions:
 
     def __init__(
         self,
-        measures: list[Reduced] | Callable[[], list[Reduced]],
+        measures: list[Reduction] | Callable[[], list[Reduction]],
         pull: Callable[[Index], list[NDArray[np.int64]]],
         summands: Summands | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class Contributions:
         self.priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = {}
 
     @property
-    def measures(self) -> list[Reduced]:
+    def measures(self) -> list[Reduction]:
         """Norms by user and sums over all users, one a measure."""
         if callable(self._measures):
             self._measures = self._measures()
@@ -76,10 +76,10 @@ class Contributions:
         return [all_ - some for all_, some in zip(totals, self.pull(dropped), strict=True)]
 
 
-def of_batch(plan: Plan, batch: Batch, kept: bool) -> Contributions:
+def of_batch(plan: Plan, batch: RowBatch, kept: bool) -> Contributions:
     """Return the contributions of rows that are all at hand; `kept`: they will be asked again."""
 
-    def measures() -> list[Reduced]:
+    def measures() -> list[Reduction]:
         return [reduce_measure(plan, batch, i) for i in range(len(batch.measures))]
 
     summands = None
@@ -90,13 +90,13 @@ def of_batch(plan: Plan, batch: Batch, kept: bool) -> Contributions:
     return Contributions(measures, lambda only: pulled(plan, batch, only), summands)
 
 
-def pulled(plan: Plan, batch: Batch, only: Index) -> list[NDArray[np.int64]]:
+def pulled(plan: Plan, batch: RowBatch, only: Index) -> list[NDArray[np.int64]]:
     """Return the sums over some users' rows, one array a measure."""
     part = replace(batch, runs=batch.runs.only(only))
     return [reduce_measure(plan, part, i).totals for i in range(len(batch.measures))]
 
 
-def _coordinates(plan: Plan, batch: Batch, i: int) -> NDArray[Any] | None:
+def _coordinates(plan: Plan, batch: RowBatch, i: int) -> NDArray[Any] | None:
     """Return each row's coordinate of one measure; None if there is but one."""
     bins = batch.measures[i][0]
     if bins is None:
@@ -105,7 +105,7 @@ def _coordinates(plan: Plan, batch: Batch, i: int) -> NDArray[Any] | None:
     return combine_positions([groups, bins], [plan.query.groups, plan.query.measures[i].bins])
 
 
-def reduce_measure(plan: Plan, batch: Batch, i: int) -> Reduced:
+def reduce_measure(plan: Plan, batch: RowBatch, i: int) -> Reduction:
     """Reduce one measure of a batch."""
     measure, values = plan.query.measures[i], batch.measures[i][1]
     size, distinct = plan.query.groups * measure.bins, measure.kind is Kind.USERS
@@ -117,5 +117,5 @@ def reduce_measure(plan: Plan, batch: Batch, i: int) -> Reduced:
         norms = np.where(
             reduced.norms > most, NORM_LIMIT, np.minimum(reduced.norms, most) * steps**2
         )
-        return Reduced(reduced.users, norms, reduced.totals * steps)
+        return Reduction(reduced.users, norms, reduced.totals * steps)
     return reduced

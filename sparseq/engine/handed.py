@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
 from sparseq.errors import ParameterError
-from sparseq.query.outputs import Output, Outputs, key, measure
+from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Plan, Query, Relation
 
 
@@ -40,5 +40,5 @@ def handed_query(coordinates: int, label: str, scale: float) -> Query:
         raise ParameterError("a query has a label, and at least one coordinate")
     domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))
     one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale)
-    shown = (Output("coordinate", key(0)), Output("value", measure(0)))
+    shown = (OutputColumn("coordinate", key(0)), OutputColumn("value", measure(0)))
     return Query(label, Relation("FROM contributions"), (domain,), (one,), Outputs(shown))

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from sparseq.engine.contributions import Batch, Contributions
+from sparseq.engine.contributions import Contributions, RowBatch
 from sparseq.query.catalog import Table
 from sparseq.query.plan import Plan
 
@@ -38,7 +38,7 @@ class Engine(Protocol):
             QueryRefused: The engine `lacks` what the plan needs.
         """
 
-    def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+    def batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
         """Yield the rows that a plan has, in ranges of people, ascending."""
 
     def by_people(

@@ -91,7 +91,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Reduced:
+class Reduction:
     """Squared norms of the users that have rows, and sums by coordinate.
 
     Attributes:
@@ -121,7 +121,7 @@ def reduce(
     values: Index | None,
     size: int,
     distinct: bool,
-) -> Reduced:
+) -> Reduction:
     """Return squared norms by user and sums by coordinate.
 
     Args:
@@ -149,7 +149,7 @@ def reduce_numpy(
     values: NDArray[np.signedinteger[Any]] | None,
     size: int,
     distinct: bool,
-) -> Reduced:
+) -> Reduction:
     """`reduce` in NumPy: sort the cells, add up, square, add up."""
     if coordinates is None and values is None:
         return _reduce_row_counts(runs, size, distinct)
@@ -161,7 +161,7 @@ def reduce_numpy(
     if not counts.all():
         key, v = key[counts], v[counts]
     if len(key) == 0:
-        return Reduced(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
+        return Reduction(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
     if size > 1 and bool(np.any(key[1:] < key[:-1])):
         order = np.argsort(key, kind="stable")
         key, v = key[order], v[order]
@@ -172,19 +172,19 @@ def reduce_numpy(
     totals = np.zeros(size, np.int64)
     np.add.at(totals, place, cells)
     norms = _sum_of_squares(cells, first)
-    return Reduced(owner[first].astype(np.int32), norms, totals)
+    return Reduction(owner[first].astype(np.int32), norms, totals)
 
 
-def _reduce_row_counts(runs: Runs, size: int, distinct: bool) -> Reduced:
+def _reduce_row_counts(runs: Runs, size: int, distinct: bool) -> Reduction:
     """`reduce` where every row counts 1 at coordinate 0: no row need be looked at."""
     totals = np.zeros(size, np.int64)
     if distinct:  # a run has a row
         totals[0] = len(runs.owners)
-        return Reduced(runs.owners, np.ones(len(runs.owners), np.int64), totals)
+        return Reduction(runs.owners, np.ones(len(runs.owners), np.int64), totals)
     cells = runs.stop - runs.first
     totals[0] = cells.sum()
     norms = np.where(cells > CELL_LIMIT, NORM_LIMIT, np.minimum(cells, CELL_LIMIT) ** 2)
-    return Reduced(runs.owners, norms, totals)
+    return Reduction(runs.owners, norms, totals)
 
 
 def _changes(key: Ints) -> NDArray[np.intp]:
@@ -220,7 +220,7 @@ def reduce_compiled(
     values: Index | None,
     size: int,
     distinct: bool,
-) -> Reduced:
+) -> Reduction:
     """`reduce` by the compiled loop, one part of the users a thread."""
     norms = np.empty(len(runs.owners), np.int64)
     loop = compiled().reduce_distinct if distinct else compiled().reduce_sums
@@ -231,9 +231,9 @@ def reduce_compiled(
         return totals
 
     if len(runs.owners) == 0 or int(runs.stop[-1]) < SHARED:
-        return Reduced(runs.owners, norms, part(slice(None)))
+        return Reduction(runs.owners, norms, part(slice(None)))
     totals = sum(pool().map(part, even_parts(runs)), np.zeros(size, np.int64))
-    return Reduced(runs.owners, norms, totals)
+    return Reduction(runs.owners, norms, totals)
 
 
 def even_parts(runs: Runs) -> list[slice]:
@@ -244,11 +244,11 @@ def even_parts(runs: Runs) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(cuts)]
 
 
-def join_parts(parts: list[Reduced]) -> Reduced:
+def join_parts(parts: list[Reduction]) -> Reduction:
     """Join reductions over disjoint, ascending ranges of users."""
     if len(parts) == 1:
         return parts[0]
-    return Reduced(
+    return Reduction(
         np.concatenate([p.users for p in parts]),
         np.concatenate([p.norms for p in parts]),
         np.sum([p.totals for p in parts], axis=0, dtype=np.int64),

@@ -44,7 +44,7 @@ class NoteTable:
         """Its columns in Arrow's types."""
         return pa.schema([pa.field(n, _TYPES[t], nullable=False) for n, t in self.columns.items()])
 
-    def rows(self, **values: Any) -> Rows:
+    def rows(self, **values: Any) -> NoteRows:
         """Return rows of some values; what is one value is in each of them."""
         sizes = [len(v) for v in values.values() if isinstance(v, (list, np.ndarray))]
         size = sizes[0] if sizes else 1
@@ -55,14 +55,14 @@ class NoteTable:
             columns.append(
                 pa.array(value, type) if several else pa.repeat(pa.scalar(value, type), size)
             )
-        return Rows(self, pa.table(columns, schema=self.schema))
+        return NoteRows(self, pa.table(columns, schema=self.schema))
 
     def __hash__(self) -> int:
         return hash(self.name)
 
 
 @dataclass(frozen=True)
-class Rows:
+class NoteRows:
     """Rows of a table of notes, to be written."""
 
     of: NoteTable
@@ -90,5 +90,5 @@ class CuratorLine:
     message: str
 
 
-Note = Rows | Fact | CuratorLine
+Note = NoteRows | Fact | CuratorLine
 """What can be written with a release."""

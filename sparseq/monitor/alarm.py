@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sparseq.answer import Answer
 from sparseq.comparison import Comparison
-from sparseq.ledger.notes import NoteTable, Rows
+from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.watch_design import WatchDesign
 from sparseq.monitor.watch_state import WatchState, watch_request
@@ -27,7 +27,7 @@ ALARM = NoteTable(
 
 
 @dataclass(frozen=True)
-class Compared:
+class AlarmCheck:
     """One comparison, public: did it fire, below which share, and its ± in users."""
 
     fired: bool
@@ -37,7 +37,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _AlarmRun:
     """The run that the next comparison belongs to: private.
 
     Attributes:
@@ -62,7 +62,7 @@ class Alarm:
         self._design = design
         self._options = options
 
-    def compared(self, tick: int, users: float) -> Compared | None:
+    def compared(self, tick: int, users: float) -> AlarmCheck | None:
         """Return the comparison of a tick; make it if there is none. None: the alarm is over.
 
         Args:
@@ -76,16 +76,16 @@ class Alarm:
         if answer is None:
             return None
         (row,) = answer.rows()
-        return Compared(row["alarm"], row["threshold"], row["limit_error"], answer.facts.release)
+        return AlarmCheck(row["alarm"], row["threshold"], row["limit_error"], answer.facts.release)
 
-    def _compare(self, tick: int, users: float, run: _Run) -> Answer:
+    def _compare(self, tick: int, users: float, run: _AlarmRun) -> Answer:
         """Compare, and write the state of the run with the release, or neither."""
         threshold = self._design.thresholds[run.level]
         limit = max(math.floor((1 - Fraction(threshold)) * Fraction(users)) + 1, 1)
         until, _ = self._state.covered(tick)
         compare = Comparison(limit, run.noise, run.counted)
 
-        def state(gated: Participation) -> list[Rows]:
+        def state(gated: Participation) -> list[NoteRows]:
             after = {"noise": compare.noise, "counted": compare.counted, "fired": compare.fired}
             return [ALARM.rows(tick=tick, release_id=gated.release, level=run.level, **after)]
 
@@ -99,14 +99,14 @@ class Alarm:
             mechanism=compare,
         )
 
-    def _run(self) -> _Run:
+    def _run(self) -> _AlarmRun:
         rows = self._store.stream.ledger.notes(ALARM).sort_by("tick")
         if not rows.num_rows:
-            return _Run(0)
+            return _AlarmRun(0)
         (last,) = rows.slice(rows.num_rows - 1).to_pylist()
         tick, level, noise, counted, fired = (
             last[name] for name in ("tick", "level", "noise", "counted", "fired")
         )
         if fired:
-            return _Run(level + 1)
-        return _Run(level, noise, counted, self._state.covered(tick)[0])
+            return _AlarmRun(level + 1)
+        return _AlarmRun(level, noise, counted, self._state.covered(tick)[0])

@@ -25,16 +25,16 @@ from sparseq.accounting import Budget
 from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.reduce import Ints
 from sparseq.mechanisms.quantile import Quantiles, Ranks
-from sparseq.monitor.known_stream import Stream
-from sparseq.monitor.plan import CAUTION, Candidate, Planned, check_share
-from sparseq.monitor.simulate import Setting
-from sparseq.query.outputs import Output, Outputs, key, measure
+from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.plan import CAUTION, Candidate, PlanSearch, check_share
+from sparseq.monitor.simulate import BudgetSplit
+from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
 from sparseq.store import Store
 
 
 def charged_ranks(
-    store: Store, stream: Stream, sigma: float, request_id: str | None = None
+    store: Store, stream: KnownStream, sigma: float, request_id: str | None = None
 ) -> Ranks:
     """Release how many users have totals at or below each edge: one step of the store.
 
@@ -66,13 +66,13 @@ def edges_for(ticks: int) -> list[float]:
     return sorted({float(round(ticks ** (k / steps))) for k in range(steps + 1)})
 
 
-def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) -> Planned:
+def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) -> PlanSearch:
     """Return what budgets would do to people with these ranks, without forecasts; free."""
     edges = ranks.query.edges
     check_share(others)
     worst = _candidate(float(ticks), ranks, kappa, ticks, 0.0)
     found = [_candidate(float(b), ranks, kappa, ticks, others) for b in edges[:-1]]
-    return Planned(kappa, ticks, (worst, *found))
+    return PlanSearch(kappa, ticks, (worst, *found))
 
 
 def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int, others: float) -> Candidate:
@@ -90,7 +90,7 @@ def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int, others: fl
     doubtful = math.hypot(bias, hidden)
     total = math.hypot(sigma, doubtful)
     cautious = math.hypot(sigma, CAUTION * bias, hidden) / worst
-    setting = Setting(whole, others=others)
+    setting = BudgetSplit(whole, others=others)
     return Candidate(
         setting, paying == ticks, (sigma,), dropped, (sigma,), (doubtful,), (total,),
         total / worst, cautious,
@@ -132,10 +132,10 @@ def _prefix(last: int) -> list[int]:
     return nodes
 
 
-def _query(query: Quantiles, stream: Stream) -> Query:
+def _query(query: Quantiles, stream: KnownStream) -> Query:
     domain = Domain("node", tuple(range(1, query.bins + 1)), Cell("node"))
     scale = math.sqrt(query.bins.bit_length())
     one = Measure(Kind.SUM, Cell("value"), "people", integral=True, scale=scale, step=1.0)
-    shown = Outputs((Output("node", key(0)), Output("value", measure(0))))
+    shown = Outputs((OutputColumn("node", key(0)), OutputColumn("value", measure(0))))
     text = f"totals over {stream.ticks} ticks of: {stream.query.text}"
     return Query(text, Relation("FROM totals"), (domain,), (one,), shown)

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from sparseq.errors import ParameterError
-from sparseq.monitor.correct import Post
+from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.rows import Row
 from sparseq.monitor.series import QuerySeries, tick_request
@@ -65,14 +65,14 @@ class Watch:
         self._watch = _begun_or_new(lambda n: ActiveWatch(store, n, threshold), horizon, ticks)
 
     def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
-        """See `Source`."""
+        """See `RowSource`."""
         return []
 
     def request(self, tick: Tick) -> None:
-        """See `Source`: a watch has names of its own."""
+        """See `RowSource`: a watch has names of its own."""
 
     def rows(self, tick: Tick) -> list[Row]:
-        """See `Source`."""
+        """See `RowSource`."""
         if tick.number >= self._watch.design.ticks:
             return []
         e = self._watch.tick(tick.number + 1, tick.label)
@@ -119,7 +119,7 @@ class ForecastSeries(QuerySeries):
                 clip=self.clip,
                 share=None if n is None else self.share,
                 part_time=self.part_time or None,
-                post=Post(period=self.period),
+                post=PostProcessing(period=self.period),
                 query_of=lambda number: self.lowered(self.ticks[number]),
             ),
             self.horizon,
@@ -127,7 +127,7 @@ class ForecastSeries(QuerySeries):
         )
 
     def rows(self, tick: Tick) -> list[Row]:
-        """See `Source`."""
+        """See `RowSource`."""
         query = self.lowered(tick)
         done = self._forecast.ask(
             tick.number, query, self.options, tick_request(self.name, tick, query)

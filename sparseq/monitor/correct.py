@@ -37,7 +37,7 @@ _MOST_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
-class Post:
+class PostProcessing:
     """How the running sum is used.
 
     Args:
@@ -60,7 +60,7 @@ class Post:
 
 
 @dataclass(frozen=True)
-class Corrected:
+class Correction:
     """A corrected answer, (d,): values, the bound of their noise, the estimate of the rest.
 
     `forecast_error` is NaN where too little has been released to tell.
@@ -80,14 +80,14 @@ class Corrector:
         post: How the running sum is used.
 
     Example:
-        >>> corrector = Corrector(1, Post(smoothing=1.0))
+        >>> corrector = Corrector(1, PostProcessing(smoothing=1.0))
         >>> corrector.begin(row_sigma=0.0, row_step=0.0)
         >>> corrector.row(np.array([2.0]))
         >>> corrector.correct(np.array([10.0]), sigma=1.0, step=1.0, beta=0.05).values.tolist()
         [12.0]
     """
 
-    def __init__(self, coordinates: int, post: Post) -> None:
+    def __init__(self, coordinates: int, post: PostProcessing) -> None:
         self._post = post
         self._rows: list[Floats] = []
         self._noise = (0.0, 0.0)  # sigma and lattice step of a row
@@ -122,7 +122,7 @@ class Corrector:
     def _roundings(self) -> float:
         return self._older[1] + self._noise[1] * float(np.abs(self._weights).sum())
 
-    def correct(self, active: Floats, sigma: float, step: float, beta: float) -> Corrected:
+    def correct(self, active: Floats, sigma: float, step: float, beta: float) -> Correction:
         """Correct a tick's answer, (d,), whose noise is `sigma` on a lattice of `step`."""
         self._answers.append(active)
         d = len(active)
@@ -139,7 +139,7 @@ class Corrector:
             both = math.hypot(sigma, deviation)
             noise_error = _bound(both, d, beta, step + self._roundings)
         self._series.append((values, sigma**2 + float(factor.max()) ** 2 * deviation**2))
-        return Corrected(values, forecast, noise_error, np.abs(forecast) * self._spread())
+        return Correction(values, forecast, noise_error, np.abs(forecast) * self._spread())
 
     @property
     def _clipped(self) -> bool:

@@ -29,7 +29,7 @@ WEEK = 7
 
 
 @dataclass(frozen=True)
-class Noised:
+class NoisySeries:
     """A noised series: values, and the standard deviation of each one's noise; NaN is a gap.
 
     Attributes:
@@ -42,7 +42,7 @@ class Noised:
     confidence: float = 0.95
 
     @classmethod
-    def of(cls, values: Floats, sigma: Floats | float, confidence: float = 0.95) -> Noised:
+    def of(cls, values: Floats, sigma: Floats | float, confidence: float = 0.95) -> NoisySeries:
         """Return released answers as a series; their noises are independent.
 
         Args:
@@ -68,10 +68,10 @@ class Noised:
         return self.sigma * float(ndtri((1 + self.confidence ** (1 / known)) / 2))
 
 
-def running_total(series: Noised) -> Noised:
+def running_total(series: NoisySeries) -> NoisySeries:
     """Return the sum of all values so far.
 
-    >>> total = running_total(Noised.of(np.array([1.0, 2.0, 3.0]), 2.0))
+    >>> total = running_total(NoisySeries.of(np.array([1.0, 2.0, 3.0]), 2.0))
     >>> total.values.tolist(), (total.sigma / total.sigma[0]).round(3).tolist()
     ([1.0, 3.0, 6.0], [1.0, 1.414, 1.732])
     """
@@ -80,10 +80,10 @@ def running_total(series: Noised) -> Noised:
     )
 
 
-def rolling_sum(series: Noised, ticks: int = WEEK) -> Noised:
+def rolling_sum(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """Return the sum of the last `ticks` values; NaN where there are not so many yet.
 
-    >>> rolling_sum(Noised.of(np.arange(5.0), 1.0), 2).values.tolist()
+    >>> rolling_sum(NoisySeries.of(np.arange(5.0), 1.0), 2).values.tolist()
     [nan, 1.0, 3.0, 5.0, 7.0]
     """
     if ticks < 1:
@@ -92,16 +92,16 @@ def rolling_sum(series: Noised, ticks: int = WEEK) -> Noised:
     return replace(series, values=_windows(series.values, ticks), sigma=np.sqrt(variance))
 
 
-def rolling_mean(series: Noised, ticks: int = WEEK) -> Noised:
+def rolling_mean(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """Return the mean of the last `ticks` values; NaN where there are not so many yet."""
     total = rolling_sum(series, ticks)
     return replace(total, values=total.values / ticks, sigma=total.sigma / ticks)
 
 
-def change(series: Noised, ticks: int = WEEK) -> Noised:
+def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """Return by how much each value differs from the one `ticks` before: week on week.
 
-    >>> change(Noised.of(np.array([1.0, 2.0, 4.0]), 3.0), 1).values.tolist()
+    >>> change(NoisySeries.of(np.array([1.0, 2.0, 4.0]), 3.0), 1).values.tolist()
     [nan, 1.0, 2.0]
     """
     if ticks < 1:
@@ -112,8 +112,8 @@ def change(series: Noised, ticks: int = WEEK) -> Noised:
 
 
 def out_of_band(
-    series: Noised, period: int = WEEK, periods: int = 4
-) -> tuple[Noised, NDArray[np.bool_]]:
+    series: NoisySeries, period: int = WEEK, periods: int = 4
+) -> tuple[NoisySeries, NDArray[np.bool_]]:
     """Return how far each value is from what was to be expected, and a flag where that is too far.
 
     Expected is the mean of the same weekday (tick of the period) in the last `periods` periods, the
@@ -160,7 +160,7 @@ def _shifted(values: Floats, ticks: int) -> Floats:
     return result
 
 
-DERIVED: dict[str, Callable[[Noised], Noised]] = {
+DERIVED: dict[str, Callable[[NoisySeries], NoisySeries]] = {
     "running_total": running_total,
     "week_sum": rolling_sum,
     "week_mean": rolling_mean,

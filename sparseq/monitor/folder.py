@@ -53,14 +53,14 @@ _LONGEST_LINE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Look:
+class FileState:
     """What a file was when we looked."""
 
     bytes: int
     modified: int
 
     @classmethod
-    def at(cls, path: Path) -> Look:
+    def at(cls, path: Path) -> FileState:
         """Look at a file."""
         found = path.stat()
         return cls(found.st_size, found.st_mtime_ns)
@@ -102,8 +102,8 @@ class Folder:
         self.path, self._inbox = path, inbox
         self._hours, self._settle, self._once, self._by_name = hours, settle, once, by_name
         self._say, self._wait, self._clock = say, wait, clock
-        self._done: dict[str, Look] = {}
-        self._seen: dict[str, tuple[Look, float]] = {}
+        self._done: dict[str, FileState] = {}
+        self._seen: dict[str, tuple[FileState, float]] = {}
         self._files: dict[str, str] = {}
         self.set_aside = 0
         """How many files were set aside."""
@@ -131,7 +131,7 @@ class Folder:
     def _look_at(self, name: str) -> Arrival | object:
         """Return a file as rows to take in, or WAIT; anything else: it is dealt with."""
         try:
-            look = Look.at(self.path / name)
+            look = FileState.at(self.path / name)
             if self._done.get(name) == look or self._is_known(name, look):
                 self._done[name] = look
                 return None
@@ -150,7 +150,7 @@ class Folder:
                 if e.is_file() and e.name[0] not in "._" and not e.name.endswith(_UNFINISHED)
             )
 
-    def _age(self, name: str, look: Look) -> float:
+    def _age(self, name: str, look: FileState) -> float:
         """Return for how long a file has not changed, by its own time or by what we saw."""
         now = self._clock()
         seen, since = self._seen.get(name, (look, now))
@@ -159,7 +159,7 @@ class Folder:
         self._seen[name] = (look, since)
         return max(now - look.modified / 1e9, now - since)
 
-    def _is_known(self, name: str, look: Look) -> bool:
+    def _is_known(self, name: str, look: FileState) -> bool:
         """Tell whether a file of this name was taken in; if it has changed, tell the curator."""
         note = self._inbox.notes.get(key_of(name))
         if note is None:
@@ -179,7 +179,7 @@ class Folder:
         except PermissionError:
             return False
 
-    def _arrival(self, name: str, look: Look) -> Arrival:
+    def _arrival(self, name: str, look: FileState) -> Arrival:
         """Return a file as rows to take in."""
         path = self.path / name
         key, digest = key_of(name), _digest(path)

@@ -50,11 +50,11 @@ from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON, coefficients
 from sparseq.monitor.columns import Columns
-from sparseq.monitor.correct import Corrector, Post
-from sparseq.monitor.forecast_notes import ForecastNotes, Left, Seen
-from sparseq.monitor.part_time import PartTime, Standing, anew, by_tick, fine, price_of, weighed
+from sparseq.monitor.correct import Corrector, PostProcessing
+from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes, Seen
+from sparseq.monitor.part_time import CounterState, PartTime, anew, by_tick, fine, price_of, weighed
 from sparseq.monitor.rates import Form
-from sparseq.query.outputs import Estimate, Noised, Output, Outputs, key, measure
+from sparseq.query.outputs import Estimate, Measurements, OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
 from sparseq.stream.step import Participation
@@ -63,7 +63,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Forecasted:
+class ForecastTick:
     """One tick of a series.
 
     Attributes:
@@ -125,7 +125,7 @@ class Forecast:
         >>> visits = pa.table({"who": list(range(40)) * 6, "day": days})
         >>> con = sparseq.create(None, visits, table="t", user="who", norm_budget=4,
         ...                      reserves={"forecast": 0.25}, seed=1)
-        >>> forecast = Forecast(con, "visitors", ticks=6, post=Post(smoothing=1.0))
+        >>> forecast = Forecast(con, "visitors", ticks=6, post=PostProcessing(smoothing=1.0))
         >>> sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
         >>> done = [forecast.ask(d, con.lower(sql.format(d))) for d in range(6)]
         >>> done[5].active.value(), done[5].forecast.round().tolist()  # all have left: 3 in 4 days
@@ -134,10 +134,10 @@ class Forecast:
 
     _unsure: bool  # what is below may not be what the ledger says
     _begun: dict[str, Any] | None
-    _left: Left
+    _left: CounterRows
     _part_time: PartTime | None
-    _standing: Standing | None
-    _done: list[Forecasted]
+    _standing: CounterState | None
+    _done: list[ForecastTick]
     _known: dict[int, Answer]
     _answers: dict[int, int]
     _rows: dict[int, int]
@@ -154,7 +154,7 @@ class Forecast:
         slices: int | None = None,
         clip: float | None = None,
         part_time: bool | None = None,
-        post: Post | None = None,
+        post: PostProcessing | None = None,
         query_of: Callable[[int], Query] | None = None,
     ) -> None:
         self._store = store
@@ -167,7 +167,7 @@ class Forecast:
         self._settings.setdefault("part_time", False)
         self._agrees({name: value for name, value in given.items() if value is not None})
         self._form = Form.of(self._settings["form"])
-        self._post = post or Post()
+        self._post = post or PostProcessing()
         self._query_of = query_of
         self._go_on()
 
@@ -179,7 +179,7 @@ class Forecast:
         query: Query,
         options: Options | None = None,
         request_id: RequestId | str | None = None,
-    ) -> Forecasted:
+    ) -> ForecastTick:
         """Answer tick `number` (0, 1, 2, …), or return what was answered.
 
         Args:
@@ -217,7 +217,7 @@ class Forecast:
 
     def _next(
         self, number: int, query: Query, options: Options, request_id: RequestId | str | None
-    ) -> Forecasted:
+    ) -> ForecastTick:
         if number not in self._answers:
             plan = self._store.explain(query, options)
             self._check(plan)
@@ -269,10 +269,10 @@ class Forecast:
         return self._part_time.departed().astype(np.int32)
 
     @property
-    def _stood(self) -> Standing:
+    def _stood(self) -> CounterState:
         """What everybody has left in this counter."""
         if self._standing is None:
-            self._standing = Standing(self._columns, self._settings["coordinates"])
+            self._standing = CounterState(self._columns, self._settings["coordinates"])
         return self._standing
 
     def _fine(self, query: Query, options: Options) -> Query:
@@ -302,7 +302,7 @@ class Forecast:
         old = self._left
         new = self._leaving(number, gated.users[~gated.active])
         if tick == 0 and counter > 0:
-            old, new = Left.nothing(), old.joined(new)
+            old, new = CounterRows.nothing(), old.joined(new)
         new = self._fitted(new, tick)
         written.append(notes.remember_left(counter, new))
 
@@ -326,12 +326,12 @@ class Forecast:
         old, cells = self._left, (turn.owners, turn.coordinates, turn.rates)
         standing = self._stood
         if tick == 0 and counter > 0:
-            standing = Standing(self._columns, self._settings["coordinates"])
-            cells, old = anew(turn, old.users, old.coordinates, old.rates), Left.nothing()
+            standing = CounterState(self._columns, self._settings["coordinates"])
+            cells, old = anew(turn, old.users, old.coordinates, old.rates), CounterRows.nothing()
         users, coordinates, rates = cells
         units = self._units(users)
         steps = standing.missing(tick, users, coordinates, rates, units)
-        new = Left(
+        new = CounterRows(
             users.astype(np.int32), coordinates.astype(np.int32), np.full(len(steps), tick),
             np.asarray(steps * self._columns.step, np.float64), steps,
         )  # fmt: skip
@@ -344,25 +344,29 @@ class Forecast:
         written.append(notes.remember_announced(number, turn.users, turn.weights))
         return then, [*written, notes.remember_left(counter, new)]
 
-    def _leaving(self, number: int, users: Index) -> Left:
+    def _leaving(self, number: int, users: Index) -> CounterRows:
         """Return the rates of users who depart, from what they have contributed so far."""
         if not len(users):
-            return Left.nothing()
+            return CounterRows.nothing()
         history, places = self._notes.seen(users), self._settings["coordinates"]
         mine, coordinates, rates = self._form.means(history, users, number, places)
         left = np.full(len(mine), number)
         silent = np.setdiff1d(np.arange(len(users)), mine)  # had contributed nothing before
         nothing = np.zeros(len(silent))
-        found = Left(users[mine], coordinates.astype(np.int32), left, rates, left)
+        found = CounterRows(users[mine], coordinates.astype(np.int32), left, rates, left)
         zeros = nothing.astype(np.int64)
-        return found.joined(Left(users[silent], nothing.astype(np.int32), zeros, nothing, zeros))
+        return found.joined(
+            CounterRows(users[silent], nothing.astype(np.int32), zeros, nothing, zeros)
+        )
 
-    def _fitted(self, left: Left, tick: int) -> Left:
+    def _fitted(self, left: CounterRows, tick: int) -> CounterRows:
         """Return forecasts left at a counter's tick, on the lattice and within the reserve."""
         users, owner = np.unique(left.users, return_inverse=True)
         ticks = np.full(len(users), tick)
         steps = self._columns.fitted(owner, left.rates, self._units(users), ticks)
-        return Left(left.users, left.coordinates, np.full(len(steps), tick), left.rates, steps)
+        return CounterRows(
+            left.users, left.coordinates, np.full(len(steps), tick), left.rates, steps
+        )
 
     def _row(self, number: int) -> None:
         """Release the counter's row."""
@@ -388,7 +392,7 @@ class Forecast:
         cells = Cells(self._left.users, self._left.coordinates, a[ages] * self._left.steps)
         return contributions_from(cells, plan.query.coordinates)
 
-    def _finish(self, number: int) -> Forecasted:
+    def _finish(self, number: int) -> ForecastTick:
         """Correct a tick's answer; free."""
         if not self._done:
             self._corrector = Corrector(self._settings["coordinates"], self._post)
@@ -403,7 +407,7 @@ class Forecast:
         found = self._corrector.correct(
             values, facts.sigma[0], facts.granularity[0], 1 - facts.confidence
         )
-        done = Forecasted(
+        done = ForecastTick(
             number, active, found.values, found.forecast, found.noise_error, found.forecast_error
         )
         self._done.append(done)
@@ -523,7 +527,7 @@ class Forecast:
         scale = settings["clip"] * settings["scale"]
         step = self._columns.row_step
         one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale, step=step)
-        shown = Outputs((Output("coordinate", key(0)), Output("value", measure(0))))
+        shown = Outputs((OutputColumn("coordinate", key(0)), OutputColumn("value", measure(0))))
         return Query(
             f"{label}, tick {number}", Relation("FROM forecasts"), (domain,), (one,), shown
         )
@@ -532,7 +536,7 @@ class Forecast:
         """Have in memory what the ledger says: what was released, and what has been left."""
         self._unsure = True
         self._begun = self._notes.settings()
-        self._left = Left.nothing()
+        self._left = CounterRows.nothing()
         self._part_time = (
             PartTime(self._last, self._settings["share"]) if self._settings["part_time"] else None
         )
@@ -569,7 +573,7 @@ def _column(query: Query) -> str:
         outputs.columns, histogram=outputs.histogram
     ):
         probe = np.arange(1.0, query.coordinates + 1)
-        noised = Noised([probe.reshape(query.groups, -1)], [0.0], _keys(query), query.groups)
+        noised = Measurements([probe.reshape(query.groups, -1)], [0.0], _keys(query), query.groups)
         columns = [(o.name, o.node(noised)) for o in outputs.columns]
         numbers = [(name, node) for name, node in columns if isinstance(node, Estimate)]
         if len(numbers) == 1:

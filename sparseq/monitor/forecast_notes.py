@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.ledger.accounts import Index, Ints
-from sparseq.ledger.notes import USER, NoteTable, Rows
+from sparseq.ledger.notes import USER, NoteRows, NoteTable
 from sparseq.ledger.protocol import Ledger
 
 BEGUN = NoteTable("forecast", {"series": "VARCHAR", "settings": "VARCHAR"})
@@ -81,7 +81,7 @@ def forget_forecasts(ledger: Ledger, users: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True)
-class Left:
+class CounterRows:
     """What departed users have left in one counter, a row a user and coordinate, users ascending.
 
     `ticks` are the counter's own, from 0; `rates` in the query's unit, `steps` on the lattice.
@@ -94,17 +94,17 @@ class Left:
     steps: Ints
 
     @classmethod
-    def nothing(cls) -> Left:
+    def nothing(cls) -> CounterRows:
         """Return what is left before anybody has departed."""
         none = np.zeros(0, np.int64)
         return cls(none.astype(np.int32), none.astype(np.int32), none, none.astype(float), none)
 
-    def joined(self, other: Left) -> Left:
+    def joined(self, other: CounterRows) -> CounterRows:
         """Return both, by user and coordinate."""
         pairs = zip(self.__dict__.values(), other.__dict__.values(), strict=True)
         users, coordinates, ticks, rates, steps = (np.concatenate(p) for p in pairs)
         order = np.lexsort((coordinates, users))
-        return Left(*(x[order] for x in (users, coordinates, ticks, rates, steps)))
+        return CounterRows(*(x[order] for x in (users, coordinates, ticks, rates, steps)))
 
 
 class ForecastNotes:
@@ -123,7 +123,7 @@ class ForecastNotes:
         rows = self._ledger.notes(BEGUN).to_pylist()
         return {row["series"]: json.loads(row["settings"]) for row in rows}
 
-    def begin(self, settings: dict[str, Any]) -> Rows:
+    def begin(self, settings: dict[str, Any]) -> NoteRows:
         """Return what remembers how the series is begun."""
         return BEGUN.rows(series=self.series, settings=json.dumps(settings))
 
@@ -132,7 +132,7 @@ class ForecastNotes:
         found = self._ledger.notes(RELEASED, series=self.series, is_row=rows).sort_by("tick")
         return dict(zip(found["tick"].to_pylist(), found["release"].to_pylist(), strict=True))
 
-    def released(self, tick: int, is_row: bool, release: int) -> Rows:
+    def released(self, tick: int, is_row: bool, release: int) -> NoteRows:
         """Return what remembers which release a tick's answer or row is."""
         return RELEASED.rows(series=self.series, tick=tick, is_row=is_row, release=release)
 
@@ -145,23 +145,23 @@ class ForecastNotes:
         )
         return user, tick, coordinate, value
 
-    def left(self, counter: int) -> Left:
+    def left(self, counter: int) -> CounterRows:
         """Return what departed users have left in a counter."""
         found = self._ledger.notes(LEFT, series=self.series, counter=counter)
         found = found.sort_by([(USER, "ascending"), ("coordinate", "ascending")])
         names = (USER, "coordinate", "tick", "rate", "steps")
-        return Left(*(found[name].to_numpy() for name in names))
+        return CounterRows(*(found[name].to_numpy() for name in names))
 
     def remember_seen(
         self, tick: int, users: Index, coordinates: Index, values: NDArray[np.float64]
-    ) -> Rows:
+    ) -> NoteRows:
         """Return what writes a tick's contributions."""
         people = {USER: np.asarray(users)}
         return SEEN.rows(
             series=self.series, tick=tick, coordinate=coordinates, value=values, **people
         )
 
-    def remember_left(self, counter: int, left: Left) -> Rows:
+    def remember_left(self, counter: int, left: CounterRows) -> NoteRows:
         """Return what writes what users leave."""
         return LEFT.rows(
             series=self.series, counter=counter, tick=left.ticks, coordinate=left.coordinates,
@@ -177,7 +177,7 @@ class ForecastNotes:
         )
         return tick, user, weight
 
-    def remember_announced(self, tick: int, users: Ints, weights: Ints) -> Rows:
+    def remember_announced(self, tick: int, users: Ints, weights: Ints) -> NoteRows:
         """Return what writes the weights that users announce at a tick."""
         return PART_TIME.rows(series=self.series, tick=tick, weight=weights, **{USER: users})
 
@@ -187,7 +187,7 @@ class ForecastNotes:
         found = self._ledger.notes(COUNTED, series=self.series)["revision"].to_pylist()
         return max(found, default=0)
 
-    def count_of(self, revision: int) -> Rows:
+    def count_of(self, revision: int) -> NoteRows:
         """Return what remembers which revision of the rows the ticks have been counted in."""
         return COUNTED.rows(series=self.series, revision=revision)
 

@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Stream:
+class KnownStream:
     """A known stream of contributions: one row a (tick, user, coordinate), in that order.
 
     Attributes:
@@ -38,7 +38,9 @@ class Stream:
     values: Floats
 
     @classmethod
-    def of(cls, query: Query, people: int, ticks: Sequence[Cells], granularity: float) -> Stream:
+    def of(
+        cls, query: Query, people: int, ticks: Sequence[Cells], granularity: float
+    ) -> KnownStream:
         """Return the stream that the cells of every tick are."""
         tick = np.repeat(np.arange(len(ticks)), [len(c.users) for c in ticks])
         users = np.concatenate([c.users for c in ticks]).astype(np.int64)
@@ -46,13 +48,13 @@ class Stream:
         values = np.concatenate([c.values for c in ticks]).astype(np.float64) * granularity
         return cls(query, len(ticks), people, tick, users, coordinate, values)
 
-    def between(self, first: int, stop: int) -> Stream:
+    def between(self, first: int, stop: int) -> KnownStream:
         """Return the ticks from `first` up to and without `stop`, as a stream of its own."""
         at = slice(*np.searchsorted(self.tick, [first, stop]).tolist())
         columns = (self.tick[at] - first, self.users[at], self.coordinate[at], self.values[at])
-        return Stream(self.query, stop - first, self.people, *columns)
+        return KnownStream(self.query, stop - first, self.people, *columns)
 
-    def over(self, ticks: int) -> Stream:
+    def over(self, ticks: int) -> KnownStream:
         """Return so many ticks: the last ones, or all of them over again until there are enough."""
         if ticks <= self.ticks:
             return self.between(self.ticks - ticks, self.ticks)
@@ -61,7 +63,7 @@ class Stream:
         users, coordinate = np.tile(self.users, times), np.tile(self.coordinate, times)
         tick, values = np.tile(self.tick, times) + shift, np.tile(self.values, times)
         columns = (tick, users, coordinate, values)
-        return Stream(self.query, times * self.ticks, self.people, *columns).between(0, ticks)
+        return KnownStream(self.query, times * self.ticks, self.people, *columns).between(0, ticks)
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:

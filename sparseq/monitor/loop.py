@@ -19,7 +19,7 @@ from sparseq.ledger.request_id import RequestId
 from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.output import SeriesFile
 from sparseq.monitor.rows import Row, as_table, schema_of
-from sparseq.monitor.series import Source, is_of
+from sparseq.monitor.series import RowSource, is_of
 from sparseq.monitor.ticks import Tick, Ticks
 from sparseq.store import Store
 
@@ -27,7 +27,7 @@ _TOGETHER = 1024  # ticks that are looked up together
 
 
 @dataclass(frozen=True)
-class Ticked:
+class TickResult:
     """A tick that is done, and the rows of all sources; `again`: all of it was released before."""
 
     tick: Tick
@@ -64,7 +64,7 @@ class Monitor:
         self,
         store: Store,
         ticks: Ticks,
-        sources: Sequence[Source],
+        sources: Sequence[RowSource],
         out: Path | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -78,7 +78,7 @@ class Monitor:
         self.done = 0
         """How many ticks are behind us."""
 
-    def run(self, count: int | None = None) -> Iterator[Ticked]:
+    def run(self, count: int | None = None) -> Iterator[TickResult]:
         """Answer the first `count` ticks, by default all; yield each when it is done.
 
         Ticks that the file has are passed over; of the others, what was released before is read
@@ -99,7 +99,7 @@ class Monitor:
                 else:
                     self._tables.append(table)
                 self.done += 1
-                yield Ticked(tick, rows, self._store.releases == before)
+                yield TickResult(tick, rows, self._store.releases == before)
             else:
                 self.done += 1
 
@@ -110,7 +110,7 @@ class Monitor:
         lateness: dt.timedelta = dt.timedelta(),
         late: Callable[[Arrival], bool] = lambda _: True,
         clock: Callable[[], dt.datetime] | None = None,
-    ) -> Iterator[Ticked]:
+    ) -> Iterator[TickResult]:
         """Take in what arrives, and answer the ticks that it completes; yield each when it is done.
 
         A tick is answered when it is complete and the next arrival is of a later one, or nothing
@@ -157,7 +157,7 @@ class Monitor:
         requests = (source.request(tick) for source in self.sources)
         return [request for request in requests if request is not None]
 
-    def _complete(self, inbox: Inbox, lateness: dt.timedelta) -> Iterator[Ticked]:
+    def _complete(self, inbox: Inbox, lateness: dt.timedelta) -> Iterator[TickResult]:
         """Answer the ticks that are complete."""
         if inbox.upto is not None:
             yield from self.run(self.ticks.ended_by(inbox.upto - lateness))

@@ -53,7 +53,7 @@ History = tuple[NDArray[np.integer], Ints, NDArray[np.integer], Floats]
 
 
 @dataclass(frozen=True)
-class Turn:
+class Announcement:
     """What users announce at a tick, and what is to stand in the counter for them from then on.
 
     Attributes:
@@ -179,7 +179,7 @@ class PartTime:
         form: Form,
         places: int,
         price: float,
-    ) -> Turn:
+    ) -> Announcement:
         """Return what is announced at a tick; nothing is changed by it.
 
         Args:
@@ -206,7 +206,7 @@ class PartTime:
         users, weights = users[turning], weights[turning]
         owners, coordinates, means = form.means(past, users, tick, places)
         rates = means * (1 - weights[owners] / FULL)
-        return Turn(users, weights, users[owners], coordinates, rates)
+        return Announcement(users, weights, users[owners], coordinates, rates)
 
     def announce(self, users: NDArray[np.integer], tick: int, weights: Ints) -> None:
         """Remember weights announced at a tick; 0 is in force at once."""
@@ -216,7 +216,7 @@ class PartTime:
         self._since[users] = tick
 
 
-class Standing:
+class CounterState:
     """What everybody has left in one counter so far, and what the reserve still has room for.
 
     A user who leaves x_1, x_2, … at ticks s_1 < s_2 < … is asked in all for the squared norm of
@@ -295,7 +295,7 @@ def _put(keys: Ints, values: Ints, new: Ints, at: Ints) -> tuple[Ints, Ints]:
 
 
 def anew(
-    turn: Turn, users: NDArray[np.integer], coordinates: NDArray[np.integer], rates: Floats
+    turn: Announcement, users: NDArray[np.integer], coordinates: NDArray[np.integer], rates: Floats
 ) -> tuple[Ints, Ints, Floats]:
     """Return what is to stand in a new counter: a turn, and of all others what they have left.
 

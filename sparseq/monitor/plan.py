@@ -24,9 +24,9 @@ import numpy as np
 
 from sparseq.accounting import Budget
 from sparseq.errors import DataError, ParameterError
-from sparseq.monitor.correct import Post
-from sparseq.monitor.known_stream import Stream
-from sparseq.monitor.simulate import Setting, Simulated, gates_of, simulate
+from sparseq.monitor.correct import PostProcessing
+from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.simulate import BudgetSplit, Simulation, gates_of, simulate
 from sparseq.query.plan import Options, calibrate
 
 RESERVES = (0.05, 0.1, 0.2, 0.35)
@@ -54,7 +54,7 @@ class Candidate:
         period: Of the season with which the running sum is used; 0: none.
     """
 
-    setting: Setting
+    setting: BudgetSplit
     worst_case: bool
     sigma: tuple[float, ...]
     dropped: float
@@ -77,7 +77,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanSearch:
     """All that was tried; `rows`: worst case first, then by norm_budget, the best of each kind.
 
     `hindsight`: the error in the second half of the data, against worst-case composition's, had the
@@ -119,22 +119,22 @@ class Planned:
 
 
 def plan(
-    streams: Sequence[Stream],
+    streams: Sequence[KnownStream],
     kappa: float,
     *,
     ticks: int | None = None,
     others: float = 0.0,
     form: str = "mean",
     forecasts: bool = True,
-    post: Post | None = None,
+    post: PostProcessing | None = None,
     period: int = 0,
-) -> Planned:
+) -> PlanSearch:
     """Try settings on streams that are known: public or historical, for nothing is charged.
 
     Args:
         streams: One a series, over equally many ticks.
         kappa: zCDP level of the store to be made.
-        ticks: How many to plan for, if not as many: see `Stream.over`.
+        ticks: How many to plan for, if not as many: see `KnownStream.over`.
         others: Share of every budget set aside for anything but forecasts: a watch. Worst-case
             composition, under which nobody is left out, needs none and has none.
         form: See `sparseq.monitor.rates`.
@@ -149,10 +149,10 @@ def plan(
     check_share(others)
     if not any(len(stream.users) for stream in streams):
         raise DataError("no query finds anybody in the data", "check the dates")
-    used = post or Post()
+    used = post or PostProcessing()
 
-    def tried(streams: Sequence[Stream]) -> Planned:
-        return _Tried(streams, kappa, others, form, used, period).planned(forecasts)
+    def tried(streams: Sequence[KnownStream]) -> PlanSearch:
+        return _Trials(streams, kappa, others, form, used, period).planned(forecasts)
 
     planned = tried([s if ticks is None else s.over(ticks) for s in streams])
     if planned.recommended.worst_case:
@@ -161,7 +161,9 @@ def plan(
 
 
 def _hindsight(
-    streams: Sequence[Stream], tried: Callable[[Sequence[Stream]], Planned], post: Post
+    streams: Sequence[KnownStream],
+    tried: Callable[[Sequence[KnownStream]], PlanSearch],
+    post: PostProcessing,
 ) -> float | None:
     """Return the error of following the planner halfway; None if nobody was there before."""
     half = streams[0].ticks // 2
@@ -189,16 +191,16 @@ def check_share(others: float) -> None:
         )
 
 
-class _Tried:
+class _Trials:
     """Tries settings, and measures them against worst-case composition."""
 
     def __init__(
         self,
-        streams: Sequence[Stream],
+        streams: Sequence[KnownStream],
         kappa: float,
         others: float,
         form: str,
-        post: Post,
+        post: PostProcessing,
         period: int,
     ) -> None:
         self._streams, self._kappa, self._others = streams, kappa, others
@@ -210,9 +212,9 @@ class _Tried:
         self.full = sum(full)
         self._worst: tuple[float, ...] = ()
 
-    def planned(self, forecasts: bool) -> Planned:
+    def planned(self, forecasts: bool) -> PlanSearch:
         """Try everything: first coarsely, then around what is best."""
-        found = [self.candidate(Setting(_nice(self.full)), worst_case=True)]
+        found = [self.candidate(BudgetSplit(_nice(self.full)), worst_case=True)]
         known = set(_coarse(self.full))
         for paying in sorted(known):
             found += self.all_of(paying, forecasts)
@@ -223,14 +225,14 @@ class _Tried:
             found += self.in_part_time(
                 [p for p in sorted(known) if _PART[0] <= p / self.full <= _PART[1]]
             )
-        return Planned(self._kappa, self._streams[0].ticks, tuple(found))
+        return PlanSearch(self._kappa, self._streams[0].ticks, tuple(found))
 
     def all_of(self, paying: int, forecasts: bool) -> Iterator[Candidate]:
         """Try the settings in which users have `paying` for answers."""
-        yield self.candidate(Setting(_nice(paying / (1 - self._others)), others=self._others))
+        yield self.candidate(BudgetSplit(_nice(paying / (1 - self._others)), others=self._others))
         for share in RESERVES if forecasts else ():
             whole = _nice(paying / (1 - self._others - share))
-            setting = Setting(whole, share, self._others, self._form)
+            setting = BudgetSplit(whole, share, self._others, self._form)
             gates = gates_of(self._streams, self._kappa, setting)
             for clip in CLIPS:
                 clipped = replace(setting, clip=clip)
@@ -254,21 +256,25 @@ class _Tried:
 
     def _part(self, paying: int, share: float, clip: float) -> Candidate:
         whole = _nice(paying / (1 - self._others - share))
-        setting = Setting(whole, share, self._others, self._form, clip, part_time=True)
+        setting = BudgetSplit(whole, share, self._others, self._form, clip, part_time=True)
         return self.candidate(setting)
 
-    def candidate(self, setting: Setting, worst_case: bool = False) -> Candidate:
+    def candidate(self, setting: BudgetSplit, worst_case: bool = False) -> Candidate:
         return self._measured(setting, simulate(self._streams, self._kappa, setting), worst_case)
 
     def _measured(
-        self, setting: Setting, outcomes: Sequence[Simulated], worst_case: bool
+        self, setting: BudgetSplit, outcomes: Sequence[Simulation], worst_case: bool
     ) -> Candidate:
         posts = self._posts if outcomes[0].columns is not None else self._posts[:1]
         plain, *seasonal = [self._with(post, setting, outcomes, worst_case) for post in posts]
         return next((c for c in seasonal if c.relative < _SEASONAL * plain.relative), plain)
 
     def _with(
-        self, post: Post, setting: Setting, outcomes: Sequence[Simulated], worst_case: bool
+        self,
+        post: PostProcessing,
+        setting: BudgetSplit,
+        outcomes: Sequence[Simulation],
+        worst_case: bool,
     ) -> Candidate:
         errors = [outcome.errors(post) for outcome in outcomes]
         noise, bias, total = zip(*errors, strict=True)

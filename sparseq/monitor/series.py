@@ -20,7 +20,7 @@ from sparseq.query.render import ERROR_SUFFIX
 from sparseq.store import Store
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """What gives rows at every tick: a series, or a companion of them.
 
     A source is asked about the ticks in their order; after a restart, first about those whose rows
@@ -85,7 +85,7 @@ class QuerySeries:
         return self.store.lower(self.query.with_values(values))
 
     def request(self, tick: Tick) -> RequestId:
-        """See `Source`."""
+        """See `RowSource`."""
         return tick_request(self.name, tick, self.lowered(tick))
 
     def rows(self, tick: Tick) -> list[Row]:

@@ -22,8 +22,8 @@ from sparseq.mechanisms.entropy import for_release
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
 from sparseq.monitor.columns import Columns
-from sparseq.monitor.correct import Corrector, Post, season
-from sparseq.monitor.known_stream import Stream
+from sparseq.monitor.correct import Corrector, PostProcessing, season
+from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.part_time import fine
 from sparseq.monitor.rates import Form
 from sparseq.monitor.simulate_part_time import run
@@ -35,7 +35,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Simulated:
+class Simulation:
     """A stream under one budget.
 
     Attributes:
@@ -48,7 +48,7 @@ class Simulated:
         departed: How many users have left the series.
     """
 
-    stream: Stream
+    stream: KnownStream
     plan: Plan
     active: Floats
     dropped: Mask
@@ -61,7 +61,7 @@ class Simulated:
         """Of the answers."""
         return self.plan.noise[0].sigma
 
-    def errors(self, post: Post) -> tuple[float, float, float]:
+    def errors(self, post: PostProcessing) -> tuple[float, float, float]:
         """Return root mean squares over ticks and coordinates: noise, bias, total; no randomness.
 
         Exact for smoothing alone, which is linear; of a season the answers' noise in its factor is
@@ -87,7 +87,7 @@ class Simulated:
         noise = float(np.mean(variance))
         return noise**0.5, bias**0.5, (noise + bias) ** 0.5
 
-    def corrected(self, seed: int, post: Post, beta: float = 0.05) -> Floats:
+    def corrected(self, seed: int, post: PostProcessing, beta: float = 0.05) -> Floats:
         """Return the series that a store of this seed would give, (ticks, d), bit by bit.
 
         If its releases are those of this series alone: two a tick with a reserve, else one.
@@ -120,7 +120,7 @@ class Simulated:
 
 
 @dataclass(frozen=True)
-class Setting:
+class BudgetSplit:
     """One way to split a budget.
 
     Args:
@@ -141,11 +141,11 @@ class Setting:
 
 
 def simulate(
-    streams: Sequence[Stream],
+    streams: Sequence[KnownStream],
     kappa: float,
-    setting: Setting,
+    setting: BudgetSplit,
     gates: Sequence[Gate] | None = None,
-) -> list[Simulated]:
+) -> list[Simulation]:
     """Run streams that are asked in turn at every tick, every user with the same budget.
 
     With a reserve, each stream makes forecasts, from an equal share of it. `gates`, where known,
@@ -182,7 +182,7 @@ class Gate:
     ticks: Ints
 
 
-def gates_of(streams: Sequence[Stream], kappa: float, setting: Setting) -> list[Gate]:
+def gates_of(streams: Sequence[KnownStream], kappa: float, setting: BudgetSplit) -> list[Gate]:
     """Return who is active in every stream, and the forecasts."""
     budget = Budget(kappa, setting.norm_budget)
     charges = [_charges(s, calibrate(s.query, budget, Options())) for s in streams]
@@ -195,8 +195,8 @@ def gates_of(streams: Sequence[Stream], kappa: float, setting: Setting) -> list[
 
 
 def _part_time(
-    streams: Sequence[Stream], budget: Budget, setting: Setting, reserve: int, share: int
-) -> list[Simulated]:
+    streams: Sequence[KnownStream], budget: Budget, setting: BudgetSplit, reserve: int, share: int
+) -> list[Simulation]:
     units = budget_units(setting.norm_budget)
     paying = units - reserve - int(Fraction(setting.others) * units)
     rough = [calibrate(s.query, budget, Options()) for s in streams]
@@ -207,17 +207,17 @@ def _part_time(
     ]
     runs = run(streams, plans, columns, Form.of(setting.form), budget, paying)
     return [
-        Simulated(s, p, r.active, ~r.pairs, r.left, c, r.departed)
+        Simulation(s, p, r.active, ~r.pairs, r.left, c, r.departed)
         for s, p, r, c in zip(streams, plans, runs, columns, strict=True)
     ]
 
 
 def _outcome(
-    stream: Stream, gate: Gate, budget: Budget, setting: Setting, reserve: int
-) -> Simulated:
+    stream: KnownStream, gate: Gate, budget: Budget, setting: BudgetSplit, reserve: int
+) -> Simulation:
     plan = calibrate(stream.query, budget, Options())
     if not reserve:
-        return Simulated(stream, plan, gate.active, ~gate.pairs, None, None, 0)
+        return Simulation(stream, plan, gate.active, ~gate.pairs, None, None, 0)
     scale = setting.clip * plan.noise[0].scale
     columns = Columns(budget, setting.horizon or stream.ticks, scale, reserve)
     units, d = np.full(gate.users, columns.units), stream.query.coordinates
@@ -225,10 +225,10 @@ def _outcome(
     left = np.zeros(stream.ticks * d, np.int64)
     np.add.at(left, gate.ticks[gate.owner] * d + gate.coordinate, steps)
     by_tick: Ints = left.reshape(-1, d)
-    return Simulated(stream, plan, gate.active, ~gate.pairs, by_tick, columns, gate.users)
+    return Simulation(stream, plan, gate.active, ~gate.pairs, by_tick, columns, gate.users)
 
 
-def _charges(stream: Stream, plan: Plan) -> Ints:
+def _charges(stream: KnownStream, plan: Plan) -> Ints:
     """Return the charge of every (tick, user)."""
     if not len(stream.users):
         return np.zeros(0, np.int64)
@@ -240,7 +240,7 @@ def _charges(stream: Stream, plan: Plan) -> Ints:
 
 
 def _gate(
-    streams: Sequence[Stream], charges: Sequence[Ints], units: int, leaving: bool
+    streams: Sequence[KnownStream], charges: Sequence[Ints], units: int, leaving: bool
 ) -> list[Mask]:
     """Tell who is active by Algorithm 2; `leaving`: whoever is dropped once leaves the stream."""
     owners = [s.users[s.starts] for s in streams]
@@ -261,14 +261,14 @@ def _gate(
     return active
 
 
-def _departures(stream: Stream, active: Mask) -> Ints:
+def _departures(stream: KnownStream, active: Mask) -> Ints:
     """Return the (tick, user) at which each user that departs is first dropped, by user."""
     dropped = np.flatnonzero(~active)
     _, first = np.unique(stream.users[stream.starts][dropped], return_index=True)
     return np.asarray(dropped[first], np.int64)
 
 
-def _gated(stream: Stream, pairs: Mask, form: Form, leaving: bool) -> Gate:
+def _gated(stream: KnownStream, pairs: Mask, form: Form, leaving: bool) -> Gate:
     """Return what comes of who is active."""
     rows = np.repeat(pairs, np.diff(np.append(stream.starts, len(stream.users))))
     active = stream.sums(rows)

@@ -15,8 +15,15 @@ from sparseq.accounting import Budget, round_up
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT
 from sparseq.ledger.accounts import Ints
 from sparseq.monitor.columns import Columns
-from sparseq.monitor.known_stream import Stream
-from sparseq.monitor.part_time import History, PartTime, Standing, Turn, price_of, weighed
+from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.part_time import (
+    Announcement,
+    CounterState,
+    History,
+    PartTime,
+    price_of,
+    weighed,
+)
 from sparseq.monitor.rates import Form
 from sparseq.query.plan import Plan
 from sparseq.stream.pricing import charges_of
@@ -27,7 +34,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Run:
-    """A stream in part time; see `Simulated` and `Gate` for the names."""
+    """A stream in part time; see `Simulation` and `Gate` for the names."""
 
     pairs: Mask
     active: Floats
@@ -36,7 +43,7 @@ class Run:
 
 
 def run(
-    streams: Sequence[Stream],
+    streams: Sequence[KnownStream],
     plans: Sequence[Plan],
     columns: Sequence[Columns],
     form: Form,
@@ -46,7 +53,7 @@ def run(
     """Run streams that are asked in turn at every tick, every user with `paying` units for all."""
     left = np.full(streams[0].people, paying, np.int64)
     ones = [
-        _One(stream, plan, column, form, budget, 1 / len(streams))
+        _StreamState(stream, plan, column, form, budget, 1 / len(streams))
         for stream, plan, column in zip(streams, plans, columns, strict=True)
     ]
     for tick in range(streams[0].ticks):
@@ -55,12 +62,12 @@ def run(
     return [Run(one.pairs, one.active, one.left, len(one.weights.departed())) for one in ones]
 
 
-class _One:
+class _StreamState:
     """One stream, as far as it has come."""
 
     def __init__(
         self,
-        stream: Stream,
+        stream: KnownStream,
         plan: Plan,
         columns: Columns,
         form: Form,
@@ -80,7 +87,7 @@ class _One:
         self._by_user = np.lexsort((stream.tick, stream.coordinate, stream.users))
         self._of_user = np.searchsorted(stream.users[self._by_user], np.arange(stream.people + 1))
         self.weights = PartTime(columns.horizon, share)
-        self._standing = Standing(columns, self._places)
+        self._standing = CounterState(columns, self._places)
         self.pairs = np.zeros(len(stream.starts), bool)
         self.active = np.zeros((stream.ticks, self._places))
         self.left = np.zeros((stream.ticks, self._places), np.int64)
@@ -109,7 +116,7 @@ class _One:
         self.active[tick] = sums * self._granularity
         self._leave(tick, turn)
 
-    def _leave(self, tick: int, turn: Turn) -> None:
+    def _leave(self, tick: int, turn: Announcement) -> None:
         units = np.full(len(turn.owners), self._units)
         cells = (turn.owners, turn.coordinates)
         steps = self._standing.missing(tick, *cells, turn.rates, units)

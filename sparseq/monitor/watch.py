@@ -55,7 +55,7 @@ from sparseq.store import Store
 
 
 @dataclass(frozen=True)
-class Estimate:
+class WatchEstimate:
     """What a tick has released; its ± hold at once, with the watch's confidence.
 
     Attributes:
@@ -153,7 +153,7 @@ class ActiveWatch:
         with self.store.stream.held():
             return self._state.last_tick()
 
-    def tick(self, number: int, label: str = "") -> Estimate:
+    def tick(self, number: int, label: str = "") -> WatchEstimate:
         """Release tick `number`, or read it back if it was released before: free.
 
         Args:
@@ -228,12 +228,12 @@ class ActiveWatch:
         )
         return dropped, users
 
-    def _estimate(self, tick: int, release: int) -> Estimate:
+    def _estimate(self, tick: int, release: int) -> WatchEstimate:
         dropped, users = self._prefix(tick)
         errors = self.errors(tick)
         compared = self._alarm.compared(tick, users)
         share = min(max(1 - dropped / users, 0.0), 1.0) if users > 0 else 0.0
-        return Estimate(
+        return WatchEstimate(
             tick,
             dropped,
             errors[0],

@@ -15,7 +15,7 @@ from sparseq.accounting import UNITS_PER_NORM, Budget, add_charges, round_up
 from sparseq.accounting._checks import count, in_range
 from sparseq.errors import ParameterError
 from sparseq.mechanisms.tree_counter import MAX_HORIZON, window
-from sparseq.query.outputs import Estimate, Noised, Output, Outputs, measure
+from sparseq.query.outputs import Estimate, Measurements, OutputColumn, Outputs, measure
 from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation, calibrate
 
 ALARM_SHARE = Fraction(2, 5)
@@ -115,7 +115,7 @@ class WatchDesign:
             Measure(Kind.USERS, None, name, scale=math.sqrt(1 / (share * each)))
             for name, share in shares.items()
         )
-        outputs = Outputs(tuple(Output(n, measure(i), True) for i, n in enumerate(shares)))
+        outputs = Outputs(tuple(OutputColumn(n, measure(i), True) for i, n in enumerate(shares)))
         text = f"watch {ticks}: people first left out, and people who joined"
         return Query(_labelled(text, label), Relation("FROM ledger"), (), measures, outputs)
 
@@ -124,15 +124,17 @@ class WatchDesign:
         share = ALARM_SHARE * Fraction(self.norm) / max(len(self.thresholds), 1)
         compared = Measure(Kind.USERS, None, "alarm", scale=math.sqrt(1 / share))
 
-        def alarm(noised: Noised) -> np.typing.NDArray[np.bool_]:
+        def alarm(noised: Measurements) -> np.typing.NDArray[np.bool_]:
             return noised.measures[0][:, 0] > 0
 
-        def limits(noised: Noised) -> Estimate:
+        def limits(noised: Measurements) -> Estimate:
             value = np.array([float(limit)])
             return Estimate(value, value - noised.bounds[0], value + noised.bounds[0])
 
-        below = Output("threshold", lambda _: np.array([threshold]))
-        outputs = Outputs((Output("alarm", alarm), below, Output("limit", limits, True)))
+        below = OutputColumn("threshold", lambda _: np.array([threshold]))
+        outputs = Outputs(
+            (OutputColumn("alarm", alarm), below, OutputColumn("limit", limits, True))
+        )
         text = f"watch tick {tick}: are fewer than {100 * threshold:g} % active, {limit} left out?"
         return Query(
             text, Relation("FROM ledger"), (), (compared,), outputs, comparisons=self.ticks

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduced
-from sparseq.ledger.notes import NoteTable, Rows
+from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduction
+from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.plan import Plan
@@ -47,7 +47,7 @@ class WatchState:
         (row,) = self._watched(tick=tick).to_pylist()
         return row["release_id"], row["users"]
 
-    def cover(self, tick: int, release: int) -> Rows:
+    def cover(self, tick: int, release: int) -> NoteRows:
         """Return what is written with a tick's release."""
         return WATCHED.rows(tick=tick, release_id=release, users=self.store.stream.people)
 
@@ -76,7 +76,7 @@ class WatchState:
             return [np.array([o * len(who)], np.int64) for o, who in zip(one, chosen, strict=True)]
 
         measures = [
-            Reduced(users, np.full(len(users), min(o**2, NORM_LIMIT), np.int64), total)
+            Reduction(users, np.full(len(users), min(o**2, NORM_LIMIT), np.int64), total)
             for o, users, total in zip(one, groups, sums(groups), strict=True)
         ]
         return Contributions(

@@ -22,7 +22,7 @@ from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, integral, refuse
 from sparseq.query.sources import code_of, quoted
 from sparseq.query.terms import Term
-from sparseq.query.typed import Reader
+from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import type_named
 
 MAX_VALUES = 100_000
@@ -201,7 +201,7 @@ class Domains:
                 values = [*values, None]  # coalesce(column, 'none') has a value there
             domain = f"SELECT unnest({constants(values, type)}) AS c"
 
-        reader = Reader(lambda _: Term(held, "c"), self._public.constant)
+        reader = ExpressionReader(lambda _: Term(held, "c"), self._public.constant)
         f = reader.at_rest(key).sql
         rows = self._public.values(
             f"SELECT DISTINCT {f} AS v FROM ({domain}) WHERE v IS NOT NULL ORDER BY 1 "

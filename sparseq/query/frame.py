@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparseq.answer import Answer
 
 
-class Answers(Protocol):
+class Queryable(Protocol):
     """What can be asked: a store."""
 
     catalog: Catalog
@@ -55,7 +55,7 @@ class Aggregation:
         groups: SQL of the group keys.
     """
 
-    store: Answers
+    store: Queryable
     table: str
     aggregate: str
     name: str
@@ -129,7 +129,7 @@ class Events:
         (50.0,)
     """
 
-    def __init__(self, store: Answers, name: str) -> None:
+    def __init__(self, store: Queryable, name: str) -> None:
         self._store = store
         self._table = store.catalog.table(name)
 

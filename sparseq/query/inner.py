@@ -23,9 +23,9 @@ from sparseq.query.catalog import Column
 from sparseq.query.parse import said
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, refuse
-from sparseq.query.sources import USER, ColumnFacts, Source, quoted
+from sparseq.query.sources import USER, ColumnFacts, FromItem, quoted
 from sparseq.query.terms import Term, call
-from sparseq.query.typed import Reader
+from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import Family, Type
 
 MAX_SQL = 200_000
@@ -44,8 +44,8 @@ _ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead)
 
 
 def lower_inner(
-    select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, Source]
-) -> Source:
+    select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, FromItem]
+) -> FromItem:
     """Return the subquery as a source, in physical form."""
     scope = Scope(select, public, ctes, lower_inner)
     private = bool(scope.private)
@@ -102,7 +102,7 @@ class _Inner:
         self.users: set[str] = set()
         self.columns: dict[str, ColumnFacts] = {}
 
-    def source(self) -> Source:
+    def source(self) -> FromItem:
         projections = [self._projection(p) for p in self.select.expressions]
         projections = [p for p in projections if p]
         having = self.select.args.get("having")
@@ -131,7 +131,7 @@ class _Inner:
                 for n, t in types.items()
             )
             derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
-        return Source(
+        return FromItem(
             self.alias, self.private, self.users, self.columns, derived=derived,
             single=self._one_row_a_person(), caps=self.scope.caps,
         )  # fmt: skip
@@ -218,7 +218,7 @@ class _Inner:
     def _after_grouping(self, e: exp.Expr, truth: bool = False) -> str:
         """Return an expression over the columns of the first step, adding those it needs."""
         done = self._over_steps(e)
-        reader = Reader(self._step_column, self.scope.public.constant)
+        reader = ExpressionReader(self._step_column, self.scope.public.constant)
         return (reader.truth(done) if truth else reader.at_rest(done)).sql
 
     def _step_column(self, column: exp.Column) -> Term:

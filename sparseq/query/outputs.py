@@ -36,7 +36,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Noised:
+class Measurements:
     """What post-processing may see: noised measures with their bounds, and keys by group.
 
     Attributes:
@@ -51,7 +51,7 @@ class Noised:
     groups: int
 
 
-Node = Callable[[Noised], "Estimate | NDArray[Any]"]
+Node = Callable[[Measurements], "Estimate | NDArray[Any]"]
 """An expression over the noised answer; keys and truths are plain arrays, numbers are estimates."""
 
 
@@ -60,7 +60,7 @@ Ordering = tuple[Node, bool, bool]
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputColumn:
     """A column of the answer. `integral`: shown as integers."""
 
     name: str
@@ -75,14 +75,14 @@ class Outputs:
     `histogram` is the measure whose bins become rows.
     """
 
-    columns: tuple[Output, ...]
+    columns: tuple[OutputColumn, ...]
     having: Node | None = None
     order: tuple[Ordering, ...] = ()
     limit: int | None = None
     offset: int = 0
     histogram: int | None = None
 
-    def rows(self, noised: Noised) -> NDArray[np.int64]:
+    def rows(self, noised: Measurements) -> NDArray[np.int64]:
         """Return the groups that HAVING keeps, in the order asked for, as far as LIMIT goes."""
         chosen = np.arange(noised.groups)
         if self.having is not None:
@@ -147,7 +147,7 @@ class MeasureNode:
     scale: float = 1.0
     bin: int = 0
 
-    def __call__(self, noised: Noised) -> Estimate:
+    def __call__(self, noised: Measurements) -> Estimate:
         value = noised.measures[self.i][:, self.bin] * self.scale
         error = noised.bounds[self.i] * abs(self.scale)
         return Estimate(value, value - error, value + error)
@@ -159,7 +159,7 @@ class KeyNode:
 
     i: int
 
-    def __call__(self, noised: Noised) -> NDArray[Any]:
+    def __call__(self, noised: Measurements) -> NDArray[Any]:
         return noised.keys[self.i]
 
 
@@ -179,7 +179,7 @@ def constant(value: Any) -> Node:
     if isinstance(value, decimal.Decimal | int) and not isinstance(value, bool):
         value = float(value)
 
-    def node(noised: Noised) -> Estimate | NDArray[Any]:
+    def node(noised: Measurements) -> Estimate | NDArray[Any]:
         if value is None or isinstance(value, float):
             array = np.full(noised.groups, np.nan if value is None else value)
             return Estimate(array, array, array)
@@ -198,7 +198,7 @@ def quantile(i: int, q: float, edges: tuple[float, ...]) -> Node:
     """
     grid = np.asarray(edges, np.float64)
 
-    def node(noised: Noised) -> Estimate:
+    def node(noised: Measurements) -> Estimate:
         counts = noised.measures[i]
         bound = noised.bounds[i]
         cumulative = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
@@ -246,7 +246,7 @@ def _estimates(args: Sequence[Estimate | NDArray[Any]]) -> list[Estimate]:
 def arithmetic(operator: str, left: Node, right: Node) -> Node:
     """Return +, -, * or / of two numbers, on intervals."""
 
-    def node(noised: Noised) -> Estimate:
+    def node(noised: Measurements) -> Estimate:
         a, b = _estimates([left(noised), right(noised)])
         with np.errstate(all="ignore"):
             if operator == "+":
@@ -277,7 +277,7 @@ def _hull(
 def monotone(f: Callable[[Floats], Floats], inner: Node) -> Node:
     """Return a non-decreasing function of a number."""
 
-    def node(noised: Noised) -> Estimate:
+    def node(noised: Measurements) -> Estimate:
         (a,) = _estimates([inner(noised)])
         with np.errstate(all="ignore"):
             return Estimate(f(a.value), f(a.low), f(a.high))
@@ -306,7 +306,7 @@ def negate(inner: Node) -> Node:
 def absolute(inner: Node) -> Node:
     """Return |x|."""
 
-    def node(noised: Noised) -> Estimate:
+    def node(noised: Measurements) -> Estimate:
         (a,) = _estimates([inner(noised)])
         straddles = (a.low <= 0) & (a.high >= 0)
         ends = np.stack([np.abs(a.low), np.abs(a.high)])
@@ -318,7 +318,7 @@ def absolute(inner: Node) -> Node:
 def extreme(f: Callable[[Floats, Floats], Floats], parts: Sequence[Node]) -> Node:
     """Return GREATEST (np.fmax) or LEAST (np.fmin) of numbers; it is monotone in each."""
 
-    def node(noised: Noised) -> Estimate:
+    def node(noised: Measurements) -> Estimate:
         first, *rest = _estimates([p(noised) for p in parts])
         for e in rest:
             first = Estimate(f(first.value, e.value), f(first.low, e.low), f(first.high, e.high))
@@ -334,7 +334,7 @@ def choose(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:
         TypeError: The branches are of kinds that don't go together.
     """
 
-    def node(noised: Noised) -> Estimate | NDArray[Any]:
+    def node(noised: Measurements) -> Estimate | NDArray[Any]:
         parts = [otherwise(noised), *(branch(noised) for _, branch in branches)]
         if len(set(map(_kind, parts)) - {""}) > 1:
             raise TypeError("the branches are of different kinds")
@@ -384,7 +384,7 @@ def compare(f: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
         TypeError, ValueError: The columns are of kinds that don't compare.
     """
 
-    def node(noised: Noised) -> NDArray[Any]:
+    def node(noised: Measurements) -> NDArray[Any]:
         a, b = _plain(left(noised), noised.groups), _plain(right(noised), noised.groups)
         unknown = _missing(a) | _missing(b)
         if _holds(a, dt.date) or _holds(b, dt.date):
@@ -407,7 +407,7 @@ def _holds(column: NDArray[Any], kind: type) -> bool:
 def all_of(*parts: Node) -> Node:
     """Return AND in three-valued logic: one that is false decides."""
 
-    def node(noised: Noised) -> NDArray[Any]:
+    def node(noised: Measurements) -> NDArray[Any]:
         values = np.stack([_three_valued(_plain(p(noised), noised.groups)) for p in parts])
         return _truths(np.where((values == 0).any(axis=0), 0.0, values.min(axis=0)))
 

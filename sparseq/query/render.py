@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.query.outputs import Estimate, Noised, Outputs
+from sparseq.query.outputs import Estimate, Measurements, Outputs
 from sparseq.query.plan import Plan
 
 ERROR_SUFFIX = "_error"
 """Beside every noised column x, column x_error has its ±; null where none can be given."""
 
 
-def render(plan: Plan, noised: Noised) -> pa.Table:
+def render(plan: Plan, noised: Measurements) -> pa.Table:
     """Return the answer: one row a group (or a group and bin), in the order asked for.
 
     It can't fail, and warns of nothing: that would tell of noised values before they are charged.
@@ -28,7 +28,7 @@ def render(plan: Plan, noised: Noised) -> pa.Table:
             return _measures(plan, noised)
 
 
-def _measures(plan: Plan, noised: Noised) -> pa.Table:
+def _measures(plan: Plan, noised: Measurements) -> pa.Table:
     """Return the keys and the noised measures, one row a group, whatever was to become of them."""
     columns = [
         (d.name, pa.array(k.tolist())) for d, k in zip(plan.query.domains, noised.keys, strict=True)
@@ -41,7 +41,7 @@ def _measures(plan: Plan, noised: Noised) -> pa.Table:
     return pa.Table.from_arrays([c for _, c in columns], names=[n for n, _ in columns])
 
 
-def _shown(plan: Plan, noised: Noised) -> pa.Table:
+def _shown(plan: Plan, noised: Measurements) -> pa.Table:
     outputs: Outputs = plan.query.outputs
     rows = outputs.rows(noised)
     if outputs.histogram is not None:
@@ -61,7 +61,7 @@ def _shown(plan: Plan, noised: Noised) -> pa.Table:
     return pa.table(columns)
 
 
-def _histogram(plan: Plan, noised: Noised, outputs: Outputs, rows: Any) -> pa.Table:
+def _histogram(plan: Plan, noised: Measurements, outputs: Outputs, rows: Any) -> pa.Table:
     """One row a group and bin: keys, bin_low, bin_high, count."""
     assert outputs.histogram is not None
     i = outputs.histogram

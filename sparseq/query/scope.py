@@ -28,9 +28,9 @@ from sparseq.query.constants import constant
 from sparseq.query.parse import said
 from sparseq.query.plan import Cap
 from sparseq.query.public import PublicFacts
-from sparseq.query.sources import USER, USER_ID, ColumnFacts, Source, source_sql
+from sparseq.query.sources import USER, USER_ID, ColumnFacts, FromItem, source_sql
 from sparseq.query.terms import Term
-from sparseq.query.typed import Reader
+from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
 from sparseq.query.work import Equality, cap, check_factor, factor, key_sql
 
@@ -39,7 +39,7 @@ MAX_SUBQUERIES = 256
 Conjuncts = list[exp.Expr]
 
 
-Inner = Callable[[exp.Select, str, PublicFacts, dict[str, Source]], Source]
+Inner = Callable[[exp.Select, str, PublicFacts, dict[str, FromItem]], FromItem]
 """Makes a source of a subquery and its alias: the same rows, with the user's index if they are
 about people."""
 
@@ -55,19 +55,19 @@ class Scope:
     """
 
     def __init__(
-        self, select: exp.Select, public: PublicFacts, outer: dict[str, Source], inner: Inner
+        self, select: exp.Select, public: PublicFacts, outer: dict[str, FromItem], inner: Inner
     ) -> None:
         self.select = select
         self.public = public
         self._inner = inner
         self.ctes = dict(outer)
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, FromItem] = {}
         self._conditions: dict[int, str] = {}
-        self._reader = Reader(self._column, public.constant, self._identity)
+        self._reader = ExpressionReader(self._column, public.constant, self._identity)
         self._cap: tuple[Cap | None] | None = None
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
-        self._joins: list[tuple[Source, Conjuncts]] = []
+        self._joins: list[tuple[FromItem, Conjuncts]] = []
         self._answer_subqueries()
         self._read_from()
         where = select.args.get("where")
@@ -104,7 +104,7 @@ class Scope:
             )
         self._joins.append((source, conjuncts(join.args.get("on"))))
 
-    def _add(self, item: exp.Expr) -> Source:
+    def _add(self, item: exp.Expr) -> FromItem:
         alias = item.alias_or_name
         if isinstance(item, exp.Table):
             source = self._table(item.name, alias)
@@ -117,7 +117,7 @@ class Scope:
         self.sources[alias] = source
         return source
 
-    def _table(self, name: str, alias: str) -> Source:
+    def _table(self, name: str, alias: str) -> FromItem:
         if name in self.ctes:
             cte = self.ctes[name]
             return replace(cte, alias=alias, decoded=set(), needs_ids=False, optional=False)
@@ -129,9 +129,9 @@ class Scope:
             else ColumnFacts(c.type, c.bounds, c)
             for c in table.columns
         }
-        return Source(alias, table.private, users, columns, table=table)
+        return FromItem(alias, table.private, users, columns, table=table)
 
-    def _derived(self, tree: exp.Expr, alias: str) -> Source:
+    def _derived(self, tree: exp.Expr, alias: str) -> FromItem:
         while isinstance(tree, exp.Subquery):
             tree = tree.this
         if isinstance(tree, exp.SetOperation):
@@ -146,7 +146,7 @@ class Scope:
     # -- users stay apart ------------------------------------------------------------------------
 
     @property
-    def private(self) -> list[Source]:
+    def private(self) -> list[FromItem]:
         """The sources about people, in order."""
         return [s for s in self.sources.values() if s.private]
 
@@ -315,7 +315,7 @@ class Scope:
             name = holder.alias if isinstance(holder, exp.Subquery) else ""  # a SELECT item's
             holder.replace(exp.alias_(value, name, quoted=True) if name else value)
 
-    def _public(self, select: exp.Select) -> Source:
+    def _public(self, select: exp.Select) -> FromItem:
         self.public.subqueries += 1
         source = self._inner(select, "", self.public, self.ctes)
         if source.private:
@@ -424,7 +424,7 @@ class Scope:
         return self._from_sql(self._own_cap())
 
     def _from_sql(self, cap: Cap | None) -> str:
-        def item(source: Source) -> str:
+        def item(source: FromItem) -> str:
             return source_sql(source, cap.name if cap is not None and source.private else "")
 
         first, *_ = self.sources.values()

@@ -32,7 +32,7 @@ class ColumnFacts:
 
 
 @dataclass
-class Source:
+class FromItem:
     """One item of FROM, by its alias.
 
     Attributes:
@@ -75,7 +75,7 @@ def quoted(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql("duckdb")
 
 
-def source_sql(source: Source, over: str = "") -> str:
+def source_sql(source: FromItem, over: str = "") -> str:
     """Return a source as an item of FROM; call it when it is known what must be decoded.
 
     Args:

@@ -152,7 +152,7 @@ class _Outer:
         if self.aggregates.has_histogram(self.select):
             return self._histogram()
         columns = tuple(
-            out.Output(e.alias_or_name, self._node(e.unalias()), _counts(e.unalias()))
+            out.OutputColumn(e.alias_or_name, self._node(e.unalias()), _counts(e.unalias()))
             for e in self._shown()
         )
         return out.Outputs(columns, *self._rest())
@@ -166,9 +166,9 @@ class _Outer:
                 if measure is not None:
                     refuse("one HISTOGRAM at a time", "ask for the other in a query of its own")
                 measure = self.aggregates.histogram(value)
-                columns.append(out.Output(e.alias_or_name, out.measure(measure), True))
+                columns.append(out.OutputColumn(e.alias_or_name, out.measure(measure), True))
             elif self._key_index(value) is not None:
-                columns.append(out.Output(e.alias_or_name, self._node(value)))
+                columns.append(out.OutputColumn(e.alias_or_name, self._node(value)))
             else:
                 refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
         return out.Outputs(tuple(columns), *self._rest(), histogram=measure)
@@ -331,7 +331,7 @@ def _check_outputs(
     try:
         for value in (0.0, 1.0):
             same = [np.full((1, m.bins), value) for m in measures]
-            noised = out.Noised(same, [1.0] * len(measures), keys, 1)
+            noised = out.Measurements(same, [1.0] * len(measures), keys, 1)
             outputs.rows(noised)
             for column in outputs.columns:
                 column.node(noised)

@@ -54,7 +54,7 @@ def _reads(*kinds: type) -> Callable[[Method], Method]:
     return mark
 
 
-class Reader:
+class ExpressionReader:
     """Reads the expressions of one scope.
 
     Args:

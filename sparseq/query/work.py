@@ -34,7 +34,7 @@ from typing import Any
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.query.catalog import INTEGER_TYPES
 from sparseq.query.plan import Cap
-from sparseq.query.sources import USER, Source, quoted
+from sparseq.query.sources import USER, FromItem, quoted
 
 MOST_WORK = 20_000_000
 """The default: nobody is cut in a self-join with 4,472 rows, or with 271 in three tables.
@@ -67,7 +67,7 @@ def check_most(most: Mapping[str, Any] | None) -> dict[str, int]:
     return limits
 
 
-def cap(private: Sequence[Source], factor: int, most: int) -> Cap | None:
+def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
     """Return who is out of a join of `private`, one row being `factor` rows of public sources.
 
     None: by public facts nobody can be.
@@ -130,7 +130,7 @@ class Equality:
 
 
 def factor(
-    sources: Iterable[Source],
+    sources: Iterable[FromItem],
     equalities: Sequence[Equality],
     most_rows: Callable[[str, Sequence[str]], int],
 ) -> int:
@@ -162,7 +162,7 @@ def factor(
     return product
 
 
-def check_factor(product: int, sources: Sequence[Source], most: int) -> None:
+def check_factor(product: int, sources: Sequence[FromItem], most: int) -> None:
     """Refuse public sources that make too many rows of one.
 
     Raises:

@@ -66,7 +66,7 @@ class Result:
     recorded: bool = False
 
 
-class Answers:
+class AnswerFile:
     """The file of answers, and its parts while it is being made.
 
     Args:

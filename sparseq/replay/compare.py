@@ -29,7 +29,7 @@ from sparseq.query.plan import Plan, calibrate
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.replay.replay import asked_of
 from sparseq.store import Store
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 from sparseq.stream.pricing import price
 
 MOST_SHOWN = 1000
@@ -159,7 +159,7 @@ def _error(plan: Plan, asked: Contributions, left_out: NDArray[np.int32]) -> flo
     return float(np.sqrt(1 + np.mean(np.concatenate(squares))))
 
 
-class _Shown:
+class _LineSample:
     """Every so many of the lines, and the last: what a page has room for."""
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class _Shown:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReplayComparison:
     """A comparison in short: a sum a mode, and rows of `SCHEMA` of some lines, evenly spread."""
 
     fared: list[Tally]
@@ -196,7 +196,7 @@ def compare(
     modes: Sequence[str],
     write: Callable[[pa.Table], object] = lambda rows: None,
     advance: Callable[[int], None] = lambda lines: None,
-) -> Comparison:
+) -> ReplayComparison:
     """Tell how a log fares under each way of accounting. Private.
 
     Args:
@@ -212,7 +212,7 @@ def compare(
     for name in modes:
         if name not in MODES:
             raise ParameterError(f"there is no mode {name!r}", f"one of {', '.join(MODES)}")
-    shown = _Shown()
+    shown = _LineSample()
     with store.stream.held():
         running = [_Mode(name, store.stream.accounts.budgets) for name in dict.fromkeys(modes)]
         done = 0
@@ -227,7 +227,7 @@ def compare(
                     shown.add(own)
                 advance(done)
             write(_table(rows))
-    return Comparison([mode.fared() for mode in running], shown.table())
+    return ReplayComparison([mode.fared() for mode in running], shown.table())
 
 
 def _table(rows: list[Row]) -> pa.Table:
@@ -236,7 +236,7 @@ def _table(rows: list[Row]) -> pa.Table:
 
 def _plan(store: Store, line: Line) -> Plan | None:
     one = asked_of(store, line, "")
-    if not isinstance(one, Asked):
+    if not isinstance(one, Request):
         return None
     try:
         return calibrate(one.query, store.budget, one.options)

@@ -16,10 +16,10 @@ from sparseq.errors import NotSql, ParameterError, QueryRefused
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.parameters import QueryText
 from sparseq.query.plan import Options, Plan
-from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, Answers, Result
+from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, AnswerFile, Result
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.store import Store
-from sparseq.stream.groups import Asked, Outcome
+from sparseq.stream.groups import Outcome, Request
 
 MOST_REASONS = 1000  # kept apart
 
@@ -45,7 +45,7 @@ class Summary:
 def replay(
     store: Store,
     log: Log,
-    answers: Answers,
+    answers: AnswerFile,
     name: str | None = None,
     advance: Callable[[int], None] = lambda lines: None,
 ) -> Summary:
@@ -83,7 +83,7 @@ def results(store: Store, lines: Iterable[Line], name: str) -> Iterator[Result]:
     """Yield what becomes of each line, in order."""
     for block in blocks(lines):
         prepared = [asked_of(store, line, name) for line in block]
-        outcomes = store.ask_many(p for p in prepared if isinstance(p, Asked))
+        outcomes = store.ask_many(p for p in prepared if isinstance(p, Request))
         for line, one in zip(block, prepared, strict=True):
             yield one if isinstance(one, Result) else _result(line, next(outcomes))
 
@@ -92,7 +92,7 @@ def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Plan 
     """Yield what would become of each line on public facts alone, and its plan: free."""
     for line in lines:
         one = asked_of(store, line, "")
-        if isinstance(one, Asked):
+        if isinstance(one, Request):
             try:
                 plan = store.explain(one.query, one.options)
                 yield Result(line.number, line.id, ANSWERED), plan
@@ -102,7 +102,7 @@ def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Plan 
             yield one, None
 
 
-def asked_of(store: Store, line: Line, name: str) -> Asked | Result:
+def asked_of(store: Store, line: Line, name: str) -> Request | Result:
     """Lower a line; what can't be is told at once."""
     if line.failed:
         return Result(line.number, line.id, FAILED, line.failed)
@@ -111,7 +111,7 @@ def asked_of(store: Store, line: Line, name: str) -> Asked | Result:
         if line.parameters:
             sql = QueryText.of(sql).with_values(line.parameters)
         query = store.lower(sql)
-        return Asked(query, line.options, _request(name, line, query.text))
+        return Request(query, line.options, _request(name, line, query.text))
     except ParameterError as error:
         return Result(line.number, line.id, FAILED, error.message)
     except QueryRefused as error:

@@ -27,7 +27,7 @@ GROUP_BYTES = 1 << 25  # about so many at most are written in one
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """One query of many; see `Store.ask`."""
 
     query: Query
@@ -52,7 +52,7 @@ class Outcome:
     recorded: bool = False
 
 
-def ask_many(stream: Stream, asked: Iterable[Asked]) -> Iterator[Outcome]:
+def ask_many(stream: Stream, asked: Iterable[Request]) -> Iterator[Outcome]:
     """Yield what becomes of each query, in order (see `Store.ask_many`)."""
     queries = iter(asked)
     while block := list(islice(queries, BLOCK)):
@@ -68,11 +68,11 @@ def ask_many(stream: Stream, asked: Iterable[Asked]) -> Iterator[Outcome]:
             yield from outcomes
 
 
-def _requests(block: Sequence[Asked]) -> list[RequestId]:
+def _requests(block: Sequence[Request]) -> list[RequestId]:
     return [request for request in (one.request for one in block) if request is not None]
 
 
-def _plans(stream: Stream, block: Sequence[Asked]) -> Iterator[Plan]:
+def _plans(stream: Stream, block: Sequence[Request]) -> Iterator[Plan]:
     """Yield the plans of the queries that are new."""
     for one in block:
         request = one.request
@@ -83,7 +83,7 @@ def _plans(stream: Stream, block: Sequence[Asked]) -> Iterator[Plan]:
                 continue  # its own turn will tell
 
 
-def _group(stream: Stream, block: Sequence[Asked]) -> list[Outcome]:
+def _group(stream: Stream, block: Sequence[Request]) -> list[Outcome]:
     """Answer queries until a transaction is full; it is written whatever happens."""
     outcomes: list[Outcome] = []
     stream.flush()  # what an interrupt left
@@ -103,7 +103,7 @@ def _group(stream: Stream, block: Sequence[Asked]) -> list[Outcome]:
     return outcomes
 
 
-def _outcome(stream: Stream, one: Asked, pending: set[RequestId | None]) -> Outcome:
+def _outcome(stream: Stream, one: Request, pending: set[RequestId | None]) -> Outcome:
     request = one.request
     if request is not None and request in pending:
         stream.flush()  # asked again in the same group

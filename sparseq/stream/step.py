@@ -29,7 +29,7 @@ from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
-from sparseq.query.outputs import Noised
+from sparseq.query.outputs import Measurements
 from sparseq.query.plan import Options, Plan, Query, calibrate
 from sparseq.query.render import key_columns, render
 from sparseq.stream.gate import gate
@@ -248,13 +248,13 @@ def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Int
     ]
 
 
-def _in_unit(plan: Plan, released: Sequence[Ints]) -> Noised:
+def _in_unit(plan: Plan, released: Sequence[Ints]) -> Measurements:
     """Return released lattice integers in the query's unit."""
     measures = [
         np.reshape(total * float(n.granularity), (-1, m.bins))
         for m, n, total in zip(plan.query.measures, plan.noise, released, strict=True)
     ]
-    return Noised(measures, plan.bounds, key_columns(plan), plan.query.groups)
+    return Measurements(measures, plan.bounds, key_columns(plan), plan.query.groups)
 
 
 def _release(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:

@@ -5,32 +5,38 @@ gradient = noised_gradient(con, engine, params, label="step 1", clip=1.0)
 """
 
 from sparseq.training.closed_form import ClosedForm
-from sparseq.training.descent import PrivateGD, Step, Trained
-from sparseq.training.families import Family, family
+from sparseq.training.descent import PrivateGD, TrainingResult, TrainingStep
+from sparseq.training.families import ModelFamily, family
 from sparseq.training.features import Feature, Target, features_of, target_of
 from sparseq.training.model import Model, load_model
-from sparseq.training.protocol import Engine, Pulled, Sampling, charged_squares, upper_norms
+from sparseq.training.protocol import (
+    GradientEngine,
+    Sampling,
+    WeightedSum,
+    charged_squares,
+    upper_norms,
+)
 from sparseq.training.query import noised_gradient
-from sparseq.training.sgd.descent import PrivateSGD, TrainedSGD
+from sparseq.training.sgd.descent import PrivateSGD, SgdResult
 from sparseq.training.sgd.policies import SpendLess, SpendMore
 from sparseq.training.tables import engine_for
 
 __all__ = [
     "ClosedForm",
-    "Engine",
-    "Family",
     "Feature",
+    "GradientEngine",
     "Model",
+    "ModelFamily",
     "PrivateGD",
     "PrivateSGD",
-    "Pulled",
     "Sampling",
+    "SgdResult",
     "SpendLess",
     "SpendMore",
-    "Step",
     "Target",
-    "Trained",
-    "TrainedSGD",
+    "TrainingResult",
+    "TrainingStep",
+    "WeightedSum",
     "charged_squares",
     "engine_for",
     "family",

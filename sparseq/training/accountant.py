@@ -20,7 +20,7 @@ from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, Price
 from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import ParameterError
 from sparseq.query.plan import Noise
-from sparseq.training.protocol import Clipped, Engine, Floats, Pulled
+from sparseq.training.protocol import Clipped, Floats, GradientEngine, WeightedSum
 
 _MARGIN = 1 - 2.0**-40
 """Below what is left, so that roundings of weights don't get a user left out."""
@@ -81,8 +81,8 @@ def weights(limits: Floats | float, norms: Floats) -> Floats:
 
 
 def clipped(
-    engine: Engine, params: Floats, batch: Any, limits: Floats | float, step: float
-) -> Pulled:
+    engine: GradientEngine, params: Floats, batch: Any, limits: Floats | float, step: float
+) -> WeightedSum:
     """Return a batch's sum of gradients, none of them longer than its user's limit."""
     at_once: Clipped | None = getattr(engine, "clipped", None)
     if at_once is not None and (pulled := at_once(params, batch, limits, step)) is not None:

@@ -24,10 +24,10 @@ import numpy as np
 from sparseq.accounting.charge import round_up
 from sparseq.comparison import Comparison
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import Index, Reduced
+from sparseq.engine.reduce import Index, Reduction
 from sparseq.errors import ParameterError
-from sparseq.ledger.notes import NoteTable, Rows
-from sparseq.query.outputs import Output, Outputs
+from sparseq.ledger.notes import NoteRows, NoteTable
+from sparseq.query.outputs import OutputColumn, Outputs
 from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
 from sparseq.stream.step import Participation
@@ -81,7 +81,7 @@ class FewActive:
         store, before = self.spending.store, self._state()
         compare = Comparison(self.limit, *before)
 
-        def state(gated: Participation) -> list[Rows]:
+        def state(gated: Participation) -> list[NoteRows]:
             after = {"noise": compare.noise, "counted": compare.counted}
             return [_STOP.rows(release_id=gated.release, run=self.run, **after)]
 
@@ -107,12 +107,12 @@ class FewActive:
         out = self.users[~self._entered[self.users]]
         out = out[~self.active(out)]
         out = out[self.spending.left(out) >= price]
-        ones = Reduced(out, np.full(len(out), one**2, np.int64), np.array([one * len(out)]))
+        ones = Reduction(out, np.full(len(out), one**2, np.int64), np.array([one * len(out)]))
         return Contributions([ones], lambda only: [np.array([one * np.isin(out, only).sum()])])
 
     def _query(self, step: int) -> Query:
         compared = Measure(Kind.USERS, None, "few")
-        few = Output("few", lambda noised: noised.measures[0][:, 0] > 0)
+        few = OutputColumn("few", lambda noised: noised.measures[0][:, 0] > 0)
         text = f"{self.label}: {step} few: are fewer than {100 * self.threshold:g} % active?"
         return Query(
             text, Relation("FROM ledger"), (), (compared,), Outputs((few,)),

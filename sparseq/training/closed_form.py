@@ -45,10 +45,10 @@ from sparseq.training.exact import (
     fixed_row_squares,
     weighted_sums,
 )
-from sparseq.training.families import Family, identity
+from sparseq.training.families import ModelFamily, identity
 from sparseq.training.identity import code_of
-from sparseq.training.protocol import Floats, Pull, Pulled, saturated
-from sparseq.training.records import Batch, Records, records
+from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
+from sparseq.training.records import RecordBatch, Records, records
 
 _SQUARED_UNIT = 1 / DENSE_NORM_STEPS**2  # of squared lattice steps
 _HUGE = 2.0**500  # a gradient beyond this is as good as not finite
@@ -74,7 +74,7 @@ class ClosedForm:
     """
 
     def __init__(
-        self, family: Family, users: Any, features: Any, target: Any, *, bound: float
+        self, family: ModelFamily, users: Any, features: Any, target: Any, *, bound: float
     ) -> None:
         self.family = family
         self.records: Records = records(
@@ -95,16 +95,16 @@ class ClosedForm:
             "code": code_of(family.inverse_link, family.valid, family.expand, family.loss),
         }
 
-    def batches(self) -> Iterable[Batch]:
+    def batches(self) -> Iterable[RecordBatch]:
         """Return all records."""
         return self.records.all
 
-    def of(self, users: Index) -> Iterable[Batch]:
+    def of(self, users: Index) -> Iterable[RecordBatch]:
         """Return the records of some users (ascending)."""
         parts = (batch.only(users) for batch in self.records.all)
         return (part for part in parts if len(part.users))
 
-    def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
+    def query(self, params: Floats, batch: RecordBatch) -> tuple[Floats, Pull]:
         """Return norms and the pull: see the protocol."""
         residual = self.family.residual(self.predictors(params, batch), batch.y)
         if batch.counts is not None:
@@ -114,8 +114,8 @@ class ClosedForm:
         return _one_each(residual, batch, self.records)
 
     def clipped(
-        self, params: Floats, batch: Batch, limits: Floats | float, step: float
-    ) -> Pulled | None:
+        self, params: Floats, batch: RecordBatch, limits: Floats | float, step: float
+    ) -> WeightedSum | None:
         """Return the sum in one pass, where the compiled loops know how: see the protocol.
 
         A record that counts for nothing is all 0, and so is its norm, whatever its residual.
@@ -125,7 +125,7 @@ class ClosedForm:
         if not known or batch.runs is not None or not by_loop(batch.x):
             return None
         integers, unit = self._rounded(params)
-        return Pulled(
+        return WeightedSum(
             *clipped_sums(
                 batch.x, batch.y[0], batch.lengths, batch.squares, np.atleast_1d(limits),
                 integers[0], unit * self.records.step, link is sigmoid, _HUGE,
@@ -133,7 +133,7 @@ class ClosedForm:
             )
         )  # fmt: skip
 
-    def right(self, params: Floats, batch: Batch) -> Floats:
+    def right(self, params: Floats, batch: RecordBatch) -> Floats:
         """Return which share of each user's records the model classifies as they are.
 
         Raises:
@@ -142,12 +142,12 @@ class ClosedForm:
         right = self.family.correct(self.predictors(params, batch), batch.y)
         return _mean(right.astype(np.float64), batch)
 
-    def losses(self, params: Floats, batch: Batch) -> Floats:
+    def losses(self, params: Floats, batch: RecordBatch) -> Floats:
         """Return each user's loss, the mean of its records'; it may be infinite or NaN."""
         with np.errstate(all="ignore"):
             return _mean(self.family.loss(self.predictors(params, batch), batch.y), batch)
 
-    def predictors(self, params: Floats, batch: Batch) -> Floats:
+    def predictors(self, params: Floats, batch: RecordBatch) -> Floats:
         """Return linear predictors (outputs, rows): exact, at rounded parameters."""
         integers, unit = self._rounded(params)
         exact = dots(batch.x, integers)
@@ -163,7 +163,7 @@ class ClosedForm:
         return np.rint(matrix / unit), unit
 
 
-def _mean(values: Floats, batch: Batch) -> Floats:
+def _mean(values: Floats, batch: RecordBatch) -> Floats:
     """Return each user's mean over its records; those that count for nothing are 0 in it."""
     counted = values if batch.counts is None else np.where(batch.counts, values, 0.0)
     if batch.runs is None:
@@ -173,7 +173,7 @@ def _mean(values: Floats, batch: Batch) -> Floats:
     return np.bincount(whose, counted, minlength=len(lengths)) / lengths  # in the rows' order
 
 
-def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
+def _one_each(residual: Floats, batch: RecordBatch, records: Records) -> tuple[Floats, Pull]:
     """Users with one record: the norm is |r| |x|, the sum is k @ x, k rounded towards 0."""
     outputs = len(residual)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -182,8 +182,8 @@ def _one_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats,
     if not norms.max(initial=0.0) < _HUGE:
         _leave_out(~(norms < _HUGE), norms, residual)
 
-    def pull(weights: Floats, step: float) -> Pulled:
-        return Pulled(
+    def pull(weights: Floats, step: float) -> WeightedSum:
+        return WeightedSum(
             *weighted_sums(
                 residual, weights, records.step / step, batch.x, batch.squares,
                 _SQUARED_UNIT * _upwards(outputs), records.limit,
@@ -198,7 +198,7 @@ def _upwards(terms: int) -> float:
     return 1 + (terms + 8) * 2.0**-52
 
 
-def _several_each(residual: Floats, batch: Batch, records: Records) -> tuple[Floats, Pull]:
+def _several_each(residual: Floats, batch: RecordBatch, records: Records) -> tuple[Floats, Pull]:
     """Users with several records: their sums are written out, as integers in units of their own."""
     assert batch.runs is not None
     first, lengths = batch.runs.first, batch.runs.stop - batch.runs.first
@@ -216,7 +216,7 @@ def _several_each(residual: Floats, batch: Batch, records: Records) -> tuple[Flo
     bad = ~(norms < _HUGE)
     norms[bad] = 0.0
 
-    def pull(weights: Floats, step: float) -> Pulled:
+    def pull(weights: Floats, step: float) -> WeightedSum:
         factor = np.ldexp(np.where(bad | (norms == 0), 0.0, weights), -shift)
         factor *= records.step / step
         weighted = [_scaled(g, factor) for g in gradients]
@@ -226,7 +226,7 @@ def _several_each(residual: Floats, batch: Batch, records: Records) -> tuple[Flo
             weighted = [_scaled(g, (~over).astype(np.float64)) for g in weighted]
         ones = np.ones((1, len(norms)))
         limit = 2.0**48  # of what is below NORM_LIMIT
-        return Pulled(
+        return WeightedSum(
             saturated(squares), np.concatenate([exact_sums(ones, g, limit) for g in weighted])
         )
 

@@ -31,7 +31,7 @@ from sparseq.training.accountant import checked_clip
 from sparseq.training.alarm import FewActive, check_zcdp
 from sparseq.training.identity import FIRST, Identity, digest_of, identity_of
 from sparseq.training.numbers import Numbers, everybody
-from sparseq.training.protocol import Engine, Floats
+from sparseq.training.protocol import Floats, GradientEngine
 from sparseq.training.query import ask_dense, gradient_of, step_request
 from sparseq.training.spending import Spending, run_kappa
 
@@ -43,7 +43,7 @@ MARGIN = 2.0
 """Standard deviations by which a noised accuracy must beat another one."""
 
 
-class Classifier(Engine, Protocol):
+class Classifier(GradientEngine, Protocol):
     """An engine that can be asked how often the model is right."""
 
     def right(self, params: Floats, batch: Any) -> Floats:
@@ -52,7 +52,7 @@ class Classifier(Engine, Protocol):
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """What is public about one step, for logs and progress bars.
 
     Attributes:
@@ -76,7 +76,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """What came out. All of it is public, made from releases.
 
     Attributes:
@@ -94,7 +94,7 @@ class Trained:
     params: Floats
     taken: int
     plain: Floats
-    log: tuple[Step, ...]
+    log: tuple[TrainingStep, ...]
     kappa: float
     stopped: str
     check_error: float
@@ -212,7 +212,7 @@ class PrivateGD:
     def fit(
         self,
         store: Store,
-        engine: Engine,
+        engine: GradientEngine,
         *,
         run: str,
         about: str = "a model",
@@ -222,8 +222,8 @@ class PrivateGD:
         pot: Pot = Pot.QUERIES,
         start: Floats | None = None,
         validate: Callable[[Floats], float] | None = None,
-        watch: Callable[[Step], None] = lambda _: None,
-    ) -> Trained:
+        watch: Callable[[TrainingStep], None] = lambda _: None,
+    ) -> TrainingResult:
         """Train; or go on where a run of that name stopped.
 
         Args:
@@ -278,12 +278,12 @@ class _Run:
     identity: Identity
     label: str
     validate: Callable[[Floats], float] | None
-    watch: Callable[[Step], None]
+    watch: Callable[[TrainingStep], None]
     seeded: bool = False
-    log: list[Step] = field(default_factory=list)
+    log: list[TrainingStep] = field(default_factory=list)
     kept_back: float = 0.0  # share of the run, for questions still to be asked
 
-    def go(self, params: Floats) -> Trained:
+    def go(self, params: Floats) -> TrainingResult:
         """Descend, check, stop: public arithmetic on what is released."""
         how, checks = self.how, self.how.check_steps()
         self.kept_back = how.questions
@@ -325,7 +325,7 @@ class _Run:
         if not checks:
             taken, chosen = len(self.log), shown
         error = 1.96 * noise if checks else 0.0
-        return Trained(
+        return TrainingResult(
             chosen, taken, plain, tuple(self.log), self.spending.kappa, stopped, error, self.seeded,
             gaussian=not how.stop_active,
         )  # fmt: skip
@@ -338,7 +338,7 @@ class _Run:
         worst = min((1 - how.questions) * min(t / how.steps, 1) + how.questions - self.kept_back, 1)
         validation = self.validate(shown) if self.validate is not None else None
         norm = float(np.linalg.norm(gradient))
-        self.log.append(Step(t, sigma, norm, worst, accuracy, active, validation, loss))
+        self.log.append(TrainingStep(t, sigma, norm, worst, accuracy, active, validation, loss))
         self.watch(self.log[-1])
 
     # Questions: each a query of the stream, with the run's name and its place as request id
@@ -387,7 +387,9 @@ class _Run:
         answer = self._ask(numbers, params, what, 1.0, self.spending.sigma(1.0, cost))
         return float(gradient_of(answer)[0])
 
-    def _ask(self, engine: Engine, params: Floats, what: str, clip: float, sigma: float) -> Answer:
+    def _ask(
+        self, engine: GradientEngine, params: Floats, what: str, clip: float, sigma: float
+    ) -> Answer:
         spending = self.spending
         answer = ask_dense(
             spending.store, engine, params, lambda users: spending.left(users, self.kept_back),

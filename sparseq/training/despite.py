@@ -26,7 +26,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Done(Generic[T]):
+class PartialResult(Generic[T]):
     """What came of it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Done(Generic[T]):
     failed: NDArray[np.intp]
 
 
-def despite_failures(work: Callable[[Rows], T], rows: Rows) -> Done[T]:
+def despite_failures(work: Callable[[Rows], T], rows: Rows) -> PartialResult[T]:
     """Do the work for a set of places, or for as large parts of it as it succeeds for.
 
     Args:
@@ -54,21 +54,21 @@ def despite_failures(work: Callable[[Rows], T], rows: Rows) -> Done[T]:
         ([7], [2])
     """
     try:
-        return Done([work(rows)], np.zeros(0, np.intp))
+        return PartialResult([work(rows)], np.zeros(0, np.intp))
     except Exception:
         pass
     places = np.flatnonzero((rows >= 0).any(axis=1))
     if len(places) < 2:
-        return Done([], places)
+        return PartialResult([], places)
     halves = [despite_failures(work, _only(rows, half)) for half in np.array_split(places, 2)]
     failed = np.concatenate([half.failed for half in halves])
     rest = np.setdiff1d(places, failed)
     if len(failed) and len(rest):  # as if those had never been there
         try:
-            return Done([work(_only(rows, rest))], failed)
+            return PartialResult([work(_only(rows, rest))], failed)
         except Exception:
             pass
-    return Done([part for half in halves for part in half.parts], failed)
+    return PartialResult([part for half in halves for part in half.parts], failed)
 
 
 def _only(rows: Rows, places: NDArray[np.intp]) -> Rows:

@@ -186,7 +186,7 @@ def clipped_sums(
 
     Args:
         x: For which `by_loop` is true.
-        y, lengths, squares: Of the rows, as a `Batch` has them.
+        y, lengths, squares: Of the rows, as a `RecordBatch` has them.
         limits: Of the rows' norms: one a row, or a single one.
         params, param_unit: As `dots` takes them, of one output; and what their unit stands for.
         logistic: Whether means are the predictors' sigmoids, or the predictors themselves.

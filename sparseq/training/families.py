@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Family:
+class ModelFamily:
     """A generalised linear model.
 
     Attributes:
@@ -59,7 +59,7 @@ class Family:
         raise ParameterError(f"a {self.name} model has no accuracy", "it predicts numbers")
 
 
-def family(name: str, classes: int = 2) -> Family:
+def family(name: str, classes: int = 2) -> ModelFamily:
     """Return the model of that name; `classes` is for softmax.
 
     Raises:
@@ -71,11 +71,13 @@ def family(name: str, classes: int = 2) -> Family:
         [[0.5, -0.5]]
     """
     if name == "logistic":
-        return Family(name, 1, sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
+        return ModelFamily(name, 1, sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
     if name == "linear":
-        return Family(name, 1, identity, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2)
+        return ModelFamily(
+            name, 1, identity, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2
+        )
     if name == "poisson":
-        return Family(
+        return ModelFamily(
             name,
             1,
             lambda z: np.exp(z, out=z),
@@ -87,7 +89,7 @@ def family(name: str, classes: int = 2) -> Family:
         if classes < 2:
             raise ParameterError(f"classes is {classes}; softmax chooses among 2 or more")
         known = np.arange(classes, dtype=np.float64)
-        return Family(
+        return ModelFamily(
             name,
             classes,
             _softmax,

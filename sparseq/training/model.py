@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.errors import DataError
-from sparseq.training.descent import Trained
+from sparseq.training.descent import TrainingResult
 from sparseq.training.families import family
 from sparseq.training.features import Feature, Target, encoded
 from sparseq.training.protocol import Floats
@@ -45,7 +45,12 @@ class Model:
 
     @classmethod
     def of(
-        cls, name: str, target: Target, features: tuple[Feature, ...], run: str, trained: Trained
+        cls,
+        name: str,
+        target: Target,
+        features: tuple[Feature, ...],
+        run: str,
+        trained: TrainingResult,
     ) -> Model:
         """Return the model that a run has trained."""
         width = sum(len(f.names) for f in features) + 1

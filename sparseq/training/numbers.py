@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.query.plan import DENSE_NORM_STEPS
-from sparseq.training.protocol import Engine, Floats, Pull, Pulled, saturated
+from sparseq.training.protocol import Floats, GradientEngine, Pull, WeightedSum, saturated
 
 _UPWARDS = 1 + 2.0**-48
 
@@ -23,7 +23,7 @@ class Numbers:
         value: Each user's number at the parameters, from that user's data alone.
     """
 
-    engine: Engine
+    engine: GradientEngine
     value: Callable[[Floats, Any], Floats]
 
     @property
@@ -49,10 +49,10 @@ class Numbers:
         with np.errstate(invalid="ignore"):
             values = np.clip(np.nan_to_num(self.value(params, batch), nan=0.0), 0.0, 1.0)
 
-        def pull(weights: Floats, step: float) -> Pulled:
+        def pull(weights: Floats, step: float) -> WeightedSum:
             integers = np.trunc(values * weights / step)
             units = integers / DENSE_NORM_STEPS
-            return Pulled(
+            return WeightedSum(
                 saturated(units * units * _UPWARDS),
                 np.array([int(integers.astype(np.int64).sum())], np.int64),
             )
@@ -60,6 +60,6 @@ class Numbers:
         return values, pull
 
 
-def everybody(engine: Engine) -> Numbers:
+def everybody(engine: GradientEngine) -> Numbers:
     """Return the engine that counts users."""
     return Numbers(engine, lambda _, batch: np.ones(len(batch.users)))

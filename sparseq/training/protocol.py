@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pulled:
+class WeightedSum:
     """The weighted sum of one batch.
 
     Attributes:
@@ -56,7 +56,7 @@ class Pulled:
     sums: Ints
 
 
-Pull = Callable[[Floats, float], Pulled]
+Pull = Callable[[Floats, float], WeightedSum]
 """Weights, one a user of the batch, and the lattice step (a power of two), to the sum."""
 
 
@@ -69,7 +69,7 @@ class Batch(Protocol):
         ...
 
 
-class Engine(Protocol):
+class GradientEngine(Protocol):
     """The gradients of a model's loss, one vector a user."""
 
     @property
@@ -91,14 +91,14 @@ class Engine(Protocol):
         ...
 
 
-Clipped = Callable[[Floats, Any, Floats | float, float], Pulled | None]
+Clipped = Callable[[Floats, Any, Floats | float, float], WeightedSum | None]
 """What an engine may have besides, as `clipped(params, batch, limits, step)`: query and pull at
 once, for an engine that would rather go over its records a single time. Limits, one a user or one
 for all, are known before norms are. It returns what the two would, to the bit, at the weights that
 `accountant.weights` makes of limits and norms; or None: they shall do it."""
 
 
-class Sampling(Engine, Protocol):
+class Sampling(GradientEngine, Protocol):
     """An engine that can be asked about some of its users only, as private SGD does.
 
     Where rounding lets a user with a weight of 0 do something to `sums`, a user who is not drawn
@@ -145,7 +145,7 @@ def upper_norms(squares: NDArray[Any], terms: int) -> Floats:
 
 
 def charged_squares(norms: Floats, step: float, slack: float = 0.0) -> Ints:
-    """Return squares as `Pulled` has them, of norms that are not below the truth.
+    """Return squares as `WeightedSum` has them, of norms that are not below the truth.
 
     Args:
         norms: Of what the sum has of each user, in the gradient's unit.

@@ -10,17 +10,17 @@ import numpy as np
 
 from sparseq.answer import Answer
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import Index, Ints, Reduced
+from sparseq.engine.reduce import Index, Ints, Reduction
 from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.notes import CuratorLine, Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
-from sparseq.query.outputs import Output, Outputs, measure
+from sparseq.query.outputs import OutputColumn, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
 from sparseq.stream.step import Participation
 from sparseq.training.accountant import Accountant, checked_clip, clipped
-from sparseq.training.protocol import Engine, Floats
+from sparseq.training.protocol import Floats, GradientEngine
 
 MOST_NAMED = 100
 """People whom one line of the curator's log names."""
@@ -39,7 +39,7 @@ def gradient_query(coordinates: int, label: str, clip: float) -> Query:
         Relation("FROM gradients"),
         (domain,),
         (one,),
-        Outputs((Output("gradient", measure(0)),)),
+        Outputs((OutputColumn("gradient", measure(0)),)),
     )
 
 
@@ -54,7 +54,7 @@ class Gradients:
         left: What users can still spend, in ledger units.
     """
 
-    engine: Engine
+    engine: GradientEngine
     params: Floats
     clip: float
     left: Callable[[Index], Ints]
@@ -88,7 +88,7 @@ class Gradients:
             if not bool(np.all(who[1:] > who[:-1])):
                 raise ParameterError("the engine has a user twice", "a user is in one batch, once")
         return Contributions(
-            [Reduced(who, how_much, sums)], lambda only: [self._of(only, noise.granularity)]
+            [Reduction(who, how_much, sums)], lambda only: [self._of(only, noise.granularity)]
         )
 
     def _of(self, only: Index, step: float) -> Ints:
@@ -111,7 +111,7 @@ def _joined(parts: list[Any], kind: type) -> Any:
 
 def noised_gradient(
     store: Store,
-    engine: Engine,
+    engine: GradientEngine,
     params: Floats,
     *,
     label: str,
@@ -145,7 +145,7 @@ def noised_gradient(
 
 def ask_dense(
     store: Store,
-    engine: Engine,
+    engine: GradientEngine,
     params: Floats,
     left: Callable[[Index], Ints],
     label: str,
@@ -174,7 +174,9 @@ def ask_dense(
     )
 
 
-def _failures(store: Store, engine: Engine, known: set[int], label: str) -> list[CuratorLine]:
+def _failures(
+    store: Store, engine: GradientEngine, known: set[int], label: str
+) -> list[CuratorLine]:
     """Return what the curator's log is told of people on whose records the model failed."""
     users = sorted(set(getattr(engine, "failed_users", ())) - known)
     if not users:

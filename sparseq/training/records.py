@@ -35,7 +35,7 @@ _BATCH_CELLS = 1 << 22  # of gradients that have to be written out: users with s
 
 
 @dataclass(frozen=True)
-class Batch:
+class RecordBatch:
     """All records of some users: either one record each, or several.
 
     Attributes:
@@ -57,7 +57,7 @@ class Batch:
     lengths: Floats
     runs: Runs | None
 
-    def only(self, users: Index) -> Batch:
+    def only(self, users: Index) -> RecordBatch:
         """Return the records of those who are among `users` (ascending)."""
         place = np.flatnonzero(np.isin(self.users, users, assume_unique=True))
         if self.runs is None:
@@ -67,7 +67,7 @@ class Batch:
             rows, lengths = some.row_numbers(), some.stop - some.first
             stops = np.cumsum(lengths)
             runs = Runs(some.owners, stops - lengths, stops)
-        return Batch(
+        return RecordBatch(
             self.users[place],
             self.x[rows],
             np.ascontiguousarray(self.y[:, rows]),
@@ -94,7 +94,7 @@ class Records:
     step: float
     width: int
     limit: float
-    all: tuple[Batch, ...]
+    all: tuple[RecordBatch, ...]
 
 
 def records(
@@ -115,7 +115,7 @@ def records(
         target: (records,).
         bound: Public: features lie in [-bound, bound]; what does not is moved to the edge. A
             feature that is NaN makes its record count for nothing.
-        valid, expand: Of the model, see `Family`.
+        valid, expand: Of the model, see `ModelFamily`.
 
     Raises:
         DataError: The arrays are not of one length, or a column holds no numbers.
@@ -219,7 +219,7 @@ def _without(x: Matrix, rows: NDArray[np.bool_]) -> Matrix:
 
 def _batches(
     runs: Runs, x: Matrix, y: Floats, counts: NDArray[np.bool_], step: float
-) -> Iterator[Batch]:
+) -> Iterator[RecordBatch]:
     """Yield users with one record in large batches, and the others in small ones."""
     single = runs.stop - runs.first == 1
     for one_each in (True, False):
@@ -233,7 +233,7 @@ def _batches(
             lengths = some.stop - some.first
             stops = np.cumsum(lengths)
             squares = row_squares(own)
-            yield Batch(
+            yield RecordBatch(
                 some.owners,
                 own,
                 np.ascontiguousarray(y[:, rows]),

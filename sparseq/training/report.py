@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparseq.errors import StoreError
 from sparseq.store import Store
-from sparseq.training.descent import EXHAUSTED, PrivateGD, Trained
+from sparseq.training.descent import EXHAUSTED, PrivateGD, TrainingResult
 from sparseq.training.protocol import Floats
 from sparseq.training.query import step_request
 from sparseq.training.spending import Spending
@@ -42,7 +42,7 @@ class Report:
     check_error: float
 
 
-def report_of(store: Store, how: PrivateGD, run: str, trained: Trained) -> Report:
+def report_of(store: Store, how: PrivateGD, run: str, trained: TrainingResult) -> Report:
     """Return the exact facts about a run. Private.
 
     Raises:

@@ -440,7 +440,7 @@ CALLS |= {
 NOT_NUMBERS = {"self", "cls", "entropy", "budget", "rule", "design", "state", "step"}
 CHECKED_ELSEWHERE = {
     # made by the library alone, from numbers that were checked
-    "charge.Price", "filters.Comparison", "quantile.Ranks",
+    "charge.Price", "filters.FilterComparison", "quantile.Ranks",
     # no number goes in, or every number is fine: NaN has no bin
     "filters.Filter", "entropy.OSEntropy", "entropy.Entropy", "entropy.SYSTEM_ENTROPY",
     "quantile.Quantiles.place",

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import output, run
 from sparseq.cli.demo import find_data, fresh_folder
-from sparseq.cli.demo_analyst import Monitored, true_buyers
+from sparseq.cli.demo_analyst import Findings, true_buyers
 
 DATA = Path(__file__).parent.parent.parent / "data" / "cdnow.parquet"
 
@@ -67,7 +67,7 @@ def test_missing_data(tmp_path: Path) -> None:
 
 
 def test_next_query_depends_on_the_last_answers() -> None:
-    seen, day = Monitored(), dt.date(1997, 1, 2)
+    seen, day = Findings(), dt.date(1997, 1, 2)
     assert "busy" not in seen.next_query(day)
     seen.values, seen.bounds = [10.0, 20.0], [5.0, 5.0]
     assert "> 20 AS busy" in seen.next_query(day)

@@ -15,8 +15,8 @@ import pytest
 import sparseq
 from conftest import output, run
 from sparseq.cli.plan import advice
-from sparseq.monitor.plan import Candidate, Planned
-from sparseq.monitor.simulate import Setting
+from sparseq.monitor.plan import Candidate, PlanSearch
+from sparseq.monitor.simulate import BudgetSplit
 
 DAYS = np.datetime64("2024-01-01") + np.arange(30)
 
@@ -139,22 +139,22 @@ def test_bad_input_is_told(visits: Path, query: Path, more: list[str], message: 
 
 
 def test_the_advice_is_what_create_and_monitor_take() -> None:
-    setting = Setting(24.22, 0.05, clip=0.1)
+    setting = BudgetSplit(24.22, 0.05, clip=0.1)
     better = Candidate(setting, False, (4.9,), 0.02, (5.0,), (1.8,), (5.3,), 0.23, 0.26)
-    worst = Candidate(Setting(546.0), True, (23.4,), 0.0, (23.4,), (0.0,), (23.4,), 1.0, 1.0)
-    assert advice(Planned(0.5, 546, (worst, better))).splitlines() == [
+    worst = Candidate(BudgetSplit(546.0), True, (23.4,), 0.0, (23.4,), (0.0,), (23.4,), 1.0, 1.0)
+    assert advice(PlanSearch(0.5, 546, (worst, better))).splitlines() == [
         "Recommended, 0.23 times the error of the worst case:",
         "  sparseq create … --norm-budget 24.22 --forecast=0.05",
         "  sparseq monitor … --forecast --horizon 546 --clip 0.1",
     ]
-    assert "--norm-budget 546" in advice(Planned(0.5, 546, (worst,)))
-    seen = advice(Planned(0.5, 546, (worst, better), hindsight=0.25))
+    assert "--norm-budget 546" in advice(PlanSearch(0.5, 546, (worst,)))
+    seen = advice(PlanSearch(0.5, 546, (worst, better), hindsight=0.25))
     assert seen.endswith("run on the second, 0.25 times.")
-    misled = advice(Planned(0.5, 546, (worst, better), hindsight=1.63))
+    misled = advice(PlanSearch(0.5, 546, (worst, better), hindsight=1.63))
     assert "the second would have had 1.63 times its error" in misled
     assert "--norm-budget 546" in misled
-    watched = replace(better, setting=Setting(24.22, 0.05, 0.05, clip=0.1))
-    assert advice(Planned(0.5, 546, (worst, watched))).splitlines()[1:] == [
+    watched = replace(better, setting=BudgetSplit(24.22, 0.05, 0.05, clip=0.1))
+    assert advice(PlanSearch(0.5, 546, (worst, watched))).splitlines()[1:] == [
         "  sparseq create … --norm-budget 24.22 --watch-active --forecast=0.05",
         "  sparseq monitor … --watch-active --forecast --horizon 546 --clip 0.1",
     ]

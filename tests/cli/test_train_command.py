@@ -19,7 +19,7 @@ import sparseq
 from conftest import output, run
 from sparseq.accounting import Budget
 from sparseq.cli.train import noised
-from sparseq.training import PrivateGD, Step, Trained, load_model
+from sparseq.training import PrivateGD, TrainingResult, TrainingStep, load_model
 from sparseq.training.report import Report, figure_of, report_of
 
 SIZE = 3000
@@ -151,8 +151,8 @@ def test_the_curators_report_is_exact_and_says_whose_it_is(people: Path, tmp_pat
     how = PrivateGD(steps=20, most=60, clip=0.2, rate=3, averaging=0, checks=2)
     with sparseq.connect(people) as con:
         kappa = Budget.from_epsilon_delta(3, 1e-5, 1).kappa
-        steps = tuple(Step(t, 0, 0, 0) for t in range(1, 61))
-        trained = Trained(np.zeros(1), 60, np.zeros(1), steps, kappa, "", 0.0, True)
+        steps = tuple(TrainingStep(t, 0, 0, 0) for t in range(1, 61))
+        trained = TrainingResult(np.zeros(1), 60, np.zeros(1), steps, kappa, "", 0.0, True)
         exact = report_of(con, how, "a", trained)
         cap = kappa / 2 * 40 * 2**24
         assert np.allclose(exact.spent, con.stream.accounts.spent / cap, rtol=1e-6)
@@ -244,10 +244,10 @@ def test_checks_of_a_regression_ask_its_loss(people: Path, tmp_path: Path) -> No
 
 
 def test_the_bar_tells_what_was_asked() -> None:
-    step = Step(3, 1.0, 0.2, 0.5, accuracy=0.8123, active=1.02)
+    step = TrainingStep(3, 1.0, 0.2, 0.5, accuracy=0.8123, active=1.02)
     assert noised(step) == {"accuracy": "81.2 %", "active": "100 %"}
-    assert noised(Step(3, 1.0, 0.2, 0.5, loss=0.69315)) == {"loss": "0.693"}
-    assert noised(Step(3, 1.0, 0.2, 0.5)) == {}
+    assert noised(TrainingStep(3, 1.0, 0.2, 0.5, loss=0.69315)) == {"loss": "0.693"}
+    assert noised(TrainingStep(3, 1.0, 0.2, 0.5)) == {}
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sparseq.engine.contributions import Batch, Contributions
+from sparseq.engine.contributions import Contributions, RowBatch
 from sparseq.engine.protocol import USER
-from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduced
+from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduction
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Table
 from sparseq.query.plan import Cell, Domain, Kind, Plan
@@ -85,7 +85,7 @@ class DictEngine:
         if reason := self.lacks(plan):
             raise QueryRefused(reason)
 
-        def of(some: Callable[[int], bool]) -> list[Reduced]:
+        def of(some: Callable[[int], bool]) -> list[Reduction]:
             return [self._reduced(plan, i, some) for i in range(len(plan.query.measures))]
 
         def pull(only: Index) -> list[NDArray[np.int64]]:
@@ -115,7 +115,7 @@ class DictEngine:
             return domain.values.index(value) if value in domain.values else -1
         return -1 if value is None else int(value)
 
-    def _reduced(self, plan: Plan, i: int, some: Callable[[int], bool]) -> Reduced:
+    def _reduced(self, plan: Plan, i: int, some: Callable[[int], bool]) -> Reduction:
         measure, step = plan.query.measures[i], Fraction(plan.noise[i].granularity)
         cells: dict[int, dict[int, int]] = {}
         (table,) = sqlglot.parse_one(f"SELECT 1 {plan.query.relation.sql}", read="duckdb").find_all(
@@ -143,7 +143,7 @@ class DictEngine:
         for one in cells.values():
             for group, value in one.items():
                 totals[group] += value
-        return Reduced(users, np.array(norms, np.int64), totals)
+        return Reduction(users, np.array(norms, np.int64), totals)
 
     @staticmethod
     def _norm(steps: Iterable[int]) -> int:
@@ -152,7 +152,7 @@ class DictEngine:
         beyond = any(abs(v) > CELL_LIMIT for v in values)
         return NORM_LIMIT if beyond else min(sum(v * v for v in values), NORM_LIMIT)
 
-    def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+    def batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
         raise QueryRefused("rows are not handed out here")
 
     def by_people(

@@ -15,7 +15,7 @@ from conformance.engines import CHECKS, PEOPLE, Maker, Row
 import sparseq
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
-from sparseq.engine.reduce import Reduced
+from sparseq.engine.reduce import Reduction
 from sparseq.query.catalog import Table
 from sparseq.query.plan import Options, Plan
 
@@ -75,7 +75,7 @@ def test_an_engine_keeps_its_promise(
 class OneUnitMore(DictEngine):
     """A norm is a unit more than it is."""
 
-    def _reduced(self, *given: Any) -> Reduced:
+    def _reduced(self, *given: Any) -> Reduction:
         found = super()._reduced(*given)
         return replace(found, norms=found.norms + (found.norms > 0))
 
@@ -91,7 +91,7 @@ class Deaf(DictEngine):
 class Nosy(DictEngine):
     """What the others have decides what one contributes."""
 
-    def _reduced(self, *given: Any) -> Reduced:
+    def _reduced(self, *given: Any) -> Reduction:
         found = super()._reduced(*given)
         return replace(
             found,

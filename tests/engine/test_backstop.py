@@ -21,7 +21,7 @@ from sparseq.engine.cells import cells_of
 from sparseq.errors import QueryRefused, StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.query.plan import Options, Query, calibrate
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 from sparseq.stream.pricing import price
 
 PEOPLE = 40
@@ -203,9 +203,9 @@ def test_read_ahead_and_groups_of_queries(monkeypatch: pytest.MonkeyPatch) -> No
     days = [f"2024-01-{d:02d}" for d in range(1, 13)]
     asked = [f"SELECT count(*) AS n FROM t WHERE day = DATE '{day}'" for day in days]
     whole, without = store(None), store(None, frozenset({6}))
-    expected = [o.answer for o in without.ask_many([Asked(without.lower(q)) for q in asked])]
+    expected = [o.answer for o in without.ask_many([Request(without.lower(q)) for q in asked])]
     fails_on(monkeypatch, frozenset({6}))
-    answers = [o.answer for o in whole.ask_many([Asked(whole.lower(q)) for q in asked])]
+    answers = [o.answer for o in whole.ask_many([Request(whole.lower(q)) for q in asked])]
     assert [a.arrow() for a in answers if a] == [a.arrow() for a in expected if a]
     assert whole.stream.accounts.spent[6] == 0
     assert len(CuratorLog(whole.backend.database).entries()) == len(days)  # one for each release
@@ -302,7 +302,7 @@ def test_what_is_charged_and_not_yet_written_outlives_a_fatal_error(
 ) -> None:
     path = tmp_path / "a.sparseq"
     with store(path) as con:
-        asked = [Asked(con.lower(QUERIES[name])) for name in ("users", "filtered", "self join")]
+        asked = [Request(con.lower(QUERIES[name])) for name in ("users", "filtered", "self join")]
         dies_once(monkeypatch, con)
         assert all(outcome.answer is not None for outcome in con.ask_many(asked))
         spent = con.stream.accounts.spent.copy()

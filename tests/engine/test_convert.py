@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from sparseq.engine.files.convert import expression
-from sparseq.engine.files.schema import Declared, declared_type
+from sparseq.engine.files.schema import Declarations, declared_type
 from sparseq.errors import ParameterError
 
 INTS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
@@ -128,4 +128,4 @@ def test_declarations_that_make_no_sense(kind: str) -> None:
     with pytest.raises(ParameterError, match="day"):
         declared_type("day", kind)
     with pytest.raises(ParameterError):
-        Declared({"day": kind}).parsed()
+        Declarations({"day": kind}).parsed()

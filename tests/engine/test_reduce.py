@@ -18,7 +18,7 @@ from sparseq.engine import reduce as module
 from sparseq.engine.reduce import (
     CELL_LIMIT,
     NORM_LIMIT,
-    Reduced,
+    Reduction,
     Runs,
     join_parts,
     quantise,
@@ -28,7 +28,7 @@ from sparseq.engine.reduce import (
     reduce_numpy,
 )
 
-Kernel = Callable[[Runs, Any, Any, int, bool], Reduced]
+Kernel = Callable[[Runs, Any, Any, int, bool], Reduction]
 needs_numba = pytest.mark.skipif(module.compiled() is None, reason="Numba is not installed")
 KERNELS = [
     pytest.param(reduce_numpy, id="numpy"),
@@ -52,7 +52,7 @@ class Case:
     def runs(self) -> Runs:
         return Runs.of(np.array(self.users, np.int32))
 
-    def reduced_by(self, kernel: Kernel, runs: Runs | None = None) -> Reduced:
+    def reduced_by(self, kernel: Kernel, runs: Runs | None = None) -> Reduction:
         k = None if self.coordinates is None else np.array(self.coordinates, np.int32)
         v = None if self.values is None else np.array(self.values, np.int32)
         return kernel(self.runs if runs is None else runs, k, v, self.size, self.distinct)
@@ -90,14 +90,14 @@ def reference(case: Case) -> tuple[dict[int, int], list[int]]:
     return {u: n for u, n in norms.items() if n}, totals
 
 
-def norms_of(reduced: Reduced) -> dict[int, int]:
+def norms_of(reduced: Reduction) -> dict[int, int]:
     assert np.all(np.diff(reduced.users) > 0), "users ascend and are distinct"
     assert reduced.norms.dtype == np.int64
     norms = dict(zip(reduced.users.tolist(), reduced.norms.tolist(), strict=True))
     return {u: n for u, n in norms.items() if n}
 
 
-def assert_same(reduced: Reduced, case: Case) -> None:
+def assert_same(reduced: Reduction, case: Case) -> None:
     norms, totals = reference(case)
     assert norms_of(reduced) == norms
     assert reduced.totals.tolist() == totals

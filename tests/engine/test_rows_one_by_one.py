@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import sparseq
 from sparseq.engine.files.convert import MOST_TEXT
-from sparseq.engine.files.load import Rows
+from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Schema, schema_of_existing
 from sparseq.errors import DataError
 
@@ -81,7 +81,7 @@ def read(source: Any) -> list[tuple[Any, ...]]:
     """Return the rows of a source as they would be stored, in order."""
     con = duckdb.connect(":memory:")
     try:
-        Rows(source, SCHEMA).stage(con, SCHEMA.types, "who")
+        IncomingRows(source, SCHEMA).stage(con, SCHEMA.types, "who")
         return con.execute(
             "SELECT * REPLACE (CAST(amount AS VARCHAR) AS amount) FROM staged"
         ).fetchall()

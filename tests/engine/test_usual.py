@@ -11,7 +11,7 @@ import pytest
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine.files.ahead import ahead
 from sparseq.engine.files.convert import from_text
-from sparseq.engine.files.load import _Texts
+from sparseq.engine.files.load import _TextColumn
 from sparseq.engine.files.usual import ARROW, iso, unusual, usual
 
 WHOLE = ["0", "7", "-7", "007", "127", "-128", "32767", "255", "2147483647", "9223372036854775807",
@@ -124,7 +124,7 @@ def test_days_in_a_format_are_what_they_are_the_slow_way(target: str, format: st
     rng = random.Random(3)
     texts = [t.replace("/", sign) for t in texts] + texts[:2]
     texts += [changed(rng, rng.choice(texts[:4])) for _ in range(500)]
-    reader = _Texts(target, format)
+    reader = _TextColumn(target, format)
     expected = reader._slowly(pa.array(texts))
     fast = 0
     for k, text in enumerate(texts):
@@ -145,4 +145,4 @@ def test_a_few_that_are_written_otherwise(target: str) -> None:
             texts[7 * k + 3] = odd
         array = pa.array(["x", *texts, "y"], kind).slice(1, len(texts))
         assert 0 < unusual(array, target).sum() < 40
-        assert bits(_Texts(target, "").values(array)) == bits(slow(texts, target))
+        assert bits(_TextColumn(target, "").values(array)) == bits(slow(texts, target))

@@ -14,7 +14,7 @@ from sparseq.ledger._duckdb import former_ids
 from sparseq.ledger._duckdb.former_ids import name_askers
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
-from sparseq.replay import Answers, Log, replay
+from sparseq.replay import AnswerFile, Log, replay
 from sparseq.training import ClosedForm, PrivateGD, family
 
 DAY = dt.date(2024, 1, 1)
@@ -49,7 +49,7 @@ def ask_everything(con: sparseq.Store, folder: Path) -> None:
     watch = ActiveWatch(con, 4)
     watch.tick(1, "one")
     (folder / "log.jsonl").write_text(LINE)
-    replay(con, Log(folder / "log.jsonl"), Answers(folder / "a.csv", {}, False))
+    replay(con, Log(folder / "log.jsonl"), AnswerFile(folder / "a.csv", {}, False))
     for name in ("mine", "watch/1", "line: 7", "train r/1"):
         con.sql("SELECT count(*) AS n FROM t", request_id=name)
 

@@ -43,11 +43,11 @@ def made(path: Path | None) -> sparseq.Store:
     )
 
 
-def asked(con: sparseq.Store, first: int, last: int) -> list[groups.Asked]:
+def asked(con: sparseq.Store, first: int, last: int) -> list[groups.Request]:
     """Sums over everybody, whose charges fill a table soon, and counts of a day."""
     text = ("SELECT sum(x) AS s FROM t", "SELECT count(*) AS n FROM t WHERE day = {}")
     return [
-        groups.Asked(con.lower(text[i % 2].format(i % DAYS)), Options(), f"id {i}")
+        groups.Request(con.lower(text[i % 2].format(i % DAYS)), Options(), f"id {i}")
         for i in range(first, last)
     ]
 

@@ -13,8 +13,8 @@ from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
 from sparseq.monitor import charged_plan as planning
 from sparseq.monitor.charged_plan import _deviation, charged_plan, charged_ranks, edges_for
-from sparseq.monitor.correct import Post
-from sparseq.monitor.known_stream import Stream
+from sparseq.monitor.correct import PostProcessing
+from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.simulate import simulate
 from sparseq.store import Store
 
@@ -22,7 +22,7 @@ TICKS = 40
 
 
 @pytest.fixture
-def known() -> tuple[Store, Stream]:
+def known() -> tuple[Store, KnownStream]:
     rng = np.random.default_rng(1)
     rates = np.concatenate([np.full(3000, 0.03), np.full(200, 0.4)])
     day, who = np.nonzero(rng.random((TICKS, 3200)) < rates)
@@ -31,10 +31,12 @@ def known() -> tuple[Store, Stream]:
     sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
     asked = [store.lower(sql.format(d)) for d in range(TICKS)]
     cells = [cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked]
-    return store, Stream.of(asked[0], store.stream.people, cells, 1.0)
+    return store, KnownStream.of(asked[0], store.stream.people, cells, 1.0)
 
 
-def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(known: tuple[Store, Stream]) -> None:
+def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(
+    known: tuple[Store, KnownStream],
+) -> None:
     store, stream = known
     ranks = charged_ranks(store, stream, sigma=10.0, request_id="plan")
     totals = np.bincount(stream.users, minlength=stream.people)
@@ -48,7 +50,7 @@ def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(known: tuple[Store,
     assert len(store.history()) == 1
 
 
-def test_the_plan_is_near_that_of_the_data_themselves(known: tuple[Store, Stream]) -> None:
+def test_the_plan_is_near_that_of_the_data_themselves(known: tuple[Store, KnownStream]) -> None:
     store, stream = known
     planned = charged_plan(charged_ranks(store, stream, sigma=3.0), 0.5, TICKS)
     assert planned.rows[0].worst_case
@@ -62,7 +64,7 @@ def test_the_plan_is_near_that_of_the_data_themselves(known: tuple[Store, Stream
     assert 20 <= best.setting.norm_budget < TICKS  # few have more than 22 days
 
 
-def released(stream: Stream, sigma: float, seed: int) -> Ranks:
+def released(stream: KnownStream, sigma: float, seed: int) -> Ranks:
     query = Quantiles(edges_for(stream.ticks), sigma)
     totals = np.bincount(stream.users, minlength=stream.people)
     return query.release(query.place(totals[totals > 0].astype(float)), SeededEntropy(seed))
@@ -82,7 +84,7 @@ def test_the_deviation_is_that_of_the_noise_in_what_is_missed() -> None:
 
 
 def test_few_people_who_come_always_may_hide_in_the_noise(
-    known: tuple[Store, Stream], monkeypatch: pytest.MonkeyPatch
+    known: tuple[Store, KnownStream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the noise, whoever follows the plan is within 5 % of worst-case composition."""
     light = known[1]
@@ -90,14 +92,14 @@ def test_few_people_who_come_always_may_hide_in_the_noise(
     users, tick = np.r_[light.users, who], np.r_[light.tick, day]
     order = np.lexsort((users, tick))
     columns = tick[order], users[order], np.zeros(len(users), np.int64), np.ones(len(users))
-    stream = Stream(light.query, TICKS, light.people + 12, *columns)
+    stream = KnownStream(light.query, TICKS, light.people + 12, *columns)
 
     def worst(sigma: float) -> float:
         found = []
         for seed in range(20):
             planned = charged_plan(released(stream, sigma, seed), 0.5, TICKS)
             (followed,) = simulate([stream], 0.5, planned.recommended.setting)
-            found.append(followed.errors(Post())[2] / planned.worst_case.total[0])
+            found.append(followed.errors(PostProcessing())[2] / planned.worst_case.total[0])
         return max(found)
 
     assert worst(sigma=2.0) <= 1.05

@@ -10,7 +10,7 @@ from sparseq.errors import ParameterError
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
 from sparseq.monitor.derive import (
     DERIVED,
-    Noised,
+    NoisySeries,
     change,
     out_of_band,
     rolling_mean,
@@ -35,10 +35,10 @@ def test_errors_hold_as_often_as_they_say(f, noise) -> None:  # type: ignore[no-
     10 % off would give 92.2 or 97.0 %, which these tests tell apart from 95 %.
     """
     truth = np.linspace(10, 50, TICKS)
-    exact = f(Noised.of(truth, SIGMA)).values
+    exact = f(NoisySeries.of(truth, SIGMA)).values
     inside, whole = 0, 0
     for row in noise:
-        found = f(Noised.of(truth + row, SIGMA))
+        found = f(NoisySeries.of(truth + row, SIGMA))
         off = np.abs(found.values - exact)
         inside += off[-1] <= found.error[-1]
         known = np.isfinite(off)
@@ -50,7 +50,7 @@ def test_errors_hold_as_often_as_they_say(f, noise) -> None:  # type: ignore[no-
 
 def test_values_are_what_they_are_called() -> None:
     values = np.arange(20.0) ** 2
-    series = Noised.of(values, 1.0)
+    series = NoisySeries.of(values, 1.0)
     assert running_total(series).values[-1] == values.sum()
     assert rolling_sum(series).values[10] == values[4:11].sum()
     assert rolling_mean(series, 3).values[5] == pytest.approx(values[3:6].mean())
@@ -63,21 +63,21 @@ def test_values_are_what_they_are_called() -> None:
 def test_a_day_out_of_the_band_is_flagged(noise: np.ndarray) -> None:
     week = np.array([100.0, 110, 120, 130, 150, 300, 280])
     days = np.tile(week, 10)
-    steady = Noised.of(days + noise.ravel()[: len(days)], SIGMA)
+    steady = NoisySeries.of(days + noise.ravel()[: len(days)], SIGMA)
     assert not out_of_band(steady)[1].any()  # weekends are no news
     days[60] += 40
-    deviation, flags = out_of_band(Noised.of(days + noise.ravel()[: len(days)], SIGMA))
+    deviation, flags = out_of_band(NoisySeries.of(days + noise.ravel()[: len(days)], SIGMA))
     assert np.flatnonzero(flags).tolist() == [60]
     assert deviation.values[60] == pytest.approx(40, abs=5 * SIGMA)
 
 
 def test_short_series_and_gaps() -> None:
     for f in DERIVED.values():
-        assert len(f(Noised.of(np.array([1.0, np.nan, 3.0]), 1.0)).values) == 3
-        assert len(f(Noised.of(np.zeros(0), 1.0)).values) == 0
+        assert len(f(NoisySeries.of(np.array([1.0, np.nan, 3.0]), 1.0)).values) == 3
+        assert len(f(NoisySeries.of(np.zeros(0), 1.0)).values) == 0
     with pytest.raises(ParameterError):
-        rolling_sum(Noised.of(np.ones(3), 1.0), 0)
+        rolling_sum(NoisySeries.of(np.ones(3), 1.0), 0)
     with pytest.raises(ParameterError):
-        change(Noised.of(np.ones(3), 1.0), 0)
+        change(NoisySeries.of(np.ones(3), 1.0), 0)
     with pytest.raises(ParameterError):
-        Noised.of(np.ones(3), 1.0, confidence=1.0)
+        NoisySeries.of(np.ones(3), 1.0, confidence=1.0)

@@ -22,12 +22,12 @@ from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
-from sparseq.monitor.correct import Post
-from sparseq.monitor.forecast import Forecast, Forecasted
-from sparseq.monitor.forecast_notes import ForecastNotes, Left
+from sparseq.monitor.correct import PostProcessing
+from sparseq.monitor.forecast import Forecast, ForecastTick
+from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes
 from sparseq.store import Store
 
-PLAIN = Post(smoothing=1.0)
+PLAIN = PostProcessing(smoothing=1.0)
 COUNT = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
 BY_KIND = "SELECT kind, sum(amount) AS total FROM t WHERE day = {} GROUP BY kind"
 
@@ -62,7 +62,7 @@ def make(path: Path | None = None, table: pa.Table | None = None, **more: Any) -
     return sparseq.create(path, events() if table is None else table, **settings | more)
 
 
-def ask(store: Store, forecast: Forecast, day: int, sql: str = COUNT) -> Forecasted:
+def ask(store: Store, forecast: Forecast, day: int, sql: str = COUNT) -> ForecastTick:
     return forecast.ask(day, store.lower(sql.format(day)), request_id=f"day {day}")
 
 
@@ -244,7 +244,7 @@ def test_in_part_time_nobody_is_dropped_from_a_row_either(sql: str, clip: float)
         assert several > 10
 
 
-def cells(left: Left) -> tuple[np.ndarray, ...]:
+def cells(left: CounterRows) -> tuple[np.ndarray, ...]:
     return left.ticks, left.coordinates, left.steps
 
 
@@ -319,7 +319,7 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def same(a: Forecasted, b: Forecasted) -> bool:
+def same(a: ForecastTick, b: ForecastTick) -> bool:
     return (
         a.active.arrow() == b.active.arrow()
         and np.array_equal(a.corrected, b.corrected)

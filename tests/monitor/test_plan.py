@@ -11,16 +11,16 @@ import pytest
 import sparseq
 from sparseq.engine.cells import cells_of
 from sparseq.errors import DataError
-from sparseq.monitor.correct import Post
-from sparseq.monitor.known_stream import Stream
-from sparseq.monitor.plan import CAUTION, WORTH, Planned, plan
-from sparseq.monitor.simulate import Setting, simulate
+from sparseq.monitor.correct import PostProcessing
+from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.plan import CAUTION, WORTH, PlanSearch, plan
+from sparseq.monitor.simulate import BudgetSplit, simulate
 
 TICKS = 60
 SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
 
 
-def stream(rates: np.ndarray, seed: int = 1) -> Stream:
+def stream(rates: np.ndarray, seed: int = 1) -> KnownStream:
     """People who come on their own share of 60 days."""
     rng = np.random.default_rng(seed)
     day, who = np.nonzero(rng.random((TICKS, rates.shape[-1])) < rates)
@@ -30,27 +30,27 @@ def stream(rates: np.ndarray, seed: int = 1) -> Stream:
         cells = [
             cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked
         ]
-        return Stream.of(asked[0], store.stream.people, cells, 1.0)
+        return KnownStream.of(asked[0], store.stream.people, cells, 1.0)
 
 
 @pytest.fixture(scope="module")
-def light() -> Stream:
+def light() -> KnownStream:
     """Few come often: individual accounts pay off."""
     return stream(np.concatenate([np.full(2000, 0.02), np.full(20, 0.5)]))
 
 
 @pytest.fixture(scope="module")
-def heavy() -> Stream:
+def heavy() -> KnownStream:
     """All come on nearly all days: whoever is dropped is missed."""
     return stream(np.full(1000, 0.97))
 
 
 @pytest.fixture(scope="module")
-def planned(light: Stream) -> Planned:
+def planned(light: KnownStream) -> PlanSearch:
     return plan([light], 0.5)
 
 
-def test_the_first_row_is_worst_case_composition(planned: Planned) -> None:
+def test_the_first_row_is_worst_case_composition(planned: PlanSearch) -> None:
     first = planned.rows[0]
     assert first.worst_case
     assert first.dropped == 0
@@ -58,16 +58,16 @@ def test_the_first_row_is_worst_case_composition(planned: Planned) -> None:
     assert first.total[0] == pytest.approx(TICKS**0.5, rel=1e-6)
 
 
-def test_a_light_stream_is_given_a_smaller_budget(light: Stream, planned: Planned) -> None:
+def test_a_light_stream_is_given_a_smaller_budget(light: KnownStream, planned: PlanSearch) -> None:
     best = planned.recommended
     assert best.relative < 0.7
     assert best.total[0] == pytest.approx(best.relative * TICKS**0.5, rel=1e-6)
     (simulated,) = simulate([light], 0.5, best.setting)
-    runs = [simulated.corrected(seed, Post()) - light.truth for seed in range(20)]
+    runs = [simulated.corrected(seed, PostProcessing()) - light.truth for seed in range(20)]
     assert np.sqrt(np.mean(np.square(runs))) == pytest.approx(best.total[0], rel=0.1)
 
 
-def test_the_least_error_of_those_that_are_worth_it_for_sure(planned: Planned) -> None:
+def test_the_least_error_of_those_that_are_worth_it_for_sure(planned: PlanSearch) -> None:
     """Twice the bias tells what may be recommended, and not which of these is."""
     sure = [c for c in planned.tried if c.cautious <= WORTH]
     assert planned.recommended.relative == min(c.relative for c in sure)
@@ -77,18 +77,20 @@ def test_the_least_error_of_those_that_are_worth_it_for_sure(planned: Planned) -
     assert unsure.recommended.worst_case
 
 
-def test_where_dropping_never_pays_worst_case_is_recommended(heavy: Stream) -> None:
+def test_where_dropping_never_pays_worst_case_is_recommended(heavy: KnownStream) -> None:
     planned = plan([heavy], 0.5, forecasts=False)
     tried = [c for c in planned.tried if not c.worst_case]
     assert min(c.cautious for c in tried) > WORTH
     assert planned.recommended.worst_case
 
 
-def test_hindsight_is_following_the_planner_halfway(light: Stream, planned: Planned) -> None:
+def test_hindsight_is_following_the_planner_halfway(
+    light: KnownStream, planned: PlanSearch
+) -> None:
     half = TICKS // 2
     first = plan([light.between(0, half)], 0.5)
     (second,) = simulate([light.between(half, TICKS)], 0.5, first.recommended.setting)
-    assert planned.hindsight == second.errors(Post())[2] / first.worst_case.total[0]
+    assert planned.hindsight == second.errors(PostProcessing())[2] / first.worst_case.total[0]
     assert planned.hindsight < 1
     assert plan([light], 0.5, ticks=2 * TICKS).hindsight == planned.hindsight
 
@@ -105,10 +107,10 @@ def test_where_people_come_ever_more_often_no_plan_is_made_on_the_past() -> None
     assert not believed.worst_case
     more = stream(np.minimum((trend + 2.0) * rates, 1), seed=2)
     (later,) = simulate([more], 0.5, believed.setting)
-    assert later.errors(Post())[2] > 1.05 * planned.worst_case.total[0]
+    assert later.errors(PostProcessing())[2] > 1.05 * planned.worst_case.total[0]
 
 
-def test_without_anybody_in_the_first_half_there_is_no_hindsight(light: Stream) -> None:
+def test_without_anybody_in_the_first_half_there_is_no_hindsight(light: KnownStream) -> None:
     late = light.between(0, TICKS // 2)
     empty = replace(late, ticks=TICKS, tick=late.tick + TICKS // 2)
     assert plan([empty], 0.5).hindsight is None
@@ -123,25 +125,25 @@ def test_another_sample_of_the_same_people_is_no_worse_than_worst_case(
     rates = {"light": np.r_[np.full(2000, 0.02), np.full(20, 0.5)], "heavy": np.full(1000, 0.97)}
     for seed in (2, 3):
         (later,) = simulate([stream(rates[name], seed)], 0.5, planned.recommended.setting)
-        assert later.errors(Post())[2] <= 1.05 * planned.worst_case.total[0]
+        assert later.errors(PostProcessing())[2] <= 1.05 * planned.worst_case.total[0]
 
 
-def test_every_row_is_what_the_simulation_says(light: Stream, planned: Planned) -> None:
+def test_every_row_is_what_the_simulation_says(light: KnownStream, planned: PlanSearch) -> None:
     for c in planned.rows:
         (simulated,) = simulate([light], 0.5, c.setting)
-        assert (c.noise[0], c.bias[0], c.total[0]) == simulated.errors(Post())
+        assert (c.noise[0], c.bias[0], c.total[0]) == simulated.errors(PostProcessing())
         assert c.dropped == simulated.dropped.mean()
         doubtful = np.hypot(c.noise[0], CAUTION * c.bias[0])
         assert c.cautious == pytest.approx(doubtful / TICKS**0.5, rel=1e-6)
 
 
-def test_several_series_share_the_budget(light: Stream, planned: Planned) -> None:
+def test_several_series_share_the_budget(light: KnownStream, planned: PlanSearch) -> None:
     two = plan([light, light], 0.5)
     assert two.worst_case.setting.norm_budget == 2 * planned.worst_case.setting.norm_budget
     assert len(two.recommended.total) == 2
 
 
-def test_other_reserves_are_left_alone(light: Stream, planned: Planned) -> None:
+def test_other_reserves_are_left_alone(light: KnownStream, planned: PlanSearch) -> None:
     """The same people are left out as without; what is set aside is paid for in noise."""
     without, planned = planned, plan([light], 0.5, others=0.2)
     assert planned.worst_case == without.worst_case, "it leaves nobody out, and has no watch"
@@ -161,12 +163,12 @@ def test_other_reserves_are_left_alone(light: Stream, planned: Planned) -> None:
 
 
 @pytest.mark.parametrize("others", [-0.1, 0.51, 1.0, float("nan")])
-def test_a_share_that_leaves_too_little_is_refused(light: Stream, others: float) -> None:
+def test_a_share_that_leaves_too_little_is_refused(light: KnownStream, others: float) -> None:
     with pytest.raises(sparseq.ParameterError, match="too little"):
         plan([light], 0.5, others=others)
 
 
-def test_a_longer_horizon_takes_the_data_over_again(light: Stream) -> None:
+def test_a_longer_horizon_takes_the_data_over_again(light: KnownStream) -> None:
     twice = light.over(2 * TICKS)
     np.testing.assert_array_equal(twice.truth, np.concatenate([light.truth, light.truth]))
     np.testing.assert_array_equal(light.over(10).truth, light.truth[-10:])
@@ -174,17 +176,17 @@ def test_a_longer_horizon_takes_the_data_over_again(light: Stream) -> None:
 
 
 def test_in_part_time_less_is_missed_of_people_who_come_often_and_at_random(
-    light: Stream, planned: Planned
+    light: KnownStream, planned: PlanSearch
 ) -> None:
     """The same budgets, the last of 250 ticks: a forecast of a part of them is less far off."""
     ticks, rates = 250, np.random.default_rng(1).uniform(0.3, 0.7, 300)
     tick, users = np.nonzero(np.random.default_rng(2).random((ticks, 300)) < rates)
     ones = np.zeros(len(users), np.int64), np.ones(len(users))
-    often = Stream(light.query, ticks, 300, tick, users, *ones)
+    often = KnownStream(light.query, ticks, 300, tick, users, *ones)
     missed = []
     for part_time in (False, True):
-        setting = Setting(80, 0.25, part_time=part_time)
-        missed.append(simulate([often], 0.5, setting)[0].errors(Post())[1])
+        setting = BudgetSplit(80, 0.25, part_time=part_time)
+        missed.append(simulate([often], 0.5, setting)[0].errors(PostProcessing())[1])
     assert missed[1] < 0.6 * missed[0]
     assert sum(c.setting.part_time for c in planned.tried) >= 5
     assert not any(c.setting.part_time for c in plan([light], 0.5, forecasts=False).tried)
@@ -197,12 +199,14 @@ def test_a_season_is_tried_and_its_error_is_that_of_many_runs() -> None:
     planned = plan([seasonal], 0.5, period=7)
     best = min((c for c in planned.tried if c.period), key=lambda c: c.relative)
     (simulated,) = simulate([seasonal], 0.5, best.setting)
-    assert best.total[0] == simulated.errors(Post(period=7))[2]
-    assert best.total[0] < simulated.errors(Post())[2]
-    runs = [simulated.corrected(seed, Post(period=7)) - seasonal.truth for seed in range(40)]
+    assert best.total[0] == simulated.errors(PostProcessing(period=7))[2]
+    assert best.total[0] < simulated.errors(PostProcessing())[2]
+    runs = [
+        simulated.corrected(seed, PostProcessing(period=7)) - seasonal.truth for seed in range(40)
+    ]
     assert np.sqrt(np.mean(np.square(runs))) == pytest.approx(best.total[0], rel=0.1)
 
 
-def test_nobody_in_the_data_is_said(light: Stream) -> None:
+def test_nobody_in_the_data_is_said(light: KnownStream) -> None:
     with pytest.raises(DataError, match="no query finds anybody"):
         plan([light.between(0, 0)], 0.5)

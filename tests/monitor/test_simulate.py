@@ -11,10 +11,10 @@ import pytest
 import sparseq
 from sparseq.engine.cells import cells_of
 from sparseq.ledger.pots import Pot
-from sparseq.monitor.correct import Post
+from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.forecast import Forecast
-from sparseq.monitor.known_stream import Stream
-from sparseq.monitor.simulate import Setting, Simulated
+from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.simulate import BudgetSplit, Simulation
 from sparseq.monitor.simulate import simulate as simulate_all
 from sparseq.query.plan import Query
 from sparseq.store import Store
@@ -44,26 +44,31 @@ def queries(store: Store, sql: str) -> list[Query]:
     return [store.lower(sql.format(day)) for day in range(DAYS)]
 
 
-def stream(store: Store, sql: str) -> Stream:
+def stream(store: Store, sql: str) -> KnownStream:
     asked = queries(store, sql)
     plan = store.explain(asked[0])
     cells = [cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked]
-    return Stream.of(asked[0], store.stream.people, cells, plan.noise[0].granularity)
+    return KnownStream.of(asked[0], store.stream.people, cells, plan.noise[0].granularity)
 
 
-def simulate(stream: Stream, kappa: float, setting: Setting) -> Simulated:
+def simulate(stream: KnownStream, kappa: float, setting: BudgetSplit) -> Simulation:
     (simulated,) = simulate_all([stream], kappa, setting)
     return simulated
 
 
 @pytest.mark.parametrize(
-    ("form", "post"), [("mean", Post()), ("own", Post(0.3, True, 7)), ("recent:5", Post(1.0))]
+    ("form", "post"),
+    [
+        ("mean", PostProcessing()),
+        ("own", PostProcessing(0.3, True, 7)),
+        ("recent:5", PostProcessing(1.0)),
+    ],
 )
 @pytest.mark.parametrize("sql", [COUNT, BY_KIND])
 def test_with_forecasts_it_gives_the_stores_answers_bit_by_bit(
-    sql: str, form: str, post: Post
+    sql: str, form: str, post: PostProcessing
 ) -> None:
-    setting = Setting(8.0, 0.25, form=form, clip=0.5)
+    setting = BudgetSplit(8.0, 0.25, form=form, clip=0.5)
     with make(8.0, {"forecast": 0.25}) as store:
         simulated = simulate(stream(store, sql), 0.5, setting)
         forecast = Forecast(store, "s", ticks=DAYS, form=form, clip=0.5, post=post)
@@ -74,11 +79,15 @@ def test_with_forecasts_it_gives_the_stores_answers_bit_by_bit(
 
 @pytest.mark.parametrize(
     ("form", "clip", "post"),
-    [("mean", 0.5, Post()), ("own", 0.15, Post(0.3, True, 7)), ("recent:5", 1.0, Post(1.0))],
+    [
+        ("mean", 0.5, PostProcessing()),
+        ("own", 0.15, PostProcessing(0.3, True, 7)),
+        ("recent:5", 1.0, PostProcessing(1.0)),
+    ],
 )
 @pytest.mark.parametrize("sql", [COUNT, BY_KIND])
-def test_in_part_time_too(sql: str, form: str, clip: float, post: Post) -> None:
-    setting = Setting(8.0, 0.25, form=form, clip=clip, part_time=True)
+def test_in_part_time_too(sql: str, form: str, clip: float, post: PostProcessing) -> None:
+    setting = BudgetSplit(8.0, 0.25, form=form, clip=clip, part_time=True)
     with make(8.0, {"forecast": 0.25}) as store:
         simulated = simulate(stream(store, sql), 0.5, setting)
         forecast = Forecast(store, "s", DAYS, form, clip=clip, part_time=True, post=post)
@@ -100,7 +109,9 @@ def test_in_part_time_too(sql: str, form: str, clip: float, post: Post) -> None:
 def test_without_it_drops_whom_the_store_drops(sql: str, reserves: dict[str, float]) -> None:
     """Sums differ from day to day, so that who was dropped may be active again."""
     with make(3.0, reserves) as store:
-        simulated = simulate(stream(store, sql), 0.5, Setting(3.0, others=sum(reserves.values())))
+        simulated = simulate(
+            stream(store, sql), 0.5, BudgetSplit(3.0, others=sum(reserves.values()))
+        )
         found, dropped = [], []
         for query in queries(store, sql):
             told: list[Any] = []
@@ -113,14 +124,14 @@ def test_without_it_drops_whom_the_store_drops(sql: str, reserves: dict[str, flo
         assert np.bincount(at[simulated.dropped], minlength=DAYS).tolist() == dropped
         assert sum(dropped) > 20
         assert int(store.stream.pots[Pot.QUERIES].spent.max()) > 0
-    np.testing.assert_array_equal(simulated.corrected(5, Post()), found)
+    np.testing.assert_array_equal(simulated.corrected(5, PostProcessing()), found)
 
 
 def test_two_series_that_share_budgets_are_dropped_as_in_a_store() -> None:
     """Asked in turn at every tick; each makes forecasts from half of the reserve."""
     with make(8.0, {"forecast": 0.25}) as store:
         known = [stream(store, COUNT), stream(store, BY_KIND)]
-        simulated = simulate_all(known, 0.5, Setting(8.0, 0.25))
+        simulated = simulate_all(known, 0.5, BudgetSplit(8.0, 0.25))
         series = [Forecast(store, name, ticks=DAYS, share=0.5) for name in "ab"]
         asked = [queries(store, COUNT), queries(store, BY_KIND)]
         for t in range(DAYS):
@@ -134,34 +145,36 @@ def test_two_series_that_share_budgets_are_dropped_as_in_a_store() -> None:
             assert forecast._columns.sigma == s.columns.sigma
 
 
-def mean_square(simulated: Simulated, runs: int) -> float:
+def mean_square(simulated: Simulation, runs: int) -> float:
     truth = simulated.stream.truth
-    return float(np.mean([(simulated.corrected(s, Post()) - truth) ** 2 for s in range(runs)]))
+    return float(
+        np.mean([(simulated.corrected(s, PostProcessing()) - truth) ** 2 for s in range(runs)])
+    )
 
 
 def test_the_error_in_closed_form_is_that_of_many_runs() -> None:
     """400 runs of 25 ticks; a tenth more or less noise would be seen."""
     with make(8.0, {}) as store:
-        simulated = simulate(stream(store, COUNT), 0.5, Setting(8.0, 0.25))
-    noise, bias, total = simulated.errors(Post())
+        simulated = simulate(stream(store, COUNT), 0.5, BudgetSplit(8.0, 0.25))
+    noise, bias, total = simulated.errors(PostProcessing())
     assert total**2 == pytest.approx(noise**2 + bias**2)
     assert mean_square(simulated, 400) == pytest.approx(total**2, rel=0.05)
 
 
 def test_worst_case_drops_nobody() -> None:
     with make(8.0, {}) as store:
-        simulated = simulate(stream(store, COUNT), 0.5, Setting(float(DAYS)))
+        simulated = simulate(stream(store, COUNT), 0.5, BudgetSplit(float(DAYS)))
     assert not simulated.dropped.any()
-    assert simulated.errors(Post())[1] == 0
+    assert simulated.errors(PostProcessing())[1] == 0
 
 
 def test_the_noise_bound_holds_at_its_rate() -> None:
     """Corrected against the same without noise: 500 runs, each tick on its own at 95 %."""
     with make(8.0, {}) as store:
-        simulated = simulate(stream(store, COUNT), 0.5, Setting(8.0, 0.25))
-    expected = simulated.errors(Post())
+        simulated = simulate(stream(store, COUNT), 0.5, BudgetSplit(8.0, 0.25))
+    expected = simulated.errors(PostProcessing())
     exact = without_noise(simulated)
-    runs = np.array([simulated.corrected(s, Post()) for s in range(500)])
+    runs = np.array([simulated.corrected(s, PostProcessing()) for s in range(500)])
     error = np.abs(runs - exact)[:, -1, 0]
     with make(8.0, {"forecast": 0.25}) as store:
         forecast = Forecast(store, "s", ticks=DAYS)
@@ -170,7 +183,7 @@ def test_the_noise_bound_holds_at_its_rate() -> None:
     assert expected[1] > 0
 
 
-def without_noise(simulated: Simulated) -> np.ndarray:
+def without_noise(simulated: Simulation) -> np.ndarray:
     assert simulated.left is not None
     assert simulated.columns is not None
     smooth, found = np.zeros(1), []

@@ -27,7 +27,7 @@ from sparseq.ledger.pots import Pot
 from sparseq.mechanisms import AboveThreshold, LaplaceSparseVector, SeededEntropy, TreeCounter
 from sparseq.mechanisms.laplace import discrete_laplace
 from sparseq.mechanisms.tree_counter import window
-from sparseq.monitor.watch import ActiveWatch, Estimate
+from sparseq.monitor.watch import ActiveWatch, WatchEstimate
 from sparseq.monitor.watch_design import WatchDesign
 
 SHARE = 0.25
@@ -95,7 +95,7 @@ class Reference:
         sums = self.pots[Pot.WATCH].step(vectors, noise)
         return [s.get(0, 0) // round(1 / g) for s, (_, g) in zip(sums, noise, strict=True)]
 
-    def watch(self, con: sparseq.Store, seen: Estimate) -> None:
+    def watch(self, con: sparseq.Store, seen: WatchEstimate) -> None:
         first, last = window(self.tick)
         node = con.release(seen.release)
         groups = [

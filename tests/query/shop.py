@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 import sparseq
-from sparseq.query.outputs import Noised
+from sparseq.query.outputs import Measurements
 from sparseq.query.plan import Options, calibrate
 from sparseq.query.render import ERROR_SUFFIX, key_columns, render
 
@@ -164,7 +164,7 @@ def answer(con: sparseq.Store, sql: str, options: Options = FINE) -> pa.Table:
         )
     ]
     nothing = [0.0] * len(measures)
-    return render(plan, Noised(measures, nothing, key_columns(plan), plan.query.groups))
+    return render(plan, Measurements(measures, nothing, key_columns(plan), plan.query.groups))
 
 
 def exact(con: sparseq.Store, sql: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparseq.query import outputs as out
-from sparseq.query.outputs import Estimate, Noised, Outputs
+from sparseq.query.outputs import Estimate, Measurements, Outputs
 
 MEASURES = 3
 numbers = st.floats(-1e4, 1e4).map(lambda x: round(x, 3))
@@ -46,8 +46,8 @@ leaves = st.one_of(
 nodes = st.recursive(leaves, _nodes, max_leaves=6)
 
 
-def _noised(values: Any, bounds: Any) -> Noised:
-    return Noised([np.array([[v]], float) for v in values], bounds, [], 1)
+def _noised(values: Any, bounds: Any) -> Measurements:
+    return Measurements([np.array([[v]], float) for v in values], bounds, [], 1)
 
 
 @settings(derandomize=True, max_examples=500, deadline=None)
@@ -85,7 +85,7 @@ def test_quantile_interval_holds_the_quantile(
     values: list[float], q: float, bound: float, off: list[float]
 ) -> None:
     counts = np.histogram(values, EDGES)[0]
-    noised = Noised([np.array([counts + bound * np.array(off)])], [bound], [], 1)
+    noised = Measurements([np.array([counts + bound * np.array(off)])], [bound], [], 1)
     answer = out.quantile(0, q, EDGES)(noised)
     assert isinstance(answer, Estimate)
     low, high = float(answer.low[0]), float(answer.high[0])
@@ -98,7 +98,7 @@ def test_quantile_interval_holds_the_quantile(
 
 
 def test_quantiles_without_noise_are_read_off_the_bins() -> None:
-    noised = Noised([np.array([[10.0, 0.0, 10.0, 20.0]])], [0.0], [], 1)
+    noised = Measurements([np.array([[10.0, 0.0, 10.0, 20.0]])], [0.0], [], 1)
     for q, expected in ((0.125, 0.5), (0.375, 3.5), (0.75, 7.5)):
         answer = out.quantile(0, q, EDGES)(noised)
         assert isinstance(answer, Estimate)
@@ -106,7 +106,7 @@ def test_quantiles_without_noise_are_read_off_the_bins() -> None:
 
 
 def _column(node: out.Node, **known: Any) -> list[Any]:
-    noised = Noised([np.array([[1.0], [4.0], [9.0]])], [0.5], known.get("keys", []), 3)
+    noised = Measurements([np.array([[1.0], [4.0], [9.0]])], [0.5], known.get("keys", []), 3)
     result = node(noised)
     return (result.value if isinstance(result, Estimate) else result).tolist()
 
@@ -129,7 +129,7 @@ def test_choices() -> None:
 
 
 def test_a_choice_has_no_interval() -> None:
-    noised = Noised([np.array([[1.0]])], [0.5], [], 1)
+    noised = Measurements([np.array([[1.0]])], [0.5], [], 1)
     answer = out.choose([(large, n)], out.constant(0))(noised)
     assert isinstance(answer, Estimate)
     assert np.isnan(answer.error[0])
@@ -163,7 +163,7 @@ def test_what_is_not_known_is_neither_true_nor_false() -> None:
 
 
 def test_halves_are_rounded_away_from_zero() -> None:
-    noised = Noised([np.array([[0.5], [-2.5], [0.49999999999999994], [1.125]])], [0.0], [], 4)
+    noised = Measurements([np.array([[0.5], [-2.5], [0.49999999999999994], [1.125]])], [0.0], [], 4)
     assert out.rounded(0, n)(noised).value.tolist() == [1, -3, 0, 1]  # type: ignore[union-attr]
     assert out.rounded(2, n)(noised).value.tolist()[3] == 1.13  # type: ignore[union-attr]
 
@@ -180,16 +180,16 @@ def test_halves_are_rounded_away_from_zero() -> None:
 def test_missing_values_are_ordered_as_asked(
     descending: bool, nulls_first: bool, expected: list[int]
 ) -> None:
-    noised = Noised([np.array([[3.0], [np.nan], [1.0]])], [0.0], [], 3)
+    noised = Measurements([np.array([[3.0], [np.nan], [1.0]])], [0.0], [], 3)
     order = ((n, descending, nulls_first),)
-    assert Outputs((out.Output("n", n),), order=order).rows(noised).tolist() == expected
+    assert Outputs((out.OutputColumn("n", n),), order=order).rows(noised).tolist() == expected
 
 
 def test_rows_are_kept_ordered_and_cut() -> None:
-    noised = Noised(
+    noised = Measurements(
         [np.array([[3.0], [1.0], [2.0], [1.0]])], [0.0], [np.array(list("abcd"), object)], 4
     )
-    shown = (out.Output("n", n),)
+    shown = (out.OutputColumn("n", n),)
     assert Outputs(shown).rows(noised).tolist() == [0, 1, 2, 3]
     assert Outputs(shown, order=((n, False, False),)).rows(noised).tolist() == [1, 3, 2, 0]
     assert Outputs(shown, order=((n, True, False),)).rows(noised).tolist() == [0, 2, 1, 3]

@@ -15,7 +15,7 @@ from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.query.plan import Options, calibrate
-from sparseq.query.sources import Source
+from sparseq.query.sources import FromItem
 from sparseq.query.work import MAX_FACTOR, MOST_WORK, Equality, factor, key_sql
 from sparseq.stream.pricing import price
 
@@ -189,15 +189,15 @@ def test_a_public_factor_has_two_limits() -> None:
     assert many.lower("SELECT count(*) AS n FROM t JOIN p ON p.j = t.who").relation.caps == ()
 
 
-def public(alias: str) -> Source:
-    return Source(alias, False, set(), {}, derived=f"({alias})")
+def public(alias: str) -> FromItem:
+    return FromItem(alias, False, set(), {}, derived=f"({alias})")
 
 
 def test_a_factor_goes_from_what_is_there_to_what_is_joined_to_it() -> None:
     def most_rows(rows: str, keys: Any) -> int:
         return {"p": (100, 4), "q": (50, 1)}[rows[1]][bool(keys)]
 
-    private, p, q = Source("t", True, {"who"}, {}, derived="(t)"), public("p"), public("q")
+    private, p, q = FromItem("t", True, {"who"}, {}, derived="(t)"), public("p"), public("q")
     to_t = Equality("p", "p.k", frozenset(["t"]))
     to_p, to_q = Equality("q", "q.k", frozenset(["p"])), Equality("p", "p.k", frozenset(["q"]))
     assert factor([private, p, q], [], most_rows) == 5000

@@ -22,7 +22,7 @@ from typing import Any
 import sparseq
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.segments import Segments
-from sparseq.replay import Answers, Log, answers, replay
+from sparseq.replay import AnswerFile, Log, answers, replay
 from sparseq.replay import log as replay_log
 from sparseq.stream import groups
 
@@ -61,7 +61,7 @@ def die_at(moment: str, left: int) -> Callable[[int], None]:
 
 def run(store: Path, log: Path, out: Path, advance: Callable[[int], None]) -> None:
     with sparseq.connect(store) as con:
-        summary = replay(con, Log(log), Answers(out, {"log": log.name}, True), advance=advance)
+        summary = replay(con, Log(log), AnswerFile(out, {"log": log.name}, True), advance=advance)
     print(json.dumps(asdict(summary)), flush=True)
 
 

@@ -22,12 +22,12 @@ import sparseq
 from sparseq._duckdb import memory
 from sparseq.engine._duckdb.connection import SETTINGS
 from sparseq.ledger._duckdb import segments
-from sparseq.replay import Answers, Log, Summary, answers, price_list, replay
+from sparseq.replay import AnswerFile, Log, Summary, answers, price_list, replay
 from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
-from sparseq.replay.compare import Comparison, compare
+from sparseq.replay.compare import ReplayComparison, compare
 from sparseq.stream import groups
-from sparseq.stream.groups import Asked
+from sparseq.stream.groups import Request
 
 BLOCK, LINES = 64, 24 * 64
 SHOWN = 8
@@ -89,7 +89,7 @@ def test_memory_does_not_grow_with_the_log(store: sparseq.Store, log: Path, tmp_
     summaries: list[Summary] = []
 
     def ask(advance: Callable[[int], None]) -> None:
-        to = Answers(tmp_path / "a.parquet", {}, False)
+        to = AnswerFile(tmp_path / "a.parquet", {}, False)
         summaries.append(replay(store, Log(log), to, advance=advance))
 
     for _ in range(2):
@@ -105,7 +105,7 @@ def test_memory_of_a_comparison_does_not_grow_with_the_log(store: sparseq.Store,
         modes = ["worst-case", "individual"]
         done.append(compare(store, Log(log), modes, lambda t: written.append(t.num_rows), advance))
 
-    done: list[Comparison] = []
+    done: list[ReplayComparison] = []
     assert growth(run) < A_LINE
     (comparison,) = done
     assert sum(written) == 2 * comparison.fared[0].lines > LINES // 2
@@ -128,7 +128,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     sparseq.create(path, rows, table="t", user="who", bounds={"x": (0, 1)}, seed=1).close()
     held = []
     with sparseq.connect(path) as con:
-        asked = [Asked(con.lower("SELECT sum(x) AS s FROM t"))] * 500
+        asked = [Request(con.lower("SELECT sum(x) AS s FROM t"))] * 500
         for _ in range(10):
             assert all(outcome.answer for outcome in con.ask_many(asked))
             ((bytes_now,),) = con.backend.database.execute(

@@ -17,7 +17,7 @@ import pytest
 
 import sparseq
 from sparseq.ledger.request_id import Asker
-from sparseq.replay import Answers, Log, Summary, answers, replay
+from sparseq.replay import AnswerFile, Log, Summary, answers, replay
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = ROOT / "queries" / "cdnow_log.jsonl.gz"
@@ -51,7 +51,7 @@ def buyers(day: str) -> str:
 
 def run(store: Path, log: Path, out: Path, resume: bool = False) -> Summary:
     with sparseq.connect(store) as con:
-        return replay(con, Log(log), Answers(out, {"log": str(log)}, resume))
+        return replay(con, Log(log), AnswerFile(out, {"log": str(log)}, resume))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ def test_stopped_it_goes_on(
 
     out = tmp_path / "a.parquet"
     with sparseq.connect(store) as con, pytest.raises(KeyboardInterrupt):
-        replay(con, Log(log), Answers(out, {"log": str(log)}, False), advance=stop)
+        replay(con, Log(log), AnswerFile(out, {"log": str(log)}, False), advance=stop)
     assert not out.exists()
     parts = sorted((tmp_path / "a.parquet.parts").glob("*.parquet"))
     assert sum(pq.read_metadata(p).num_rows for p in parts) == 12
@@ -171,7 +171,7 @@ def test_stopped_it_goes_on(
 
 def test_parts_of_another_log_are_not_gone_on_from(store: Path, tmp_path: Path) -> None:
     log = lines_of([buyers(WEEK[0])], tmp_path / "l.jsonl")
-    Answers(tmp_path / "a.parquet", {"log": "another"}, False)
+    AnswerFile(tmp_path / "a.parquet", {"log": "another"}, False)
     with pytest.raises(sparseq.ParameterError, match="another log"):
         run(store, log, tmp_path / "a.parquet", resume=True)
     run(store, log, tmp_path / "a.parquet")
@@ -180,7 +180,7 @@ def test_parts_of_another_log_are_not_gone_on_from(store: Path, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["a.xlsx", "a", "none/a.parquet"])
 def test_a_place_for_answers_that_is_none(name: str, tmp_path: Path) -> None:
     with pytest.raises(sparseq.ParameterError, match=r"--out|can't write"):
-        Answers(tmp_path / name, {}, False)
+        AnswerFile(tmp_path / name, {}, False)
 
 
 def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(shop: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import sparseq
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.query.plan import DENSE_NORM_STEPS
 from sparseq.training import ClosedForm, family
-from sparseq.training.families import Family
+from sparseq.training.families import ModelFamily
 
 Floats = NDArray[np.float64]
 MODELS = ["logistic", "linear", "softmax", "poisson"]
@@ -28,7 +28,7 @@ STEP = 2.0**-42
 pytestmark = pytest.mark.filterwarnings("error")  # a warning tells of a record
 
 
-def model(name: str) -> Family:
+def model(name: str) -> ModelFamily:
     return family(name, CLASSES)
 
 

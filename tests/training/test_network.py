@@ -20,7 +20,7 @@ from sparseq.query.plan import DENSE_NORM_STEPS  # noqa: E402
 from sparseq.training import PrivateGD, noised_gradient  # noqa: E402
 from sparseq.training.network import Network  # noqa: E402
 from sparseq.training.network import parts as parts_module  # noqa: E402
-from sparseq.training.network.passes import OnePass, PerExample  # noqa: E402
+from sparseq.training.network.passes import OnePass, PerExamplePass  # noqa: E402
 
 STEP = 2.0**-34
 Shape = tuple[int, ...]
@@ -86,10 +86,10 @@ MODULES: dict[str, tuple[Any, Shape, type]] = {
                             nn.Conv2d(4, 6, 2), nn.MaxPool2d((2, 3), (1, 2)), flat=48),
                (1, 14, 14), OnePass),
     "words": (Words, (5,), OnePass),
-    "attention": (Attention, (4, 8), PerExample),
-    "tied": (Tied, (6,), PerExample),
+    "attention": (Attention, (4, 8), PerExamplePass),
+    "tied": (Tied, (6,), PerExamplePass),
     "padding by name": (lambda: conv(nn.Conv2d(2, 4, 3, padding="same"), flat=144), (2, 6, 6),
-                        PerExample),
+                        PerExamplePass),
 }  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def test_norms_and_sums_are_those_of_a_loop(name: str, records: int) -> None:
 def test_vmap_says_the_same(name: str) -> None:
     users = np.arange(9) // 2
     one, other = made(name, users), made(name, users, method="vmap")
-    assert isinstance(other._pass, PerExample)
+    assert isinstance(other._pass, PerExamplePass)
     left, right = (pulled(e, one.start(), lambda n: np.ones_like(n)) for e in (one, other))
     assert left[1] == pytest.approx(right[1], rel=1e-5)
     assert left[3] * STEP == pytest.approx(right[3] * STEP, abs=1e-5)
@@ -267,7 +267,7 @@ def test_wide_layers_are_not_written_out_twice(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(layers, "_WIDE", 1)
     monkeypatch.setattr(parts_module, "_AT_ONCE", 128)
     gram = Network(copy("words"), np.arange(9), plain._inputs, plain._targets)
-    monkeypatch.setattr(layers, "_products", lambda g, a: parts_module.Repeated(g, a))
+    monkeypatch.setattr(layers, "_products", lambda g, a: parts_module.GramGradient(g, a))
     left = pulled(plain, plain.start(), np.ones_like)
     right = pulled(gram, plain.start(), np.ones_like)
     assert left[1] == pytest.approx(right[1], rel=1e-5)

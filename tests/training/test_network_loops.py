@@ -13,7 +13,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from sparseq.compiled import compiled  # noqa: E402
 from sparseq.training.network import layers  # noqa: E402
-from sparseq.training.network.joined import _Pooled, joined  # noqa: E402
+from sparseq.training.network.joined import _MaxPool, joined  # noqa: E402
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="pip install 'sparseq[fast]'")
 
@@ -104,7 +104,7 @@ def test_gradients_of_kernels_are_pytorchs(
     for available in (compiled, lambda: None):
         monkeypatch.setattr(layers, "compiled", available)
         part = layers._conv2d(module, a, g, 4)["weight"]
-        assert isinstance(part, layers.Written)
+        assert isinstance(part, layers.ExplicitGradient)
         assert part.place is not None
         for row, square, one in zip(part.rows, part.squares(), true, strict=True):
             assert torch.equal(row[torch.from_numpy(part.place)], one.flatten())
@@ -114,6 +114,6 @@ def test_gradients_of_kernels_are_pytorchs(
 def test_pooling_keeps_numbers_apart() -> None:
     """What is made of an image does not depend on where it lies, nor on what lies beside it."""
     z = images(6, 4, 9, 11, integers=False)
-    alone = _Pooled.apply(z[3:4], (2, 2), (1, 1))
+    alone = _MaxPool.apply(z[3:4], (2, 2), (1, 1))
     z[[2, 4]] = torch.nan
-    assert torch.equal(_Pooled.apply(z, (2, 2), (1, 1))[3:4], alone)
+    assert torch.equal(_MaxPool.apply(z, (2, 2), (1, 1))[3:4], alone)

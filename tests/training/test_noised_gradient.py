@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sparseq
 import sparseq.stream.step
-from sparseq.training import ClosedForm, Pulled, charged_squares, family, noised_gradient
+from sparseq.training import ClosedForm, WeightedSum, charged_squares, family, noised_gradient
 from sparseq.training.protocol import Floats
 
 UNIT = 2**24
@@ -138,10 +138,10 @@ class Liar:
         return np.arange(len(self._norms), dtype=np.int32)
 
     def query(self, params: Floats, batch: Any) -> Any:
-        def pull(weights: Floats, step: float) -> Pulled:
+        def pull(weights: Floats, step: float) -> WeightedSum:
             counted = np.where(weights > 0, self._truth, 0.0)
             sums = int(np.minimum(counted, 2.0**15).sum() / step)
-            return Pulled(charged_squares(counted, step), np.array([sums, 0]))
+            return WeightedSum(charged_squares(counted, step), np.array([sums, 0]))
 
         return self._norms.copy(), pull
 

@@ -15,7 +15,7 @@ import sparseq.training.sgd.sampled as sampled
 from sparseq.accounting import rdp
 from sparseq.errors import ParameterError
 from sparseq.mechanisms import SeededEntropy
-from sparseq.training import ClosedForm, Pulled, charged_squares, family
+from sparseq.training import ClosedForm, WeightedSum, charged_squares, family
 from sparseq.training.protocol import Floats
 from sparseq.training.sgd.sampled import CHANCES, SampledGaussian, everybody_of
 
@@ -98,14 +98,14 @@ class Made:
         self.asked.append(users)
         return [self._batch(np.isin(self.users, users))]
 
-    def query(self, params: Floats, batch: Batch) -> tuple[Floats, Callable[..., Pulled]]:
+    def query(self, params: Floats, batch: Batch) -> tuple[Floats, Callable[..., WeightedSum]]:
         vectors = np.where(np.isfinite(batch.vectors).all(axis=1)[:, None], batch.vectors, 0.0)
 
-        def pull(weights: Floats, step: float) -> Pulled:
+        def pull(weights: Floats, step: float) -> WeightedSum:
             part = vectors * weights[:, None]
             lengths = np.linalg.norm(part, axis=1)
             integers = np.trunc(np.clip(part / step, -(2.0**62), 2.0**62)).astype(np.int64)
-            return Pulled(charged_squares(lengths, step, self.slack), integers.sum(axis=0))
+            return WeightedSum(charged_squares(lengths, step, self.slack), integers.sum(axis=0))
 
         return batch.told, pull
 

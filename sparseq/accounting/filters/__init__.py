@@ -26,7 +26,7 @@ from sparseq.accounting.filters._additive import (
     RdpRule,
     ZcdpRule,
 )
-from sparseq.accounting.filters._compare import Comparison, compare
+from sparseq.accounting.filters._compare import FilterComparison, compare
 from sparseq.accounting.filters._filter import Filter, IndividualFilter, capacity
 from sparseq.accounting.filters._renyi import RdpOrdersRule, RenyiCurveRule
 from sparseq.accounting.filters._rogers import RogersRule
@@ -34,8 +34,8 @@ from sparseq.accounting.filters._rule import Rule
 
 __all__ = [
     "ApproxZcdpRule",
-    "Comparison",
     "Filter",
+    "FilterComparison",
     "GdpRule",
     "IndividualFilter",
     "PureDpRule",

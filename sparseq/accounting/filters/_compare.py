@@ -27,7 +27,7 @@ LECUYER_ORDERS = np.array([*np.arange(1.25, 10.01, 0.25), 16.0, 32.0])
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FilterComparison:
     """How many copies of each query one rule admits, and the paper's formula does.
 
     Attributes:
@@ -43,7 +43,9 @@ class Comparison:
     paper_pure: int | None = None
 
 
-def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float) -> list[Comparison]:
+def compare(
+    epsilon: float, delta: float, sigma: float, query_epsilon: float
+) -> list[FilterComparison]:
     """Return, rule by rule, how many Gaussian and how many pure-DP queries fit the target.
 
     Args:
@@ -81,13 +83,15 @@ def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float) ->
     one, every = RdpRule.for_target(*target), RdpOrdersRule.for_target(*target)
     gdp = GdpRule.for_target(*target)
 
-    def row(rule: str, ours: tuple[Any, Any], per_rho: float | None = None) -> Comparison:
+    def row(rule: str, ours: tuple[Any, Any], per_rho: float | None = None) -> FilterComparison:
         if per_rho is None:
-            return Comparison(rule, *ours)
-        return Comparison(rule, *ours, math.floor(per_rho / rho), math.floor(per_rho / squares))
+            return FilterComparison(rule, *ours)
+        return FilterComparison(
+            rule, *ours, math.floor(per_rho / rho), math.floor(per_rho / squares)
+        )
 
     return [
-        Comparison(
+        FilterComparison(
             "Rogers et al.",
             None,
             capacity(RogersRule(*target), query_epsilon),
@@ -95,7 +99,7 @@ def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float) ->
             _rogers_formula(*target, query_epsilon),
         ),
         *(
-            Comparison(
+            FilterComparison(
                 f"Theorem 4.8, {name} B*",
                 None,
                 capacity(PureDpRule(*target, simple=name == "simple"), query_epsilon),

@@ -1,6 +1,6 @@
 """Contributions by DuckDB: a plan's SQL over the stored rows, as squared norms and sums.
 
-The engine's one answer to a plan is a list of `Reduced`, one a measure: exact integer norms by
+The engine's one answer to a plan is a list of `Reduction`, one a measure: exact integer norms by
 user and sums by coordinate. It knows nothing of budgets or noise.
 """
 
@@ -25,14 +25,14 @@ from sparseq.engine._duckdb.reader import (
     position_sql,
     value_sql,
 )
-from sparseq.engine._duckdb.scans import Rows, Scans
+from sparseq.engine._duckdb.scans import PlanRows, Scans
 from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine._duckdb.windows import Window, span_sql
 from sparseq.engine.columns import ColumnCache, combine_positions
-from sparseq.engine.contributions import Batch, Contributions, of_batch, pulled, reduce_measure
+from sparseq.engine.contributions import Contributions, RowBatch, of_batch, pulled, reduce_measure
 from sparseq.engine.files.load import quote
 from sparseq.engine.protocol import USER
-from sparseq.engine.reduce import Index, Reduced, Runs, join_parts, quantise
+from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
 from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Plan
 
@@ -115,14 +115,14 @@ class DuckEngine:
             return self._joined(plan, lambda: self.batches(plan, users))
         first, last, read = reads[0]
         found = self._tried(read)
-        if isinstance(found, Batch):
+        if isinstance(found, RowBatch):
             return of_batch(plan, found, kept)
         return self._joined(plan, lambda: self._parts(plan, first, last, found))
 
-    def _joined(self, plan: Plan, batches: Callable[[], Iterable[Batch]]) -> Contributions:
+    def _joined(self, plan: Plan, batches: Callable[[], Iterable[RowBatch]]) -> Contributions:
         """Return the contributions of disjoint, ascending ranges of users."""
-        parts: list[list[Reduced]] = [[] for _ in plan.query.measures]
-        held: list[Batch] | None = []
+        parts: list[list[Reduction]] = [[] for _ in plan.query.measures]
+        held: list[RowBatch] | None = []
         for batch in batches():
             for i, part in enumerate(parts):
                 part.append(reduce_measure(plan, batch, i))
@@ -144,7 +144,7 @@ class DuckEngine:
             [join_parts(p) if p else _nothing(plan, i) for i, p in enumerate(parts)], pull
         )
 
-    def batches(self, plan: Plan, users: int) -> Iterator[Batch]:
+    def batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
         reads = self._tried(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
@@ -153,9 +153,11 @@ class DuckEngine:
         for first, last, read in reads:
             yield from self._parts(plan, first, last, self._tried(read))
 
-    def _parts(self, plan: Plan, first: int, last: int, found: Batch | Failure) -> Iterator[Batch]:
+    def _parts(
+        self, plan: Plan, first: int, last: int, found: RowBatch | Failure
+    ) -> Iterator[RowBatch]:
         """Yield the rows of a range, of which `found` is what came of reading all at once."""
-        if isinstance(found, Batch):
+        if isinstance(found, RowBatch):
             yield found
         elif isinstance(found.error, TooManyRows):
             for a, b in halves(first, last):
@@ -207,7 +209,7 @@ class DuckEngine:
             return isinstance(error, duckdb.FatalException) or "invalidated" in str(error)
         return False
 
-    def _reads(self, plan: Plan, users: int) -> list[tuple[int, int, Callable[[], Batch]]]:
+    def _reads(self, plan: Plan, users: int) -> list[tuple[int, int, Callable[[], RowBatch]]]:
         """Return ranges of users, first and last, each with what reads it."""
         relation = plan.query.relation
         self._reader.have(relation.caps)
@@ -223,7 +225,7 @@ class DuckEngine:
         ranges = ((start, min(start + width, users) - 1) for start in range(0, users, width))
         return [(first, last, self._range(plan, first, last)) for first, last in ranges]
 
-    def _range(self, plan: Plan, first: int, last: int) -> Callable[[], Batch]:
+    def _range(self, plan: Plan, first: int, last: int) -> Callable[[], RowBatch]:
         user = plan.query.relation.user
         return lambda: _read_by(
             self._reader, plan, first < last, f"{user} BETWEEN {first} AND {last}"
@@ -240,7 +242,7 @@ class DuckEngine:
             self._sizes[table] = int(rows)
         return self._sizes[table]
 
-    def _whole_table(self, plan: Plan) -> Batch:
+    def _whole_table(self, plan: Plan) -> RowBatch:
         """All rows of one table, every vector from the cache or for it."""
         table = plan.query.relation.table
 
@@ -281,7 +283,7 @@ class DuckEngine:
             for m, n in zip(plan.query.measures, plan.noise, strict=True)
             for step in (lattice(m, n.granularity),)  # of the same SQL each lattice has its own
         ]
-        return Batch(runs, groups, measures)
+        return RowBatch(runs, groups, measures)
 
     def _runs(
         self, table: str, fetch: Callable[[], Index]
@@ -301,7 +303,7 @@ class DuckEngine:
         self._sizes.clear()
         self._ahead.clear()
 
-    def _read_span(self, plan: Plan, windows: list[Window]) -> tuple[NDArray[Any], Rows]:
+    def _read_span(self, plan: Plan, windows: list[Window]) -> tuple[NDArray[Any], PlanRows]:
         return self._reader.read(plan, span_sql(windows), f"{windows[0].column} AS t, ")
 
     def _count(self, plan: Plan, windows: list[Window]) -> int:
@@ -340,7 +342,7 @@ def rows_sql(table: Table, columns: Sequence[str]) -> str:
     )
 
 
-def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> Batch:
+def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch:
     """Return the rows that one SQL statement gives; of one person as many as there are.
 
     Only joins that are capped can multiply rows, and a limit has DuckDB scan in one thread.
@@ -351,7 +353,7 @@ def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> Batch:
     return batch_of(reader.read(plan, where, most=most)[1])
 
 
-def _work(plan: Plan) -> Work[Batch]:
+def _work(plan: Plan) -> Work[RowBatch]:
     """Return reading a plan's rows as work that can be done on some people's."""
     relation = plan.query.relation
     cells = [d.position.sql for d in plan.query.domains]
@@ -359,9 +361,9 @@ def _work(plan: Plan) -> Work[Batch]:
     return Work(text, lambda reader, many: _read_by(reader, plan, many), relation.caps)
 
 
-def _nothing(plan: Plan, i: int) -> Reduced:
+def _nothing(plan: Plan, i: int) -> Reduction:
     size = plan.query.groups * plan.query.measures[i].bins
-    return Reduced(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
+    return Reduction(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
 
 
 def _order(users: Index) -> NDArray[np.int64] | None:
@@ -371,11 +373,11 @@ def _order(users: Index) -> NDArray[np.int64] | None:
     return np.argsort(users, kind="stable")
 
 
-def batch_of(rows: Rows) -> Batch:
+def batch_of(rows: PlanRows) -> RowBatch:
     """Return rows in order of user."""
     order = _order(rows.users)
     rows = rows if order is None else rows.at(order)
-    return Batch(Runs.of(rows.users), rows.groups, rows.measures)
+    return RowBatch(Runs.of(rows.users), rows.groups, rows.measures)
 
 
 def _narrow(places: Index | None, size: int) -> NDArray[Any]:

@@ -51,7 +51,7 @@ def hash_of(key: bytes, identifier: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Known:
+class Person:
     """Somebody who has an account: the index, and whether the identifier was erased."""
 
     user: int
@@ -59,7 +59,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Opened:
+class BudgetFaults:
     """What was odd about new users' own budgets: private.
 
     Attributes:
@@ -110,16 +110,16 @@ class People:
             "budget BIGINT NOT NULL)"
         )
 
-    def find(self, identifier: str) -> Known | None:
+    def find(self, identifier: str) -> Person | None:
         """Return whose identifier it is, in DuckDB's spelling of it; None if nobody's."""
         text = _spelled(identifier) if self._kind == "UUID" else identifier
         found = self._con.execute(
             f"SELECT {USER} FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [text]
         ).fetchall()
         if found:
-            return Known(found[0][0], erased=False)
+            return Person(found[0][0], erased=False)
         user = self._forgotten().get(hash_of(self._key, text)) if self._key else None
-        return None if user is None else Known(user, erased=True)
+        return None if user is None else Person(user, erased=True)
 
     def _forgotten(self) -> dict[bytes, int]:
         rows = self._con.execute(f"SELECT hash, {USER} FROM ledger.forgotten").fetchall()
@@ -151,7 +151,7 @@ class People:
         self._con.execute("DROP TABLE ledger.users")
         self._con.execute("ALTER TABLE ledger.remaining RENAME TO users")
 
-    def open_accounts(self, column: str, default_budget: int, budget_column: str) -> Opened:
+    def open_accounts(self, column: str, default_budget: int, budget_column: str) -> BudgetFaults:
         """Open accounts for the staged rows' users: new ones in the order of their identifiers.
 
         Whoever was erased gets the old account back, as it was. An account that is there keeps its
@@ -173,7 +173,7 @@ class People:
                 "ORDER BY id",
                 [default_budget],
             )
-            return Opened(0, 0)
+            return BudgetFaults(0, 0)
         own, beyond = quote(budget_column), (default_budget + 1) / UNITS_PER_NORM
         sensible = f"CASE WHEN {own} >= 0 AND {own} < {beyond!r} THEN {own} END"
         new = self._con.sql(
@@ -190,7 +190,7 @@ class People:
             [default_budget, budgets, [budget_units(b) for b in budgets]],
         )
         self._con.unregister("new_users")
-        return Opened(pc.sum(new["odd"]).as_py() or 0, pc.sum(new["several"]).as_py() or 0)
+        return BudgetFaults(pc.sum(new["odd"]).as_py() or 0, pc.sum(new["several"]).as_py() or 0)
 
     def _welcome_back(self, column: str) -> None:
         """Give staged users whose identifiers were erased their accounts back."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine._duckdb.scans import Rows
+from sparseq.engine._duckdb.scans import PlanRows
 from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.files.load import quote
@@ -33,7 +33,7 @@ class Reader:
 
     def read(
         self, plan: Plan, where: str, first: str = "", most: int | None = None
-    ) -> tuple[NDArray[Any], Rows]:
+    ) -> tuple[NDArray[Any], PlanRows]:
         """Return the first column, and the others as a plan's rows.
 
         Args:
@@ -73,7 +73,7 @@ class Reader:
                 else None
             )
             measures.append((bins, values))
-        return fetched[0], Rows(users, groups, measures)
+        return fetched[0], PlanRows(users, groups, measures)
 
     def fetch(self, sql: str) -> list[NDArray[Any]]:
         """Run SQL; return its columns as arrays."""

@@ -24,21 +24,21 @@ MOST_BYTES = 1 << 29
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Some rows of a plan: users, groups, and (bin, value) a measure, as in a `Batch`."""
+class PlanRows:
+    """Some rows of a plan: users, groups, and (bin, value) a measure, as in a `RowBatch`."""
 
     users: NDArray[np.int32]
     groups: NDArray[Any] | None
     measures: list[tuple[Any, Any]]
 
-    def at(self, rows: slice | NDArray[np.int64]) -> Rows:
+    def at(self, rows: slice | NDArray[np.int64]) -> PlanRows:
         """Return some of the rows, or another order of them."""
 
         def part(array: Any) -> Any:
             return None if array is None else array[rows]
 
         measures = [(part(b), part(v)) for b, v in self.measures]
-        return Rows(self.users[rows], part(self.groups), measures)
+        return PlanRows(self.users[rows], part(self.groups), measures)
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Scan:
     high: int
     times: NDArray[np.int64]
     first: NDArray[np.int64]
-    rows: Rows
+    rows: PlanRows
 
     @classmethod
-    def of(cls, low: int, high: int, times: NDArray[Any], rows: Rows) -> Scan:
+    def of(cls, low: int, high: int, times: NDArray[Any], rows: PlanRows) -> Scan:
         """Return rows as a scan, whatever order they are in."""
         if bool(np.any(times[1:] < times[:-1])):
             order = np.argsort(times, kind="stable")
@@ -60,7 +60,7 @@ class Scan:
         first = np.flatnonzero(np.concatenate(([True], times[1:] != times[:-1]))[: len(times)])
         return cls(low, high, times[first].astype(np.int64), first, rows)
 
-    def between(self, low: int, high: int) -> Rows:
+    def between(self, low: int, high: int) -> PlanRows:
         """Return the rows of a window."""
         ends = np.append(self.first, len(self.rows.users))
         start = 0 if low == -FOREVER else int(np.searchsorted(self.times, low))
@@ -68,7 +68,7 @@ class Scan:
         return self.rows.at(slice(int(ends[start]), int(ends[max(start, stop)])))
 
 
-Read = Callable[[Plan, list[Window]], tuple[NDArray[Any], Rows]]
+Read = Callable[[Plan, list[Window]], tuple[NDArray[Any], PlanRows]]
 
 
 class Scans:
@@ -109,7 +109,7 @@ class Scans:
                 for together in self._small_enough(plan, part, room):
                     room -= self._keep(key, plan, together)
 
-    def rows(self, plan: Plan) -> Rows | None:
+    def rows(self, plan: Plan) -> PlanRows | None:
         """Return the rows of a plan, if they have been read."""
         found = self._find(plan)
         return None if found is None else found[1].between(*found[0][1:])

@@ -33,14 +33,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sparseq.engine._duckdb.people import Opened, People, kind_of
-from sparseq.engine.files.load import Rows, first_line, quote
+from sparseq.engine._duckdb.people import BudgetFaults, People, kind_of
+from sparseq.engine.files.load import IncomingRows, first_line, quote
 from sparseq.engine.files.schema import Schema, schema_of
 from sparseq.engine.protocol import USER
 from sparseq.errors import DataError, SparseqError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
-from sparseq.ledger._duckdb.session import Session
+from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
 
 DICTIONARY_LIMIT = 10_000
@@ -72,10 +72,10 @@ class Storage:
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, session: Session | None = None
+        self, connection: duckdb.DuckDBPyConnection, session: StoreSession | None = None
     ) -> None:
         self._con = connection
-        self._session = session or Session(connection)
+        self._session = session or StoreSession(connection)
         self.half_done = False
 
     def get(self, key: str) -> Any:
@@ -146,7 +146,7 @@ class Storage:
             time = next((c.name for c in columns if c.type in TIME_TYPES), "")
         return Table(name, columns, user, time, _row_key(name, types, user, row_key))
 
-    def create_public(self, name: str, rows: Rows) -> Table:
+    def create_public(self, name: str, rows: IncomingRows) -> Table:
         """Store a public table, all of it."""
         types = rows.usable()
         rows.stage(self._con, types)
@@ -167,7 +167,7 @@ class Storage:
         return schema_of(table, self.get(f"schema.{table.name}"))
 
     def load(
-        self, table: Table, rows: Rows, default_budget: int, budget_column: str, new: bool
+        self, table: Table, rows: IncomingRows, default_budget: int, budget_column: str, new: bool
     ) -> tuple[Table, int]:
         """Add rows to a private table; return the table (its coding decided if new) and how many.
 
@@ -197,7 +197,7 @@ class Storage:
         self._tell_curator(table.name, rows, opened)
         return table, count
 
-    def _tell_curator(self, table: str, rows: Rows, opened: Opened) -> None:
+    def _tell_curator(self, table: str, rows: IncomingRows, opened: BudgetFaults) -> None:
         """Write to the curator's log what did not fit, in the transaction of the rows."""
         log = CuratorLog(self._con)
         for message in (*rows.told.messages(), *opened.messages()):
@@ -368,7 +368,7 @@ class Storage:
             work: Writes.
             then: Takes into memory what was written.
             counted: It is among the changes that the store must have, whose number is public
-                (`Session.count_write`). False for what only rows bring about.
+                (`StoreSession.count_write`). False for what only rows bring about.
 
         After whatever stopped it, either the transaction was rolled back, and memory is as it was;
         or `half_done` says that memory may not be what is on disk, and must be thrown away.

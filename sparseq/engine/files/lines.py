@@ -37,7 +37,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 Bytes = NDArray[np.uint8]
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """What bytes are read from."""
 
     def read(self, size: int, /) -> bytes:
@@ -53,7 +53,7 @@ class Lines:
         size: Bytes that are read at once.
     """
 
-    def __init__(self, stream: Stream, multiline: bool = False, size: int = CHUNK) -> None:
+    def __init__(self, stream: ByteStream, multiline: bool = False, size: int = CHUNK) -> None:
         self._stream, self._multiline, self._size = stream, multiline, size
         self.too_long = 0
         """How many lines were left out because they are too long."""

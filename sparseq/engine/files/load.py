@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine.files.ahead import ahead
 from sparseq.engine.files.convert import MOST_TEXT, expression, from_text
-from sparseq.engine.files.schema import MOST_DIGITS, Declared, Schema
+from sparseq.engine.files.schema import MOST_DIGITS, Declarations, Schema
 from sparseq.engine.files.sniff import Guess, guess
 from sparseq.engine.files.sources import (
     DAMAGE,
@@ -42,7 +42,7 @@ from sparseq.errors import DataError
 from sparseq.escape import shown
 from sparseq.query.catalog import INTEGER_TYPES
 
-__all__ = ["Intake", "Rows", "as_arrow", "first_line", "kind_of", "quote"]
+__all__ = ["IncomingRows", "Intake", "as_arrow", "first_line", "kind_of", "quote"]
 
 _DUCK = {
     "bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
@@ -93,7 +93,7 @@ class Intake:
         return said
 
 
-class Rows:
+class IncomingRows:
     """Rows from files or from memory.
 
     Args:
@@ -113,10 +113,10 @@ class Rows:
         self,
         source: Sequence[str | Path] | Any,
         schema: Schema | None = None,
-        declared: Declared | None = None,
+        declared: Declarations | None = None,
         user: str = "",
     ) -> None:
-        declared = declared or Declared()
+        declared = declared or Declarations()
         wanted = schema.types if schema else [user] if user else []
         separator = schema.separator if schema else ""
         multiline = schema.multiline if schema else declared.multiline
@@ -185,7 +185,7 @@ class Rows:
         names = {name: _found(source, name) or name for name in types}
         kinds = {name: _tidy_of(source, actual) for name, actual in names.items()}
         readers = {
-            name: _Texts(target, self.schema.formats.get(name, ""))
+            name: _TextColumn(target, self.schema.formats.get(name, ""))
             for name, target in types.items()
             if _is_text(kinds[name]) and target in ARROW
         }
@@ -257,7 +257,7 @@ class Rows:
 
     # -- when a table is made ----------------------------------------------------------------------
 
-    def _guessed(self, declared: Declared, user: str) -> Schema:
+    def _guessed(self, declared: Declarations, user: str) -> Schema:
         """Return a schema: what is declared, and for the other columns what the first rows say."""
         said = declared.parsed()
         types: dict[str, str] = {}
@@ -320,7 +320,7 @@ def _first_texts(source: Source, names: list[str]) -> list[pa.Array]:
     return [pa.nulls(0, pa.string()) for _ in names]
 
 
-class _Texts:
+class _TextColumn:
     """Texts in a column of a type: `convert.from_text`, by way of `usual` where that can."""
 
     def __init__(self, target: str, format: str) -> None:

@@ -58,7 +58,7 @@ class Schema:
 
 
 @dataclass(frozen=True)
-class Declared:
+class Declarations:
     """What the curator says about how text is read.
 
     Attributes:

@@ -27,8 +27,8 @@ from sparseq.engine.files.ahead import mapped
 from sparseq.engine.files.lines import (
     LONGEST_LINE,
     MARK,
+    ByteStream,
     Lines,
-    Stream,
     fields_of,
     fitted,
     has_spelled,
@@ -146,20 +146,20 @@ def kind_of(path: Path) -> str:
     )
 
 
-def open_text(path: Path) -> Stream:
+def open_text(path: Path) -> ByteStream:
     """Open a text file, unpacked if need be, by its name as it is."""
     file = open(path, "rb")  # noqa: SIM115 - closed with the stream
     packed = _PACKED.get(path.suffix.lower())
     if packed is None:
         return file
-    stream: Stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packed)
+    stream: ByteStream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packed)
     return stream
 
 
-class _After:
+class _ResumedStream:
     """A stream, some of which was read already."""
 
-    def __init__(self, data: bytes, stream: Stream) -> None:
+    def __init__(self, data: bytes, stream: ByteStream) -> None:
         self._data, self._stream = data, stream
 
     def read(self, size: int, /) -> bytes:
@@ -182,13 +182,13 @@ class TextFile:
         self._names = names
         self.types: dict[str, pa.DataType | None] = dict.fromkeys(filter(None, names), pa.string())
 
-    def _open(self) -> tuple[bytes, Stream]:
+    def _open(self) -> tuple[bytes, ByteStream]:
         """Return the header line, and a stream of what comes after it."""
         stream, data = open_text(self._path), b""
         while True:
             line, end, rest = data.removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")
             if end:
-                return unified(line).replace(b"\xfe", b""), _After(rest, stream)
+                return unified(line).replace(b"\xfe", b""), _ResumedStream(rest, stream)
             more = stream.read(1 << 16)
             if not more and line:
                 return unified(line + b"\n").strip(b"\n"), stream
@@ -360,7 +360,7 @@ def _spelled(text: str, kind: str) -> str:
     )
 
 
-class _Typed(ABC):
+class _ArrowSource(ABC):
     """A source whose columns have Arrow types."""
 
     open_ended, separator, left_out = False, "", 0
@@ -392,7 +392,7 @@ class _Typed(ABC):
         """Return batches that have the columns, as they are in the file."""
 
 
-class ParquetFile(_Typed):
+class ParquetFile(_ArrowSource):
     """Parquet."""
 
     def __init__(self, path: Path) -> None:
@@ -406,7 +406,7 @@ class ParquetFile(_Typed):
         return found
 
 
-class ArrowFile(_Typed):
+class ArrowFile(_ArrowSource):
     """Arrow's file format, or its stream."""
 
     def __init__(self, path: Path) -> None:
@@ -462,7 +462,7 @@ def _opened(path: Path) -> Any:
         return pa.PythonFile(open(path, "rb"), "r")
 
 
-class Memory(_Typed):
+class Memory(_ArrowSource):
     """A table in memory."""
 
     def __init__(self, table: pa.Table) -> None:

@@ -25,7 +25,7 @@ from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.ledger._duckdb.requests import RequestIds
 from sparseq.ledger._duckdb.segments import FIRST_SEGMENT, Segments
-from sparseq.ledger._duckdb.session import Session
+from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.departed import Departures
@@ -65,10 +65,10 @@ class Journal:
         self,
         connection: duckdb.DuckDBPyConnection,
         former: int = 0,
-        session: Session | None = None,
+        session: StoreSession | None = None,
     ) -> None:
         self._con, self._former = connection, former
-        self._session = session or Session(connection)
+        self._session = session or StoreSession(connection)
         self._segments = Segments(connection)
         self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
         self.requests = RequestIds(connection)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.notes import DuckNotes
-from sparseq.ledger._duckdb.session import Session
+from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.entry import Entry
@@ -39,7 +39,7 @@ class DuckLedger(Journal):
         reserves: Mapping[Pot, float],
         halt: bool = False,
         former: int = 0,
-        session: Session | None = None,
+        session: StoreSession | None = None,
         in_transaction: Callable[[Callable[[], Any]], Any] = lambda work: work(),
     ) -> None:
         super().__init__(connection, former, session)

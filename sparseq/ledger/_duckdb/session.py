@@ -54,13 +54,13 @@ the store was opened although a part of it was missing."""
 
 
 @dataclass(frozen=True)
-class Reached:
+class HighWaterMark:
     """How far a store has come: releases, and other changes of it."""
 
     releases: int = 0
     writes: int = 0
 
-    def covers(self, other: Reached) -> bool:
+    def covers(self, other: HighWaterMark) -> bool:
         """Tell whether nothing of `other` is missing here."""
         return self.releases >= other.releases and self.writes >= other.writes
 
@@ -86,7 +86,7 @@ class Record:
 
     store: str
     session: str
-    reached: Reached
+    reached: HighWaterMark
     open: bool = True
 
     def to_bytes(self) -> bytes:
@@ -103,7 +103,7 @@ class Record:
     def from_bytes(cls, data: bytes) -> Record | None:
         """Return the record that `to_bytes` wrote; None if it is none.
 
-        >>> record = Record("a", "b", Reached(3, 1))
+        >>> record = Record("a", "b", HighWaterMark(3, 1))
         >>> Record.from_bytes(record.to_bytes()) == record
         True
         >>> Record.from_bytes(record.to_bytes().replace(b"3", b"2"))
@@ -115,7 +115,7 @@ class Record:
         if check.split() != [f"{zlib.crc32(head.encode()):08x}"]:
             return None
         words = dict(line.split(" ", 1) for line in lines[1:])
-        reached = Reached(int(words["releases"]), int(words["writes"]))
+        reached = HighWaterMark(int(words["releases"]), int(words["writes"]))
         return cls(words["store"], words["session"], reached, words["state"] == "open")
 
 
@@ -140,12 +140,12 @@ def read_mark(connection: duckdb.DuckDBPyConnection) -> Mark | None:
     return None if mark is None else Mark(mark["id"], mark["open"])
 
 
-def read_reached(connection: duckdb.DuckDBPyConnection) -> Reached:
+def read_reached(connection: duckdb.DuckDBPyConnection) -> HighWaterMark:
     """Return how far a store has come."""
     ((releases,),) = connection.execute(
         "SELECT coalesce(max(id), 0) FROM ledger.release"
     ).fetchall()
-    return Reached(int(releases), int(_get(connection, WRITES) or 0))
+    return HighWaterMark(int(releases), int(_get(connection, WRITES) or 0))
 
 
 def add_loss(connection: duckdb.DuckDBPyConnection, missing: str) -> None:
@@ -158,7 +158,7 @@ def add_loss(connection: duckdb.DuckDBPyConnection, missing: str) -> None:
     connection.execute("CHECKPOINT")
 
 
-def close_mark(connection: duckdb.DuckDBPyConnection, reached: Reached) -> None:
+def close_mark(connection: duckdb.DuckDBPyConnection, reached: HighWaterMark) -> None:
     """Mark a store as closed, in its file."""
     mark = _get(connection, _MARK) or {"id": secrets.token_hex(16)}
     numbers = {"releases": reached.releases, "writes": reached.writes}
@@ -206,7 +206,7 @@ class Lock:
             self.release()
 
 
-class Session:
+class StoreSession:
     """One opening of a store: marks it at the first write, and counts what is durable.
 
     Args:
@@ -226,7 +226,7 @@ class Session:
     ) -> None:
         self._con = connection
         self._path = path
-        self._record = Record(store, "", Reached())
+        self._record = Record(store, "", HighWaterMark())
         self._marked = marked
         self._lock: Lock | None = None
         self.begun = path is None
@@ -282,7 +282,7 @@ class Session:
         if self._lock is None:
             return
         old = self._record.reached
-        new = Reached(
+        new = HighWaterMark(
             old.releases if releases is None else releases, old.writes if writes is None else writes
         )
         self._record = replace(self._record, reached=new)

@@ -39,8 +39,8 @@ from sparseq.training.despite import despite_failures
 from sparseq.training.identity import code_of, digest_of
 from sparseq.training.network.checks import check_layers, check_rows
 from sparseq.training.network.parts import UPWARDS, Part
-from sparseq.training.network.passes import OnePass, PerExample, one_pass_fits
-from sparseq.training.protocol import Floats, Pull, Pulled, saturated
+from sparseq.training.network.passes import OnePass, PerExamplePass, one_pass_fits
+from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def _alone(work: Callable[[Any], Any], item: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Batch:
+class PaddedBatch:
     """Some users with equally many records, filled up with empty ones.
 
     Attributes:
@@ -91,7 +91,7 @@ class _Shard:
         norms[self.bad] = 0.0
         self.norms = norms
 
-    def pull(self, factors: Floats) -> Pulled:
+    def pull(self, factors: Floats) -> WeightedSum:
         """Return the sum, each user's gradient times its factor: weight over lattice step."""
         factors = np.where(self.bad, 0.0, factors)
         with np.errstate(all="ignore"):
@@ -103,7 +103,7 @@ class _Shard:
             bounds += part.add(factors, sums[where])
         bounds *= UPWARDS / float(DENSE_NORM_STEPS) ** 2
         bounds[over] = np.inf
-        return Pulled(saturated(bounds), sums)
+        return WeightedSum(saturated(bounds), sums)
 
 
 class _Shards:
@@ -115,7 +115,7 @@ class _Shards:
         for shard in shards:
             self.norms = self.norms + shard.norms
 
-    def pull(self, factors: Floats) -> Pulled:
+    def pull(self, factors: Floats) -> WeightedSum:
         """Return the sum over all of them."""
         squares = np.zeros(len(self.norms), np.int64)
         sums = np.zeros(self.coordinates, np.int64)
@@ -123,7 +123,7 @@ class _Shards:
             pulled = shard.pull(factors)
             squares = np.maximum(squares, pulled.squares)  # who is not in a shard has 0 there
             sums += pulled.sums
-        return Pulled(squares, sums)
+        return WeightedSum(squares, sums)
 
 
 class Network:
@@ -204,7 +204,7 @@ class Network:
                 "the module has layers, or uses of layers, that one pass has no recipe for",
                 'say method="vmap", which is general and slower',
             )
-        self._pass = (OnePass if fits else PerExample)(self.module, self._names, self._loss)
+        self._pass = (OnePass if fits else PerExamplePass)(self.module, self._names, self._loss)
         self._at_once(lambda shape: check_rows(self, *shape), self._shapes_tried())
 
     def _shapes_tried(self) -> list[tuple[int, int]]:
@@ -251,11 +251,11 @@ class Network:
                 p.copy_(one.view(p.shape))
         return self.module
 
-    def batches(self) -> Iterable[Batch]:
+    def batches(self) -> Iterable[PaddedBatch]:
         """Return all records, `micro` at a time."""
         return self._batches
 
-    def of(self, users: Index) -> Iterable[Batch]:
+    def of(self, users: Index) -> Iterable[PaddedBatch]:
         """Return batches of these users (ascending): equally many records, up to a power of two."""
         runs = self._runs.only(users)
         lengths = runs.stop - runs.first
@@ -271,33 +271,33 @@ class Network:
                 rows[: len(some)][there] = self._order[(runs.first[some, None] + places)[there]]
                 if self.failed_users:
                     rows[: len(some)][np.isin(runs.owners[some], list(self.failed_users))] = -1
-                yield Batch(runs.owners[some], rows, size)
+                yield PaddedBatch(runs.owners[some], rows, size)
 
-    def query(self, params: Floats, batch: Batch) -> tuple[Floats, Pull]:
+    def query(self, params: Floats, batch: PaddedBatch) -> tuple[Floats, Pull]:
         """Return norms and the pull: see the protocol."""
         self.load(params)
         shards = self._at_once(self._shard, batch.shards())
         norms = np.concatenate([shard.norms for shard in shards])
 
-        def pull(weights: Floats, step: float) -> Pulled:
+        def pull(weights: Floats, step: float) -> WeightedSum:
             factors = np.zeros(len(norms))
             factors[: len(weights)] = weights / step
             cut = np.split(factors, len(shards))
             pulled = self._at_once(lambda s: s[0].pull(s[1]), list(zip(shards, cut, strict=True)))
             squares = np.concatenate([p.squares for p in pulled])
-            return Pulled(squares[: len(weights)], np.sum([p.sums for p in pulled], axis=0))
+            return WeightedSum(squares[: len(weights)], np.sum([p.sums for p in pulled], axis=0))
 
         return norms[: len(batch.users)], pull
 
-    def right(self, params: Floats, batch: Batch) -> Floats:
+    def right(self, params: Floats, batch: PaddedBatch) -> Floats:
         """Return which share of each user's records the model classifies as they are."""
         return self._mean(params, batch, lambda o, y: (o.argmax(1) == y).double())
 
-    def losses(self, params: Floats, batch: Batch) -> Floats:
+    def losses(self, params: Floats, batch: PaddedBatch) -> Floats:
         """Return each user's loss, the mean of its records'; it may be infinite or NaN."""
         return self._mean(params, batch, lambda o, y: self._loss(o, y).double())
 
-    def _mean(self, params: Floats, batch: Batch, value: Loss) -> Floats:
+    def _mean(self, params: Floats, batch: PaddedBatch, value: Loss) -> Floats:
         """Return the mean of a value over each user's records."""
         module = self.load(params)
 

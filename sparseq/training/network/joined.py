@@ -42,7 +42,7 @@ class _Chain(nn.Sequential):  # type: ignore[misc]
             pool = _pool_of(layer, layers[0]) if layers else None
             if pool is not None and x.dim() == 4 and x.device.type == "cpu":
                 layers.pop(0)
-                x = _Pooled.apply(x, _pair(pool.kernel_size), _pair(pool.stride))
+                x = _MaxPool.apply(x, _pair(pool.kernel_size), _pair(pool.stride))
             else:
                 x = layer(x)
         return x
@@ -65,7 +65,7 @@ def _pair(size: Any) -> Pair:
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
-class _Pooled(torch.autograd.Function):  # type: ignore[misc]
+class _MaxPool(torch.autograd.Function):  # type: ignore[misc]
     """The largest of each window and of 0."""
 
     @staticmethod

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sparseq.compiled import compiled
-from sparseq.training.network.parts import Looked, Part, RankOne, Repeated, Written, row_squares
+from sparseq.training.network.parts import (
+    EmbeddingGradient,
+    ExplicitGradient,
+    GramGradient,
+    Part,
+    RankOneGradient,
+    row_squares,
+)
 
 _WIDE = 1 << 18  # weights of a layer from which Gram matrices of its positions are tried
 
@@ -39,17 +46,17 @@ def recipe(module: nn.Module) -> Recipe | None:
 
 def _linear(module: nn.Linear, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
     a, g = _positions(a, users), _positions(g, users)
-    return {"weight": _products(g, a), "bias": Written(g.sum(1))}
+    return {"weight": _products(g, a), "bias": ExplicitGradient(g.sum(1))}
 
 
 def _products(g: Tensor, a: Tensor) -> Part:
     """Return the sum over positions of g ⊗ a, (users, positions, …) both."""
     positions, q, p = g.shape[1], g.shape[2], a.shape[2]
     if positions == 1:
-        return RankOne(g[:, 0], a[:, 0])
+        return RankOneGradient(g[:, 0], a[:, 0])
     if q * p >= _WIDE and positions * (q + p) < q * p:
-        return Repeated(g, a)
-    return Written(torch.bmm(g.mT, a).flatten(1))
+        return GramGradient(g, a)
+    return ExplicitGradient(torch.bmm(g.mT, a).flatten(1))
 
 
 def _positions(t: Tensor, users: int) -> Tensor:
@@ -60,13 +67,16 @@ def _positions(t: Tensor, users: int) -> Tensor:
 def _conv2d(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
     assert not isinstance(module.padding, str)
     if module.groups > 1:
-        weight: Part = Written(_grouped(module, a, g, users))
+        weight: Part = ExplicitGradient(_grouped(module, a, g, users))
     else:
         weight = _correlated(module, a, g, users)
-    return {"weight": weight, "bias": Written(g.sum((2, 3)).reshape(users, -1, g.shape[1]).sum(1))}
+    return {
+        "weight": weight,
+        "bias": ExplicitGradient(g.sum((2, 3)).reshape(users, -1, g.shape[1]).sum(1)),
+    }
 
 
-def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Written:
+def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> ExplicitGradient:
     """Return weights' gradients, a few users at a time, so that patches stay in the cache."""
     own = _channels_last(g).reshape(users, -1, *g.shape[2:], g.shape[1])
     inputs = module.weight[0].numel()
@@ -76,7 +86,7 @@ def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Written:
     small = written[0].numel() * own[0, ..., 0].numel() <= _SMALL
     if small and a.device.type == "cpu" and compiled() is not None:
         _compiled(module, a, own, written, squares)
-        return Written(written.flatten(1), place, squares)
+        return ExplicitGradient(written.flatten(1), place, squares)
     patches, own = _patches(module, a, users), own.reshape(users, -1, g.shape[1])
     size = max(_CACHED // (4 * patches[0].numel()), 1)
     for start in range(0, users, size):
@@ -84,7 +94,7 @@ def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Written:
         seen = patches[some].reshape(-1, own.shape[1], inputs)
         torch.bmm(own[some].mT, seen, out=written[some])
         squares[some] = row_squares(written[some].flatten(1))
-    return Written(written.flatten(1), place, squares)
+    return ExplicitGradient(written.flatten(1), place, squares)
 
 
 def _compiled(
@@ -169,7 +179,9 @@ def _embedding(module: nn.Embedding, a: Tensor, g: Tensor, users: int) -> dict[s
     where = torch.from_numpy(pair.reshape(-1)).to(rows.device)
     sums.index_add_(0, where, rows.reshape(len(pair.reshape(-1)), -1).double())
     return {
-        "weight": Looked(keys // module.num_embeddings, keys % module.num_embeddings, sums, users)
+        "weight": EmbeddingGradient(
+            keys // module.num_embeddings, keys % module.num_embeddings, sums, users
+        )
     }
 
 
@@ -187,7 +199,10 @@ def _scaled(g: Tensor, normed: Tensor, users: int, dims: int) -> dict[str, Part]
     """Return the parts of a scale and a shift, whose `dims` axes are the last."""
     size = int(np.prod(g.shape[g.dim() - dims :]))
     weight = (g * normed).reshape(users, -1, size).sum(1)
-    return {"weight": Written(weight), "bias": Written(g.reshape(users, -1, size).sum(1))}
+    return {
+        "weight": ExplicitGradient(weight),
+        "bias": ExplicitGradient(g.reshape(users, -1, size).sum(1)),
+    }
 
 
 _RECIPES: dict[type[nn.Module], Recipe] = {

@@ -45,7 +45,7 @@ class Part(Protocol):
 
 
 @dataclass
-class Written:
+class ExplicitGradient:
     """Gradients that are written out.
 
     Attributes:
@@ -73,7 +73,7 @@ class Written:
 
 
 @dataclass
-class RankOne:
+class RankOneGradient:
     """A linear layer's weights where each user has one position: g ⊗ a, never written out.
 
     Attributes:
@@ -110,7 +110,7 @@ class RankOne:
 
 
 @dataclass
-class Repeated:
+class GramGradient:
     """A layer's weights where each user has several positions: the sum of g ⊗ a over them.
 
     Norms come from the Gram matrices of positions, and gradients are written out only for the sum,
@@ -136,14 +136,14 @@ class Repeated:
         size = max(_AT_ONCE // (self.g.shape[2] * self.a.shape[2]), 1)
         for start in range(0, len(factors), size):
             part = slice(start, start + size)
-            written = Written(torch.bmm(self.g[part].mT, self.a[part]).flatten(1))
+            written = ExplicitGradient(torch.bmm(self.g[part].mT, self.a[part]).flatten(1))
             written.squares()
             bounds[part] = written.add(factors[part], totals)
         return bounds
 
 
 @dataclass
-class Looked:
+class EmbeddingGradient:
     """An embedding's rows: each user's gradient at the few that the user's records name.
 
     Attributes:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from sparseq.errors import ParameterError
 from sparseq.training.network.joined import joined
 from sparseq.training.network.layers import recipe, supported
-from sparseq.training.network.parts import Part, Written
+from sparseq.training.network.parts import ExplicitGradient, Part
 
 
-class _Kept(threading.local):
+class _HookState(threading.local):
     """What hooks keep of the batch that their thread is at."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class OnePass:
         self.names = set(names)
         for p in module.parameters():
             p.requires_grad_(False)
-        self._kept = _Kept()
+        self._kept = _HookState()
         for name, layer in self.layers.items():
             layer.register_forward_hook(self._hook(name))
 
@@ -142,7 +142,7 @@ def one_pass_fits(module: nn.Module, sample: tuple[Tensor, Tensor]) -> bool:
     return all(calls.get(id(m)) == 1 for m in layers) and all(shapes)
 
 
-class PerExample:
+class PerExamplePass:
     """`torch.func.vmap` over users: for any module that treats its records alone.
 
     Args: as `OnePass`.
@@ -167,4 +167,7 @@ class PerExample:
         params = {n: p.detach() for n, p in self.module.named_parameters() if n in self.names}
         x, y, there = (t.reshape(users, -1, *t.shape[1:]) for t in (x, y, there))
         found = self._gradient(params, x, y, there)
-        return {n: Written(g.detach().reshape(users, -1).contiguous()) for n, g in found.items()}
+        return {
+            n: ExplicitGradient(g.detach().reshape(users, -1).contiguous())
+            for n, g in found.items()
+        }

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.catalog import Table
 from sparseq.store import Store
-from sparseq.training.descent import Trained
+from sparseq.training.descent import TrainingResult
 from sparseq.training.features import Feature, Target, encoded
 from sparseq.training.network.engine import Network
 from sparseq.training.protocol import Floats
@@ -140,7 +140,7 @@ class NetworkModel:
     @classmethod
     def of(
         cls, name: str, target: Target, features: tuple[Feature, ...], run: str,
-        trained: Trained, engine: Network,
+        trained: TrainingResult, engine: Network,
     ) -> NetworkModel:  # fmt: skip
         """Return the model that a run has trained."""
         return cls(

@@ -44,9 +44,9 @@ from sparseq.accounting.filters import RenyiCurveRule
 from sparseq.accounting.sgd import TrajectoryAccount
 from sparseq.errors import ParameterError
 from sparseq.training.identity import identity_of
-from sparseq.training.protocol import Engine, Floats
-from sparseq.training.sgd.individual import Individual
-from sparseq.training.sgd.policies import Setting
+from sparseq.training.protocol import Floats, GradientEngine
+from sparseq.training.sgd.individual import IndividualAccounts
+from sparseq.training.sgd.policies import StepCost
 from sparseq.training.sgd.promise import Promise, noise_for, rule_for, total
 from sparseq.training.sgd.run import Checkpoint, SgdRun
 from sparseq.training.sgd.run_file import RunFile
@@ -55,7 +55,7 @@ from sparseq.training.sgd.settings import SgdSettings
 
 
 @dataclass(frozen=True)
-class TrainedSGD:
+class SgdResult:
     """What came out. All of it is public but `individual`.
 
     Attributes:
@@ -99,7 +99,7 @@ class PrivateSGD(SgdSettings):
 
     def fit(
         self,
-        engine: Engine,
+        engine: GradientEngine,
         *,
         delta: float,
         epsilon: float | None = None,
@@ -108,7 +108,7 @@ class PrivateSGD(SgdSettings):
         validate: Callable[[Floats], float] | None = None,
         watch: Callable[[Checkpoint], None] = lambda _: None,
         seed: int | None = None,
-    ) -> TrainedSGD:
+    ) -> SgdResult:
         """Train; or go on where the run in that file stopped.
 
         Args:
@@ -145,16 +145,16 @@ class PrivateSGD(SgdSettings):
         own = None
         if self.refreshes:
             step = SampledGaussian.of(self.sampling, noise, self.clip)
-            own = Individual(len(users), step, rule if self.filtering else None, self.cut)
+            own = IndividualAccounts(len(users), step, rule if self.filtering else None, self.cut)
         promise = Promise(None if self.filtering else rule, delta)
         settings = self._digest(engine, first, noise, epsilon, delta, seed)
         with RunFile(path, settings) as file:
             run = SgdRun(
-                self, engine, users, file, promise, own, Setting(noise, self.sampling), seed
+                self, engine, users, file, promise, own, StepCost(noise, self.sampling), seed
             )
             run.begin(first)
             stopped = run.go(validate, watch)
-        return TrainedSGD(
+        return SgdResult(
             run.shown, run.step, promised, delta, promise.odometer.epsilon(), tuple(run.log),
             stopped, seed is not None, None if own is None else own.report,
         )  # fmt: skip

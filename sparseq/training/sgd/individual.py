@@ -29,14 +29,14 @@ import numpy as np
 from sparseq.accounting.filters import IndividualFilter, RenyiCurveRule
 from sparseq.accounting.sgd import TrajectoryAccount
 from sparseq.engine.reduce import Index
-from sparseq.training.protocol import Engine, Floats
+from sparseq.training.protocol import Floats, GradientEngine
 from sparseq.training.sgd.sampled import SampledGaussian
 
 LEVELS = 100
 _ROUNDING = 1 + 2.0**-50
 
 
-class Individual:
+class IndividualAccounts:
     """Everybody's own account. Private.
 
     Args:
@@ -48,7 +48,7 @@ class Individual:
     Example:
         >>> from sparseq.training.sgd.promise import rule_for
         >>> step = SampledGaussian.of(0.1, noise=2.0)
-        >>> own = Individual(2, step, rule_for(1.0, 1e-5, [(step, 20)]))
+        >>> own = IndividualAccounts(2, step, rule_for(1.0, 1e-5, [(step, 20)]))
         >>> own.refresh(np.array([0.101, 3.0]), steps=10).round(2).tolist()
         [0.11, 1.0]
         >>> own.refresh(np.array([0.101, 3.0]), steps=10).round(2).tolist()
@@ -117,7 +117,7 @@ class Individual:
             self._filter = IndividualFilter.from_state(saved)
 
 
-def norms_of(engine: Engine, params: Floats, everybody: Index) -> Floats:
+def norms_of(engine: GradientEngine, params: Floats, everybody: Index) -> Floats:
     """Return everybody's gradient norm, in order of user. Private."""
     norms = np.zeros(len(everybody))
     for batch in engine.batches():

@@ -21,7 +21,7 @@ GROWN = 3.0
 
 
 @dataclass(frozen=True)
-class Setting:
+class StepCost:
     """What a step costs: `noise` over clip, and each user's probability `sampling`."""
 
     noise: float
@@ -37,8 +37,8 @@ class Policy(Protocol):
         ...
 
     def adapted(
-        self, now: Setting, start: Setting, grew: bool, epochs_left: Callable[[], float]
-    ) -> Setting:
+        self, now: StepCost, start: StepCost, grew: bool, epochs_left: Callable[[], float]
+    ) -> StepCost:
         """Return the setting until the next question."""
         ...
 
@@ -55,7 +55,7 @@ class SpendLess:
         room: Less is paid only while more than so many epochs are left at the present price.
 
     Example:
-        >>> start = Setting(noise=1.0, sampling=0.01)
+        >>> start = StepCost(noise=1.0, sampling=0.01)
         >>> SpendLess(noise=0.1).adapted(start, start, True, lambda: 60.0)
         Setting(noise=1.1, sampling=0.01)
     """
@@ -73,11 +73,11 @@ class SpendLess:
             raise ParameterError("the policy changes nothing", "give noise or sampling")
 
     def adapted(
-        self, now: Setting, start: Setting, grew: bool, epochs_left: Callable[[], float]
-    ) -> Setting:
+        self, now: StepCost, start: StepCost, grew: bool, epochs_left: Callable[[], float]
+    ) -> StepCost:
         """Return the setting until the next question."""
         if not grew:
-            return Setting(
+            return StepCost(
                 max(now.noise - self.noise, start.noise),
                 min(now.sampling + self.sampling, start.sampling),
             )
@@ -85,7 +85,7 @@ class SpendLess:
             return now
         least = min(self.least_sampling or now.sampling - self.sampling, now.sampling)
         sampling = max(now.sampling - self.sampling, least)
-        return Setting(now.noise + self.noise, sampling if sampling > 0 else now.sampling)
+        return StepCost(now.noise + self.noise, sampling if sampling > 0 else now.sampling)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class SpendMore:
         every: Epochs between questions.
 
     Example:
-        >>> start = Setting(noise=2.0, sampling=0.01)
+        >>> start = StepCost(noise=2.0, sampling=0.01)
         >>> SpendMore().adapted(start, start, False, lambda: 0.0)
         Setting(noise=1.9, sampling=0.01)
     """
@@ -114,9 +114,9 @@ class SpendMore:
             )
 
     def adapted(
-        self, now: Setting, start: Setting, grew: bool, epochs_left: Callable[[], float]
-    ) -> Setting:
+        self, now: StepCost, start: StepCost, grew: bool, epochs_left: Callable[[], float]
+    ) -> StepCost:
         """Return the setting until the next question."""
         if grew:
             return now
-        return Setting(max(now.noise - self.noise, self.least_noise), now.sampling)
+        return StepCost(max(now.noise - self.noise, self.least_noise), now.sampling)

@@ -20,8 +20,8 @@ from sparseq.errors import DataError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy, for_release
 from sparseq.training.numbers import Numbers, everybody
 from sparseq.training.protocol import Floats
-from sparseq.training.sgd.individual import Individual, norms_of
-from sparseq.training.sgd.policies import GROWN, Setting
+from sparseq.training.sgd.individual import IndividualAccounts, norms_of
+from sparseq.training.sgd.policies import GROWN, StepCost
 from sparseq.training.sgd.promise import Promise
 from sparseq.training.sgd.run_file import RunFile
 from sparseq.training.sgd.sampled import SampledGaussian
@@ -61,8 +61,8 @@ class SgdRun:
     users: Index
     file: RunFile
     promise: Promise
-    own: Individual | None
-    planned: Setting
+    own: IndividualAccounts | None
+    planned: StepCost
     seed: int | None
     step: int = 0
     epochs: float = 0.0
@@ -138,7 +138,7 @@ class SgdRun:
         self.params = self.params - rate * self.velocity
         self.mean = how.averaging * self.mean + (1 - how.averaging) * self.params
 
-    def _refresh(self, own: Individual) -> None:
+    def _refresh(self, own: IndividualAccounts) -> None:
         """Compute everybody's norm when it is due, and charge a step."""
         period = max(round(1 / (self.how.sampling * self.how.refreshes)), 1)
         if self.step % period == 0:
@@ -219,7 +219,7 @@ class SgdRun:
             raise DataError(
                 "the run was begun on other data", "continue it on the data that it is about"
             )
-        self.step, self.flat, self.now = int(step), int(flat), Setting(noise, sampling)
+        self.step, self.flat, self.now = int(step), int(flat), StepCost(noise, sampling)
         self.stopped = str(state["stopped"])
         self.params, self.velocity, self.mean = (state[k] for k in ("params", "velocity", "mean"))
         self.log = [

@@ -32,7 +32,7 @@ from sparseq.mechanisms import rounded_gaussian
 from sparseq.mechanisms.entropy import Entropy
 from sparseq.query.plan import DENSE_NORM_STEPS
 from sparseq.training.accountant import checked_clip, clipped
-from sparseq.training.protocol import Engine, Floats
+from sparseq.training.protocol import Floats, GradientEngine
 
 CHANCES = 2**32
 LEAST_NOISE = 0.25
@@ -115,7 +115,7 @@ class SampledGaussian:
 
     def release(
         self,
-        engine: Engine,
+        engine: GradientEngine,
         params: Floats,
         everybody: Index,
         entropy: Entropy,
@@ -149,7 +149,7 @@ class SampledGaussian:
             return np.asarray((sums + noise) * self.lattice, np.float64)
 
     def _sum(
-        self, engine: Engine, params: Floats, users: Index, limits: Floats
+        self, engine: GradientEngine, params: Floats, users: Index, limits: Floats
     ) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the sum of what counts of some users, and for whom it is within the limit."""
         unit = self.lattice * DENSE_NORM_STEPS
@@ -180,13 +180,13 @@ class SampledGaussian:
         return sums, fits
 
 
-def only(engine: Engine, users: Index) -> Iterable[Any]:
+def only(engine: GradientEngine, users: Index) -> Iterable[Any]:
     """Return the engine's batches of some users, or all, where it can't tell them apart."""
     some: Callable[[Index], Iterable[Any]] | None = getattr(engine, "of", None)
     return engine.batches() if some is None else some(users)
 
 
-def everybody_of(engine: Engine) -> Index:
+def everybody_of(engine: GradientEngine) -> Index:
     """Return all users of an engine, ascending.
 
     Raises:
