@@ -10,8 +10,7 @@ contributes; a user about to overdraw is left out of that query, and everybody e
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparseq.errors import (
     DataError,
@@ -21,6 +20,7 @@ from sparseq.errors import (
     StoreError,
     StoreInUse,
 )
+from sparseq.facade import lazy
 
 if TYPE_CHECKING:
     from sparseq._duckdb.backup import backup
@@ -47,20 +47,16 @@ __all__ = [
     "create",
     "upgrade",
 ]
-_HOMES = {
-    "Aggregation": "query.frame",
-    "Answer": "answer",
-    "Events": "query.frame",
-    "Store": "store",
-    "backup": "_duckdb.backup",
-    "connect": "files",
-    "create": "files",
-    "upgrade": "_duckdb.upgrade",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for, when it is: `sparseq --help` needs no database engine."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'sparseq' has no attribute {name!r}")
-    return getattr(import_module(f"sparseq.{_HOMES[name]}"), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        "Aggregation": "sparseq.query.frame",
+        "Answer": "sparseq.answer",
+        "Events": "sparseq.query.frame",
+        "Store": "sparseq.store",
+        "backup": "sparseq._duckdb.backup",
+        "connect": "sparseq.files",
+        "create": "sparseq.files",
+        "upgrade": "sparseq._duckdb.upgrade",
+    },
+)

@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._checks import count, in_range
 from sparseq.answer import Answer
-from sparseq.engine.files.load import as_arrow
-from sparseq.engine.handed import handed_query
+from sparseq.engine.handed import as_arrow, handed_query
 from sparseq.engine.reduce import Ints
 from sparseq.errors import QueryRefused
 from sparseq.lipschitz import Analysis, lipschitz_contributions

@@ -15,7 +15,6 @@ from sparseq.engine.reduce import Index, Ints
 from sparseq.ledger.entry import Loss
 from sparseq.ledger.protocol import Ledger
 from sparseq.query.catalog import Catalog, Table
-from sparseq.query.public import PublicFacts
 
 
 class Backend(Protocol):
@@ -47,8 +46,8 @@ class Backend(Protocol):
     def half_done(self) -> bool:
         """A change was stopped, and nobody can tell what it has left: open the store anew."""
 
-    def public_facts(self, most: Mapping[str, int]) -> PublicFacts:
-        """Return what may be asked while a query is lowered."""
+    def public_twin(self) -> tuple[list[str], dict[str, pa.Table]]:
+        """Return SQL that makes its tables in DuckDB, empty, and the rows of the public ones."""
 
     def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
         """Return users, coordinates and values of a table of contributions made elsewhere.

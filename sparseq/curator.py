@@ -20,8 +20,8 @@ from sparseq._duckdb.backend import as_duckdb
 from sparseq.accounting import UNITS_PER_NORM, Price
 from sparseq.engine._duckdb.erasure import erase, scrub
 from sparseq.engine._duckdb.storage import Storage, dictionary_table
-from sparseq.engine.files.load import first_line, quote
 from sparseq.engine.protocol import USER
+from sparseq.engine.sql import first_line, quote
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog, Note
 from sparseq.ledger.codec import unpack, unpack_set

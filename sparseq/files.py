@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sparseq._duckdb.creating import Declaration, create_file, in_memory
 from sparseq._duckdb.opening import open_backend
 from sparseq.accounting import Budget
 from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.pots import Pot, Pots
-from sparseq.query.work import check_most
+from sparseq.query.limits import check_most
 from sparseq.store import Store
 
 
@@ -81,6 +80,8 @@ def create(
         DataError: A file can't be read or does not fit.
         StoreError: The path exists already.
     """
+    from sparseq._duckdb.creating import Declaration, create_file, in_memory
+
     shares, limits = _reserves(reserves or {}), check_most(most)
     budget = _budget(kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares)
     sources = _sources(source, table, tables)

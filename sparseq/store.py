@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import datetime as dt
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,28 +20,26 @@ from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer
 from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.files.load import as_arrow
 from sparseq.engine.files.schema import Schema
-from sparseq.engine.handed import contributions_of, handed_query
+from sparseq.engine.handed import as_arrow, contributions_of, handed_query
 from sparseq.errors import ParameterError, StoreError
 from sparseq.ledger.entry import Loss, Release
 from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.query.catalog import Catalog
-from sparseq.query.frame import Aggregation, Events
+from sparseq.query.limits import check_most
 from sparseq.query.plan import Options, Plan, Query, calibrate
-from sparseq.query.sql import lower_sql
-from sparseq.query.templates import Templates
-from sparseq.query.work import check_most
 from sparseq.stream.groups import Outcome, Request, ask_many
 from sparseq.stream.step import Mechanism, Participation, Stream, Terms
 
 if TYPE_CHECKING:
     import polars
 
+    from sparseq.query.frame import Aggregation, Events
+    from sparseq.query.lowering import Lowering
+
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
-_REMEMBERED = 1024  # lowered queries
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
@@ -90,11 +87,8 @@ class Store:
             _weakly(self._abandon),
         )
         self.most = check_most(settings.get("most"))
-        self._public = backend.public_facts(self.most)
-        self._templates = Templates()
+        self._lowering: Lowering | None = None  # made for the first query
         self._why_closed = ""
-        self._lowered: dict[str, Query] = {}  # by text; what lowering reads changes with the day
-        self._lowered_on = dt.date.today()
 
     @property
     def path(self) -> Path | None:
@@ -182,19 +176,17 @@ class Store:
             QueryRefused: The SQL is not understood, or can't be answered privately.
         """
         with self.stream.held():
-            if self._lowered_on != (today := dt.date.today()):  # CURRENT_DATE, today()
-                self._lowered, self._lowered_on = {}, today
-            known = self._lowered.get(sql) or self._templates.lowered(sql)
-            if known is not None:
-                return known
-            before = self._public.subqueries
-            query = lower_sql(sql, self.catalog, self._public)
-            if self._public.subqueries == before:  # their answers could change with the dates
-                self._templates.learn(sql, query)
-            if len(self._lowered) >= _REMEMBERED:
-                self._lowered.pop(next(iter(self._lowered)))
-            self._lowered[sql] = query
-            return query
+            return self.lowering.lower(sql)
+
+    @property
+    def lowering(self) -> Lowering:
+        """What lowers this store's queries, with all that is public about its tables."""
+        if self._lowering is None:
+            from sparseq.query.lowering import Lowering
+
+            twin = self.backend.public_twin()
+            self._lowering = Lowering(self.catalog, *twin, self.most)
+        return self._lowering
 
     def sql(
         self,
@@ -229,6 +221,8 @@ class Store:
 
     def table(self, name: str) -> Events:
         """Return a private table to ask about in Python (see `sparseq.query.frame`)."""
+        from sparseq.query.frame import Events
+
         return Events(self, name)
 
     def count(self, condition: polars.Expr | None = None) -> Aggregation:
@@ -248,7 +242,7 @@ class Store:
         return self._only_table().mean(value)
 
     def _only_table(self) -> Events:
-        return Events(self, self.catalog.only_private().name)
+        return self.table(self.catalog.only_private().name)
 
     def contribute(
         self,
@@ -421,7 +415,7 @@ class Store:
         self.stream.half_done = True  # until all of this is done
         self._why_closed = ": a step was interrupted, or failed while it was written"
         self.stream.forget()
-        self._public.close()
+        self._let_go_of_twin()
         self.backend.abandon()
         self.stream.half_done = False
 
@@ -434,9 +428,13 @@ class Store:
                 if self._pid == os.getpid():
                     self._close_whole()
             finally:
-                self._public.close()
+                self._let_go_of_twin()
                 self.backend.release()
                 self.stream.half_done = False
+
+    def _let_go_of_twin(self) -> None:
+        if self._lowering is not None:
+            self._lowering.close()
 
     def _close_whole(self) -> None:
         if self.stream.half_done or self.backend.half_done:

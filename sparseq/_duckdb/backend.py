@@ -21,7 +21,6 @@ from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine._duckdb.erasure import scrub
 from sparseq.engine._duckdb.handed import numbers_of, triplets
 from sparseq.engine._duckdb.storage import DATA_SCHEMAS, Storage
-from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Schema
 from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import StoreError
@@ -33,7 +32,6 @@ from sparseq.ledger._duckdb.session import LOSSES, StoreSession
 from sparseq.ledger.entry import Loss
 from sparseq.ledger.pots import Pot
 from sparseq.query.catalog import Table
-from sparseq.query.public import PublicFacts
 
 FORMAT = 4
 UPGRADED_FROM = (3,)
@@ -110,14 +108,14 @@ class DuckBackend:
             self.session, self.storage.in_transaction,
         )  # fmt: skip
 
-    def public_facts(self, most: Mapping[str, int]) -> PublicFacts:
+    def public_twin(self) -> tuple[list[str], dict[str, pa.Table]]:
         """See `Backend`."""
         schema = [f"CREATE SCHEMA {name}" for name in DATA_SCHEMAS]
         made = self.database.execute(
             f"SELECT sql FROM duckdb_tables() WHERE schema_name IN {DATA_SCHEMAS}"
         ).fetchall()
         rows = {t.name: self.storage.public_rows(t) for t in self.catalog.tables if not t.private}
-        return PublicFacts(self.catalog, [*schema, *(sql for (sql,) in made)], rows, most)
+        return [*schema, *(sql for (sql,) in made)], rows
 
     def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
         """See `Backend`."""
@@ -131,6 +129,8 @@ class DuckBackend:
 
     def ingest(self, table: Table, source: Any, once: str | None, note: str, late: bool) -> int:
         """See `Backend`."""
+        from sparseq.engine.files.load import IncomingRows
+
         if once is not None and self.storage.has_taken(once):
             return 0
         rows = IncomingRows(source, self.storage.schema(table))

@@ -20,7 +20,7 @@ from sparseq._duckdb.backend import FORMAT, UPGRADED_FROM, DuckBackend
 from sparseq._duckdb.memory import limit_memory, machine_memory
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.engine.files.load import first_line
+from sparseq.engine.sql import first_line
 from sparseq.errors import SparseqError, StoreError, StoreInUse
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written

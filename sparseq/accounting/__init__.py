@@ -10,24 +10,29 @@ odometers                       what has been spent so far, where nobody set a l
 sgd                             what one run of private gradient descent cost each example
 """
 
-from sparseq.accounting import filters, gdp, odometers, rdp, sgd, zcdp
-from sparseq.accounting.accuracy import (
-    comparison_bound,
-    corollary_bound,
-    sigma_for_accuracy,
-    simultaneous_bound,
-)
-from sparseq.accounting.budget import Budget
-from sparseq.accounting.charge import (
-    MAX_CHARGE,
-    MAX_SQUARED_NORM,
-    UNITS_PER_NORM,
-    Price,
-    add_charges,
-    budget_units,
-    round_up,
-    sigma_for_scale,
-)
+from typing import TYPE_CHECKING
+
+from sparseq.facade import lazy
+
+if TYPE_CHECKING:
+    from sparseq.accounting import filters, gdp, odometers, rdp, sgd, zcdp
+    from sparseq.accounting.accuracy import (
+        comparison_bound,
+        corollary_bound,
+        sigma_for_accuracy,
+        simultaneous_bound,
+    )
+    from sparseq.accounting.budget import Budget
+    from sparseq.accounting.charge import (
+        MAX_CHARGE,
+        MAX_SQUARED_NORM,
+        UNITS_PER_NORM,
+        Price,
+        add_charges,
+        budget_units,
+        round_up,
+        sigma_for_scale,
+    )
 
 __all__ = [
     "MAX_CHARGE",
@@ -50,3 +55,21 @@ __all__ = [
     "simultaneous_bound",
     "zcdp",
 ]
+__getattr__ = lazy(
+    __name__,
+    {
+        "Budget": "sparseq.accounting.budget",
+        "MAX_CHARGE": "sparseq.accounting.charge",
+        "MAX_SQUARED_NORM": "sparseq.accounting.charge",
+        "Price": "sparseq.accounting.charge",
+        "UNITS_PER_NORM": "sparseq.accounting.charge",
+        "add_charges": "sparseq.accounting.charge",
+        "budget_units": "sparseq.accounting.charge",
+        "comparison_bound": "sparseq.accounting.accuracy",
+        "corollary_bound": "sparseq.accounting.accuracy",
+        "round_up": "sparseq.accounting.charge",
+        "sigma_for_accuracy": "sparseq.accounting.accuracy",
+        "sigma_for_scale": "sparseq.accounting.charge",
+        "simultaneous_bound": "sparseq.accounting.accuracy",
+    },
+)

@@ -21,7 +21,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 MAX_NODES = 1 << 22
 """Above this many nodes (only for alpha far above sigma) the plain Gaussian's bound is used."""
@@ -59,6 +58,8 @@ def sampled_gaussian(rate: float, sigma: float, orders: _Array) -> _Array:
 
 def _log_mean_excess(rate: float, sigma: float, alphas: _Array, nodes: _Array) -> _Array:
     """log of the sum over the nodes of the normal density times G, for each alpha."""
+    from scipy.special import logsumexp
+
     x, log_ratio = _likelihood_ratio(rate, (nodes - 0.5 / sigma) / sigma)
     log_density = -nodes * nodes / 2 - math.log(2 * math.pi) / 2
     terms = _log_excess(alphas[:, None], x, log_ratio) + log_density

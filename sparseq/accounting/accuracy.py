@@ -16,7 +16,6 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfinv, ndtri
 
 from sparseq.accounting._checks import all_in_range, count, in_range, probability
 from sparseq.errors import ParameterError
@@ -152,6 +151,8 @@ def _simultaneous_quantile(coordinates: int, beta: float) -> float:
     A small tail p = (1 - (1-beta)^(1/d)) / 2 would be lost in 1 - p, so that z = -Phi^-1(p); and
     a p near 1/2, where z is small, would be lost in p, so that z = sqrt(2) erfinv(1 - 2p).
     """
+    from scipy.special import erfinv, ndtri
+
     beta = probability("beta", beta)
     log_inside = math.log1p(-beta) / count("coordinates", coordinates)
     tail = -math.expm1(log_inside) / 2

@@ -21,11 +21,10 @@ it is the integral of g = -erfcx' over [x, y], whose integrand is positive: no c
 from __future__ import annotations
 
 import math
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc, erfcx
 
 from sparseq.accounting._checks import MAX_EPSILON, all_in_range, in_range, probability
 from sparseq.accounting._floats import boundary
@@ -36,6 +35,7 @@ SLACK = 2.0**-39
 MAX_MU = 2.0**500
 """Largest mu whose epsilon is a float64."""
 
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _SMALL_STEP = 0.5  # up to here 12 nodes integrate g to the last digits
 _UNDERFLOW = 40.0  # exp(-40²) is 0.0 in float64
@@ -153,8 +153,8 @@ def _delta(eps: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
     tail = np.exp(-x * x)
     y = x + step
     # erfcx(x) overflows for very negative x, where erfc(x) is near 2 and nothing cancels.
-    left = np.where(x < 0, erfc(x), tail * erfcx(np.maximum(x, 0)))
-    return np.asarray((left - tail * erfcx(y)) / 2)
+    left = np.where(x < 0, _erfc(x), tail * _erfcx(np.maximum(x, 0)))
+    return np.asarray((left - tail * _erfcx(y)) / 2)
 
 
 def _lower_limit(eps: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
@@ -165,13 +165,18 @@ def _lower_limit(eps: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
     if not 1e-100 < mu < 1e100:  # the products below would leave the range of floats
         with np.errstate(over="ignore"):
             return np.asarray((eps / mu - mu / 2) / math.sqrt(2))
-    square = mu * mu
-    big = mu * 134217729.0  # Veltkamp's splitting by 2**27 + 1, Dekker's product
-    head = big - (big - mu)
-    tail = mu - head
-    error = ((head * head - square) + 2 * head * tail) + tail * tail
+    square, error = _square(np.float64(mu))
     with np.errstate(over="ignore"):
         return np.asarray(((eps - square / 2) - error / 2) / (mu * math.sqrt(2)))
+
+
+def _square(x: Any) -> tuple[Any, Any]:
+    """x² as a float and what that lacks: Veltkamp's splitting by 2**27 + 1, Dekker's product."""
+    square = x * x
+    big = x * 134217729.0
+    head = big - (big - x)
+    tail = x - head
+    return square, ((head * head - square) + 2 * head * tail) + tail * tail
 
 
 def _minus_erfcx_slope(t: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -181,12 +186,29 @@ def _minus_erfcx_slope(t: NDArray[np.float64]) -> NDArray[np.float64]:
     continued fraction sqrt(pi) erfcx(t) = 1/(t + r), r = (1/2)/(t + (2/2)/(t + (3/2)/(t + ...)))
     gives g = 2/sqrt(pi) · r/(t + r), where every operation adds or divides positive numbers.
     """
-    direct = 2 / math.sqrt(math.pi) - 2 * t * erfcx(t)
-    if not (t >= _FRACTION_FROM).any():
-        return np.asarray(direct)
     large = np.maximum(t, _FRACTION_FROM)
-    r = np.zeros_like(large)
-    for k in range(_FRACTION_DEPTH, 0, -1):
-        r = (k / 2) / (large + r)
+    r = _fraction(large)
     fraction = 2 / math.sqrt(math.pi) * r / (large + r)
+    direct = 2 / math.sqrt(math.pi) - 2 * t * _erfcx(np.minimum(t, _FRACTION_FROM))
+    return np.asarray(np.where(t >= _FRACTION_FROM, fraction, direct))
+
+
+def _fraction(t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """r of the continued fraction in `_minus_erfcx_slope`, for t >= 4."""
+    r = np.zeros_like(t)
+    for k in range(_FRACTION_DEPTH, 0, -1):
+        r = (k / 2) / (t + r)
+    return r
+
+
+def _erfcx(t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e^(t²) erfc(t), t > -1: as it is defined, t² with all its digits; from 4 by the fraction.
+
+    SciPy has it, but takes longer to import than all that `sparseq budget` does.
+    """
+    small = np.minimum(t, _FRACTION_FROM)
+    large = np.maximum(t, _FRACTION_FROM)
+    square, error = _square(small)
+    direct = np.exp(square) * (1 + error) * _erfc(small)
+    fraction = 1 / (math.sqrt(math.pi) * (large + _fraction(large)))
     return np.asarray(np.where(t >= _FRACTION_FROM, fraction, direct))

@@ -30,7 +30,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from sparseq.accounting._checks import all_in_range, count, in_range, is_real, probability
 from sparseq.accounting._sampled import sampled_gaussian
@@ -148,6 +147,8 @@ def pure(epsilon: float, orders: ArrayLike) -> _Array:
         >>> pure(0.1, [2, 1e6]).round(6)
         array([0.009959, 0.099999])
     """
+    from scipy.special import expit
+
     alphas = checked_orders(orders)
     epsilon = in_range("epsilon", epsilon, 0.0, math.inf)
     weights = float(expit(epsilon)), float(expit(-epsilon))

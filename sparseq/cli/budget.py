@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.create import aside_lines
 from sparseq.cli.options import facts_format_option, open_store, store_argument
-from sparseq.cli.sql import latest_release
 from sparseq.cli.text import labelled, loud_lines, say
 from sparseq.monitor.watch import begun_as
 from sparseq.pictures.numbers import number, percent, upper
@@ -59,7 +57,7 @@ def budget_facts(store: Store) -> dict[str, Any]:
         "sigma_0": budget.sigma_0,
         "worst_case_queries": budget.worst_case_queries(),
         "watch": begun_as(store),
-        "releases": latest_release(store),
+        "releases": store.releases,
         "halt": store.halt,
         "seeded": store.seed is not None,
         "losses": [asdict(loss) for loss in store.losses],
@@ -95,6 +93,23 @@ def budget_text(facts: dict[str, Any]) -> str:
     ]  # fmt: skip
     loud = loud_lines(facts["seeded"], len(facts["losses"]))
     return "\n".join([*loud, labelled(lines)])
+
+
+def aside_lines(parts: dict[str, float]) -> list[tuple[str, str]]:
+    """Return what of norm_budget is set aside, and what for: public."""
+    whole = sum(parts.values())
+    why = {
+        "watch": "to estimate how many people have been left out;\n"
+        "its alarm is no Gaussian, so only zCDP is claimed",
+        "forecast": "to estimate what they would still contribute",
+    }
+    lines = [
+        f"{number(part)} ({percent(round(part / whole, 6))}) {why[name]}"
+        for name, part in parts.items()
+        if name in why
+    ]
+    left = [f"{number(parts['queries'])} of {number(whole)} are left for queries"] if lines else []
+    return [("set aside" if i == 0 else "", line) for i, line in enumerate([*lines, *left])]
 
 
 def _watch_lines(begun: dict[str, Any] | None) -> list[tuple[str, str]]:

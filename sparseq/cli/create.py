@@ -11,6 +11,7 @@ import click
 
 import sparseq
 from sparseq.accounting import simultaneous_bound
+from sparseq.cli.budget import aside_lines
 from sparseq.cli.declare import (
     bounds_of,
     keys_of,
@@ -27,7 +28,7 @@ from sparseq.curator import counts
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
 from sparseq.escape import shown
-from sparseq.pictures.numbers import format_bound, number, percent, upper
+from sparseq.pictures.numbers import format_bound, number, upper
 from sparseq.pictures.tables import format_table
 
 if TYPE_CHECKING:
@@ -194,23 +195,6 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
         ),
         *aside_lines({pot.name.lower(): part for pot, part in store.parts.items()}),
     ]
-
-
-def aside_lines(parts: dict[str, float]) -> list[tuple[str, str]]:
-    """Return what of norm_budget is set aside, and what for: public."""
-    whole = sum(parts.values())
-    why = {
-        "watch": "to estimate how many people have been left out;\n"
-        "its alarm is no Gaussian, so only zCDP is claimed",
-        "forecast": "to estimate what they would still contribute",
-    }
-    lines = [
-        f"{number(part)} ({percent(round(part / whole, 6))}) {why[name]}"
-        for name, part in parts.items()
-        if name in why
-    ]
-    left = [f"{number(parts['queries'])} of {number(whole)} are left for queries"] if lines else []
-    return [("set aside" if i == 0 else "", line) for i, line in enumerate([*lines, *left])]
 
 
 def catalog_text(catalog: Catalog) -> str:

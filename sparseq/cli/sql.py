@@ -132,13 +132,8 @@ def asked(
 ) -> str | bytes:
     """Ask a query; return the answer in the format."""
 
-    before = latest_release(store) if request_id is not None else 0
+    before = store.releases if request_id is not None else 0
     answer = store.ask(store.lower(text), knobs.options(), request_id)
     warn_if_seeded(answer, format)
     recorded = request_id is not None and answer.facts.release <= before
     return encode(answer, format, width, recorded)
-
-
-def latest_release(store: Store) -> int:
-    """Return the number of the latest release; 0 if there is none."""
-    return next((release.id for release in store.history(1)), 0)

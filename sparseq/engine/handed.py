@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
-from sparseq.errors import ParameterError
+from sparseq.errors import DataError, ParameterError
 from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Plan, Query, Relation
 
@@ -42,3 +43,17 @@ def handed_query(coordinates: int, label: str, scale: float) -> Query:
     one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale)
     shown = (OutputColumn("coordinate", key(0)), OutputColumn("value", measure(0)))
     return Query(label, Relation("FROM contributions"), (domain,), (one,), Outputs(shown))
+
+
+def as_arrow(table: Any) -> pa.Table:
+    """Return an Arrow table made from what is one, or gives one.
+
+    Raises:
+        DataError: It is nothing of the kind.
+    """
+    try:
+        return table if isinstance(table, pa.Table) else pa.table(table)
+    except (TypeError, ValueError, pa.ArrowException):
+        raise DataError(
+            f"rows are a {type(table).__name__}", "give paths, or an Arrow-compatible table"
+        ) from None

@@ -49,9 +49,7 @@ import operator
 from functools import lru_cache
 
 import numpy as np
-from mpmath import libmp
 from numpy.typing import NDArray
-from scipy.special import ndtri, ndtri_exp
 
 from sparseq.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
@@ -201,6 +199,8 @@ def _node(centre: int) -> tuple[float, float]:
 
     One Newton step on Phi(x) - 1/2 = 1/2 - u, in integers, from a start good to 2^-40.
     """
+    from scipy.special import ndtri
+
     root = math.isqrt(2 * _pi(256))  # sqrt(2 pi), like all here in units of 2^-128
     target = root * (2**64 - 2 * centre - 1) >> 65
     x = -float(ndtri((centre + 0.5) * 2.0**-64))
@@ -247,6 +247,8 @@ def _settle(m: int, bits: int, sigma: float, lowest: int, highest: float) -> int
 
     Boundaries are tested from a guess outwards until one k is left: a bad guess only costs time.
     """
+    from scipy.special import ndtri_exp
+
     log_u = math.log(2 * m + 1) - (bits + 1) * math.log(2.0)
     k = int(min(max(round(-sigma * float(ndtri_exp(log_u))), lowest), highest))
     while lowest != highest:
@@ -306,4 +308,6 @@ def _series(numerator: int, denominator: int, precision: int) -> tuple[int, int,
 @lru_cache(maxsize=256)
 def _pi(precision: int) -> int:
     """pi in units of 2^-precision, too small by less than 2."""
+    from mpmath import libmp
+
     return int(libmp.to_fixed(libmp.mpf_pi(precision + 8, "f"), precision))

@@ -49,7 +49,6 @@ from numbers import Integral
 from typing import Protocol
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from sparseq.accounting import simultaneous_bound
 from sparseq.accounting._checks import count, in_range
@@ -337,6 +336,8 @@ def _log_game(order: float, shift: float, queries: int) -> float:
     a relative 2^-40; logarithms are widened by that, gains by 2^-20. Where M := e^(a(a-1)w²/2) is
     out of reach, b <= M gives V_K <= 1 + K M.
     """
+    from scipy.special import log_ndtr
+
     tilt = order * (order - 1) * shift**2 / 2
     simple = min(queries * tilt, tilt + math.log(1 + queries))  # K-fold composition; 1 + K M
     if tilt > 300 or shift > 64:

@@ -1,12 +1,17 @@
 """Continual monitoring: the same questions, tick after tick, while data arrive."""
 
-from sparseq.monitor.arrivals import Arrival, Inbox
-from sparseq.monitor.loop import Monitor, TickResult
-from sparseq.monitor.rows import Row
-from sparseq.monitor.series import QuerySeries
-from sparseq.monitor.ticks import Tick, Ticks
-from sparseq.monitor.watch import ActiveWatch, WatchEstimate
-from sparseq.query.parameters import QueryText
+from typing import TYPE_CHECKING
+
+from sparseq.facade import lazy
+
+if TYPE_CHECKING:
+    from sparseq.monitor.arrivals import Arrival, Inbox
+    from sparseq.monitor.loop import Monitor, TickResult
+    from sparseq.monitor.rows import Row
+    from sparseq.monitor.series import QuerySeries
+    from sparseq.monitor.ticks import Tick, Ticks
+    from sparseq.monitor.watch import ActiveWatch, WatchEstimate
+    from sparseq.query.parameters import QueryText
 
 __all__ = [
     "ActiveWatch",
@@ -21,3 +26,19 @@ __all__ = [
     "Ticks",
     "WatchEstimate",
 ]
+__getattr__ = lazy(
+    __name__,
+    {
+        "ActiveWatch": "sparseq.monitor.watch",
+        "Arrival": "sparseq.monitor.arrivals",
+        "WatchEstimate": "sparseq.monitor.watch",
+        "Inbox": "sparseq.monitor.arrivals",
+        "Monitor": "sparseq.monitor.loop",
+        "QuerySeries": "sparseq.monitor.series",
+        "QueryText": "sparseq.query.parameters",
+        "Row": "sparseq.monitor.rows",
+        "Tick": "sparseq.monitor.ticks",
+        "TickResult": "sparseq.monitor.loop",
+        "Ticks": "sparseq.monitor.ticks",
+    },
+)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sparseq.errors import ParameterError
 
@@ -59,13 +58,20 @@ class NoisySeries:
     @property
     def error(self) -> Floats:
         """± of each value, pointwise."""
-        return self.sigma * float(ndtri((1 + self.confidence) / 2))
+        return self.sigma * _quantile(self.confidence)
 
     @property
     def error_all(self) -> Floats:
         """± of all values at once."""
         known = max(int(np.isfinite(self.values).sum()), 1)
-        return self.sigma * float(ndtri((1 + self.confidence ** (1 / known)) / 2))
+        return self.sigma * _quantile(self.confidence ** (1 / known))
+
+
+def _quantile(confidence: float) -> float:
+    """Return z with P(|Z| <= z) = confidence."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + confidence) / 2))
 
 
 def running_total(series: NoisySeries) -> NoisySeries:
@@ -127,8 +133,8 @@ def out_of_band(
     n = len(series.values)
     far, sigma = np.full(n, np.nan), np.full(n, np.nan)
     flags = np.zeros(n, np.bool_)
-    quantile = float(ndtri((1 + series.confidence) / 2))
-    all_at_once = float(ndtri((1 + series.confidence ** (1 / max(n, 1))) / 2))
+    quantile = _quantile(series.confidence)
+    all_at_once = _quantile(series.confidence ** (1 / max(n, 1)))
     for t in range(period * 2, n):
         past = np.arange(t - period, max(t - period * periods, 0) - 1, -period)
         past = past[np.isfinite(series.values[past]) & ~flags[past]]

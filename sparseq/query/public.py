@@ -18,9 +18,9 @@ import pyarrow as pa
 from sparseq.engine._duckdb.connection import connected
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
+from sparseq.query.limits import check_most
 from sparseq.query.patience import interrupted_after
 from sparseq.query.plan import Cap
-from sparseq.query.work import check_most
 
 _REMEMBERED = 4096
 _MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have

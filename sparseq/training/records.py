@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparseq.engine.files.load import as_arrow
+from sparseq.engine.handed import as_arrow
 from sparseq.engine.reduce import Index, Runs
 from sparseq.errors import DataError, ParameterError
 from sparseq.training.exact import STORED, Matrix, row_squares

@@ -201,3 +201,17 @@ def test_commands_import_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", ["budget", "history"])
+def test_reading_back_imports_nothing_slow(store: Path, command: str) -> None:
+    code = (
+        "import sys\n"
+        "from sparseq.cli.app import sparseq\n"
+        f"sparseq([{command!r}, {str(store)!r}], standalone_mode=False)\n"
+        "heavy = {'pandas', 'scipy', 'sqlglot', 'polars', 'mpmath', 'numba', 'matplotlib',\n"
+        "         'pyarrow.compute', 'prompt_toolkit'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

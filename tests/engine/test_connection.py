@@ -24,7 +24,7 @@ def test_rules_that_look_at_values_are_off_wherever_a_query_is_planned(tmp_path)
         sparseq.create(None, rows, table="t", user="who", seed=1) as in_memory,
     ):
         assert _off(opened.backend.database) == _off(in_memory.backend.database) == OFF
-        assert _off(opened.backend.public_facts({})._con) == OFF
+        assert _off(opened.lowering.public._con) == OFF
     assert "statistics_propagation" in OFF
 
 

@@ -70,7 +70,9 @@ def public(query: Query) -> Query:
 def test_a_shape_lowers_as_the_text_does(con: sparseq.Store, name: str) -> None:
     for i in range(12):
         text = SHAPES[name].format(DAYS[2 * i], DAYS[2 * i + 5])
-        assert public(con.lower(text)) == public(lowering.lower_sql(text, con.catalog, con._public))
+        assert public(con.lower(text)) == public(
+            lowering.lower_sql(text, con.catalog, con.lowering.public)
+        )
 
 
 @pytest.mark.parametrize("query", [ONE_DAY, ONE_HOUR, ONE_DAY_OF_MOMENTS], ids=str)
@@ -119,7 +121,7 @@ def test_a_question_mark_is_no_date(con: sparseq.Store) -> None:
     for day in DAYS[:3]:
         con.lower(text.format("?", day))
     for other in (text.format(DAYS[3], "?"), text.format(DAYS[3], DAYS[4])):
-        lowered = lowering.lower_sql(other, con.catalog, con._public)
+        lowered = lowering.lower_sql(other, con.catalog, con.lowering.public)
         assert public(con.lower(other)) == public(lowered)
 
 
@@ -130,7 +132,7 @@ def test_every_hour_of_some_days_lowers_as_the_text_does(con: sparseq.Store) -> 
         for hour in range(0, 120, 6):
             start = NOON[0] + dt.timedelta(hours=hour)
             query = text.format(column, start, start + dt.timedelta(hours=6))
-            lowered = lowering.lower_sql(query, con.catalog, con._public)
+            lowered = lowering.lower_sql(query, con.catalog, con.lowering.public)
             assert public(con.lower(query)) == public(lowered)
 
 
@@ -139,7 +141,7 @@ def test_a_moment_does_not_stand_where_a_date_stood(con: sparseq.Store) -> None:
     for day in DAYS[:3]:
         con.lower(text.format(day))
     other = text.format("2024-01-09 06:00:00")
-    lowered = lowering.lower_sql(other, con.catalog, con._public)
+    lowered = lowering.lower_sql(other, con.catalog, con.lowering.public)
     assert public(con.lower(other)) == public(lowered)
 
 

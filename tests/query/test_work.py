@@ -14,9 +14,10 @@ import sparseq
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, QueryRefused
+from sparseq.query.limits import MOST_WORK
 from sparseq.query.plan import Options, calibrate
 from sparseq.query.sources import FromItem
-from sparseq.query.work import MAX_FACTOR, MOST_WORK, Equality, factor, key_sql
+from sparseq.query.work import MAX_FACTOR, Equality, factor, key_sql
 from sparseq.stream.pricing import price
 
 ROOT = Path(__file__).parent.parent.parent

@@ -35,8 +35,8 @@ import duckdb
 
 from sparseq.engine._duckdb.connection import connected, damaged_file, is_damage
 from sparseq.engine._duckdb.reader import Reader
-from sparseq.engine.files.load import quote
 from sparseq.engine.protocol import USER
+from sparseq.engine.sql import quote
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Cap

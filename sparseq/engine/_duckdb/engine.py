@@ -30,9 +30,9 @@ from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine._duckdb.windows import Window, span_sql
 from sparseq.engine.columns import ColumnCache, combine_positions
 from sparseq.engine.contributions import Contributions, RowBatch, of_batch, pulled, reduce_measure
-from sparseq.engine.files.load import quote
 from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
+from sparseq.engine.sql import quote
 from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Plan
 

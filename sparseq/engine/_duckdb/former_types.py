@@ -12,9 +12,9 @@ import duckdb
 
 from sparseq.engine._duckdb.storage import Storage, dictionary_table
 from sparseq.engine.files.convert import MOST_TEXT
-from sparseq.engine.files.load import quote
 from sparseq.engine.files.schema import MOST_DIGITS
 from sparseq.engine.protocol import USER
+from sparseq.engine.sql import quote
 from sparseq.query.catalog import Catalog, Column, Table
 from sparseq.query.types import Family, type_named
 

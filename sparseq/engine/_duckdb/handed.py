@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine.files.load import first_line
 from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Ints
+from sparseq.engine.sql import first_line
 from sparseq.errors import DataError
 
 _COLUMNS = ("user", "coordinate", "value")

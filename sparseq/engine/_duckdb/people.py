@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow.compute as pc
+import pyarrow as pa
 
 from sparseq.accounting import UNITS_PER_NORM, budget_units
-from sparseq.engine.files.load import quote
 from sparseq.engine.protocol import USER
+from sparseq.engine.sql import quote
 from sparseq.errors import DataError
 from sparseq.query.catalog import INTEGER_TYPES
 
@@ -190,7 +190,7 @@ class People:
             [default_budget, budgets, [budget_units(b) for b in budgets]],
         )
         self._con.unregister("new_users")
-        return BudgetFaults(pc.sum(new["odd"]).as_py() or 0, pc.sum(new["several"]).as_py() or 0)
+        return BudgetFaults(_trues(new["odd"]), _trues(new["several"]))
 
     def _welcome_back(self, column: str) -> None:
         """Give staged users whose identifiers were erased their accounts back."""
@@ -208,6 +208,10 @@ class People:
                     [name, user],
                 )
                 self._con.execute(f"DELETE FROM ledger.forgotten WHERE {USER} = ?", [user])
+
+
+def _trues(column: pa.ChunkedArray) -> int:
+    return sum(int(chunk.true_count) for chunk in column.chunks)
 
 
 def _unknown(column: str) -> str:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sparseq.engine._duckdb.scans import PlanRows
 from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine.columns import combine_positions
-from sparseq.engine.files.load import quote
 from sparseq.engine.reduce import Index, quantise
+from sparseq.engine.sql import quote
 from sparseq.query.plan import Cap, Domain, Kind, Measure, Plan
 
 _MOST_CAPS = 1024  # a query has 64 at most

@@ -28,20 +28,23 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from sparseq.engine._duckdb.people import BudgetFaults, People, kind_of
-from sparseq.engine.files.load import IncomingRows, first_line, quote
 from sparseq.engine.files.schema import Schema, schema_of
 from sparseq.engine.protocol import USER
+from sparseq.engine.sql import first_line, quote
 from sparseq.errors import DataError, SparseqError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
+
+if TYPE_CHECKING:
+    from sparseq.engine.files.load import IncomingRows
 
 DICTIONARY_LIMIT = 10_000
 """A string column with more distinct values than this is stored as it is."""

@@ -30,19 +30,17 @@ from sparseq.engine.files.sources import (
     JsonFile,
     Memory,
     Source,
-    as_arrow,
     damaged,
-    kind_of,
     one_array,
     source_of,
 )
 from sparseq.engine.files.tidy import long_texts, tidy, tidy_type
 from sparseq.engine.files.usual import ARROW, iso, unusual, usual
+from sparseq.engine.handed import as_arrow
+from sparseq.engine.sql import quote
 from sparseq.errors import DataError
 from sparseq.escape import shown
 from sparseq.query.catalog import INTEGER_TYPES
-
-__all__ = ["IncomingRows", "Intake", "as_arrow", "first_line", "kind_of", "quote"]
 
 _DUCK = {
     "bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
@@ -407,13 +405,3 @@ def _wider(one: str, other: str) -> str:
     if all(t in INTEGER_TYPES or t in ("FLOAT", "DOUBLE") or t[:7] == "DECIMAL" for t in types):
         return "DOUBLE"
     return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
-
-
-def quote(name: str) -> str:
-    """Return an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

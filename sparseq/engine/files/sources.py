@@ -473,17 +473,3 @@ class Memory(_ArrowSource):
         positions = [self._at(c) for c in columns]
         batches: list[pa.RecordBatch] = self._table.select(positions).to_batches()
         return batches
-
-
-def as_arrow(table: Any) -> pa.Table:
-    """Return an Arrow table made from what is one, or gives one.
-
-    Raises:
-        DataError: It is nothing of the kind.
-    """
-    try:
-        return table if isinstance(table, pa.Table) else pa.table(table)
-    except (TypeError, ValueError, pa.ArrowException):
-        raise DataError(
-            f"rows are a {type(table).__name__}", "give paths, or an Arrow-compatible table"
-        ) from None

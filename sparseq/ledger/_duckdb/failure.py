@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparseq.engine.files.load import first_line
+from sparseq.engine.sql import first_line
 from sparseq.errors import StoreError
 
 _FULL = re.compile(

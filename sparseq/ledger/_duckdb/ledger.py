@@ -51,8 +51,8 @@ class DuckLedger(Journal):
         self.restore_departures(self.departures)
 
     def _budgets(self) -> Ints:
-        table = self._con.sql("SELECT budget FROM ledger.users ORDER BY _user").to_arrow_table()
-        return np.asarray(table["budget"].to_numpy(), np.int64)
+        found = self._con.execute("SELECT budget FROM ledger.users ORDER BY _user").fetchnumpy()
+        return np.asarray(found["budget"], np.int64)
 
     def people_arrived(self) -> None:
         """Take into memory the accounts that have come into the file."""

@@ -31,8 +31,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sparseq.engine.files.load import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
+from sparseq.engine.sql import first_line
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.plan import DENSE_NORM_STEPS
 from sparseq.training.despite import despite_failures

@@ -1,0 +1,59 @@
+"""From the text of a query to the query, for one store: what was lowered before is remembered."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from sparseq.query.catalog import Catalog
+from sparseq.query.plan import Query
+from sparseq.query.public import PublicFacts
+from sparseq.query.sql import lower_sql
+from sparseq.query.templates import Templates
+
+_REMEMBERED = 1024  # queries
+
+
+class Lowering:
+    """Lowers the queries of one store: public facts only, no data touched, nothing charged.
+
+    Args:
+        catalog, schema, rows, most: See `PublicFacts`.
+
+    Attributes:
+        public: The twin of the store without its private rows.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        schema: Sequence[str],
+        rows: Mapping[str, pa.Table],
+        most: Mapping[str, int],
+    ) -> None:
+        self.public = PublicFacts(catalog, schema, rows, most)
+        self._templates = Templates()
+        self._known: dict[str, Query] = {}  # by text; what lowering reads changes with the day
+        self._known_on = dt.date.today()
+
+    def lower(self, sql: str) -> Query:
+        """Lower SQL: see `sparseq.store.Store.lower`."""
+        if self._known_on != (today := dt.date.today()):  # CURRENT_DATE, today()
+            self._known, self._known_on = {}, today
+        known = self._known.get(sql) or self._templates.lowered(sql)
+        if known is not None:
+            return known
+        before = self.public.subqueries
+        query = lower_sql(sql, self.public.catalog, self.public)
+        if self.public.subqueries == before:  # their answers could change with the dates
+            self._templates.learn(sql, query)
+        if len(self._known) >= _REMEMBERED:
+            self._known.pop(next(iter(self._known)))
+        self._known[sql] = query
+        return query
+
+    def close(self) -> None:
+        """Let go of the twin."""
+        self.public.close()
