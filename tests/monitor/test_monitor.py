@@ -234,11 +234,11 @@ def test_group_keys_of_several_series() -> None:
 
 
 def test_daily_queries_are_lowered_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sparseq.store as store_module
+    import sparseq.query.lowering as lowering
 
-    lowered, calls = store_module.lower_sql, []
+    lowered, calls = lowering.lower_sql, []
     monkeypatch.setattr(
-        store_module, "lower_sql", lambda *args: calls.append(args[0]) or lowered(*args)
+        lowering, "lower_sql", lambda *args: calls.append(args[0]) or lowered(*args)
     )
     with make(None) as con:
         run(con, None)
