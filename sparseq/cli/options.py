@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import sparseq
 from sparseq.cli.output import FORMATS
 
 if TYPE_CHECKING:
@@ -57,7 +58,5 @@ facts_format_option = click.option(
 
 
 def open_store(path: Path) -> Store:
-    """Open a store; what takes time to import is imported here."""
-    import sparseq
-
+    """Open a store."""
     return sparseq.connect(path)

@@ -12,7 +12,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+import pyarrow as pa
 
+from sparseq.accounting.budget import Budget
 from sparseq.cli.text import guarantee_facts, guarantee_line, labelled, loud_lines, one_line, say
 from sparseq.pictures.numbers import (
     MISSING,
@@ -142,8 +144,6 @@ def _many(numbers: float | tuple[float, ...]) -> tuple[float, ...]:
 
 def budget_of(answer: Answer) -> Any:
     """Return the budget of the store that an answer came from."""
-    from sparseq.accounting import Budget
-
     facts = answer.facts
     return Budget(facts.kappa, facts.norm_budget, facts.gaussian)
 
@@ -251,7 +251,6 @@ def answer_facts(answer: Answer) -> dict[str, Any]:
 
 def _binary(answer: Answer, format: str) -> bytes:
     """Return Parquet, or an Arrow file; the answer's facts are in the schema's metadata."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = answer.arrow().replace_schema_metadata({b"sparseq": json.dumps(asdict(answer.facts))})

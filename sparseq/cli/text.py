@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.errors import SparseqError
 from sparseq.escape import shown
 from sparseq.pictures.numbers import format_bound, number, upper
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
-    from sparseq.errors import SparseqError
 
 DELTA, DELTA_TEXT = 1e-6, "1e-6"
 """The delta at which one epsilon is quoted."""
@@ -104,7 +104,6 @@ def unexpected(error: Exception) -> SparseqError:
     Its text might hold a row's value. With SPARSEQ_DEBUG set, the error itself is raised.
     """
     from sparseq.engine._duckdb.connection import damaged_file, is_damage
-    from sparseq.errors import SparseqError
 
     if os.environ.get("SPARSEQ_DEBUG"):
         raise error

@@ -29,16 +29,13 @@ row is another, and a restart goes on after whatever is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import budget_units
-from sparseq.accounting._checks import count, in_range
 from sparseq.answer import Answer
 from sparseq.engine.cells import Cells, cells_of, contributions_from
 from sparseq.engine.contributions import Contributions
@@ -48,54 +45,17 @@ from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId
-from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON, coefficients
+from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Corrector, PostProcessing
 from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes, Seen
+from sparseq.monitor.forecast_series import ForecastTick, check_same, column_of, new_settings
 from sparseq.monitor.part_time import CounterState, PartTime, anew, by_tick, fine, price_of, weighed
 from sparseq.monitor.rates import Form
-from sparseq.query.outputs import Estimate, Measurements, OutputColumn, Outputs, key, measure
+from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
 from sparseq.stream.step import Participation
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class ForecastTick:
-    """One tick of a series.
-
-    Attributes:
-        number: The tick.
-        active: The answer about the users who have not left the series.
-        corrected: The estimate about everybody, (d,).
-        forecast: What was added to the answer, (d,).
-        noise_error: Bound on the noise in `corrected`, all coordinates at once, at the answer's
-            confidence.
-        forecast_error: Estimate, not a bound, of how far the forecast may be off, (d,); NaN where
-            too little has been released to tell.
-    """
-
-    number: int
-    active: Answer
-    corrected: Floats
-    forecast: Floats
-    noise_error: float
-    forecast_error: Floats
-
-    def arrow(self) -> pa.Table:
-        """Return the active answer with three columns more."""
-        rows = len(self.corrected)
-        more = {
-            "corrected": pa.array(self.corrected),
-            "noise_error": pa.array([self.noise_error] * rows),
-            "forecast_error": pa.array(self.forecast_error, mask=np.isnan(self.forecast_error)),
-        }
-        table = self.active.arrow()
-        for name, column in more.items():
-            table = table.append_column(name, column)
-        return table
 
 
 class Forecast:
@@ -163,9 +123,12 @@ class Forecast:
         self.series = series
         given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "clip": clip}
         given["part_time"] = part_time
-        self._settings = self._notes.settings() or self._checked(given)
+        self._settings = self._notes.settings() or new_settings(
+            series, given, self._notes.all_settings().values()
+        )
         self._settings.setdefault("part_time", False)
-        self._agrees({name: value for name, value in given.items() if value is not None})
+        said = {name: value for name, value in given.items() if value is not None}
+        check_same(series, self._settings, said)
         self._form = Form.of(self._settings["form"])
         self._post = post or PostProcessing()
         self._query_of = query_of
@@ -451,42 +414,9 @@ class Forecast:
 
     # -- settings --------------------------------------------------------------------------------
 
-    def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
-        if given["ticks"] is None:
-            raise ParameterError(
-                f"there is no series {self.series!r} yet", "to begin one, say for how many ticks"
-            )
-        settings: dict[str, Any] = {
-            "ticks": count("ticks", given["ticks"], 1, MAX_HORIZON),
-            "form": str(Form.of(given["form"] or "mean")),
-            "share": 1.0 if given["share"] is None else given["share"],
-            "slices": count("slices", given["slices"] or 1, 1, 1000),
-            "clip": 1.0 if given["clip"] is None else given["clip"],
-            "part_time": bool(given["part_time"]),
-        }
-        in_range("share", settings["share"], 0.0, 1.0, open_low=True)
-        in_range("clip", settings["clip"], 0.0, 1.0, open_low=True)
-        others = [s["share"] for s in self._notes.all_settings().values()]
-        if sum(map(Fraction, others), Fraction(settings["share"])) > 1:
-            raise ParameterError(
-                f"other series have {sum(others):g} of the reserve; a share of "
-                f"{settings['share']:g} is more than is left",
-                "give every series a share when it is begun",
-            )
-        return settings
-
-    def _agrees(self, given: dict[str, Any]) -> None:
-        for name, value in given.items():
-            mine = str(Form.of(value)) if name == "form" else value
-            if mine != self._settings[name]:
-                raise ParameterError(
-                    f"{self.series!r} was begun with {name} {self._settings[name]}, not {value}",
-                    "leave it out, or begin another series",
-                )
-
     def _check(self, plan: Plan) -> None:
         """Refuse what is no series of one number a group; fix what the first tick fixes."""
-        column = _column(plan.query)
+        column = column_of(plan.query)
         shape = {
             "coordinates": plan.query.coordinates,
             "column": column,
@@ -564,34 +494,3 @@ class Forecast:
             cells = (left.users.astype(np.int64), left.coordinates.astype(np.int64), left.steps)
             for tick, users, coordinates, steps in by_tick(left.ticks, *cells):
                 self._stood.take(tick, users, coordinates, steps, self._units(users))
-
-
-def _column(query: Query) -> str:
-    """Return the column of the one number a group that a series is of."""
-    outputs: Outputs = query.outputs
-    if len(query.measures) == 1 and outputs == Outputs(
-        outputs.columns, histogram=outputs.histogram
-    ):
-        probe = np.arange(1.0, query.coordinates + 1)
-        noised = Measurements([probe.reshape(query.groups, -1)], [0.0], _keys(query), query.groups)
-        columns = [(o.name, o.node(noised)) for o in outputs.columns]
-        numbers = [(name, node) for name, node in columns if isinstance(node, Estimate)]
-        if len(numbers) == 1:
-            name, node = numbers[0]
-            expected = noised.measures[0][:, 0]
-            if np.array_equal(np.broadcast_to(node.value, query.groups), expected):
-                return name
-    raise QueryRefused(
-        "a series with forecasts is one COUNT or SUM, in all or by groups",
-        "ask SELECT key, count(*) AS n … GROUP BY key; an average by its sum and its count",
-    )
-
-
-def _keys(query: Query) -> list[NDArray[Any]]:
-    sizes = [len(d.values) for d in query.domains]
-    keys = []
-    for domain, place in zip(query.domains, np.indices(sizes), strict=True):
-        values = np.empty(len(domain.values), object)
-        values[:] = domain.values
-        keys.append(values[place.reshape(-1)])
-    return keys

@@ -23,8 +23,9 @@ from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import PostProcessing
-from sparseq.monitor.forecast import Forecast, ForecastTick
+from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes
+from sparseq.monitor.forecast_series import ForecastTick
 from sparseq.store import Store
 
 PLAIN = PostProcessing(smoothing=1.0)
