@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.cli.text import put_out
-from sparseq.errors import ParameterError
 from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.monitor.output import CsvFormat, format_of, series_table
 from sparseq.monitor.rows import ANSWER
+from sparseq.writing import whole_file, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,14 +43,8 @@ def derive(series: Path, out: Path | None, confidence: float) -> None:
         put_out(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
         return
     format = format_of(out)
-    working = out.with_name(f".{out.name}.tmp")
-    try:
+    with whole_file(out) as working, writing(out):
         format.write(None, derived(series_table(series), confidence), working)
-        os.replace(working, out)
-    except OSError as error:
-        raise ParameterError(f"can't write {str(out)!r}: {error.strerror}") from None
-    finally:
-        working.unlink(missing_ok=True)
 
 
 def derived(rows: pa.Table, confidence: float) -> pa.Table:

@@ -6,7 +6,7 @@ charged.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from typing import BinaryIO
 import click
 
 from sparseq.cli.text import put_out, say
-from sparseq.errors import ParameterError
+from sparseq.writing import whole_file, writing
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 BINARY = frozenset(["parquet", "arrow"])
@@ -49,10 +49,10 @@ class Output:
     """
 
     def __init__(self, path: Path | None, format: str, private: bool = False) -> None:
-        self._mode = 0o600 if private else 0o666
         self._format = format
         self._path = path.resolve() if path is not None else None
-        self._working: Path | None = None
+        self._private = private
+        self._stack = contextlib.ExitStack()
         self._file: BinaryIO | None = None
         if path is None and format in BINARY and sys.stdout.isatty():
             raise click.UsageError(
@@ -62,18 +62,20 @@ class Output:
     def __enter__(self) -> Output:
         if self._path is None:
             return self
-        try:
-            if self._path.exists() and not self._path.is_file():  # a pipe, or /dev/null
-                self._file = open(self._path, "wb")
-            else:
-                self._working = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-                self._file = open(self._working, "xb", opener=self._create)
-        except OSError as error:
-            raise _cannot_write(self._path, error) from None
-        return self
+        with contextlib.ExitStack() as stack:
+            to = path = self._path
+            if not path.exists() or path.is_file():  # neither a pipe, nor /dev/null
+                to = stack.enter_context(whole_file(path, self._private))
+            with writing(path):
+                file = self._file = open(to, "wb")
 
-    def _create(self, path: str, flags: int) -> int:
-        return os.open(path, flags, self._mode)
+            def close(*_: object) -> None:
+                with writing(path):
+                    file.close()
+
+            stack.push(close)
+            self._stack = stack.pop_all()
+        return self
 
     @property
     def file(self) -> BinaryIO:
@@ -93,10 +95,12 @@ class Output:
                 put_out(content)
             else:
                 say(content)
-        elif isinstance(content, str):
+            return
+        if isinstance(content, str):
             exact = content if self._format in EXACT else click.unstyle(content)
-            self._file.write((exact + "\n").encode())
-        else:
+            content = (exact + "\n").encode()
+        assert self._path is not None
+        with writing(self._path):
             self._file.write(content)
 
     def __exit__(
@@ -105,24 +109,4 @@ class Output:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._file is None or self._path is None:
-            return
-        try:
-            if self._working is not None and kind is None:
-                self._file.flush()
-                os.fsync(self._file.fileno())
-            self._file.close()
-            if self._working is not None and kind is None:
-                os.replace(self._working, self._path)
-        except OSError as failure:
-            raise _cannot_write(self._path, failure) from None
-        finally:
-            if self._working is not None:
-                self._working.unlink(missing_ok=True)
-
-
-def _cannot_write(path: Path, error: OSError) -> ParameterError:
-    return ParameterError(
-        f"can't write {str(path)!r}: {error.strerror or type(error).__name__}",
-        "give a file in a folder that exists, where you may write",
-    )
+        self._stack.__exit__(kind, error, trace)

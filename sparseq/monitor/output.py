@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import shutil
 import time
 from abc import ABC, abstractmethod
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 
 from sparseq.errors import ParameterError, StoreError
 from sparseq.monitor.rows import ANSWER, FIXED, schema_of
+from sparseq.writing import check_writable, whole_file, writing
 
 _SHARE, _SECONDS = 8, 1.0
 
@@ -59,15 +59,10 @@ class SeriesFile:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path, self._schema = path, schema
         self._format = format_of(path)
-        self._working = path.with_name(f".{path.name}.tmp")
         self._pending: list[pa.Table] = []
         self._length = self._waiting = 0
         self._written = time.monotonic()
-        try:
-            self._working.write_bytes(b"")  # a place that can't be written to shows before asking
-            self._working.unlink()
-        except OSError as error:
-            raise ParameterError(f"can't write {str(path)!r}: {error.strerror}") from None
+        check_writable(path)  # before anything is asked
 
     def known(self) -> Known:
         """Return which ticks of which series are in the file."""
@@ -113,15 +108,8 @@ class SeriesFile:
             return
         rows = pa.concat_tables([self._schema.empty_table(), *self._pending])
         old = self.path if self.path.exists() else None
-        try:
-            self._format.write(old, rows, self._working)
-            with open(self._working, "rb") as file:
-                os.fsync(file.fileno())
-            os.replace(self._working, self.path)
-        except OSError as error:
-            raise ParameterError(f"can't write {str(self.path)!r}: {error.strerror}") from None
-        finally:
-            self._working.unlink(missing_ok=True)
+        with whole_file(self.path) as working, writing(self.path):
+            self._format.write(old, rows, working)
         self._length += self._waiting
         self._pending, self._waiting = [], 0
         self._written = time.monotonic()

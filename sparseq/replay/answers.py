@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 from sparseq.answer import Answer
 from sparseq.errors import ParameterError
 from sparseq.query.render import ERROR_SUFFIX
+from sparseq.writing import whole_file, writing
 
 ANSWERED, REFUSED, FAILED = "answered", "refused", "failed"
 PART_ROWS = 4096
@@ -91,10 +91,8 @@ class AnswerFile:
         self._cells = 0
         self.counts = dict.fromkeys((ANSWERED, REFUSED, FAILED), 0)
         self.done = 0
-        try:
+        with writing(path):
             self._start(log, resume)
-        except OSError as error:
-            raise ParameterError(f"can't write {str(path)!r}: {error.strerror}") from None
 
     def _start(self, log: dict[str, Any], resume: bool) -> None:
         manifest = self._folder / "log.json"
@@ -110,7 +108,8 @@ class AnswerFile:
         if self._folder.exists():
             shutil.rmtree(self._folder)
         self._folder.mkdir()
-        _whole(manifest, lambda to: to.write_text(json.dumps(log)))
+        with whole_file(manifest) as working, writing(manifest):
+            working.write_text(json.dumps(log))
 
     def _parts(self) -> list[Path]:
         return sorted(self._folder.glob("[0-9]*.parquet"))
@@ -141,33 +140,18 @@ class AnswerFile:
         if not self._rows:
             return
         table, last = as_table(self._rows), self._rows[-1].line
-        _whole(
-            self._folder / f"{last:012d}.parquet",
-            lambda to: pq.write_table(table, to, compression="zstd"),
-        )
+        part = self._folder / f"{last:012d}.parquet"
+        with whole_file(part) as working, writing(part):
+            pq.write_table(table, working, compression="zstd")
         self._rows, self._cells = [], 0
 
     def finish(self) -> None:
         """Make the parts the file."""
         self.flush()
         write = {"parquet": _write_parquet, "csv": _write_csv, "jsonl": _write_jsonl}[self._format]
-        try:
-            _whole(self.path, lambda to: write(to, self._parts()))
-            shutil.rmtree(self._folder)
-        except OSError as error:
-            raise ParameterError(f"can't write {str(self.path)!r}: {error.strerror}") from None
-
-
-def _whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file that appears whole or not at all."""
-    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(working)
-        with open(working, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(working, path)
-    finally:
-        working.unlink(missing_ok=True)
+        with whole_file(self.path) as working, writing(self.path):
+            write(working, self._parts())
+        shutil.rmtree(self._folder)
 
 
 def as_table(results: list[Result]) -> pa.Table:

@@ -15,6 +15,7 @@ import shop_days
 from shop_days import BUYERS, DAYS, make, sources, spends, ticks
 
 import sparseq
+from sparseq import writing
 from sparseq.accounting import corollary_bound
 from sparseq.errors import ParameterError, StoreError
 from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
@@ -124,7 +125,7 @@ def test_every_version_of_the_file_is_whole(
         replaced(old, new)
         seen.append(read(out))
 
-    monkeypatch.setattr(output_module.os, "replace", replace)
+    monkeypatch.setattr(writing.os, "replace", replace)
     with make(None) as con:
         run(con, out)
     assert len(seen) > 5
@@ -145,7 +146,7 @@ def test_a_failing_write_leaves_the_old_file(
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(output_module.os, "replace", full)
+            patch.setattr(writing.os, "replace", full)
             with pytest.raises(ParameterError, match="No space left"):
                 run(con, out)
         assert out.read_bytes() == before
