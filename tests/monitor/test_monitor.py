@@ -119,7 +119,7 @@ def test_every_version_of_the_file_is_whole(
 ) -> None:
     rows, _ = whole
     out, seen = tmp_path / f"s.{kind}", []
-    replaced = output_module.os.replace
+    replaced = writing.os.replace
 
     def replace(old: Any, new: Any) -> None:
         replaced(old, new)
