@@ -19,7 +19,6 @@ from sparseq import writing
 from sparseq.accounting import corollary_bound
 from sparseq.errors import ParameterError, StoreError
 from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
-from sparseq.monitor import output as output_module
 
 KEYED = "SELECT {}, count(*) AS n FROM shop WHERE day = :day AND kind IN ('a', 'b') GROUP BY 1"
 KINDS = ("parquet", "csv", "jsonl")
