@@ -5,16 +5,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench lint types docs check clean
+.PHONY: demo test test-deep bench lint types check clean
 
 demo: $(READY)  ## the main job, on real purchases
 	$(BIN)/sparseq demo
 
-test: $(READY)  ## every test but the slow ones, and the examples in docstrings and docs, on all cores
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test-all: $(READY)  ## every test
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+test: $(READY)  ## every test but the deep ones, and the examples in docstrings and docs, on all cores
+	$(PYTEST) -m "not deep"
+
+test-deep: $(READY)  ## what takes too long for every change, and how long each of it took
+	$(PYTEST) -m deep --durations 0 --durations-min 1
 
 bench: $(READY)  ## the figures that are promised; NAMES="noise engine" for some of them
 	$(BIN)/python -m benchmarks $(NAMES) $(if $(JSON),--json)
@@ -23,13 +25,11 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+types: $(READY)  ## ours, and what a user's script sees of them
 	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
-docs: $(READY)  ## the examples in README and docs, run as written
-	$(BIN)/python -m pytest tests/test_docs.py
-
-check: test lint types docs
+check: lint types test
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

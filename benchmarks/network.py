@@ -11,7 +11,7 @@ passes) and functorch. Memory is what a process of its own needs on top of its l
 
 The last gate is logistic regression, as `benchmarks.training` has it, beside Opacus in float32.
 
-Needs `pip install 'sparseq[torch]' opacus==1.6.0`; without Opacus its figures are left out.
+Needs `pip install 'sparseq[networks]' opacus==1.6.0`; without Opacus its figures are left out.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparseq.query.frame import Aggregation, Events
     from sparseq.store import Store
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Aggregation",
     "Answer",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from sparseq.cli.app import sparseq
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -24,33 +25,24 @@ def _name(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_examples_run_as_written(page: Path, tmp_path: Path) -> None:
+def test_examples_run_as_written(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if page.name in _NEEDS:
         pytest.importorskip(_NEEDS[page.name])
     for folder in ("data", "queries"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    script = [_script(kind, body) for kind, body in _BLOCK.findall(page.read_text())]
+    script = "\n".join(_script(kind, body) for kind, body in _BLOCK.findall(page.read_text()))
     if not script:
         pytest.skip("no examples on this page")
-    done = subprocess.run(
-        [sys.executable, "-"],
-        input=_PRELUDE + "\n".join(script),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.chdir(tmp_path)
+    exec(compile(script, page.name, "exec"), {"__name__": "__main__", "run": _run})
 
 
-_PRELUDE = """
-import shlex, subprocess, sys
-
-def run(line):
-    done = subprocess.run([sys.executable, "-m", "sparseq", *shlex.split(line)[1:]],
-                          stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, line
-"""
+def _run(line: str) -> None:
+    """Run `sparseq …` with nothing to read, in this process: that is faster than one of its own."""
+    done = CliRunner().invoke(sparseq, shlex.split(line)[1:], input="", prog_name="sparseq")
+    assert done.exit_code == 0, (line, done.output, done.exception)
 
 
 def _script(kind: str, body: str) -> str:

@@ -207,7 +207,7 @@ def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sparseq.Store:
     return con
 
 
-@pytest.mark.slow  # and once in a while not so: see `gone`
+@pytest.mark.deep  # and once in a while not so: see `gone`
 def test_no_byte_of_a_person_is_left_in_the_file(marked: sparseq.Store) -> None:
     forget(marked, MARKS[0])
     assert marked.path is not None

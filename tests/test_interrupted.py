@@ -236,12 +236,12 @@ def test_interrupted_at_some_statements(
 ) -> None:
     lines = lines_of(tmp_path / "lines.sparseq", operation)
     assert len(lines) > 50
-    went_on, closed = interrupt(tmp_path, operation, lines[:: len(lines) // 20])
+    went_on, closed = interrupt(tmp_path, operation, lines[:: len(lines) // 12])
     assert went_on
     assert closed or operation is erase
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: o.__name__)
 def test_interrupted_at_every_statement(
     operation: Callable[[sparseq.Store, int], None], tmp_path: Path

@@ -19,7 +19,7 @@ def test_a_few_kills() -> None:
     assert report.refused
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_200_kills() -> None:
     report = kills.run(200, seed=2)
     assert report.ok, report

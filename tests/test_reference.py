@@ -374,16 +374,31 @@ def silent(sigma: float, size: int, entropy: Any = None) -> NDArray[np.int64]:
     return np.zeros(size, np.int64)
 
 
-@settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=200,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-@given(stream=streams(), on_disk=st.sampled_from([False, False, False, True]))
+def examples(number: int) -> Any:
+    """Try so many streams, one of four in a file."""
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    some = settings(derandomize=True, max_examples=number, suppress_health_check=slow)
+    given_some = given(stream=streams(), on_disk=st.sampled_from([False, False, False, True]))
+    return lambda test: some(given_some(test))
+
+
+@examples(60)
 def test_spends_and_sums_of_any_stream_are_those_of_algorithm_2(
     tmp_path_factory: pytest.TempPathFactory, stream: Stream, on_disk: bool
 ) -> None:
+    follow(tmp_path_factory, stream, on_disk)
+
+
+@pytest.mark.deep
+@examples(600)
+def test_spends_and_sums_of_many_streams_are_those_of_algorithm_2(
+    tmp_path_factory: pytest.TempPathFactory, stream: Stream, on_disk: bool
+) -> None:
+    follow(tmp_path_factory, stream, on_disk)
+
+
+def follow(tmp_path_factory: pytest.TempPathFactory, stream: Stream, on_disk: bool) -> None:
+    """Run a stream in a store and by Algorithm 2."""
     path = tmp_path_factory.mktemp("stream") / "s.sparseq" if on_disk else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparseq.stream.step, "rounded_gaussian", silent)

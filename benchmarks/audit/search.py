@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -74,6 +75,7 @@ def search(
     *,
     first: bool = False,
     kinds: tuple[str, ...] = KINDS,
+    worlds: int = sys.maxsize,
     report: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Search until time is up, or until the first finding.
@@ -83,6 +85,7 @@ def search(
         seconds: How long, about: what has been begun is ended.
         first: Stop at the first finding.
         kinds: Of worlds, in turns.
+        worlds: How many at most.
         report: Told how far it is.
 
     Example:
@@ -92,7 +95,7 @@ def search(
     begun, result, noise, turn = time.monotonic(), Result(), NoiseTest(), 0
     watching = Watching()
     with watching.entered():
-        while (left := seconds - (time.monotonic() - begun)) > 0:
+        while turn < worlds and (left := seconds - (time.monotonic() - begun)) > 0:
             kind = kinds[turn % len(kinds)]
             rng = random.Random(f"{seed}/{turn}")
             run = sequences.run if kind == "files" else _world

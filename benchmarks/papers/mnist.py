@@ -9,8 +9,9 @@ descent, and filtering goes on from them.
 
 With `--suboptimal` C is 1.5 times too large (twice for epsilon 1), as in the paper, with the same
 noise, and so with fewer steps. FOLDER has MNIST's four files, see `benchmarks.papers.mnist_data`;
-`pip install 'sparseq[torch]'` first. The settings were chosen by accuracy on the test set, as those
-of the paper seem to be: what is compared are two ways to train, not a claim about new digits.
+`pip install 'sparseq[networks]'` first. The settings were chosen by accuracy on the test set, as
+those of the paper seem to be: what is compared are two ways to train, not a claim about new
+digits.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ that a run has released, and find that groups with worse accuracy also have larg
 CIFAR-10, the average epsilon of the class with the lowest test accuracy is 44.2 % above that of the
 class with the highest. CIFAR-10 and UTK-Face are not to be had here, so this is MNIST: by softmax
 regression on images scaled to length 1, or with `--model cnn` by the network of
-`benchmarks.papers.mnist` (`pip install 'sparseq[torch]'`). FOLDER has MNIST's four files, see
+`benchmarks.papers.mnist` (`pip install 'sparseq[networks]'`). FOLDER has MNIST's four files, see
 `benchmarks.papers.mnist_data`.
 
 Two reports of the same setting: `bound` cuts every gradient to the norm that it is charged for, so

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sparseq.cli.figure import Figure
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
-DATA = Path("data", "cdnow.parquet")
+DATA = Path(sparseq.__file__).parent / "sample" / "cdnow.parquet"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Results:
 
 @click.command(short_help="Monitor real purchases for 546 days, privately.")
 @click.option("--data", type=click.Path(path_type=Path), metavar="FILE",
-              help="The CDNOW purchases. [default: data/cdnow.parquet]")  # fmt: skip
+              help="The CDNOW purchases. [default: those that come with sparseq]")  # fmt: skip
 @click.option("--norm-budget", type=float, default=40.0, show_default=True, metavar="B",
               help="How many daily counts a customer takes part in.")  # fmt: skip
 @click.option(
@@ -117,20 +117,15 @@ def demo(
 
 
 def find_data(data: Path | None) -> Path:
-    """Return the file of purchases: the one given, or the one that came with the source.
+    """Return the file of purchases: the one given, or the one that comes with the package.
 
     Raises:
         DataError: It is not there.
     """
-    checkout = Path(__file__).resolve().parent.parent.parent
-    for path in [data] if data is not None else [DATA, checkout / DATA]:
-        if path.is_file():
-            return path
-    missing = str(data or DATA)
-    raise DataError(
-        f"there is no file {missing!r}",
-        "it comes with the source of sparseq: run the demo there, or say --data FILE",
-    )
+    path = data or DATA
+    if not path.is_file():
+        raise DataError(f"there is no file {str(path)!r}", "install sparseq, or say --data FILE")
+    return path
 
 
 def fresh_folder(wanted: Path) -> Path:

@@ -158,7 +158,7 @@ def check_model(model: str, settings: dict[str, Any]) -> None:
         except ImportError:
             raise ParameterError(
                 f"--model {model} needs PyTorch, which is not installed",
-                "pip install 'sparseq[torch]'",
+                "pip install 'sparseq[networks]'",
             ) from None
     if settings["checks"] and not settings["loss"] and model in ("linear", "poisson"):
         raise ParameterError(f"a {model} model has no accuracy to check", "check --loss LIMIT")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,13 +17,20 @@ from conftest import output, run
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"
 
 
-@pytest.fixture
-def asked(store: Path) -> Path:
+@pytest.fixture(scope="module")
+def three(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with three releases."""
+    store = shutil.copy(folder / "web.sparseq", tmp_path_factory.mktemp("asked"))
     for k in (1, 2, 3):
         day = f"SELECT count(DISTINCT who) AS people FROM visits WHERE day = DATE '2024-01-0{k}'"
         output("sql", store, day, "--request-id", f"day {k}")
-    return store
+    return Path(store)
+
+
+@pytest.fixture
+def asked(three: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copy(three, tmp_path))
 
 
 def test_budget(store: Path, golden: Callable[[str, str], None]) -> None:

@@ -67,7 +67,7 @@ def test_without_pytorch_it_says_how_to_get_it(ring: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "torch", None)
     done = run("train", ring, "--model", "mlp", "--target", "inside", *QUICK)
     assert done.exit_code == 2
-    assert "pip install 'sparseq[torch]'" in done.stderr
+    assert "pip install 'sparseq[networks]'" in done.stderr
 
 
 def test_a_network_learns_what_a_line_can_not(ring: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ DAYS = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
 KILLS = 10
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_killed_ten_times_at_random(tmp_path: Path) -> None:
     purchases = pq.read_table(ROOT / "data" / "cdnow.parquet")
     (tmp_path / "in").mkdir()

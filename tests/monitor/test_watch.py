@@ -415,7 +415,7 @@ def test_fifty_whole_runs() -> None:
     assert exceeds(halves, 50)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_thousand_whole_runs() -> None:
     outside, halves, alarms = whole_runs(1000)
     assert not exceeds(outside)

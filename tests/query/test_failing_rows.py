@@ -146,7 +146,7 @@ def test_no_row_raises(con: sparseq.Store, clause: str) -> None:
     _check(con, clause, EXPRESSIONS[list(CLAUSES).index(clause) :: 2 * len(CLAUSES)])
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_no_row_raises_anywhere(con: sparseq.Store, clause: str) -> None:
     _check(con, clause, EXPRESSIONS)

@@ -62,7 +62,7 @@ def test_a_random_query_is_duckdbs(
     _check(con, plain, pair)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @thoroughly
 @given(pair=queries())
 def test_many_random_queries_are_duckdbs(

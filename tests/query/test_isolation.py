@@ -185,7 +185,7 @@ def test_a_users_vector_and_charge_are_the_users_own(
     _check_vectors(focus, crowd, asked)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @thoroughly
 @given(person, others, _asked(12))
 def test_a_users_vector_and_charge_are_the_users_own_thoroughly(

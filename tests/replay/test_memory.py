@@ -29,7 +29,7 @@ from sparseq.replay.compare import ReplayComparison, compare
 from sparseq.stream import groups
 from sparseq.stream.groups import Request
 
-BLOCK, LINES = 64, 24 * 64
+BLOCK, LINES = 32, 24 * 32
 SHOWN = 8
 A_LINE = 32.0
 """Bytes: a request id kept in a dict takes five times as many, a row of a comparison twenty."""

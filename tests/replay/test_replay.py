@@ -232,7 +232,7 @@ def run_command(
     return summary
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_log_of_a_shop_is_replayed_as_it_would_be_asked(store: Path, tmp_path: Path) -> None:
     log = list(Log(LOG).lines())
     assert len(log) > 2000

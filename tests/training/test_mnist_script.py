@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="pip install 'sparseq[torch]'")
+pytest.importorskip("torch", reason="pip install 'sparseq[networks]'")
 
 import torch
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-torch = pytest.importorskip("torch", reason="pip install 'sparseq[torch]'")
+torch = pytest.importorskip("torch", reason="pip install 'sparseq[networks]'")
 from torch import Tensor, nn  # noqa: E402
 
 import sparseq  # noqa: E402

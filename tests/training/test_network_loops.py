@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="pip install 'sparseq[torch]'")
+torch = pytest.importorskip("torch", reason="pip install 'sparseq[networks]'")
 from torch import Tensor, nn  # noqa: E402
 
 from sparseq.compiled import compiled  # noqa: E402

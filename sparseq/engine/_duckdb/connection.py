@@ -11,6 +11,7 @@ value (`sparseq.query.functions`) is the cure; this is the second lock on the sa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,28 @@ def connected(
     """
     settings = SETTINGS | ({"lock_configuration": "true"} if locked else {})
     return duckdb.connect(str(database), config=settings)
+
+
+_of_process: dict[int, duckdb.DuckDBPyConnection] = {}  # a forked child can't use its parent's
+
+
+def scratch() -> duckdb.DuckDBPyConnection:
+    """Return a connection for work on values that are handed over, to be closed after use.
+
+    All are of one database in memory, as a new one takes some 20 ms; what is registered or made
+    temporary in one is not seen in another.
+
+    Example:
+        >>> with scratch() as con:
+        ...     con.sql("SELECT 1 + 1").fetchall()
+        [(2,)]
+    """
+    process = os.getpid()
+    try:
+        _of_process[process].execute("SELECT 1")
+    except (KeyError, duckdb.Error):  # none yet, or given up after an error that DuckDB calls fatal
+        _of_process[process] = connected(locked=True)
+    return _of_process[process].cursor()
 
 
 def is_damage(error: BaseException) -> bool:

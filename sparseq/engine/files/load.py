@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.files.ahead import ahead
 from sparseq.engine.files.convert import MOST_TEXT, expression, from_text
 from sparseq.engine.files.schema import MOST_DIGITS, Declarations, Schema
@@ -295,7 +295,7 @@ class IncomingRows:
             else:
                 found[name] = Guess("")
         unknown = [name for name, g in found.items() if g is not None and not g.type]
-        with connected() as con:
+        with scratch() as con:
             for name, texts in zip(unknown, _first_texts(source, unknown), strict=True):
                 words = isinstance(source, JsonFile) and str in source.seen[name]
                 found[name] = guess(con, texts, name.lower() == user.lower(), words)
@@ -340,7 +340,7 @@ class _TextColumn:
         return pc.replace_with_mask(found, mask, self._slowly(texts.filter(mask)))
 
     def _slowly(self, texts: pa.Array) -> pa.Array:
-        with connected() as con:
+        with scratch() as con:
             con.register("texts", pa.table({"x": texts}))
             sql = from_text("x", self._target, self._format)
             table = con.sql(f"SELECT {sql} AS x FROM texts").to_arrow_table()

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.files.ahead import mapped
 from sparseq.engine.files.lines import (
     LONGEST_LINE,
@@ -311,7 +311,7 @@ class JsonFile:
         """See `Source`."""
         self.left_out = 0
         sql, paths = _extracted(columns, types)
-        with connected() as con:
+        with scratch() as con:
             alone = Lock()
 
             def one_by_one(lines: pa.Array) -> list[pa.Array]:

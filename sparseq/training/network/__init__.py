@@ -1,4 +1,4 @@
-"""Gradients of PyTorch modules, one a user: `pip install 'sparseq[torch]'`.
+"""Gradients of PyTorch modules, one a user: `pip install 'sparseq[networks]'`.
 
 engine = Network(module, users, inputs, targets)
 gradient = noised_gradient(con, engine, engine.start(), label="step 1", clip=1.0)
