@@ -14,6 +14,9 @@ An error that an analyst can meet never depends on the value of a row.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class SparseqError(Exception):
     """Base of all errors; `hint` says how to mend it, `exit_code` is the command line's."""
@@ -61,3 +64,17 @@ class DataError(SparseqError):
     """A file to load does not fit; nothing was loaded."""
 
     exit_code = 6
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint that offers the nearest of the `known` names, or lists them.
+
+    Example:
+        >>> did_you_mean("amuont", ["amount", "date"])
+        "did you mean 'amount'?"
+    """
+    known = sorted(set(known))
+    close = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1, 0.7)
+    if close:
+        return f"did you mean {next(k for k in known if k.lower() == close[0])!r}?"
+    return "known here: " + ", ".join(known[:20]) if known else ""

@@ -19,10 +19,10 @@ from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import SCHEMAS, Storage
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
-from sparseq.errors import DataError, ParameterError
+from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger._duckdb import curator_log
 from sparseq.ledger._duckdb.journal import TABLES
-from sparseq.query.catalog import Catalog, Table, declared, did_you_mean
+from sparseq.query.catalog import Catalog, Table, declared
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sparseq.accounting._checks import in_range
 from sparseq.accounting._floats import round_down, sqrt_up
 from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.cli import curves
-from sparseq.cli.options import facts_format_option
+from sparseq.cli.options import Group, facts_format_option, file_option
 from sparseq.cli.text import DELTA, DELTA_TEXT, labelled, say, terminal_width
 from sparseq.errors import ParameterError
 from sparseq.pictures.numbers import MISSING, number, percent, upper
@@ -39,6 +39,7 @@ delta_option = click.option(
 
 
 @click.group(
+    cls=Group,
     short_help="Convert and compare guarantees; no store needed.",
     subcommand_metavar="COMMAND [ARGS]...",
 )
@@ -290,10 +291,7 @@ def odometer_text(facts: Facts) -> str:
     help="Range of Rényi orders. Default: 1.1 128.",
 )  # fmt: skip
 @delta_option
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE",
-    help="Draw into FILE, a .png or .svg, with Matplotlib.",
-)  # fmt: skip
+@file_option("--plot", help="Draw into FILE, a .png or .svg, with Matplotlib.")
 @facts_format_option
 def curve(
     gaussian: tuple[float, ...],

@@ -7,9 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from sparseq.cli.options import facts_format_option, open_store, store_argument
+from sparseq.cli.options import command, facts_format_option, open_store, store_argument
 from sparseq.cli.text import labelled, loud_lines, say
 from sparseq.monitor.watch import begun_as
 from sparseq.pictures.numbers import number, percent, upper
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 DELTAS = (1e-5, 1e-6, 1e-9, 1e-12)
 
 
-@click.command(short_help="Show the guarantee, and what it buys.")
+@command(short_help="Show the guarantee, and what it buys.")
 @store_argument
 @facts_format_option
 def budget(store: Path, format: str) -> None:

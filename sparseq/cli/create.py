@@ -21,7 +21,17 @@ from sparseq.cli.declare import (
     tables_of,
     types_of,
 )
-from sparseq.cli.options import Share, open_store, store_argument
+from sparseq.cli.options import (
+    bounds_option,
+    command,
+    keys_option,
+    open_store,
+    reserve_option,
+    reserves_of,
+    seed_option,
+    store_argument,
+    table_option,
+)
 from sparseq.cli.show import plain_text
 from sparseq.cli.text import NOT_PRIVATE, banner, labelled, one_line, say
 from sparseq.curator import counts
@@ -37,7 +47,7 @@ if TYPE_CHECKING:
     from sparseq.store import Store
 
 
-@click.command(short_help="Make a store from files of events about people.")
+@command(short_help="Make a store from files of events about people.")
 @store_argument
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--user", required=True, metavar="COL", help="Column that says whom a row is about.")
@@ -48,10 +58,8 @@ if TYPE_CHECKING:
 @click.option("--norm-budget", type=float, default=20.0, show_default=True, metavar="B",
               help="How much one person takes part: B counts at full weight.")  # fmt: skip
 @click.option("--time", default="", metavar="COL", help="Column that most queries select by.")
-@click.option(
-    "--keys", multiple=True, metavar="COL=a,b,c", help="Public values; COL=@FILE reads them."
-)
-@click.option("--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds, for sums.")
+@keys_option
+@bounds_option
 @click.option(
     "--public", multiple=True, metavar="NAME=FILE", help="A table that isn't about people."
 )
@@ -60,12 +68,7 @@ if TYPE_CHECKING:
               "TABLE=COL[,COL] if there are several tables.")  # fmt: skip
 @click.option("--budget-column", default="", metavar="COL", help="People's own budgets, at most B.")
 @click.option("--halt", is_flag=True, help="Once left out, people stay out.")
-@click.option("--watch-active", type=Share(), is_flag=False, flag_value=0.05, default=0.0,
-              metavar="[SHARE]", help="Set aside 5 % of every budget, or SHARE, to estimate how "
-              "many people have been left out.")  # fmt: skip
-@click.option("--forecast", type=Share(), is_flag=False, flag_value=0.25, default=0.0,
-              metavar="[SHARE]", help="Set aside 25 %, or SHARE, to estimate what they would still "
-              "contribute.")  # fmt: skip
+@reserve_option
 @click.option("--type", "types", multiple=True, metavar="COL=TYPE[:FORMAT]",
               help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
               "comma). [default: guessed from the first rows, then fixed]")  # fmt: skip
@@ -74,7 +77,7 @@ if TYPE_CHECKING:
 @click.option("--most", multiple=True, metavar="work=N",
               help="Row combinations that one person may have in a join; whoever has more is left "
               "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
-@click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
+@seed_option
 def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.
 
@@ -90,7 +93,8 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
       sparseq create shop.sparseq jan.csv feb.csv --table purchases --user customer_id
           --epsilon 2 --delta 1e-6 --norm-budget 40 --bounds amount=0..200
       sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
-      sparseq create shop.sparseq purchases.parquet --user customer_id --watch-active --forecast=0.2
+      sparseq create shop.sparseq purchases.parquet --user customer_id
+          --reserve watch=5%,forecast=20%
     """
 
     tables = tables_of(files, options.pop("table"))
@@ -102,10 +106,7 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
     options["bounds"] = bounds_of(options["bounds"])
     options["row_key"] = row_key_of(options["row_key"])
     options["most"] = most_of(options["most"])
-    options["reserves"] = {
-        "watch": options.pop("watch_active"),
-        "forecast": options.pop("forecast"),
-    }
+    options["reserves"] = reserves_of(options.pop("reserve"))
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
         say(made_text(opened, inspected))
         tell_curator(opened.curator_notes())
@@ -229,10 +230,10 @@ def column_role(table: Table, column: Column) -> str:
     return "; ".join(parts)
 
 
-@click.command(short_help="Add rows, and people that are new.")
+@command(short_help="Add rows, and people that are new.")
 @store_argument
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--table", metavar="NAME", help="Which table; needed if there are several.")
+@table_option
 def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
     """Add the rows of FILEs to STORE: all of them, or none.
 

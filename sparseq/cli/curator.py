@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from sparseq import curator as facts
-from sparseq.cli.options import POTS, facts_format_option, open_store, output_option
+from sparseq.cli.options import (
+    POTS,
+    Group,
+    facts_format_option,
+    list_format_option,
+    open_store,
+    output_option,
+)
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import answer_csv, csv_text, plain_text
-from sparseq.cli.text import banner, labelled, say, terminal_width
+from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
 from sparseq.curator import account, counts, exact_sql
 from sparseq.curator import log as entries
 from sparseq.escape import shown
@@ -29,16 +37,33 @@ if TYPE_CHECKING:
     from sparseq.ledger._duckdb.curator_log import Note
     from sparseq.ledger.pots import Pot
 
-PRIVATE = "PRIVATE: exact facts about people. Curator only."
 _BAR = 40
 
 
-class _EitherOrder(click.Group):
-    """A group whose first argument may also follow the name of the command."""
+class _EitherOrder(Group):
+    """A group whose first argument may also follow the name of the command.
+
+    `elsewhere` has commands that take time to import: where each is.
+    """
+
+    elsewhere: ClassVar = {"plan": "plan", "compare": "replay", "train": "train"}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in this order."""
+        return [*self.commands, *self.elsewhere]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported where it is asked for."""
+        if cmd_name not in self.elsewhere:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"sparseq.cli.{self.elsewhere[cmd_name]}")
+        command: click.Command = getattr(module, f"curator_{cmd_name}")
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `forget STORE` in the order `STORE forget`; help on a command needs no store."""
-        if len(args) > 1 and args[0] in self.commands and args[1] not in self.commands:
+        names = self.list_commands(ctx)
+        if len(args) > 1 and args[0] in names and args[1] not in names:
             helping = args[1] in ctx.help_option_names
             args = ["STORE", *args] if helping else [args[1], args[0], *args[2:]]
         return super().parse_args(ctx, args)
@@ -54,7 +79,8 @@ class _EitherOrder(click.Group):
 def curator(ctx: click.Context, store: Path) -> None:
     """Show exact facts about the people in STORE. Never show them to an analyst.
 
-    Nothing is noised and nothing is charged. `sparseq curator COMMAND STORE …` is the same.
+    Nothing is noised; nothing is charged, except by train.
+    `sparseq curator COMMAND STORE …` is the same.
 
     \b
     Examples:
@@ -63,6 +89,7 @@ def curator(ctx: click.Context, store: Path) -> None:
       sparseq curator shop.sparseq user 4711
       sparseq curator forget shop.sparseq 4711
       sparseq curator shop.sparseq sql "SELECT count(*) FROM purchases"
+      sparseq curator plan shop.sparseq --queries daily.sql --from 2024-01-01 --to 2024-12-31
     """
     ctx.obj = store
     say(banner(PRIVATE), err=True)
@@ -239,8 +266,7 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
 
 @curator.command("log", short_help="What only the curator is told.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="How many. [default: all]")
-@click.option("--format", "format", type=click.Choice(["table", "csv", "json"]),
-              help="How it is written. Default: what FILE's name says, else table.")  # fmt: skip
+@list_format_option
 @output_option
 @click.pass_obj
 def log(store: Path, last: int | None, format: str | None, output: Path | None) -> None:
@@ -281,8 +307,7 @@ def log_text(notes: Sequence[Note], format: str, width: int | None = None) -> st
 
 @curator.command("sql", short_help="An exact answer.")
 @click.argument("query")
-@click.option("--format", "format", type=click.Choice(["table", "csv", "json"]),
-              help="How it is written. Default: what FILE's name says, else table.")  # fmt: skip
+@list_format_option
 @output_option
 @click.pass_obj
 def exact(store: Path, query: str, format: str | None, output: Path | None) -> None:

@@ -21,7 +21,7 @@ from sparseq.accounting import simultaneous_bound
 from sparseq.cli.chart import terminal_chart
 from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
 from sparseq.cli.figure import Figure, Series
-from sparseq.cli.options import facts_format_option
+from sparseq.cli.options import command, facts_format_option, seed_option
 from sparseq.cli.page import html_page, write_png
 from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, say
 from sparseq.errors import DataError, ParameterError
@@ -55,7 +55,7 @@ class Results:
     png: str | None
 
 
-@click.command(short_help="Monitor real purchases for 546 days, privately.")
+@command(short_help="Monitor real purchases for 546 days, privately.")
 @click.option("--data", type=click.Path(path_type=Path), metavar="FILE",
               help="The CDNOW purchases. [default: those that come with sparseq]")  # fmt: skip
 @click.option("--norm-budget", type=float, default=40.0, show_default=True, metavar="B",
@@ -63,19 +63,19 @@ class Results:
 @click.option(
     "--kappa", type=float, default=0.5, show_default=True, help="zCDP level of all answers."
 )
-@click.option("--out", type=click.Path(path_type=Path), default=Path("out", "demo"),
+@click.option("--output", "-o", type=click.Path(path_type=Path), default=Path("out", "demo"),
               show_default=True, metavar="DIR", help="Where to put the store, chart and page; "
               "if it is taken, DIR-2 and so on.")  # fmt: skip
 @click.option(
     "--keep/--discard", default=True, show_default=True, help="Keep what was made, or not."
 )
-@click.option("--seed", type=int, help="Repeatable noise, for tests only: NOT private.")
+@seed_option
 @facts_format_option
 def demo(
     data: Path | None,
     norm_budget: float,
     kappa: float,
-    out: Path,
+    output: Path,
     keep: bool,
     seed: int | None,
     format: str,
@@ -94,7 +94,7 @@ def demo(
     """
 
     source = find_data(data)
-    folder = fresh_folder(out)
+    folder = fresh_folder(output)
     try:
         path = folder / "cdnow.sparseq"
         with sparseq.create(

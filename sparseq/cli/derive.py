@@ -9,6 +9,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from sparseq.cli.options import command, series_output_option
 from sparseq.cli.text import put_out
 from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.monitor.output import CsvFormat, format_of, series_table
@@ -19,13 +20,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command(short_help="Totals, weekly sums and changes of a monitored series: free.")
+@command(short_help="Totals, weekly sums and changes of a monitored series: free.")
 @click.argument("series", type=click.Path(path_type=Path))
-@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="Parquet, CSV or JSON Lines, by its name. [default: CSV on standard output]",
-              )  # fmt: skip
+@series_output_option
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of every ±.")
-def derive(series: Path, out: Path | None, confidence: float) -> None:
+def derive(series: Path, output: Path | None, confidence: float) -> None:
     """Compute from the file SERIES, which `sparseq monitor` has written, other series.
 
     The running total, sums and means over 7 ticks, the change against 7 ticks before, and the
@@ -35,15 +34,15 @@ def derive(series: Path, out: Path | None, confidence: float) -> None:
 
     \b
     Examples:
-      sparseq derive buyers.parquet --out derived.parquet
+      sparseq derive buyers.parquet --output derived.parquet
       sparseq derive shop.csv --confidence 0.99
     """
 
-    if out is None:
+    if output is None:
         put_out(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
         return
-    format = format_of(out)
-    with whole_file(out) as working, writing(out):
+    format = format_of(output)
+    with whole_file(output) as working, writing(output):
         format.write(None, derived(series_table(series), confidence), working)
 
 

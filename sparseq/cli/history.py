@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.answer import Answer
-from sparseq.cli.options import format_option, open_store, output_option, store_argument
+from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import both_bounds, encode, warn_if_seeded
 from sparseq.cli.text import loud_lines, one_line, terminal_width
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LAST = 20
 
 
-@click.command(short_help="List what was answered; show an old answer again, free.")
+@command(short_help="List what was answered; show an old answer again, free.")
 @store_argument
 @click.option(
     "--last", type=click.IntRange(min=1), metavar="N", help=f"How many. [default: {LAST}]"

@@ -9,12 +9,12 @@ import click
 import sparseq
 from sparseq._duckdb.backup import backup as back_up
 from sparseq._duckdb.upgrade import upgrade as up
-from sparseq.cli.options import open_store, store_argument
+from sparseq.cli.options import command, open_store, store_argument
 from sparseq.cli.text import say
 from sparseq.escape import shown
 
 
-@click.command(short_help="Make a whole copy of a store.")
+@command(short_help="Make a whole copy of a store.")
 @store_argument
 @click.argument("dest", type=click.Path(path_type=Path))
 def backup(store: Path, dest: Path) -> None:
@@ -35,7 +35,7 @@ def backup(store: Path, dest: Path) -> None:
     say(f"{shown(dest)} has {has}; what is charged later, it forgets")
 
 
-@click.command(short_help="Open a store that was not closed, and tidy up.")
+@command(short_help="Open a store that was not closed, and tidy up.")
 @store_argument
 @click.option("--accept-loss", is_flag=True,
               help="Go on without what is missing. The guarantee then has a hole, and the store "
@@ -61,7 +61,7 @@ def recover(store: Path, accept_loss: bool) -> None:
         say(f"  {loss.at}, after release {loss.after:,}: {shown(loss.missing)}")
 
 
-@click.command(short_help="Make a store of an earlier version one of this.")
+@command(short_help="Make a store of an earlier version one of this.")
 @store_argument
 def upgrade(store: Path) -> None:
     """Make STORE, of an earlier version, one that this version reads; charges and answers stay.

@@ -16,17 +16,26 @@ import click
 
 from sparseq.cli.monitor_plot import Picture
 from sparseq.cli.monitor_view import progress, showing
-from sparseq.cli.options import open_store, store_argument
+from sparseq.cli.options import (
+    Share,
+    command,
+    every_option,
+    open_store,
+    param_option,
+    quiet_option,
+    series_output_option,
+    store_argument,
+)
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import NOT_PRIVATE, banner, say
-from sparseq.errors import DataError, ParameterError
+from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.escape import shown
 from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
 from sparseq.monitor.arrivals import Inbox
 from sparseq.monitor.companions import WATCH, ForecastSeries, Watch, alarming
 from sparseq.monitor.folder import Folder
 from sparseq.monitor.ticks import OF_TICKS, length_of, moment
-from sparseq.query.catalog import TIME_TYPES, did_you_mean
+from sparseq.query.catalog import TIME_TYPES
 from sparseq.query.parameters import given
 from sparseq.query.plan import Options
 
@@ -53,7 +62,7 @@ class MonitorOptions:
     last: str | None
     every: str
     params: tuple[str, ...]
-    out: Path | None
+    output: Path | None
     follow: Path | None
     table: str | None
     complete: str
@@ -62,11 +71,11 @@ class MonitorOptions:
     settle: float
     once: bool
     confidence: float | None
-    watch_active: float | None
+    alarm_below: float | None
     forecast: bool
     horizon: int | None
-    clip: float | None
-    part_time: bool
+    forecast_cap: float | None
+    fade: bool
     season: int
     plot: Path | None
     quiet: bool
@@ -77,7 +86,7 @@ class MonitorOptions:
             say(text, err=True)
 
 
-@click.command(short_help="Ask the same queries day after day, and keep the series in a file.")
+@command(short_help="Ask the same queries day after day, and keep the series in a file.")
 @store_argument
 @click.argument("queries", nargs=-1, required=True, type=click.Path(path_type=Path),
                 metavar="QUERY.sql...")  # fmt: skip
@@ -86,12 +95,9 @@ class MonitorOptions:
 @click.option("--from", "first", required=True, metavar="D", help="First tick: a date, or a time.")
 @click.option("--to", "last", metavar="D", help="Last tick. [default: the last one that has ended; "
               "with --follow, none]")  # fmt: skip
-@click.option("--every", default="1d", show_default=True, metavar="1d|1h|1w",
-              help="How long a tick is.")  # fmt: skip
-@click.option("--param", "params", multiple=True, metavar="K=V", help="Value of a parameter :K.")
-@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="Parquet, CSV or JSON Lines, by its name. [default: CSV on standard output]",
-              )  # fmt: skip
+@every_option
+@param_option
+@series_output_option
 @click.option("--follow", type=click.Path(path_type=Path), metavar="DIR",
               help="Take in the files that appear in DIR, and answer the ticks they complete.",
               )  # fmt: skip
@@ -108,27 +114,26 @@ class MonitorOptions:
               )  # fmt: skip
 @click.option("--once", is_flag=True, help="With --follow: end when every file is dealt with.")
 @click.option("--confidence", type=float, help="Of every ±. [default: 0.95]")
-@click.option("--watch-active", type=click.FloatRange(0, 1, min_open=True, max_open=True),
-              is_flag=False, flag_value=0.9, metavar="SHARE",
+@click.option("--alarm-below", type=Share(0, 1, min_open=True, max_open=True), metavar="SHARE",
               help="Estimate how many people have ever been left out; an alarm goes off when fewer "
-              "than SHARE (0.9) have not. Paid for from the store's reserve for it.",
+              "than SHARE (such as 90%) have not. The store's reserve for the watch pays.",
               )  # fmt: skip
 @click.option("--forecast", is_flag=True, help="Beside every answer, one corrected for the people "
-              "who are left out; paid for from the store's reserve for it.")  # fmt: skip
+              "who are left out. The store's reserve for forecasts pays.")  # fmt: skip
 @click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
               help="For how many ticks these two are planned. [default: a year, or up to --to]",
               )  # fmt: skip
-@click.option("--clip", type=click.FloatRange(0, 1, min_open=True), metavar="PART",
+@click.option("--forecast-cap", type=Share(0, 1, min_open=True), metavar="SHARE",
               help="With --forecast: the most of a full contribution that is forecast for one "
-              "person; `sparseq plan` recommends it. [default: 1]")  # fmt: skip
-@click.option("--part-time", is_flag=True, help="With --forecast: who would run out takes part "
-              "with a smaller weight before; `sparseq plan` says whether it pays.")  # fmt: skip
+              "person; `sparseq plan` recommends it. [default: 100%]")  # fmt: skip
+@click.option("--fade", is_flag=True, help="With --forecast: people take part with a smaller "
+              "weight before they run out; `sparseq plan` says whether it pays.")  # fmt: skip
 @click.option("--season", type=click.IntRange(0, 1000), default=0, metavar="TICKS",
               help="With --forecast: forecasts follow the answers' season, such as 7 days.",
               )  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
-@click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+@quiet_option
 def monitor(store: Path, **options: Any) -> None:
     """Ask every QUERY once a tick, and write the answers to a file: a row a tick, group and number.
 
@@ -142,11 +147,11 @@ def monitor(store: Path, **options: Any) -> None:
     \b
     Examples:
       sparseq monitor shop.sparseq queries/daily_buyers.sql --from 1997-01-01 --to 1998-06-30
-          --out buyers.parquet
+          --output buyers.parquet
       sparseq monitor shop.sparseq queries/daily_buyers.sql queries/daily_orders.sql
-          --over date --from 1997-01-01 --out shop.csv
+          --over date --from 1997-01-01 --output shop.csv
       sparseq monitor shop.sparseq queries/daily_buyers.sql --from 1997-01-01 --follow incoming
-          --out buyers.parquet --plot buyers.html
+          --output buyers.parquet --plot buyers.html
     """
     wanted = MonitorOptions(**options)
     with open_store(store) as opened, stopping() as stop:
@@ -163,7 +168,7 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
     ticks = ticks_of(wanted)
     check_over(store, wanted.over, ticks)
     sources = sources_of(store, wanted, ticks)
-    monitor = Monitor(store, ticks, sources, wanted.out, stop.now.is_set)
+    monitor = Monitor(store, ticks, sources, wanted.output, stop.now.is_set)
     alarm = False
     if store.seed is not None:
         wanted.say(banner(NOT_PRIVATE))
@@ -174,9 +179,9 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
         return stop.now.wait(seconds)
 
     folder, steps = steps_of(store, wanted, monitor, wait)
-    show = showing(monitor, wanted.out)
+    show = showing(monitor, wanted.output)
     try:
-        with progress(monitor, store, wanted.quiet, wanted.out) as advance:
+        with progress(monitor, store, wanted.quiet, wanted.output) as advance:
             for ticked in steps:
                 show(ticked)
                 advance(ticked)
@@ -233,8 +238,10 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
     """Return a series for each query file, of its name, and what goes along with them."""
 
     stems = [path.stem for path in wanted.queries]
-    if WATCH in stems and wanted.watch_active is not None:
-        raise ParameterError(f"a series can't be called {WATCH!r} beside --watch-active")
+    if WATCH in stems and wanted.alarm_below is not None:
+        raise ParameterError(
+            f"a series can't be called {WATCH!r} with --alarm-below", "rename the file"
+        )
     for stem in stems:
         if stems.count(stem) > 1:
             raise ParameterError(
@@ -247,14 +254,14 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
         if wanted.forecast:
             sources.append(
                 ForecastSeries(
-                    store, stem, text, ticks, values, options, wanted.horizon, wanted.clip,
-                    share=1 / len(stems), part_time=wanted.part_time, period=wanted.season,
+                    store, stem, text, ticks, values, options, wanted.horizon, wanted.forecast_cap,
+                    share=1 / len(stems), part_time=wanted.fade, period=wanted.season,
                 )
             )  # fmt: skip
         else:
             sources.append(QuerySeries(store, stem, text, ticks, values, options))
-    if wanted.watch_active is not None:
-        sources.append(Watch(store, ticks, wanted.watch_active, wanted.horizon))
+    if wanted.alarm_below is not None:
+        sources.append(Watch(store, ticks, wanted.alarm_below, wanted.horizon))
     return sources
 
 

@@ -1,24 +1,128 @@
-"""Arguments and options that several commands have."""
+"""The words of the command line: what several commands take, and how options were called before."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 import sparseq
+from sparseq.cli.config import read_config
 from sparseq.cli.output import FORMATS
+from sparseq.cli.text import say
 
 if TYPE_CHECKING:
     from sparseq.store import Store
 
+Decorator = Callable[[Any], Any]
 POTS = ("queries", "watch", "forecast")
 """Names of `sparseq.ledger.pots.Pot`, which takes time to import."""
+RESERVES = {"watch": 0.05, "forecast": 0.25}
+"""What can be set aside of every budget, and how much where no share is given."""
+ALARM_BELOW = "90%"
+GOES = "the old name goes in 0.3"
 
 
-class Share(click.ParamType[float]):
-    """A share of the budget, as 0.05; the range is the store's to check."""
+class FormerName(NamedTuple):
+    """An option that had another name, which goes in the next version.
+
+    Attributes:
+        now: The option.
+        value: How its value is written; {} is the value that was given.
+        alone: The value that was meant where none was given; None: a value is needed.
+    """
+
+    now: str
+    value: str = "{}"
+    alone: str | None = None
+
+
+_OUT = {"--out": FormerName("--output")}
+FORMER_NAMES = {
+    "create": {
+        "--watch-active": FormerName("--reserve", "watch={}", "5%"),
+        "--forecast": FormerName("--reserve", "forecast={}", "25%"),
+    },
+    "monitor": _OUT
+    | {
+        "--watch-active": FormerName("--alarm-below", alone=ALARM_BELOW),
+        "--clip": FormerName("--forecast-cap"),
+        "--part-time": FormerName("--fade", "", ""),
+    },
+    "plan": {
+        "--watch": FormerName("--reserve", "watch={}", "5%"),
+        "--watch-active": FormerName("--reserve", "watch={}", "5%"),
+        "--ticks": FormerName("--horizon"),
+    },
+    "train": _OUT | {"--most": FormerName("--most", "steps={}")},
+    "replay": _OUT,
+    "derive": _OUT,
+    "demo": _OUT,
+}
+"""By command."""
+
+
+def of_today(command: str, args: list[str]) -> list[str]:
+    """Return the arguments with today's names of options; what is replaced is noted on stderr.
+
+    >>> of_today("monitor", ["a", "--alarm-below", "80%", "--fade"])
+    ['a', '--alarm-below', '80%', '--fade']
+    """
+    former, waiting = FORMER_NAMES.get(command, {}), list(args)
+    found: list[str] = []
+    while waiting:
+        arg = waiting.pop(0)
+        name, equals, value = arg.partition("=")
+        if arg == "--":
+            return [*found, arg, *waiting]
+        if name not in former:
+            found.append(arg)
+            continue
+        now = former[name]
+        if now.now == name and "=" in (value or "".join(waiting[:1])):
+            found.append(arg)
+            continue
+        if not equals and now.alone is None:
+            value = waiting.pop(0) if waiting else ""
+        elif not equals:
+            number = now.value and waiting and waiting[0].replace(".", "", 1).isdecimal()
+            value = waiting.pop(0) if number else str(now.alone)
+        written = now.value.format(value)
+        found += [now.now, written] if written else [now.now]
+        example = f"{now.now} {written}" if now.value != "{}" and written else now.now
+        say(f"{name} is now {example}; {GOES}", err=True)
+    return found
+
+
+class Command(click.Command):
+    """A command whose options may stand in a file, and may have the names of an earlier version."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(
+            click.Option(
+                ["--config"], type=click.Path(path_type=Path), metavar="FILE", is_eager=True,
+                expose_value=False, callback=read_config,
+                help="Take options from FILE, in TOML. The command line wins.",
+            )
+        )  # fmt: skip
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, by today's names."""
+        return super().parse_args(ctx, of_today(str(self.name), args))
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+class Share(click.FloatRange):
+    """A share, as 5% or 0.05."""
 
     name = "share"
 
@@ -26,26 +130,59 @@ class Share(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the number."""
+        text = str(value).strip()
         try:
-            return float(value)
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
-            option = param.opts[0] if param else "the option"
-            self.fail(f"{value!r} is not a share. Write {option}=0.05, or put {option} last.")
+            self.fail(f"{value!r} is not a share. Write it as 5% or 0.05.", param, ctx)
+        return float(super().convert(share, param, ctx))
 
 
+class Reserve(click.ParamType[dict[str, float]]):
+    """Shares of every budget by what they are set aside for, as watch=5%,forecast=25%."""
+
+    name = "reserve"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, float]:
+        """Return the shares by name."""
+        shares = {}
+        for part in str(value).split(","):
+            name, equals, share = (word.strip() for word in part.partition("="))
+            if name not in RESERVES:
+                self.fail(
+                    f"nothing can be set aside for {name!r}. Write watch=5%,forecast=25%.",
+                    param, ctx,
+                )  # fmt: skip
+            shares[name] = Share().convert(share, param, ctx) if equals else RESERVES[name]
+        return shares
+
+
+def reserves_of(given: tuple[dict[str, float], ...]) -> dict[str, float]:
+    """Return the shares of all `--reserve` together."""
+    return {name: share for shares in given for name, share in shares.items()}
+
+
+def together(*options: Decorator) -> Decorator:
+    """Return several options as one decorator."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+command = partial(click.command, cls=Command)
+file_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
 store_argument = click.argument("store", type=click.Path(path_type=Path))
 format_option = click.option(
     "--format",
     "format",
     type=click.Choice(FORMATS),
     help="How the answer is written. Default: what FILE's name says, else table.",
-)
-output_option = click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write to FILE, which appears whole or not at all.",
 )
 facts_format_option = click.option(
     "--format",
@@ -54,6 +191,45 @@ facts_format_option = click.option(
     default="table",
     show_default=True,
     help="How it is written.",
+)
+list_format_option = click.option(
+    "--format",
+    "format",
+    type=click.Choice(["table", "csv", "json"]),
+    help="How it is written. Default: what FILE's name says, else table.",
+)
+output_option = file_option(
+    "--output", "-o", help="Write to FILE, which appears whole or not at all."
+)
+series_output_option = file_option(
+    "--output",
+    "-o",
+    help="Parquet, CSV or JSON Lines, by its name. [default: CSV on standard output]",
+)
+reserve_option = click.option(
+    "--reserve",
+    multiple=True,
+    type=Reserve(),
+    metavar="NAME=SHARE,…",
+    help="Set shares of every budget aside: watch (5 %), to estimate how many people have been "
+    "left out; forecast (25 %), to estimate what they would still contribute.",
+)
+table_option = click.option("--table", metavar="NAME", help="Which table, if there are several.")
+param_option = click.option(
+    "--param", "params", multiple=True, metavar="K=V", help="Value of a parameter :K."
+)
+every_option = click.option(
+    "--every", default="1d", show_default=True, metavar="1d|1h|1w", help="How long a tick is."
+)
+keys_option = click.option(
+    "--keys", multiple=True, metavar="COL=a,b,c", help="Public values; COL=@FILE reads them."
+)
+bounds_option = click.option(
+    "--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds, for sums."
+)
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+seed_option = click.option(
+    "--seed", type=int, help="Repeatable noise, for tests only: NOT private."
 )
 
 

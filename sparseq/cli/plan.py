@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,21 @@ import click
 
 import sparseq
 from sparseq.cli.declare import bounds_of, keys_of
-from sparseq.cli.options import Share, facts_format_option, open_store
+from sparseq.cli.options import (
+    ALARM_BELOW,
+    GOES,
+    Reserve,
+    bounds_option,
+    command,
+    every_option,
+    facts_format_option,
+    file_option,
+    keys_option,
+    open_store,
+    param_option,
+    reserves_of,
+    together,
+)
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.engine.cells import cells_of
@@ -30,22 +43,18 @@ from sparseq.pictures.tables import format_table
 from sparseq.query.parameters import given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sparseq.monitor.known_stream import KnownStream
     from sparseq.monitor.plan import Candidate, PlanSearch
     from sparseq.monitor.ticks import Ticks
     from sparseq.store import Store
 
-LOOKED_AT = (
+EXACT_PLAN = (
     "Exact, uncharged facts about the people in the data: plan on public or historical data only."
 )
 SEASONS = {"1d": 7, "1h": 24}
 """Ticks to a season, by the length of a tick."""
-_COLUMNS = ("norm_budget", "watch", "reserve", "clip", "sigma", "left out", "noise", "bias",
+_COLUMNS = ("norm_budget", "watch", "reserve", "cap", "sigma", "left out", "noise", "bias",
             "total", "")  # fmt: skip
-_WATCH = 0.05
-"""What `create --watch-active` sets aside."""
 
 
 @dataclass(frozen=True)
@@ -59,82 +68,141 @@ class PlanOptions:
     params: tuple[str, ...]
     horizon: int | None
     kappa: float | None
-    others: float
+    reserve: tuple[dict[str, float], ...]
     forecasts: bool
+    plot: Path | None
+    format: str
+
+    @property
+    def others(self) -> float:
+        """The share of the watch."""
+        shares = reserves_of(self.reserve)
+        if "forecast" in shares:
+            raise ParameterError(
+                "the planner chooses the reserve for forecasts", "give --reserve watch=5% alone"
+            )
+        return shares.get("watch", 0.0)
 
 
-@click.command(short_help="Choose norm_budget and the reserve, from public or historical data.")
-@click.argument("source", metavar="STORE|FILE", type=click.Path(path_type=Path))
-@click.option("--queries", multiple=True, required=True, type=click.Path(path_type=Path),
-              metavar="QUERY.sql", help="Asked once a tick; may be repeated.")  # fmt: skip
-@click.option("--from", "first", required=True, metavar="D", help="First tick of the data.")
-@click.option("--to", "last", required=True, metavar="D", help="Last tick of the data.")
-@click.option("--every", default="1d", show_default=True, metavar="1d|1h|1w",
-              help="How long a tick is.")  # fmt: skip
-@click.option("--ticks", "horizon", type=click.IntRange(min=1), metavar="T",
-              help="How many ticks to plan for; the data are taken over again where there are "
-              "fewer. [default: as many as there are]")  # fmt: skip
-@click.option("--param", "params", multiple=True, metavar="K=V", help="Value of a parameter :K.")
-@click.option("--kappa", type=float, help="zCDP level. [default: 0.5, or the STORE's]")
-@click.option("--watch", "--watch-active", "others", type=Share(), is_flag=False,
-              flag_value=_WATCH, default=0.0, metavar="[SHARE]",
-              help="Plan with 5 %, or SHARE, of every budget set aside for a watch, as by create "
-              "--watch-active.")  # fmt: skip
-@click.option("--forecast/--no-forecast", "forecasts", default=True, show_default=True,
-              help="Whether to try departure forecasts.")  # fmt: skip
-@click.option("--historical", is_flag=True,
-              help="The STORE's data are historical: they may be looked at.")  # fmt: skip
+planning = together(
+    click.option("--queries", multiple=True, required=True, type=click.Path(path_type=Path),
+                 metavar="QUERY.sql", help="A query of every tick; may be repeated."),
+    click.option("--from", "first", required=True, metavar="D", help="First tick of the data."),
+    click.option("--to", "last", required=True, metavar="D", help="Last tick of the data."),
+    every_option,
+    click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
+                 help="How many ticks to plan for. Where there are fewer, the data are repeated. "
+                 "[default: as many as there are]"),
+    param_option,
+    click.option("--kappa", type=float, help="zCDP level. [default: 0.5, or the STORE's]"),
+    click.option("--reserve", multiple=True, type=Reserve(), metavar="watch=SHARE",
+                 help="Plan with SHARE (5 %) of every budget set aside for a watch."),
+    click.option("--forecast/--no-forecast", "forecasts", default=True, show_default=True,
+                 help="Whether to try departure forecasts."),
+    file_option("--plot", help="Draw the trade-off: .png or .svg."),
+    facts_format_option,
+)  # fmt: skip
+"""Options of all plans."""
+
+
+@command(short_help="Choose norm_budget and the reserve, from public or historical data.")
+@click.argument("source", metavar="FILE|STORE", type=click.Path(path_type=Path))
+@planning
+@click.option("--historical", is_flag=True, hidden=True, help="Now: sparseq curator plan.")
 @click.option("--charged", type=click.FloatRange(min=0, min_open=True), metavar="SIGMA",
-              help="The STORE's data are private: release people's totals with noise of SIGMA "
-              "people, once and charged, and plan on these.")  # fmt: skip
-@click.option("--user", metavar="COL", help="Of a FILE: whom a row is about.")
+              help="Plan on a STORE: release people's totals with noise of SIGMA people, once and "
+              "charged, and plan on these.")  # fmt: skip
+@click.option("--user", metavar="COL", help="Column of FILE that says whom a row is about.")
 @click.option("--table", metavar="NAME", help="Of a FILE: the table's name in the queries.")
 @click.option("--time", default="", metavar="COL", help="Of a FILE: when a row happened.")
-@click.option("--keys", multiple=True, metavar="COL=a,b,c", help="Of a FILE: as in create.")
-@click.option("--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Of a FILE: as in create.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
-              help="Draw the trade-off: .png or .svg.")  # fmt: skip
-@facts_format_option
+@keys_option
+@bounds_option
 def plan(
-    source: Path, historical: bool, charged: float | None, plot: Path | None, format: str,
-    user: str | None, table: str | None, time: str, keys: tuple[str, ...],
-    bounds: tuple[str, ...], **options: Any,
+    source: Path, historical: bool, charged: float | None, user: str | None, table: str | None,
+    time: str, keys: tuple[str, ...], bounds: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
-    """Try budgets on data that may be looked at, and recommend one; without --charged, for free.
+    """Try budgets on a FILE of data that may be looked at, and recommend one.
 
     The first row is worst-case composition: the error of any system that splits one budget over
     all answers. Below it, rows for each budget: dropping alone, with departure forecasts, and with
-    people in part time before they run out.
+    people who fade before they run out.
     Recommended is the least error of those that would be 5 % below the first row's with twice the
-    bias, too; unless, planned on the first half of the data, the second would have been worse off
-    than with the first row.
+    bias, too. If a plan made on the first half of the data fails on the second half, the first row
+    is recommended.
+
+    For a STORE: --charged, or `sparseq curator plan STORE`, which looks at exact facts.
 
     \b
     Examples:
       sparseq plan last_year.parquet --user customer_id --table purchases
           --queries queries/daily_buyers.sql --from 1997-01-01 --to 1997-12-31 --plot plan.png
-      sparseq plan shop.sparseq --historical --queries queries/daily_buyers.sql
-          --from 1997-01-01 --to 1998-06-30 --ticks 730 --format json
       sparseq plan shop.sparseq --charged 10 --queries queries/daily_buyers.sql
           --from 1997-01-01 --to 1998-06-30
     """
 
-    asked = PlanOptions(**options)
-    if charged is None:
-        say(banner(LOOKED_AT), err=True)
-    may = historical or charged is not None
-    with _opened(source, may, user, table, time, keys, bounds) as store:
-        streams, names = streams_of(store, asked)
-        kappa = asked.kappa if asked.kappa is not None else store.budget.kappa
-        if charged is not None:
-            planned = _charged(store, streams, charged, kappa, asked)
-    if charged is None:
-        planned = planned_of(streams, kappa, ticks=asked.horizon, others=asked.others,
-                             forecasts=asked.forecasts,
-                             period=SEASONS.get(asked.every, 0))  # fmt: skip
-    if plot is not None:
-        draw(planned, names, plot)
-    say(as_json(planned, names) if format == "json" else as_text(planned, names))
+    wanted = PlanOptions(**options)
+    if not source.is_file():
+        raise DataError(f"there is no file {source}", "give a store, or a file of events")
+    if not _is_store(source):
+        with _made(source, user, table, time, keys, bounds) as store:
+            say(banner(EXACT_PLAN), err=True)
+            _show(_planned(store, wanted), wanted)
+    elif charged is not None:
+        with open_store(source) as store:
+            streams, names = streams_of(store, wanted)
+            found = _charged(store, streams, charged, kappa_of(store, wanted), wanted), names
+        _show(found, wanted)
+    elif historical:
+        say(f"plan STORE --historical is now curator plan STORE; {GOES}", err=True)
+        plan_exactly(source, wanted)
+    else:
+        raise ParameterError(
+            f"{source} is a store: planning would show exact facts about people in it",
+            f"plan with --charged SIGMA; the curator can: sparseq curator plan {source}",
+        )
+
+
+@command("plan", short_help="Choose norm_budget and the reserve, from the store's exact data.")
+@planning
+@click.pass_obj
+def curator_plan(store: Path, /, **options: Any) -> None:
+    """Try budgets on STORE's exact data, and recommend one. See `sparseq plan --help`.
+
+    What is recommended depends on everybody's rows. Use it where the data may be looked at.
+
+    \b
+    Examples:
+      sparseq curator plan shop.sparseq --queries queries/daily_buyers.sql
+          --from 1997-01-01 --to 1998-06-30 --horizon 730 --format json
+    """
+    plan_exactly(store, PlanOptions(**options))
+
+
+def plan_exactly(path: Path, wanted: PlanOptions) -> None:
+    """Plan on a store's exact data."""
+    say(banner(EXACT_PLAN), err=True)
+    with open_store(path) as store:
+        found = _planned(store, wanted)
+    _show(found, wanted)
+
+
+def kappa_of(store: Store, wanted: PlanOptions) -> float:
+    """Return the level to plan for."""
+    return wanted.kappa if wanted.kappa is not None else store.budget.kappa
+
+
+def _planned(store: Store, wanted: PlanOptions) -> tuple[PlanSearch, list[str]]:
+    streams, names = streams_of(store, wanted)
+    return planned_of(
+        streams, kappa_of(store, wanted), ticks=wanted.horizon, others=wanted.others,
+        forecasts=wanted.forecasts, period=SEASONS.get(wanted.every, 0),
+    ), names  # fmt: skip
+
+
+def _show(found: tuple[PlanSearch, list[str]], wanted: PlanOptions) -> None:
+    if wanted.plot is not None:
+        draw(*found, wanted.plot)
+    say(as_json(*found) if wanted.format == "json" else as_text(*found))
 
 
 def _charged(
@@ -145,42 +213,31 @@ def _charged(
     if len(streams) != 1 or asked.horizon is not None:
         raise ParameterError(
             "--charged plans for one series, over the ticks that there are",
-            "one --queries, no --ticks",
+            "give one --queries, and no --horizon",
         )
     ranks = charged_ranks(store, streams[0], sigma)
     return charged_plan(ranks, kappa, streams[0].ticks, asked.others)
 
 
-@contextmanager
-def _opened(
-    source: Path, historical: bool, user: str | None, table: str | None, time: str,
-    keys: tuple[str, ...], bounds: tuple[str, ...],
-) -> Iterator[Store]:  # fmt: skip
-    """Open a store whose data may be looked at, or make one in memory from a file."""
+def _is_store(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(12)[8:] == b"DUCK"
 
-    if not source.is_file():
-        raise DataError(f"there is no file {source}", "give a store, or a file of events")
-    with open(source, "rb") as file:
-        is_store = file.read(12)[8:] == b"DUCK"
-    if is_store:
-        if not historical:
-            raise ParameterError(
-                f"{source} is a store: planning would show exact facts about people in it",
-                "say --historical if its data may be looked at; else --charged SIGMA",
-            )
-        with open_store(source) as store:
-            yield store
-        return
+
+def _made(
+    source: Path, user: str | None, table: str | None, time: str, keys: tuple[str, ...],
+    bounds: tuple[str, ...],
+) -> Store:  # fmt: skip
+    """Return a store in memory, made from a file."""
     if user is None:
         raise ParameterError("whom is a row of FILE about?", "--user names the column")
     rows = IncomingRows(str(source), user=user)
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
-    with sparseq.create(
+    return sparseq.create(
         None, str(source), user=user, table=table, time=time, keys=keys_of(keys, types),
         bounds=bounds_of(bounds),
-    ) as made:  # fmt: skip
-        yield made
+    )  # fmt: skip
 
 
 def streams_of(store: Store, asked: PlanOptions) -> tuple[list[KnownStream], list[str]]:
@@ -225,13 +282,13 @@ def as_text(planned: PlanSearch, names: Sequence[str]) -> str:
 def _row(c: Candidate, planned: PlanSearch) -> list[str]:
     marks = ["worst case"] * c.worst_case
     marks += ["recommended"] * (c == planned.recommended and not c.worst_case)
-    marks += ["part time"] * c.setting.part_time + [f"season {c.period}"] * (c.period > 0)
+    marks += ["fading"] * c.setting.part_time + [f"season {c.period}"] * (c.period > 0)
     forecast = c.setting.forecast
     return [
         format_number(c.setting.norm_budget, 2),
         f"{c.setting.others:.0%}" if c.setting.others else "–",
         f"{forecast:.0%}" if forecast else "–",
-        f"{c.setting.clip:g}" if forecast else "–",
+        _percent(c.setting.clip) if forecast else "–",
         *(_numbers(x) for x in (c.sigma,)),
         f"{c.dropped:.1%}",
         *(_numbers(x) for x in (c.noise, c.bias, c.total)),
@@ -259,17 +316,19 @@ def advice(planned: PlanSearch) -> str:
         )
     setting = best.setting
     made, run = [f"--norm-budget {setting.norm_budget:g}"], []
+    shares = {"watch": setting.others, "forecast": setting.forecast}
+    reserve = ",".join(f"{name}={_percent(share)}" for name, share in shares.items() if share)
+    if reserve:
+        made.append(f"--reserve {reserve}")
     if setting.others:
-        made.append("--watch-active" + ("" if setting.others == _WATCH else f"={setting.others:g}"))
-        run.append("--watch-active")
+        run.append(f"--alarm-below {ALARM_BELOW}")
     if setting.forecast:
-        made.append(f"--forecast={setting.forecast:g}")
         run.append("--forecast")
     if run:
         run.append(f"--horizon {planned.ticks}")
     if setting.forecast:
-        run.append(f"--clip {setting.clip:g}")
-        run += ["--part-time"] * setting.part_time
+        run.append(f"--forecast-cap {_percent(setting.clip)}")
+        run += ["--fade"] * setting.part_time
         run += [f"--season {best.period}"] * (best.period > 0)
     text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
     text += f"  sparseq create … {' '.join(made)}"
@@ -280,6 +339,10 @@ def advice(planned: PlanSearch) -> str:
             f"{planned.hindsight:.2f} times."
         )
     return text
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.10g}%"
 
 
 def as_json(planned: PlanSearch, names: Sequence[str]) -> str:
@@ -326,7 +389,7 @@ def _panel(axes: Any, planned: PlanSearch, i: int, name: str) -> None:
     kinds = (
         ("dropping alone", (False, False), "tab:orange"),
         ("with forecasts", (True, False), "tab:blue"),
-        ("in part time", (True, True), "tab:green"),
+        ("fading", (True, True), "tab:green"),
     )
     for label, kind, colour in kinds:
         rows = [

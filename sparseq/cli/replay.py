@@ -15,11 +15,18 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sparseq.cli.curator import PRIVATE
-from sparseq.cli.options import facts_format_option, open_store, store_argument
+from sparseq.cli.options import (
+    GOES,
+    command,
+    facts_format_option,
+    file_option,
+    open_store,
+    quiet_option,
+    store_argument,
+)
 from sparseq.cli.output import Output
 from sparseq.cli.replay_page import compare_page, summary_table
-from sparseq.cli.text import NOT_PRIVATE, banner, say
+from sparseq.cli.text import NOT_PRIVATE, PRIVATE, banner, say
 from sparseq.escape import shown
 from sparseq.pictures.tables import format_table
 from sparseq.replay import AnswerFile, Log
@@ -34,22 +41,21 @@ if TYPE_CHECKING:
 _SHOWN = 20  # reasons
 
 
-@click.command(short_help="Answer a log of queries, each line with an outcome of its own.")
+@command(short_help="Answer a log of queries, each line with an outcome of its own.")
 @store_argument
 @click.argument("log", type=click.Path(path_type=Path))
-@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="Parquet, CSV or JSON Lines, by its name: one row a line of LOG.")  # fmt: skip
+@file_option("--output", "-o",
+             help="Parquet, CSV or JSON Lines, by its name: one row a line of LOG.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on after the rows that a stopped replay wrote.")
 @click.option("--dry-run", is_flag=True, help="Check and price every line; ask and charge nothing.")
-@click.option("--compare", "modes", metavar="MODES",
-              help="Curator only: worst-case,individual[,halt] on exact values.")  # fmt: skip
+@click.option("--compare", "modes", hidden=True, help="Now: sparseq curator compare.")
 @click.option("--name", metavar="NAME", help="Of the log, in request ids. [default: the file's]")
-@click.option("--quiet", "-q", is_flag=True, help="No progress on standard error.")
+@quiet_option
 @facts_format_option
 def replay(
     store: Path,
     log: Path,
-    out: Path | None,
+    output: Path | None,
     resume: bool,
     dry_run: bool,
     modes: str | None,
@@ -66,32 +72,28 @@ def replay(
 
     \b
     Examples:
-      sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --out answers.parquet
-      sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --out answers.parquet --resume
+      sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --output answers.parquet
+      sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --output answers.parquet --resume
       sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --dry-run
-      sparseq replay shop.sparseq queries/cdnow_log.jsonl.gz --compare worst-case,individual
-          --out compared.parquet
     """
 
-    if dry_run == (out is not None):
-        raise click.UsageError("say --out FILE, or --dry-run")
-    if modes is not None and (dry_run or resume):
-        raise click.UsageError("--compare goes with --out FILE alone")
+    if dry_run == (output is not None):
+        raise click.UsageError("give --output FILE, or --dry-run")
     lines = Log(log)
-    if modes is not None:
+    if modes is not None and output is not None:
+        say(f"replay --compare is now curator compare; {GOES}", err=True)
         say(banner(PRIVATE), err=True)
+        compare_exactly(store, lines, modes, output, quiet, format)
+        return
     with open_store(store) as opened:
         if dry_run:
             say(checked(opened, lines, format, quiet))
             return
-        assert out is not None
-        if modes is not None:
-            say(compared(opened, lines, modes.split(","), out, format, quiet))
-            return
+        assert output is not None
         if opened.seed is not None and not quiet:
             say(banner(NOT_PRIVATE), err=True)
         facts = {"log": str(lines.path.resolve()), "bytes": lines.bytes, "name": name or lines.name}
-        answers = AnswerFile(out, facts, resume)
+        answers = AnswerFile(output, facts, resume)
         try:
             with progress(lines, answers.lines, quiet) as advance:
                 summary = run(opened, lines, answers, name, advance)
@@ -99,6 +101,35 @@ def replay(
             say(f"\nstopped after {answers.lines:,} lines; --resume goes on", err=True)
             raise
     say(json.dumps(asdict(summary)) if format == "json" else summary_text(summary))
+
+
+@command("compare", short_help="Run a log of queries under several ways of accounting.")
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--modes", default="worst-case,individual", show_default=True, metavar="MODE,…",
+              help="Of worst-case, individual and halt.")  # fmt: skip
+@file_option("--output", "-o", required=True,
+             help="A .parquet of every line; plots go into an .html of the same name.")  # fmt: skip
+@quiet_option
+@facts_format_option
+@click.pass_obj
+def curator_compare(
+    store: Path, log: Path, modes: str, output: Path, quiet: bool, format: str
+) -> None:
+    """Run LOG under several ways of accounting, on exact values: how far would each have come?
+
+    \b
+    Examples:
+      sparseq curator compare shop.sparseq queries/cdnow_log.jsonl.gz --output compared.parquet
+    """
+    compare_exactly(store, Log(log), modes, output, quiet, format)
+
+
+def compare_exactly(
+    store: Path, log: Log, modes: str, output: Path, quiet: bool, format: str
+) -> None:
+    """Compare ways of accounting on a store's exact data."""
+    with open_store(store) as opened:
+        say(compared(opened, log, modes.split(","), output, format, quiet))
 
 
 @contextmanager
@@ -147,7 +178,7 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
     """Compare ways of accounting; write the rows, and the page beside them."""
 
     if out.suffix.lower() not in (".parquet", ".pq"):
-        raise click.UsageError("--compare writes FILE.parquet, and FILE.html beside it")
+        raise click.UsageError("--output FILE ends in .parquet; FILE.html is written beside it")
     page = out.with_suffix(".html")
     with Output(out, "parquet", private=True) as rows_to, Output(page, "html", True) as page_to:
         with (

@@ -14,7 +14,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 
 from sparseq.cli.completion import Words
-from sparseq.cli.options import store_argument
+from sparseq.cli.options import command, store_argument
 from sparseq.cli.session import ShellSession
 from sparseq.cli.statements import is_complete
 from sparseq.cli.text import guarantee_line, loud_lines, say
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sparseq.cli.session import ShellSession
 
 
-@click.command(short_help="Ask one query after another, at a prompt or from a pipe.")
+@command(short_help="Ask one query after another, at a prompt or from a pipe.")
 @store_argument
 @click.pass_context
 def shell(ctx: click.Context, store: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sparseq.cli.explain import plan_json, plan_text
-from sparseq.cli.options import format_option, open_store, output_option, store_argument
+from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
 from sparseq.cli.output import Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.text import terminal_width
@@ -36,7 +36,7 @@ class Knobs:
         return Options(self.sigma, self.accuracy, self.scale, self.confidence)
 
 
-@click.command(short_help="Ask a query, and get a private answer with its error bound.")
+@command(short_help="Ask a query, and get a private answer with its error bound.")
 @store_argument
 @click.argument("query", required=False)
 @click.option(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DELTA, DELTA_TEXT = 1e-6, "1e-6"
 """The delta at which one epsilon is quoted."""
+PRIVATE = "PRIVATE: exact facts about people. Curator only."
 NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
 
 

@@ -15,7 +15,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from sparseq.accounting import Budget
-from sparseq.cli.options import facts_format_option, open_store, store_argument
+from sparseq.cli.declare import most_of
+from sparseq.cli.options import (
+    GOES,
+    Share,
+    command,
+    facts_format_option,
+    file_option,
+    open_store,
+    store_argument,
+    table_option,
+    together,
+)
 from sparseq.cli.output import Output
 from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, say
 from sparseq.cli.train_files import (
@@ -45,56 +56,56 @@ if TYPE_CHECKING:
     from sparseq.training.network import NetworkModel
 
 
-@click.command(short_help="Train a model on the rows, privately.")
+training = together(
+    click.option("--target", required=True, metavar="COL[=VALUE]",
+                  help="What to predict: a column, or whether it is VALUE."),
+    click.option("--features", required=True, metavar="COL,COL/8,…",
+                  help="Columns to predict from; COL/8 cuts a number into 8 ranges."),
+    click.option("--model", default="logistic", show_default=True,
+                  metavar="|".join([*CLOSED, "mlp", "FILE.py:FUNCTION"]),
+                  help="What is fitted; FUNCTION(features, outputs) makes a torch module."),
+    table_option,
+    click.option("--epsilon", type=float, help="What this run may cost, with --delta."),
+    click.option("--delta", type=float, help="See --epsilon."),
+    click.option("--steps", type=int, default=50, show_default=True,
+                  help="How many steps everybody can take part in at full norm."),
+    click.option("--most", multiple=True, metavar="steps=N",
+                  help="Go on to N steps with those who have budget left."),
+    click.option("--clip", type=float, default=1.0, show_default=True, help="C, the full norm."),
+    click.option("--rate", type=float, default=1.0, show_default=True, help="Learning rate."),
+    click.option("--momentum", type=float, default=0.9, show_default=True,
+                  help="How much of a step goes on into the next."),
+    click.option("--averaging", type=float, default=0.5, show_default=True,
+                  help="Weight of the past in the mean of the parameters."),
+    click.option("--people", type=float, metavar="N",
+                  help="About how many people there are, if public; else it is asked."),
+    click.option("--checks", type=int, default=0, metavar="N",
+                  help="Ask training accuracy N times; or, with --loss, the loss."),
+    click.option("--loss", type=float, default=0.0, metavar="LIMIT",
+                  help="Checks ask the mean loss, each person's clipped at LIMIT."),
+    click.option("--patience", type=int, default=0, metavar="N",
+                  help="Stop after N checks in a row that were no better."),
+    click.option("--least-active", type=Share(0, 1), default=0.0, metavar="SHARE",
+                  help="Stop when, asked at every check, fewer than SHARE can still pay."),
+    click.option("--stop-active", type=Share(0, 1), default=0.0, metavar="SHARE",
+                  help="The same by a sparse vector, after every step; needs --most, and a store "
+                       "with a watch."),
+    click.option("--run", "name", metavar="NAME",
+                  help="The run's name; by default it is made from what is asked for."),
+    file_option("--output", "-o",
+                  help="Write the model to FILE: .json or .npz; .pt for a network."),
+    file_option("--log",
+                  help="Write what is public about every step to FILE, .csv or .parquet."),
+    facts_format_option,
+)  # fmt: skip
+"""Options of every run."""
+
+
+@command(short_help="Train a model on the rows, privately.")
 @store_argument
-@click.option("--target", required=True, metavar="COL[=VALUE]",
-              help="What to predict: a column, or whether it is VALUE.")  # fmt: skip
-@click.option("--features", required=True, metavar="COL,COL/8,…",
-              help="Columns to predict from; COL/8 cuts a number into 8 ranges.")  # fmt: skip
-@click.option("--model", default="logistic", show_default=True,
-              metavar="|".join([*CLOSED, "mlp", "FILE.py:FUNCTION"]),
-              help="What is fitted; FUNCTION(features, outputs) makes a torch module.")  # fmt: skip
-@click.option("--table", metavar="NAME", help="Which table, if there are several.")
-@click.option("--epsilon", type=float, help="What this run may cost, with --delta. [default: all]")
-@click.option("--delta", type=float, help="See --epsilon.")
-@click.option("--steps", type=int, default=50, show_default=True,
-              help="How many steps everybody can take part in at full norm.")  # fmt: skip
-@click.option("--most", type=int, metavar="N",
-              help="Go on to N steps with those who have budget left.")  # fmt: skip
-@click.option("--clip", type=float, default=1.0, show_default=True, help="C, the full norm.")
-@click.option("--rate", type=float, default=1.0, show_default=True, help="Learning rate.")
-@click.option("--momentum", type=float, default=0.9, show_default=True,
-              help="How much of a step goes on into the next.")  # fmt: skip
-@click.option("--averaging", type=float, default=0.5, show_default=True,
-              help="Weight of the past in the mean of the parameters.")  # fmt: skip
-@click.option("--people", type=float, metavar="N",
-              help="About how many people there are, if public; else it is asked.")  # fmt: skip
-@click.option("--checks", type=int, default=0, metavar="N",
-              help="Ask training accuracy N times; or, with --loss, the loss.")  # fmt: skip
-@click.option("--loss", type=float, default=0.0, metavar="LIMIT",
-              help="Checks ask the mean loss, each person's clipped at LIMIT.")  # fmt: skip
-@click.option("--patience", type=int, default=0, metavar="N",
-              help="Stop after N checks in a row that were no better.")  # fmt: skip
-@click.option("--least-active", type=float, default=0.0, metavar="SHARE",
-              help="Stop when, asked at every check, fewer than SHARE can still pay.")  # fmt: skip
-@click.option("--stop-active", type=float, default=0.0, metavar="SHARE",
-              help="The same by a sparse vector, after every step; needs --most, and a store "
-                   "with a watch.")  # fmt: skip
-@click.option("--run", "name", metavar="NAME",
-              help="The run's name; by default it is made from what is asked for.")  # fmt: skip
-@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write the model to FILE: .json or .npz; .pt for a network.")  # fmt: skip
-@click.option("--log", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write what is public about every step to FILE, .csv or .parquet.")  # fmt: skip
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE",
-              help="For the curator: who was active when, who spent what; .html, .png or .svg. "
-                   "Private.")  # fmt: skip
-@facts_format_option
-def train(
-    store: Path, target: str, features: str, model: str, table: str | None, epsilon: float | None,
-    delta: float | None, name: str | None, out: Path | None, log: Path | None,
-    report: Path | None, format: str, **settings: Any,
-) -> None:  # fmt: skip
+@training
+@file_option("--report", hidden=True, help="Now: sparseq curator train.")
+def train(store: Path, report: Path | None, **options: Any) -> None:
     """Train a model on the rows of STORE.
 
     Every step is one more query: it charges people the squared norms of their gradients, from the
@@ -102,23 +113,52 @@ def train(
     the others. What is shown and written is public.
 
     The same command again gives the same model, free; and a run that was stopped or killed goes on
-    where it was. Another --run trains anew.
+    where it was. Another --run trains again.
 
     \b
     Examples:
       sparseq train people.sparseq --target income=">50K" --features age/8,sex,hours
-          --epsilon 1 --delta 1e-6 --out income.json
+          --epsilon 1 --delta 1e-6 --output income.json
       sparseq train shop.sparseq --model poisson --target visits --features age,region
-      sparseq train shop.sparseq --model mlp --target region --features age,visits --out net.pt
+      sparseq train shop.sparseq --model mlp --target region --features age,visits --output net.pt
     """
+    if report is not None:
+        say(f"train --report is now curator train --report; {GOES}", err=True)
+    run_training(store, report, **options)
 
+
+@command("train", short_help="Train, with a report of who took part.")
+@training
+@file_option("--report", required=True,
+             help="Who was active when, who spent what; .html, .png or .svg.")  # fmt: skip
+@click.pass_obj
+def curator_train(store: Path, /, report: Path, **options: Any) -> None:
+    """Train as `sparseq train` does, and write an exact report about the people.
+
+    With the options of a run that is done, it costs nothing more.
+
+    \b
+    Examples:
+      sparseq curator train people.sparseq --target income=">50K" --features age/8,sex,hours
+          --report income.html
+    """
+    run_training(store, report, **options)
+
+
+def run_training(
+    store: Path, report: Path | None, *, target: str, features: str, model: str,
+    table: str | None, epsilon: float | None, delta: float | None, name: str | None,
+    output: Path | None, log: Path | None, format: str, **settings: Any,
+) -> None:  # fmt: skip
+    """Train, show the facts, and write what is asked for."""
+    settings["most"] = steps_of(settings["most"])
     check_model(model, settings)
     how = PrivateGD(**settings)
     asked = [part for part in features.split(",") if part.strip()]
-    kind, log_kind, picture = model_format(out, model), log_format(log), report_format(report)
+    kind, log_kind, picture = model_format(output, model), log_format(log), report_format(report)
     with (
         open_store(store) as opened,
-        Output(out, kind) as model_file,
+        Output(output, kind) as model_file,
         Output(log, log_kind) as log_file,
         Output(report, picture) as report_file,
     ):
@@ -127,7 +167,7 @@ def train(
         )
         trained, made = trained_on(opened, table, target, asked, model, how, run, epsilon, delta)
         facts = facts_of(trained, made, how, delta)
-        if out is not None:
+        if output is not None:
             model_file.write(model_bytes(made, kind))
         if log is not None:
             log_file.write(log_bytes(trained, log_kind))
@@ -138,7 +178,15 @@ def train(
             say(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
         say(banner(NOT_PRIVATE), err=True)
-    say(json.dumps(facts, indent=2) if format == "json" else summary(facts, out))
+    say(json.dumps(facts, indent=2) if format == "json" else summary(facts, output))
+
+
+def steps_of(most: tuple[str, ...]) -> int | None:
+    """Return the last step, of `--most steps=N`."""
+    limits = most_of(most)
+    if set(limits) - {"steps"}:
+        raise ParameterError(f"--most {most[0]} is nothing of a run", "write --most steps=N")
+    return limits.get("steps")
 
 
 def check_model(model: str, settings: dict[str, Any]) -> None:
@@ -302,7 +350,7 @@ def summary(facts: dict[str, Any], out: Path | None) -> str:
     return labelled(summary_rows(facts, out))
 
 
-def summary_rows(facts: dict[str, Any], out: Path | None) -> list[tuple[str, str]]:
+def summary_rows(facts: dict[str, Any], output: Path | None) -> list[tuple[str, str]]:
     """Return the facts as pairs of a label and a text."""
     cost = f"epsilon {upper(facts['epsilon'])} at delta {facts['delta']:g}, by itself"
     lines = [
@@ -318,6 +366,6 @@ def summary_rows(facts: dict[str, Any], out: Path | None) -> list[tuple[str, str
     if facts["loss"] is not None:
         error = upper(facts["loss_error"], 2)
         lines.append(("loss", f"{number(facts['loss'])} in training, ± {error} of noise"))
-    if out is not None:
-        lines.append(("model", str(out)))
+    if output is not None:
+        lines.append(("model", str(output)))
     return lines

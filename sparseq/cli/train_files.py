@@ -30,7 +30,7 @@ def model_format(out: Path | None, model: str) -> str:
     kinds = (".json", ".npz") if model in CLOSED else (".pt",)
     if out is None or out.suffix in kinds:
         return out.suffix[1:] if out is not None else "json"
-    raise click.UsageError(f"--out FILE ends in {' or '.join(kinds)} for --model {model}")
+    raise click.UsageError(f"--output FILE ends in {' or '.join(kinds)} for --model {model}")
 
 
 def log_format(log: Path | None) -> str:

@@ -190,5 +190,5 @@ class Monitor:
                 raise StoreError(
                     f"{self._file.path if self._file else ''} has an answer of {series} for "
                     f"{label} that this store did not give",
-                    "it belongs to another store, or to an older copy; give another --out",
+                    "it belongs to another store, or to an older copy; give another --output",
                 )

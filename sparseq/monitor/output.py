@@ -75,7 +75,7 @@ class SeriesFile:
                 raise StoreError(
                     f"{self.path} has the columns {', '.join(columns)}; these series have "
                     f"{', '.join(self._schema.names)}",
-                    "give another --out; all that was released is written to it, free of charge",
+                    "give another --output; all that was released is written to it, free of charge",
                 )
             for row in rows:
                 ticks = found.setdefault((row["series"], label_of(row["tick"])), set())
@@ -226,7 +226,7 @@ def format_of(path: Path) -> Format:
     found = _FORMATS.get(path.suffix.lower())
     if found is None:
         raise ParameterError(
-            f"--out {str(path)!r}: what kind of file is this?", f"one of {', '.join(_FORMATS)}"
+            f"--output {str(path)!r}: what kind of file is this?", f"one of {', '.join(_FORMATS)}"
         )
     return found
 
@@ -261,7 +261,7 @@ def series_table(path: Path) -> pa.Table:
     except (OSError, ValueError, KeyError, pa.ArrowException):
         raise StoreError(f"{path} can't be read as a series") from None
     if not set(table.column_names) >= FIXED:
-        raise StoreError(f"{path} is no series", "`sparseq monitor --out FILE` makes one")
+        raise StoreError(f"{path} is no series", "`sparseq monitor --output FILE` makes one")
     return table
 
 

@@ -125,7 +125,7 @@ class ActiveWatch:
         if Pot.WATCH not in store.reserves:
             raise ParameterError(
                 "the store has set nothing aside for a watch",
-                "it is done when a store is made: sparseq create … --watch-active",
+                "it is done when a store is made: sparseq create … --reserve watch",
             )
         levels = [threshold] if isinstance(threshold, int | float) else list(threshold or ())
         smallest = store.budget.norm_budget if smallest_budget is None else smallest_budget

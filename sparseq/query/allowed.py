@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
-from sparseq.query.catalog import did_you_mean
+from sparseq.errors import QueryRefused, did_you_mean
 
 _STRUCTURE = {
     exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered,

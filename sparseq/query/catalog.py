@@ -6,12 +6,10 @@ the rows is private, and not here.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.errors import ParameterError, QueryRefused, did_you_mean
 
 INTEGER_TYPES = frozenset(
     [
@@ -180,17 +178,3 @@ def declared(
                 raise ParameterError(f"keys of {name} are empty or repeat a value")
             table = table.with_column(replace(table.column(name), keys=values))
     return table
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint that offers the nearest of the `known` names, or lists them.
-
-    Example:
-        >>> did_you_mean("amuont", ["amount", "date"])
-        "did you mean 'amount'?"
-    """
-    known = sorted(set(known))
-    close = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1, 0.7)
-    if close:
-        return f"did you mean {next(k for k in known if k.lower() == close[0])!r}?"
-    return "known here: " + ", ".join(known[:20]) if known else ""

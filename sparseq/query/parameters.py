@@ -17,8 +17,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from sparseq.errors import NotSql, ParameterError
-from sparseq.query.catalog import did_you_mean
+from sparseq.errors import NotSql, ParameterError, did_you_mean
 from sparseq.query.parse import Dialect
 
 Value = bool | int | float | str | dt.date | dt.datetime

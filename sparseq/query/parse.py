@@ -19,9 +19,9 @@ from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sparseq.errors import NotSql, ParameterError, QueryRefused
+from sparseq.errors import NotSql, ParameterError, QueryRefused, did_you_mean
 from sparseq.query.allowed import BINNED, MAX_SELECTS, check_allowed
-from sparseq.query.catalog import Catalog, did_you_mean
+from sparseq.query.catalog import Catalog
 from sparseq.query.plan import Options
 
 MAX_LENGTH = 100_000

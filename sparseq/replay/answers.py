@@ -84,7 +84,7 @@ class AnswerFile:
         self._format = _SUFFIXES.get(path.suffix.lower(), "")
         if not self._format:
             raise ParameterError(
-                f"--out {path.name}: no format is known by this name", ".parquet, .csv or .jsonl"
+                f"--output {path.name}: no format is known by this name", ".parquet, .csv or .jsonl"
             )
         self._folder = path.with_name(f"{path.name}.parts")
         self._rows: list[Result] = []

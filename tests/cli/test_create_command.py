@@ -82,7 +82,7 @@ def test_says_what_is_set_aside_and_claims_zcdp_only(
     path = tmp_path / "s.sparseq"
     made = output(
         "create", path, folder / "visits.csv", "--user", "who", "--epsilon", "2", "--delta", "1e-6",
-        "--watch-active", "--forecast=0.2", "--seed", "1",
+        "--reserve", "watch,forecast=20%", "--seed", "1",
     )  # fmt: skip
     assert "GDP" not in made
     assert "15 of 20 are left for queries" in made
@@ -100,16 +100,19 @@ def test_says_what_is_set_aside_and_claims_zcdp_only(
 def test_a_forecast_alone_stays_gaussian(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     visits = folder / "visits.csv"
-    assert "1-GDP" in output("create", path, visits, "--user", "who", "--forecast")
+    assert "1-GDP" in output("create", path, visits, "--user", "who", "--reserve", "forecast")
     assert json.loads(output("budget", path, "--format", "json"))["parts"]["queries"] == 15
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--watch-active=1.5"], "the share for watch is 1.5"),
-        (["--watch-active=0.6", "--forecast=0.4"], "the shares leave nothing for queries"),
-        (["--watch-active", "more.csv"], "put --watch-active last"),
+        (["--reserve", "watch=1.5"], "the share for watch is 1.5"),
+        (
+            ["--reserve", "watch=60%", "--reserve=forecast=40%"],
+            "the shares leave nothing for queries",
+        ),
+        (["--reserve", "more.csv"], "nothing can be set aside for 'more.csv'"),
     ],
 )
 def test_shares_that_make_no_sense(

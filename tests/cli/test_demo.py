@@ -20,7 +20,7 @@ DATA = Path(__file__).parent.parent.parent / "data" / "cdnow.parquet"
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
     """The demo's figures, and its folder."""
     folder = tmp_path_factory.mktemp("demo") / "out"
-    text = output("demo", "--data", DATA, "--out", folder, "--seed", "1", "--format", "json")
+    text = output("demo", "--data", DATA, "--output", folder, "--seed", "1", "--format", "json")
     return json.loads(text), folder
 
 
@@ -60,7 +60,7 @@ def test_never_clobbers(tmp_path: Path) -> None:
 
 
 def test_missing_data(tmp_path: Path) -> None:
-    result = run("demo", "--data", tmp_path / "no.parquet", "--out", tmp_path / "out")
+    result = run("demo", "--data", tmp_path / "no.parquet", "--output", tmp_path / "out")
     assert (result.exit_code, (tmp_path / "out").exists()) == (6, False)
     assert "there is no file" in result.stderr
     assert find_data(None).name == "cdnow.parquet"

@@ -32,7 +32,10 @@ def queries(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_series_in_a_file(store: Path, queries: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "series.parquet"
-    line = ("monitor", store, *queries, "--from", "2024-01-01", "--param", "least=3", "--out", out)
+    line = (
+        "monitor", store, *queries, "--from", "2024-01-01", "--param", "least=3",
+        "--output", out,
+    )  # fmt: skip
     first = run(*line, "--over", "day", "--to", "2024-01-04")
     assert (first.exit_code, first.stdout) == (0, "")
     assert "4 ticks answered" in first.stderr
@@ -88,7 +91,7 @@ def test_following_a_folder(store: Path, queries: tuple[Path, Path], tmp_path: P
     out = tmp_path / "series.csv"
     line = (
         "monitor", store, queries[0], "--from", "2024-01-10", "--follow", inbox, "--once",
-        "--settle", "0", "--out", out,
+        "--settle", "0", "--output", out,
     )  # fmt: skip
     result = run(*line, "--table", "visits")
     assert (result.exit_code, result.stdout) == (6, "")
@@ -158,9 +161,9 @@ def test_derived_series(store: Path, queries: tuple[Path, Path], tmp_path: Path)
     line = ("monitor", store, *queries, "--param", "least=1", "--from", "2024-01-01")
     for kind in ("parquet", "csv", "jsonl"):
         out = tmp_path / f"series.{kind}"
-        assert run(*line, "--to", "2024-01-10", "--out", out, "--quiet").exit_code == 0
+        assert run(*line, "--to", "2024-01-10", "--output", out, "--quiet").exit_code == 0
     made = tmp_path / "derived.parquet"
-    assert run("derive", tmp_path / "series.parquet", "--out", made).exit_code == 0
+    assert run("derive", tmp_path / "series.parquet", "--output", made).exit_code == 0
     rows = pq.read_table(made).to_pylist()
     answers = [r for r in pq.read_table(tmp_path / "series.parquet").to_pylist() if not r["page"]]
     total = [r for r in rows if r["derived"] == "running_total" and not r["page"]]

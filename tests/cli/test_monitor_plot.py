@@ -33,7 +33,7 @@ def plotted(store: Path, tmp_path: Path) -> tuple[Path, list[dict[str, Any]]]:
         files.append(tmp_path / f"{name}.sql")
         files[-1].write_text(sql)
     page, out = tmp_path / "series.html", tmp_path / "series.parquet"
-    line = ("monitor", store, *files, "--from", "2024-01-01", "--out", out, "--plot", page)
+    line = ("monitor", store, *files, "--from", "2024-01-01", "--output", out, "--plot", page)
     assert run(*line, "--to", "2024-01-04").exit_code == 0
     assert run(*line, "--to", "2024-01-08").exit_code == 0  # what was there before is drawn too
     return page, pq.read_table(out).to_pylist()
@@ -111,7 +111,7 @@ def test_pictures(store: Path, tmp_path: Path, kind: str, start: bytes) -> None:
     query.write_text(QUERIES["visitors"])
     plot = tmp_path / f"series.{kind}"
     line = ("monitor", store, query, "--from", "2024-01-01", "--to", "2024-01-10")
-    assert run(*line, "--quiet", "--plot", plot).exit_code == 0  # without --out too
+    assert run(*line, "--quiet", "--plot", plot).exit_code == 0  # without --output too
     assert plot.read_bytes().startswith(start)
     assert plot.stat().st_size > 10_000
 

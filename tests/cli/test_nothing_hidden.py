@@ -121,7 +121,7 @@ SHOWN = {
     "a file that does not fit": ("ingest", "s.sparseq", f"{EVIL}.csv"),
     "a run's name": (*TRAIN, "--run", EVIL),
     "a replay's reasons": ("replay", "s.sparseq", "log.jsonl", "--dry-run"),
-    "a replay": ("replay", "s.sparseq", "log.jsonl", "--out", "r.csv"),
+    "a replay": ("replay", "s.sparseq", "log.jsonl", "--output", "r.csv"),
     "the curator's table": ("curator", "s.sparseq", "sql", "SELECT g FROM t LIMIT 1"),
     "the curator's csv": ("curator", "s.sparseq", "sql", "SELECT g FROM t LIMIT 1", "--format",
                           "csv"),
@@ -194,7 +194,7 @@ READERS: dict[str, Callable[[str], Any]] = {"parquet": _parquet, "arrow": _arrow
 
 
 def test_a_page_has_nothing_hidden_in_it(folder: Path) -> None:
-    invoke("monitor", "s.sparseq", f"{EVIL}.sql", "keys.sql", *MONITOR, "--out", "o.csv",
+    invoke("monitor", "s.sparseq", f"{EVIL}.sql", "keys.sql", *MONITOR, "--output", "o.csv",
            "--plot", "o.html")  # fmt: skip
     page = (folder / "o.html").read_text()
     for hidden in HIDDEN:

@@ -73,15 +73,15 @@ def test_what_is_recommended_can_be_followed(visits: Path, query: Path) -> None:
 
 
 def test_with_a_watch_the_table_and_the_advice_say_so(visits: Path, query: Path) -> None:
-    text = output(*asked(visits, query, "--user", "who", "--watch=0.1", "--no-forecast"))
+    text = output(*asked(visits, query, "--user", "who", "--reserve=watch=10%", "--no-forecast"))
     head, _, worst, *rows = text.splitlines()[2:]
     assert head.split()[:2] == ["norm_budget", "watch"]
     assert worst.split()[:2] == ["30.00", "–"]
     assert all(row.split()[1] == "10%" for row in rows[: rows.index("")])
-    assert "--watch-active=0.1" in text
-    assert "sparseq monitor … --watch-active --horizon 30" in text
+    assert "--reserve watch=10%" in text
+    assert "sparseq monitor … --alarm-below 90% --horizon 30" in text
     found = json.loads(
-        output(*asked(visits, query, "--user", "who", "--format", "json", "--watch"))
+        output(*asked(visits, query, "--user", "who", "--format", "json", "--reserve", "watch"))
     )
     best = found["recommended"]
     assert best["others"] == 0.05
@@ -98,9 +98,14 @@ def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) ->
     sparseq.create(path, str(visits), user="who", seed=1).close()
     refused = run(*asked(path, query))
     assert refused.exit_code == 2
-    assert "say --historical" in refused.stderr
+    assert "sparseq curator plan" in refused.stderr
     assert "PRIVATE" not in refused.stdout
-    told = json.loads(output(*asked(path, query, "--historical", "--format", "json")))
+    done = run("curator", *asked(path, query, "--format", "json"))
+    assert "Exact, uncharged facts" in done.stderr
+    told = json.loads(done.stdout)
+    former = run(*asked(path, query, "--historical", "--format", "json"))
+    assert "plan STORE --historical is now curator plan STORE" in former.stderr
+    assert former.stdout == done.stdout
     assert told["ticks"] == 30
     with sparseq.connect(path) as store:
         assert store.history() == []
@@ -118,7 +123,7 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
     with sparseq.connect(path) as store:
         assert len(store.history()) == 1
         assert store.stream.accounts.spent.max() > 0
-    refused = run(*asked(path, query, "--charged", "5", "--ticks", "60"))
+    refused = run(*asked(path, query, "--charged", "5", "--horizon", "60"))
     assert refused.exit_code == 2
     assert "over the ticks that there are" in refused.stderr
 
@@ -129,7 +134,7 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
         ([], "whom is a row of FILE about?"),
         (["--user", "who", "--plot", "plan.pdf"], "a picture is .png or .svg"),
         (["--user", "nobody"], "has no column 'nobody'"),
-        (["--user", "who", "--watch=0.9"], "leaves too little"),
+        (["--user", "who", "--reserve=watch=90%"], "leaves too little"),
     ],
 )
 def test_bad_input_is_told(visits: Path, query: Path, more: list[str], message: str) -> None:
@@ -144,8 +149,8 @@ def test_the_advice_is_what_create_and_monitor_take() -> None:
     worst = Candidate(BudgetSplit(546.0), True, (23.4,), 0.0, (23.4,), (0.0,), (23.4,), 1.0, 1.0)
     assert advice(PlanSearch(0.5, 546, (worst, better))).splitlines() == [
         "Recommended, 0.23 times the error of the worst case:",
-        "  sparseq create … --norm-budget 24.22 --forecast=0.05",
-        "  sparseq monitor … --forecast --horizon 546 --clip 0.1",
+        "  sparseq create … --norm-budget 24.22 --reserve forecast=5%",
+        "  sparseq monitor … --forecast --horizon 546 --forecast-cap 10%",
     ]
     assert "--norm-budget 546" in advice(PlanSearch(0.5, 546, (worst,)))
     seen = advice(PlanSearch(0.5, 546, (worst, better), hindsight=0.25))
@@ -155,6 +160,6 @@ def test_the_advice_is_what_create_and_monitor_take() -> None:
     assert "--norm-budget 546" in misled
     watched = replace(better, setting=BudgetSplit(24.22, 0.05, 0.05, clip=0.1))
     assert advice(PlanSearch(0.5, 546, (worst, watched))).splitlines()[1:] == [
-        "  sparseq create … --norm-budget 24.22 --watch-active --forecast=0.05",
-        "  sparseq monitor … --watch-active --forecast --horizon 546 --clip 0.1",
+        "  sparseq create … --norm-budget 24.22 --reserve watch=5%,forecast=5%",
+        "  sparseq monitor … --alarm-below 90% --forecast --horizon 546 --forecast-cap 10%",
     ]

@@ -32,13 +32,13 @@ def log(tmp_path: Path) -> Path:
 def test_the_summary_counts_every_line(store: Path, log: Path, tmp_path: Path) -> None:
     out = tmp_path / "a.parquet"
     for again in (0, 80):
-        summary = json.loads(output("replay", store, log, "--out", out, "--format", "json"))
+        summary = json.loads(output("replay", store, log, "--output", out, "--format", "json"))
         assert summary.pop("seconds") > 0
         assert summary == {
             "lines": 82, "answered": 80, "refused": 1, "failed": 1, "from_journal": again,
         }  # fmt: skip
     assert "82 lines: 80 answered (80 read back, free), 1 refused, 1 failed" in output(
-        "replay", store, log, "--out", out
+        "replay", store, log, "--output", out
     )
 
 
@@ -53,17 +53,17 @@ def test_a_dry_run_asks_and_charges_nothing(store: Path, log: Path) -> None:
 
 
 def test_what_makes_no_sense_together_is_said(store: Path, log: Path, tmp_path: Path) -> None:
-    for args in ([], ["--dry-run", "--out", "a.csv"], ["--out", "a.xlsx"],
-                 ["--compare", "worst-case", "--out", "a.csv"],
-                 ["--compare", "best-case", "--out", "a.parquet"]):  # fmt: skip
+    for args in ([], ["--dry-run", "--output", "a.csv"], ["--output", "a.xlsx"],
+                 ["--compare", "worst-case", "--output", "a.csv"],
+                 ["--compare", "best-case", "--output", "a.parquet"]):  # fmt: skip
         assert run("replay", store, log, *args).exit_code == 2
     assert run("replay", store, tmp_path / "none.csv", "--dry-run").exit_code == 6
 
 
 def compared(store: Path, log: Path, folder: Path) -> tuple[Path, Path]:
     done = run(
-        "replay", store, log, "--compare", "worst-case,individual,halt",
-        "--out", folder / "c.parquet",
+        "curator", "compare", store, log, "--modes", "worst-case,individual,halt",
+        "--output", folder / "c.parquet",
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     assert "PRIVATE" in done.stderr
@@ -80,7 +80,7 @@ def test_a_comparison_is_what_the_store_would_do_and_leaves_it_alone(
     assert [r["mode"] for r in table[:3]] == ["worst-case", "individual", "halt"]
     last = {r["mode"]: r for r in table}
     assert sum(r["answered"] for r in table if r["mode"] == "individual") == 80
-    output("replay", store, log, "--out", tmp_path / "a.parquet")
+    output("replay", store, log, "--output", tmp_path / "a.parquet")
     with sparseq.connect(store) as con:
         assert len(con.history()) == 80, "the comparison asked nothing"
         accounts = con.stream.accounts

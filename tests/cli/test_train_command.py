@@ -73,8 +73,8 @@ INCOME = ("--target", "income=>50K", "--features", "age/5,job,late")
 def test_a_classifier_learns_what_decides(people: Path, tmp_path: Path) -> None:
     out, log = tmp_path / "m.json", tmp_path / "l.csv"
     text = output(
-        "train", people, *INCOME, *QUICK, "--most", "24", "--checks", "2",
-        "--out", out, "--log", log, "--format", "json",
+        "train", people, *INCOME, *QUICK, "--most", "steps=24", "--checks", "2",
+        "--output", out, "--log", log, "--format", "json",
     )  # fmt: skip
     facts = json.loads(text)
     model, test = load_model(out), table(2000, seed=2)
@@ -99,7 +99,7 @@ def test_other_models(people: Path, tmp_path: Path, model: str, target: str, tru
     rate = "3" if model == "softmax" else "0.5"
     output(
         "train", people, "--model", model, "--target", target, "--features", "age,job,late",
-        *QUICK, "--rate", rate, "--out", out,
+        *QUICK, "--rate", rate, "--output", out,
     )  # fmt: skip
     test = table(2000, seed=2)
     mean = load_model(out).predict(test)
@@ -119,7 +119,7 @@ def spends(path: Path) -> list[int]:
 
 
 def test_the_same_command_again_is_free_and_the_same(people: Path, tmp_path: Path) -> None:
-    asked = ("train", people, *INCOME, *QUICK, "--out", tmp_path / "m.json")
+    asked = ("train", people, *INCOME, *QUICK, "--output", tmp_path / "m.json")
     first, model = output(*asked), (tmp_path / "m.json").read_text()
     after = spends(people)
     assert output(*asked) == first
@@ -131,7 +131,8 @@ def test_the_same_command_again_is_free_and_the_same(people: Path, tmp_path: Pat
 
 
 def test_training_and_sql_share_a_budget(people: Path) -> None:
-    output("train", people, *INCOME, *QUICK, "--most", "60", "--clip", "0.2", "--people", "3000")
+    longer = ("--most", "steps=60", "--clip", "0.2", "--people", "3000")
+    output("train", people, *INCOME, *QUICK, *longer)
     with sparseq.connect(people) as con:
         assert np.mean(con.stream.accounts.left(np.arange(SIZE, dtype=np.int32)) < 2**24) > 0.25
         assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
@@ -142,8 +143,8 @@ def test_the_curators_report_is_exact_and_says_whose_it_is(people: Path, tmp_pat
     pytest.importorskip("matplotlib")
     report = tmp_path / "r.png"
     done = run(
-        "train", people, *INCOME, *QUICK, "--most", "60", "--clip", "0.2", "--checks", "2",
-        "--epsilon", "3", "--delta", "1e-5", "--run", "a", "--report", report,
+        "curator", people, "train", *INCOME, *QUICK, "--most", "steps=60", "--clip", "0.2",
+        "--checks", "2", "--epsilon", "3", "--delta", "1e-5", "--run", "a", "--report", report,
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     assert "Curator only" in done.stderr
@@ -184,8 +185,8 @@ def test_a_browser_shows_the_report_with_the_numbers_of_the_log(
 ) -> None:
     page, log = tmp_path / "r.html", tmp_path / "l.csv"
     done = run(
-        "train", people, *INCOME, *QUICK, "--most", "40", "--clip", "0.2", "--checks", "3",
-        "--least-active", "0.01", "--report", page, "--log", log,
+        "curator", "train", people, *INCOME, *QUICK, "--most", "steps=40", "--clip", "0.2",
+        "--checks", "3", "--least-active", "1%", "--report", page, "--log", log,
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     shown = browse(page, tmp_path / "profile")
@@ -231,7 +232,7 @@ def test_checks_of_a_regression_ask_its_loss(people: Path, tmp_path: Path) -> No
     log = tmp_path / "l.parquet"
     text = output(
         "train", people, "--model", "linear", "--target", "pay", "--features", "age,job,late",
-        *QUICK, "--rate", "0.5", "--most", "30", "--checks", "3", "--loss", "0.5",
+        *QUICK, "--rate", "0.5", "--most", "steps=30", "--checks", "3", "--loss", "0.5",
         "--least-active", "0.1", "--log", log, "--format", "json",
     )  # fmt: skip
     rows = [r for r in pq.read_table(log).to_pylist() if r["loss"] is not None]
@@ -268,8 +269,8 @@ def test_the_bar_tells_what_was_asked() -> None:
         ({"--model": "softmax", "--target": "visits"}, "declare keys", 3),
         ({"--epsilon": "50", "--delta": "1e-5"}, "kappa", 2),
         ({"--epsilon": "1"}, "epsilon and delta", 2),
-        ({"--most": "3"}, "most", 2),
-        ({"--out": "model.txt"}, ".json or .npz", 2),
+        ({"--most": "steps=3"}, "most", 2),
+        ({"--output": "model.txt"}, ".json or .npz", 2),
         ({"--model": "forest"}, "FILE.py:FUNCTION", 2),
         ({"--log": "model.txt"}, ".csv or .parquet", 2),
         ({"--report": "model.txt"}, ".html, .png or .svg", 2),

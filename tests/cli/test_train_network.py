@@ -76,7 +76,7 @@ def test_a_network_learns_what_a_line_can_not(ring: Path, tmp_path: Path) -> Non
 
     out = tmp_path / "n.pt"
     asked = ("train", ring, "--model", "mlp", "--target", "inside", "--features", "a,b",
-             "--steps", "60", "--rate", "4", "--people", "600", "--out", out, "--checks", "1",
+             "--steps", "60", "--rate", "4", "--people", "600", "--output", out, "--checks", "1",
              "--format", "json")  # fmt: skip
     facts = json.loads(output(*asked))
     model, test = load_network(out), table(seed=1)
@@ -99,7 +99,7 @@ def test_a_function_of_a_file_makes_the_module(made: Path, ring: Path, tmp_path:
     from sparseq.training.network import load_network
 
     net, out, test = f"{made.with_name('m.py')}:net", tmp_path / "n.pt", table(seed=1)
-    output("train", ring, "--model", net, "--target", "side", *QUICK, "--out", out)
+    output("train", ring, "--model", net, "--target", "side", *QUICK, "--output", out)
     keys = np.array(["left", "middle", "right"])
     chances = load_network(out, net).predict(test)
     assert (keys[chances.argmax(1)] == test["side"].to_numpy()).mean() > 0.6
@@ -108,7 +108,7 @@ def test_a_function_of_a_file_makes_the_module(made: Path, ring: Path, tmp_path:
     with pytest.raises(sparseq.DataError, match="another network"):
         load_network(out, "mlp")
     text = output(
-        "train", ring, "--model", net, "--target", "height", *QUICK, "--rate", "1", "--out", out,
+        "train", ring, "--model", net, "--target", "height", *QUICK, "--rate", "1", "--output", out,
         "--checks", "1", "--loss", "0.5", "--format", "json",
     )  # fmt: skip
     assert 0 < json.loads(text)["loss"] < 0.1
@@ -124,7 +124,7 @@ def test_a_function_of_a_file_makes_the_module(made: Path, ring: Path, tmp_path:
         ("m.py:failing", [], "it is called with the numbers of features and outputs: 2, 2"),
         ("m.py:nobody", [], "def nobody(features, outputs)"),
         ("nowhere.py:net", [], "no Python file"),
-        ("mlp", ["--out", "m.json"], ".pt"),
+        ("mlp", ["--output", "m.json"], ".pt"),
         ("mlp", ["--target", "height", "--checks", "1"], "no accuracy"),
     ],
 )

@@ -41,7 +41,7 @@ def test_killed_ten_times_at_random(tmp_path: Path) -> None:
         queries = (ROOT / "queries" / f"{name}.sql" for name in names)
         line = [
             sys.executable, "-m", "sparseq", "monitor", store, *queries, "--over", "date",
-            "--from", str(FIRST), "--to", str(LAST), "--follow", tmp_path / "in", "--out", out,
+            "--from", str(FIRST), "--to", str(LAST), "--follow", tmp_path / "in", "--output", out,
         ]  # fmt: skip
         for _ in range(KILLS if run == "killed" else 0):
             process = subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL)

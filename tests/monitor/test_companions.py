@@ -112,7 +112,7 @@ def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
         make(path, [], **ASIDE).close()
         line = (
             "monitor", path, tmp_path / "buyers.sql", "--from", DAYS[0], "--to", DAYS[7],
-            "--follow", inbox, "--out", out, "--quiet", "--forecast", "--watch-active",
+            "--follow", inbox, "--output", out, "--quiet", "--forecast", "--alarm-below=90%",
         )  # fmt: skip
         fill(inbox, DAYS[:4])
         assert lives.live(0, *map(str, line), "--once") in (0, 7)

@@ -539,7 +539,7 @@ def test_killed_at_any_moment_the_series_is_that_of_one_run(
         make(path, []).close()
         line = (
             "monitor", path, *(tmp_path / f"{name}.sql" for name in QUERIES), "--from", DAYS[0],
-            "--to", DAYS[-1], "--follow", tmp_path / "in", "--out", out, "--quiet",
+            "--to", DAYS[-1], "--follow", tmp_path / "in", "--output", out, "--quiet",
         )  # fmt: skip
         deaths = 0
         while run == "killed" and lives.live(draw.randrange(1, 18), *map(str, line)) == -9:

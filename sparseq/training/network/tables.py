@@ -180,7 +180,7 @@ class NetworkModel:
 
 
 def load_network(path: str | Path, model: str | None = None) -> NetworkModel:
-    """Return the model in a file that `sparseq train --out FILE.pt` wrote.
+    """Return the model in a file that `sparseq train --output FILE.pt` wrote.
 
     Args:
         path: Of the file. Nothing in it is run.
