@@ -179,7 +179,7 @@ def test_parts_of_another_log_are_not_gone_on_from(store: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a", "none/a.parquet"])
 def test_a_place_for_answers_that_is_none(name: str, tmp_path: Path) -> None:
-    with pytest.raises(sparseq.ParameterError, match=r"--out|can't write"):
+    with pytest.raises(sparseq.ParameterError, match=r"--output|can't write"):
         AnswerFile(tmp_path / name, {}, False)
 
 
