@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sparseq.errors import QueryRefused, did_you_mean
+from sparseq.query.spellings import BINARY, NAMED, UNARY
 
 _STRUCTURE = {
     exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered,
@@ -26,14 +27,9 @@ _OPERATORS = {
     exp.Exists,
 }  # fmt: skip
 _SCALARS = {
-    exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Sqrt, exp.Ln, exp.Log, exp.Exp,
-    exp.Pow, exp.Sign, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring, exp.Left,
-    exp.Right, exp.Concat, exp.StartsWith, exp.EndsWith, exp.Contains, exp.StrPosition,
-    exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek,
-    exp.DayOfWeekIso, exp.DayOfMonth, exp.DayOfYear, exp.WeekOfYear, exp.Hour, exp.Minute,
-    exp.Second, exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff, exp.DateAdd,
+    *BINARY, *UNARY, exp.Round, exp.Trunc, exp.Log, exp.Trim, exp.Substring, exp.Concat,
+    exp.StrPosition, exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff, exp.DateAdd,
     exp.DateSub, exp.Date, exp.TsOrDsToDate, exp.DateFromParts, exp.CurrentDate,
-    exp.LastDay, exp.Dayname, exp.Monthname, exp.IsNan, exp.IsInf,
 }  # fmt: skip
 _AGGREGATES = {
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Variance, exp.VariancePop,
@@ -43,7 +39,7 @@ _AGGREGATES = {
 _WINDOWS = {exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead}
 BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
 """Aggregates over declared bins; `sparseq.query.parse.Dialect` reads them with all arguments."""
-_NAMED = BINNED | {"isodow", "isfinite", "weekday", "date_part"}
+_NAMED = BINNED | NAMED.keys() | {"date_part"}
 _UNITS = frozenset(
     [
         "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW",
