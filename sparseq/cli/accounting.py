@@ -16,10 +16,14 @@ from sparseq.accounting._floats import round_down, sqrt_up
 from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.cli import curves
 from sparseq.cli.options import Group, facts_format_option, file_option
-from sparseq.cli.text import DELTA, DELTA_TEXT, labelled, say, terminal_width
+from sparseq.cli.picture import write_picture
+from sparseq.cli.text import labelled, say, terminal_width
 from sparseq.errors import ParameterError
+from sparseq.pictures.figure import Sheet
 from sparseq.pictures.numbers import MISSING, number, percent, upper
 from sparseq.pictures.tables import format_table
+from sparseq.pictures.terminal import terminal_chart
+from sparseq.pictures.words import DELTA, DELTA_TEXT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -291,7 +295,7 @@ def odometer_text(facts: Facts) -> str:
     help="Range of Rényi orders. Default: 1.1 128.",
 )  # fmt: skip
 @delta_option
-@file_option("--plot", help="Draw into FILE, a .png or .svg, with Matplotlib.")
+@file_option("--plot", help="Draw into FILE: .html, .png or .svg.")
 @facts_format_option
 def curve(
     gaussian: tuple[float, ...],
@@ -318,14 +322,15 @@ def curve(
     if not (gaussian or laplace or response or pure or sampled):
         gaussian, laplace, response = (1.0,), (1.0,), (0.75,)
     named = curves.named_curves(gaussian, laplace, response, pure, sampled, span)
+    figure = curves.curves_of(named)
     if plot is not None:
-        curves.write_plot(named, plot)
+        write_picture(Sheet(figure.title, [figure]), plot)
     if format == "json":
         say(json.dumps(curves.curve_facts(named, delta), indent=2))
         return
     width = min(terminal_width() or 80, 100)
     table = curves.curve_table(named, delta, f"epsilon at delta {_power(delta)}, by these orders")
-    say(f"{curves.text_chart(named, width)}\n\n{table}")
+    say(f"{terminal_chart(figure, width, 20)}\n\n{table}")
 
 
 @accounting.command(short_help="How many queries each filter admits.")

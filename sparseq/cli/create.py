@@ -33,13 +33,14 @@ from sparseq.cli.options import (
     table_option,
 )
 from sparseq.cli.show import plain_text
-from sparseq.cli.text import NOT_PRIVATE, banner, labelled, one_line, say
+from sparseq.cli.text import banner, labelled, one_line, say
 from sparseq.curator import counts
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
 from sparseq.escape import shown
 from sparseq.pictures.numbers import format_bound, number, upper
 from sparseq.pictures.tables import format_table
+from sparseq.pictures.words import NOT_PRIVATE
 
 if TYPE_CHECKING:
     from sparseq.engine.files.schema import Declarations

@@ -17,20 +17,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 import sparseq
-from sparseq.accounting import simultaneous_bound
-from sparseq.cli.chart import terminal_chart
 from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
-from sparseq.cli.figure import Figure, Series
 from sparseq.cli.options import command, facts_format_option, seed_option
-from sparseq.cli.page import html_page, write_png
-from sparseq.cli.text import DELTA, DELTA_TEXT, NOT_PRIVATE, banner, labelled, say
+from sparseq.cli.picture import write_picture
+from sparseq.cli.text import banner, labelled, say
 from sparseq.errors import DataError, ParameterError
+from sparseq.pictures.demo import demo_figure
+from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.numbers import number, upper
+from sparseq.pictures.terminal import terminal_chart
+from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
     from sparseq.cli.demo_analyst import Findings
-    from sparseq.cli.figure import Figure
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
 DATA = Path(sparseq.__file__).parent / "sample" / "cdnow.parquet"
@@ -104,9 +104,11 @@ def demo(
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
             seen = _monitored(store, days)
             budget = store.budget
-        figure = demo_figure(seen, budget, seed)
+        values, bounds = np.array(seen.values), np.array(seen.bounds)
+        truth = true_buyers(str(source), seen.days)
+        figure = demo_figure(seen.days, values, bounds, truth, budget, seed is not None)
         page, png = write_files(figure, folder)
-        results = measure(seen, budget, source, path, page, png)
+        results = measure(seen, budget, values - truth, path, page, png)
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -162,59 +164,25 @@ def _monitored(store: Any, days: list[dt.date]) -> Findings:
         return monitor(store, days, tick)
 
 
-def demo_figure(seen: Findings, budget: Budget, seed: int | None) -> Figure:
-    """Return the chart. It is made of released answers and public numbers alone.
-
-    The band of worst-case composition is drawn around our own answers: to draw its answers would
-    take a second look at the data, outside the ledger.
-    """
-
-    values = np.array(seen.values)
-    sigma = budget.worst_case_sigma(len(seen.days))
-    worst = float(simultaneous_bound(sigma, 1, 0.05, lattice_step=1.0))
-    notes = [
-        f"Each ± holds for one day with 95 % confidence. {guarantee_words(budget)}",
-        "Customers whose budget is used up are left out; no ± covers that.",
-        "Each query is made from the answers before it.",
-        *([NOT_PRIVATE] if seed is not None else []),
-    ]
-    return Figure(
-        "Customers who bought at CDNOW",
-        "a day, noised",
-        [
-            Series("sparseq, an account per customer", seen.days, values, np.array(seen.bounds)),
-            Series("worst-case composition", seen.days, values, worst),
-        ],
-        notes=notes,
-    )
-
-
-def guarantee_words(budget: Budget) -> str:
-    """Return the guarantee for a chart."""
-    return (
-        f"Both bands: {number(budget.kappa)}-zCDP for all answers together "
-        f"(epsilon {upper(budget.epsilon(DELTA))} at delta {DELTA_TEXT})."
-    )
-
-
 def write_files(figure: Figure, folder: Path) -> tuple[Path, Path | None]:
     """Write the page, and the PNG if Matplotlib is there; return where they are."""
 
     page, png = folder / "buyers.html", folder / "buyers.png"
-    page.write_text(html_page(figure), encoding="utf-8")
+    sheet = Sheet(figure.title, [figure])
+    write_picture(sheet, page)
     try:
-        write_png(figure, png)
+        write_picture(sheet, png)
     except ParameterError:  # no Matplotlib
         return page, None
     return page, png
 
 
 def measure(
-    seen: Findings, budget: Budget, source: Path, store: Path, page: Path, png: Path | None
+    seen: Findings, budget: Budget, errors: Floats, store: Path, page: Path, png: Path | None
 ) -> Results:
-    """Look at the truth, and say how far the answers are from it: dropped customers and all."""
+    """Say how far the answers are from the truth: dropped customers and all."""
 
-    ours = root_mean_square(np.array(seen.values) - true_buyers(str(source), seen.days))
+    ours = root_mean_square(errors)
     worst = budget.worst_case_sigma(len(seen.days))
     return Results(
         queries=len(seen.days),

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.cli.monitor_plot import Picture
-from sparseq.cli.monitor_view import progress, showing
+from sparseq.cli.monitor_view import Picture, progress, showing
 from sparseq.cli.options import (
     Share,
     command,
@@ -27,7 +26,7 @@ from sparseq.cli.options import (
     store_argument,
 )
 from sparseq.cli.sql import query_text
-from sparseq.cli.text import NOT_PRIVATE, banner, say
+from sparseq.cli.text import banner, say
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.escape import shown
 from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
@@ -35,6 +34,7 @@ from sparseq.monitor.arrivals import Inbox
 from sparseq.monitor.companions import WATCH, ForecastSeries, Watch, alarming
 from sparseq.monitor.folder import Folder
 from sparseq.monitor.ticks import OF_TICKS, length_of, moment
+from sparseq.pictures.words import NOT_PRIVATE
 from sparseq.query.catalog import TIME_TYPES
 from sparseq.query.parameters import given
 from sparseq.query.plan import Options
@@ -172,7 +172,7 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
     alarm = False
     if store.seed is not None:
         wanted.say(banner(NOT_PRIVATE))
-    picture = Picture(wanted.plot, monitor.table, store)
+    picture = Picture(wanted.plot, monitor.table, store, wanted.alarm_below)
 
     def wait(seconds: float) -> bool:
         picture.refresh()

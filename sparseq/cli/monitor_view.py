@@ -1,4 +1,4 @@
-"""What a person sees of a monitor while it runs: a chart and a bar on a terminal, or nothing."""
+"""What a person sees of a monitor: a chart and a bar on a terminal, a picture in a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,15 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from sparseq.cli.chart import terminal_chart
-from sparseq.cli.monitor_plot import figures_of
+from sparseq.cli.picture import check_picture, write_picture
 from sparseq.cli.text import put_out, say
 from sparseq.monitor.output import CsvFormat
 from sparseq.monitor.rows import as_table
+from sparseq.pictures.monitor import monitor_sheet
+from sparseq.pictures.terminal import terminal_chart
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import Console
 
     from sparseq.monitor import Monitor, Row, TickResult
@@ -98,7 +101,27 @@ class Chart:
         width, height = self._console.size
         if len(self._rows) < 2 or width < _NARROW or height < _HEIGHT + 8:
             return Text("")
-        figure = figures_of(as_table(self._rows, self._schema), self._store)[0]
-        figure.notes = []
+        rows = as_table(self._rows, self._schema)
+        figure = monitor_sheet(rows, self._store.budget, False, None).figures[0]
+        figure = replace(figure, notes=[])
         color = not os.environ.get("NO_COLOR")
         return Text.from_ansi(terminal_chart(figure, min(width - 1, 110), _HEIGHT, color=color))
+
+
+class Picture:
+    """The file of `--plot`: drawn anew when there is something new to show."""
+
+    def __init__(
+        self, path: Path | None, rows: Callable[[], pa.Table], store: Store, alarm: float | None
+    ) -> None:
+        if path is not None:
+            check_picture(path)
+        self._path, self._rows, self._store, self._alarm = path, rows, store, alarm
+        self.stale = False
+
+    def refresh(self) -> None:
+        """Draw, if ticks were answered since the last time."""
+        if self._path is not None and self.stale and (rows := self._rows()).num_rows:
+            seeded = self._store.seed is not None
+            write_picture(monitor_sheet(rows, self._store.budget, seeded, self._alarm), self._path)
+            self.stale = False

@@ -27,6 +27,7 @@ from sparseq.cli.options import (
     reserves_of,
     together,
 )
+from sparseq.cli.picture import check_picture, write_picture
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.engine.cells import cells_of
@@ -39,6 +40,7 @@ from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.plan import plan as planned_of
 from sparseq.monitor.ticks import OF_TICKS, moment
 from sparseq.pictures.numbers import format_number
+from sparseq.pictures.planning import plan_sheet
 from sparseq.pictures.tables import format_table
 from sparseq.query.parameters import given
 
@@ -73,6 +75,10 @@ class PlanOptions:
     plot: Path | None
     format: str
 
+    def __post_init__(self) -> None:
+        if self.plot is not None:
+            check_picture(self.plot)
+
     @property
     def others(self) -> float:
         """The share of the watch."""
@@ -99,7 +105,7 @@ planning = together(
                  help="Plan with SHARE (5 %) of every budget set aside for a watch."),
     click.option("--forecast/--no-forecast", "forecasts", default=True, show_default=True,
                  help="Whether to try departure forecasts."),
-    file_option("--plot", help="Draw the trade-off: .png or .svg."),
+    file_option("--plot", help="Draw the trade-off: .html, .png or .svg."),
     facts_format_option,
 )  # fmt: skip
 """Options of all plans."""
@@ -151,7 +157,7 @@ def plan(
         with open_store(source) as store:
             streams, names = streams_of(store, wanted)
             found = _charged(store, streams, charged, kappa_of(store, wanted), wanted), names
-        _show(found, wanted)
+        _show(found, wanted, "")
     elif historical:
         say(f"plan STORE --historical is now curator plan STORE; {GOES}", err=True)
         plan_exactly(source, wanted)
@@ -199,9 +205,11 @@ def _planned(store: Store, wanted: PlanOptions) -> tuple[PlanSearch, list[str]]:
     ), names  # fmt: skip
 
 
-def _show(found: tuple[PlanSearch, list[str]], wanted: PlanOptions) -> None:
+def _show(
+    found: tuple[PlanSearch, list[str]], wanted: PlanOptions, warning: str = EXACT_PLAN
+) -> None:
     if wanted.plot is not None:
-        draw(*found, wanted.plot)
+        write_picture(plan_sheet(*found, warning), wanted.plot)
     say(as_json(*found) if wanted.format == "json" else as_text(*found))
 
 
@@ -364,47 +372,3 @@ def as_json(planned: PlanSearch, names: Sequence[str]) -> str:
         },
         indent=2,
     )
-
-
-def draw(planned: PlanSearch, names: Sequence[str], path: Path) -> None:
-    """Draw total error, and its noise, against the budget."""
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise ParameterError(f"--plot {path}: a picture is .png or .svg")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ParameterError("--plot needs matplotlib", "pip install 'sparseq[plot]'") from None
-    figure = Figure(figsize=(9, 4.2 * len(names)), layout="constrained")
-    for i, (name, axes) in enumerate(
-        zip(names, figure.subplots(len(names), 1, squeeze=False)[:, 0], strict=True)
-    ):
-        _panel(axes, planned, i, name)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise ParameterError(f"can't write {str(path)!r}: {error.strerror}") from None
-
-
-def _panel(axes: Any, planned: PlanSearch, i: int, name: str) -> None:
-    kinds = (
-        ("dropping alone", (False, False), "tab:orange"),
-        ("with forecasts", (True, False), "tab:blue"),
-        ("fading", (True, True), "tab:green"),
-    )
-    for label, kind, colour in kinds:
-        rows = [
-            c for c in planned.rows[1:] if (c.setting.forecast > 0, c.setting.part_time) == kind
-        ]
-        if rows:
-            x = [c.setting.norm_budget for c in rows]
-            axes.plot(x, [c.total[i] for c in rows], color=colour, label=f"{label}: total error")
-            axes.plot(x, [c.noise[i] for c in rows], color=colour, ls=":", label="of it noise")
-    worst, best = planned.worst_case, planned.recommended
-    axes.axhline(worst.total[i], color="grey", ls="--", label="worst-case composition")
-    axes.plot([best.setting.norm_budget], [best.total[i]], "k*", ms=13, label="recommended")
-    axes.set(xscale="log", ylim=(0, 2.5 * worst.total[i]), xlabel="norm_budget",
-             ylabel="root mean square error",
-             title=f"{name}: {planned.ticks} ticks, kappa {planned.kappa:g}")  # fmt: skip
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)

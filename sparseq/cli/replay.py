@@ -25,10 +25,12 @@ from sparseq.cli.options import (
     store_argument,
 )
 from sparseq.cli.output import Output
-from sparseq.cli.replay_page import compare_page, summary_table
-from sparseq.cli.text import NOT_PRIVATE, PRIVATE, banner, say
+from sparseq.cli.text import PRIVATE, banner, say
 from sparseq.escape import shown
+from sparseq.pictures.page import html_page
+from sparseq.pictures.replay import replay_sheet, summary_table
 from sparseq.pictures.tables import format_table
+from sparseq.pictures.words import NOT_PRIVATE
 from sparseq.replay import AnswerFile, Log
 from sparseq.replay import replay as run
 from sparseq.replay.compare import SCHEMA, compare
@@ -186,7 +188,7 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
             pq.ParquetWriter(rows_to.file, SCHEMA) as writer,
         ):
             done = compare(store, log, [m.strip() for m in modes], writer.write_table, advance)
-        page_to.write(compare_page(done, log.name))
+        page_to.write(html_page(replay_sheet(done, log.name)))
     if format == "json":
         return json.dumps([asdict(f) for f in done.fared])
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
 import shutil
@@ -15,14 +14,12 @@ import click
 from sparseq.errors import SparseqError
 from sparseq.escape import shown
 from sparseq.pictures.numbers import format_bound, number, upper
+from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
 
-DELTA, DELTA_TEXT = 1e-6, "1e-6"
-"""The delta at which one epsilon is quoted."""
 PRIVATE = "PRIVATE: exact facts about people. Curator only."
-NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
 
 
 def loud_lines(seeded: bool, losses: int) -> list[str]:
@@ -76,11 +73,6 @@ def visible(text: str) -> str:
     '\\x1b[1mbold\\x1b[0m \\\\x1b]0;title\\\\x07'
     """
     return "".join(part if k % 2 else shown(part, None) for k, part in enumerate(_OURS.split(text)))
-
-
-def escaped(text: object) -> str:
-    """Return text for a page: what a terminal would obey is spelled out there too."""
-    return html.escape(shown(text, None))
 
 
 def one_line(text: str, width: int | None = None) -> str:

@@ -28,7 +28,8 @@ from sparseq.cli.options import (
     together,
 )
 from sparseq.cli.output import Output
-from sparseq.cli.text import DELTA, NOT_PRIVATE, banner, labelled, say
+from sparseq.cli.picture import check_picture
+from sparseq.cli.text import banner, labelled, say
 from sparseq.cli.train_files import (
     CLOSED,
     log_bytes,
@@ -36,11 +37,11 @@ from sparseq.cli.train_files import (
     model_bytes,
     model_format,
     report_bytes,
-    report_format,
 )
 from sparseq.errors import ParameterError
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.tables import Table
+from sparseq.pictures.words import DELTA, NOT_PRIVATE
 from sparseq.training import PrivateGD
 from sparseq.training.features import features_of, target_of
 from sparseq.training.identity import digest_of
@@ -155,12 +156,13 @@ def run_training(
     check_model(model, settings)
     how = PrivateGD(**settings)
     asked = [part for part in features.split(",") if part.strip()]
-    kind, log_kind, picture = model_format(output, model), log_format(log), report_format(report)
+    kind, log_kind = model_format(output, model), log_format(log)
+    picture = check_picture(report, "--report") if report is not None else "html"
     with (
         open_store(store) as opened,
         Output(output, kind) as model_file,
         Output(log, log_kind) as log_file,
-        Output(report, picture) as report_file,
+        Output(report, picture, private=True) as report_file,
     ):
         run = name or default_name(
             target, asked, model, table, epsilon, delta, settings, code=code_in(model)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from sparseq.cli.train_page import train_page
-from sparseq.errors import ParameterError
+from sparseq.cli.picture import rendered
 from sparseq.pictures.tables import Table
-from sparseq.training.report import figure_of, report_of
+from sparseq.pictures.training import training_sheet
+from sparseq.training.report import report_of
 
 if TYPE_CHECKING:
     from sparseq.store import Store
@@ -40,29 +40,13 @@ def log_format(log: Path | None) -> str:
     raise click.UsageError("--log FILE ends in .csv or .parquet")
 
 
-def report_format(report: Path | None) -> str:
-    """Return html, png or svg, by the file's name."""
-    if report is None or report.suffix in (".html", ".png", ".svg"):
-        return report.suffix[1:] if report is not None else "html"
-    raise click.UsageError("--report FILE ends in .html, .png or .svg")
-
-
 def report_bytes(
     store: Store, how: PrivateGD, trained: TrainingResult, run: str, facts: Table, kind: str
 ) -> str | bytes:
     """Return the curator's page or picture of the run. Private."""
 
     report = report_of(store, how, run, trained)
-    title = f"Training run {run}"
-    if kind == "html":
-        return train_page(report, trained, title, facts)
-    try:
-        figure: Any = figure_of(report, title)
-    except ImportError:
-        raise ParameterError("a picture needs matplotlib", "pip install 'sparseq[plot]'") from None
-    content = io.BytesIO()
-    figure.savefig(content, format=kind, dpi=120)
-    return content.getvalue()
+    return rendered(training_sheet(report, trained, f"Training run {run}", facts), kind)
 
 
 def model_bytes(model: Any, kind: str) -> str | bytes:

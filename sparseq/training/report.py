@@ -81,26 +81,3 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: TrainingResult) -
         "loss" if how.loss else "accuracy",
         trained.check_error,
     )
-
-
-def figure_of(report: Report, title: str) -> object:
-    """Return a matplotlib figure of the report: three panels, and that it is the curator's."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    steps, spends, right = figure.subplots(1, 3)
-    figure.suptitle(f"{title}   PRIVATE: exact facts about people, for the curator only", size=10)
-    steps.step(np.arange(1, len(report.active) + 1), report.active, where="post", color="tab:blue")
-    steps.axvline(report.steps, color="0.3", lw=1)
-    steps.set(xlabel="step", ylabel="people with budget left", ylim=(0, None))
-    spends.hist(100 * report.spent, bins=np.linspace(0, 100, 41), color="tab:orange")
-    spends.set(xlabel="spent, % of what the run may spend of anyone", ylabel="people")
-    factor, unit = (100, ", %") if report.checked == "accuracy" else (1, "")
-    if report.checks:
-        at, value = zip(*report.checks, strict=True)
-        error = factor * report.check_error
-        right.errorbar(at, factor * np.array(value), error, fmt="o-", capsize=3, color="tab:green")
-    else:
-        right.text(0.5, 0.5, "not asked (--checks)", ha="center", transform=right.transAxes)
-    right.set(xlabel="step", ylabel=f"training {report.checked}{unit}, noised")
-    return figure

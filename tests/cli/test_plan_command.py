@@ -132,7 +132,7 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
     ("more", "message"),
     [
         ([], "whom is a row of FILE about?"),
-        (["--user", "who", "--plot", "plan.pdf"], "a picture is .png or .svg"),
+        (["--user", "who", "--plot", "plan.pdf"], "what kind of picture?"),
         (["--user", "nobody"], "has no column 'nobody'"),
         (["--user", "who", "--reserve=watch=90%"], "leaves too little"),
     ],

@@ -124,10 +124,10 @@ def test_a_browser_shows_the_page_with_the_numbers_of_the_file(
     rows, page = compared(store, log, tmp_path)
     shown = browse(page, tmp_path / "profile")
     assert "PRIVATE" in shown
-    assert shown.count("<polyline") == 4 * 3
-    details = shown[shown.index("<details>") :]
+    assert len(re.findall(r'<path class="line[^"]* s\d"', shown)) == 4 * 3
+    details = shown[shown.index("<details class=") :]
     cells = [
-        [html.unescape(c) for c in re.findall(r"<td[^>]*>(.*?)</td>", row)]
+        [html.unescape(c) for c in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)]
         for row in re.findall(r"<tr>(.*?)</tr>", details)[1:]
     ]
     table = pq.read_table(rows)

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from rich.cells import cell_len
 
-from sparseq.cli import chart, figure
-from sparseq.cli.chart import Figure, Series, terminal_chart
-from sparseq.cli.figure import date_ticks, value_ticks
 from sparseq.errors import ParameterError
+from sparseq.pictures import figure, scales, terminal
+from sparseq.pictures.figure import Axis, Figure, Look, Mark, Series
+from sparseq.pictures.scales import date_ticks, log_ticks, value_ticks
+from sparseq.pictures.terminal import terminal_chart
 
-GOLDEN = Path(__file__).parent / "golden" / "chart.txt"
+GOLDEN = Path(__file__).parent / "golden" / "terminal.txt"
 START = date(2024, 1, 1)
 
 
@@ -29,11 +30,13 @@ def days(n: int) -> list[date]:
 
 def series(values: ArrayLike, bound: float = 1.0, name: str = "ours") -> Series:
     y = np.asarray(values, dtype=np.float64)
-    return Series(name, days(len(y)), y, bound)
+    if name == "ours":
+        return Series(name, days(len(y)), y, bound)
+    return Series(name, days(len(y)), y, bound, "band", "orange")
 
 
 def draw(*drawn: Series, width: int = 60, height: int = 16, color: bool = False) -> str:
-    return terminal_chart(Figure("Title", "unit", list(drawn)), width, height, color)
+    return terminal_chart(Figure("Title", list(drawn), y=Axis("unit")), width, height, color)
 
 
 def dots(text: str) -> np.ndarray:
@@ -50,7 +53,7 @@ def dots(text: str) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("module", [chart, figure])
+@pytest.mark.parametrize("module", [terminal, figure, scales])
 def test_docstring_examples(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
@@ -166,12 +169,20 @@ def test_means_hold_the_bound_and_skip_gaps() -> None:
 
 
 def test_the_truth_is_counted_in_the_bands() -> None:
-    drawn = Figure("t", "u", [series([1.0, 2.0, 9.0], 1.0)], truth=np.array([1.0, 3.0, 3.0]))
+    exact = Series("exact", days(3), np.array([1.0, 3.0, 3.0]), exact=True)
+    drawn = Figure("t", [series([1.0, 2.0, 9.0], 1.0), exact])
     assert "The exact value is in the band of ours at 2 of 3 dates." in terminal_chart(drawn)
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    drawn = Figure("a\x1b[2Jb", "u\n", [series([1.0], name="\x07")], notes=["\x1b]0;x"])
+    drawn = Figure(
+        "a\x1b[2Jb",
+        [series([1.0], name="\x07")],
+        Axis("\x1b[5n"),
+        Axis("u\n", unit="\x1b[7m"),
+        [Mark(1, "\x1b[3J")],
+        ["\x1b]0;x"],
+    )
     text = terminal_chart(drawn)
     assert "\x1b" not in text
     assert "\x07" not in text
@@ -190,12 +201,10 @@ def test_a_size_too_small_is_refused(width: int, height: int) -> None:
 
 
 def test_data_that_do_not_agree_are_refused() -> None:
-    with pytest.raises(ParameterError, match="'a' has 2 dates, 1 values"):
+    with pytest.raises(ParameterError, match="'a' has 2 places, 1 values"):
         Series("a", days(2), np.ones(1), 1.0)
     with pytest.raises(ParameterError, match="nothing to draw"):
-        Figure("t", "u", [])
-    with pytest.raises(ParameterError, match="3 true values for 1"):
-        Figure("t", "u", [series([1.0])], truth=np.ones(3))
+        Figure("t", [])
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12), st.integers(2, 12))
@@ -219,8 +228,47 @@ def test_date_ticks_are_few_and_in_range(first: date, span: int, most: int) -> N
     assert all(str(day.year) in label for day, label in ticks[:1])
 
 
+@given(st.floats(1e-9, 1e9), st.floats(1.5, 1e12), st.integers(2, 12))
+def test_logarithmic_ticks_are_few_round_and_in_range(low: float, ratio: float, most: int) -> None:
+    ticks = log_ticks(low, low * ratio, most)
+    assert len(ticks) <= most
+    assert all(low * 0.999 <= t <= low * ratio * 1.001 and f"{t:.0e}"[0] in "1235" for t in ticks)
+
+
+@pytest.mark.parametrize("look", ["line", "dashes", "steps", "bars", "dots"])
+@pytest.mark.parametrize("n", [1, 12, 546, 5_000])
+@pytest.mark.parametrize("width", [80, 200])
+def test_every_look_fits(look: Look, n: int, width: int) -> None:
+    x = np.arange(float(n))
+    text = terminal_chart(Figure("t", [Series("a", x, np.sqrt(x), 0.1, look)]), width, 20)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert re.search("[\u2801-\u28ff]", text.split("\n", 2)[2])
+
+
+def test_bars_stand_on_zero() -> None:
+    bars = Series("n", np.arange(10.0), np.arange(10.0) + 1, 0.0, "bars")
+    drawn = dots(terminal_chart(Figure("t", [bars]), 60, 16))
+    foot = np.flatnonzero(drawn.any(axis=1))[-1]
+    assert drawn[foot].mean() > 0.9
+    assert drawn[:, -20:].sum() > 4 * drawn[:, :20].sum()
+
+
+def test_curves_have_a_mark_each_and_panels_a_chart_each() -> None:
+    x = np.geomspace(1, 100, 40)
+    curves = [Series(name, x, x**k) for k, name in ((1, "one"), (2, "two"))]
+    text = terminal_chart(Figure("t", curves, Axis("x", "log"), Axis("y", "log")), 60, 16)
+    assert "● one   ○ two" in text
+    assert "y, by x" in text
+    assert text.count("●") > 20
+    assert text.count("○") > 20
+    panels = [Series("n", x, x, 1.0, panel=name) for name in ("first", "second")]
+    text = terminal_chart(Figure("t", panels), 60, 16)
+    assert text.count("└") == 2
+    assert re.findall("^(first|second)$", text, re.M) == ["first", "second"]
+
+
 def test_golden() -> None:
-    """Made by `python tests/cli/test_chart.py`; look at it before you commit it."""
+    """Made by `python tests/pictures/test_terminal.py`; look at it before you commit it."""
     assert golden() == GOLDEN.read_text(encoding="utf-8")
 
 
@@ -228,8 +276,10 @@ def golden() -> str:
     rng = np.random.default_rng(0)
     truth = 60 + 20 * np.sin(np.arange(90) / 9)
     ours = Series("sparseq", days(90), truth + rng.normal(0, 3, 90), 5.88)
-    worst = Series("worst-case composition", days(90), truth + rng.normal(0, 10, 90), 19.6)
-    drawn = Figure("Buyers", "a day", [ours, worst], truth, ["Made-up numbers."])
+    worst = Series("worst-case composition", days(90), truth + rng.normal(0, 10, 90), 19.6, "band",
+                   "orange")  # fmt: skip
+    exact = Series("exact value", days(90), truth, look="dots", color="ink", exact=True)
+    drawn = Figure("Buyers", [ours, worst, exact], y=Axis("a day"), notes=["Made-up numbers."])
     return terminal_chart(drawn, 72, 16) + "\n"
 
 

@@ -1,9 +1,11 @@
-"""A headless Chromium, where one is installed."""
+"""Pages as they are parsed, and as a headless Chromium shows them, where one is installed."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,12 @@ _SWITCHES = (
     "--disable-sync", "--disable-background-networking", "--disable-component-update",
     "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
+
+
+def loosened(text: str, script: str = "") -> str:
+    """A page for a test, with a script and styles of its own: its policy names no other."""
+    text = re.sub(r"sha256-[^;]*", "unsafe-inline'", text)
+    return text.replace("</html>", f"<script>{script}</script>\n</html>")
 
 
 def browse(page: Path, profile: Path) -> str:
@@ -47,3 +55,38 @@ def shoot(page: Path, profile: Path, width: int) -> NDArray[np.float32]:
         check=True,
     )  # fmt: skip
     return np.asarray(imread(picture), np.float32)
+
+
+VOID = {"meta", "input"}
+
+
+class Page(HTMLParser):
+    """Collects elements, attributes and text; fails on a tag that closes no open one."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.text.setdefault(self.open[-1], []).append(data)
+
+    def paths(self, kind: str) -> list[str]:
+        """The drawn paths of a class."""
+        return [str(a["d"]) for t, a in self.found if t == "path" and a["class"] == kind]

@@ -1,0 +1,489 @@
+"""What a picture shows, as data: series, bands, axes, marks, notes, and the table behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.errors import ParameterError
+from sparseq.pictures.numbers import MISSING, format_bound, format_with_bound, number
+from sparseq.pictures.scales import Kind, Scale, day_label, seconds
+from sparseq.pictures.tables import Table
+
+Floats = NDArray[np.float64]
+Look = Literal["line", "dashes", "band", "steps", "bars", "dots"]
+Color = Literal["blue", "orange", "green", "ink", "purple", "red", "teal", "brown"]
+COLORS: tuple[Color, ...] = ("blue", "orange", "green", "ink", "purple", "red", "teal", "brown")
+_MEANS_OVER = (1, 7, 14, 28, 91, 182, 364, 3_640, 36_400)  # whole weeks keep weekdays in balance
+_FLAT = 1e-9  # a smaller range, relative to the values, is drawn as if it were nothing
+_TALLEST = 6.0  # a band behind may make the chart this many times taller than the first needs
+_ALIKE = 8.0  # panels whose heights differ more have scales of their own
+_DECADES = 100.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is along one side.
+
+    Attributes:
+        label: What the numbers are, and in which unit.
+        scale: How they are spread out.
+        unit: What stands behind each number, such as %.
+        low, high: Where it has to begin and end; None: where the values do.
+    """
+
+    label: str = ""
+    scale: Literal["linear", "log", "time"] = "linear"
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A dashed line at a value of the axis `of`, and what it means."""
+
+    at: float
+    label: str
+    of: Literal["x", "y"] = "y"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers over time, or over other numbers.
+
+    Raises `ParameterError` where the lengths do not agree.
+
+    Attributes:
+        name: As in the legend.
+        x: Dates, moments or numbers, ascending; all series of a figure have the same kind. Bars go
+            on to the next x.
+        values: One for each x. What is not finite is a gap.
+        bound: Half-width of the error band, of all or of each; NaN: not known, so no band.
+        look: What is drawn. A `band` has no line: it is what the others are compared with.
+        color: Which.
+        panel: Series of different panels are drawn beside each other.
+        exact: Values without noise, for data that are public.
+    """
+
+    name: str
+    x: Sequence[date] | Floats
+    values: Floats
+    bound: float | Floats = float("nan")
+    look: Look = "line"
+    color: Color = "blue"
+    panel: str = ""
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.x) or np.size(self.bound) not in (1, len(self.x)):
+            raise ParameterError(
+                f"series {self.name!r} has {len(self.x)} places, {len(self.values)} values and "
+                f"{np.size(self.bound)} bounds",
+                "one value for each place, and one bound for each place or for all",
+            )
+
+    @property
+    def bounds(self) -> Floats:
+        """The half-width of the band at each x."""
+        return np.broadcast_to(np.asarray(self.bound, dtype=np.float64), (len(self.x),))
+
+    @property
+    def band(self) -> tuple[Floats, Floats]:
+        """Its lower and its upper edge; NaN where there is none."""
+        return self.values - self.bounds, self.values + self.bounds
+
+    @property
+    def at(self) -> Floats:
+        """Where each x is: a number, or seconds since 1970."""
+        return seconds(self.x) if self.is_time else np.asarray(self.x, dtype=np.float64)
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is over time."""
+        return len(self.x) > 0 and isinstance(self.x[0], date)
+
+    def pick(self, which: NDArray[Any]) -> Series:
+        """Return some of the points."""
+        x = np.asarray(self.x, dtype=object if self.is_time else np.float64)[which]
+        chosen = x.tolist() if self.is_time else x
+        bound = self.bound if np.ndim(self.bound) == 0 else self.bounds[which]
+        return replace(self, x=chosen, values=self.values[which], bound=bound)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its values have no ± at all, not even one that isn't known."""
+        return np.ndim(self.bound) == 0 and not np.isfinite(self.bound)
+
+    def texts(self, unit: str = "") -> list[str]:
+        """Each value ± its bound, as precise as the bound allows; `± –` where that isn't known."""
+        behind = f" {unit}" if unit else ""
+        return [
+            MISSING
+            if not np.isfinite(y)
+            else (number(y) if self.is_plain else format_with_bound(y, bound)) + behind
+            for y, bound in zip(self.values.tolist(), self.bounds.tolist(), strict=True)
+        ]
+
+    def means(self, most: int) -> Series:
+        """Means over as few days in a row as leave at most `most` points.
+
+        If every answer is within its bound of the truth, so is their mean within the mean bound:
+        the band of single answers holds for the means too.
+        """
+        if not self.is_time:
+            return self
+        ordinals = np.array([d.toordinal() for d in self.x])
+        since = ordinals - ordinals.min()
+        days = mean_days(int(since.max()), most)
+        if days == 1:
+            return self
+        _, group = np.unique(since // days, return_inverse=True)
+        use = np.isfinite(self.values)
+        n = np.bincount(group, use)
+        with np.errstate(invalid="ignore"):  # 0 / 0: a gap
+            values, bounds = (
+                np.bincount(group, np.where(use, y, 0.0)) / n for y in (self.values, self.bounds)
+            )
+        centres = np.rint(np.bincount(group, ordinals) / np.bincount(group)).astype(int)
+        x = [date.fromordinal(int(c)) for c in centres]
+        return replace(self, x=x, values=values, bound=bounds)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What to draw: the first series sets the height, and bands that are taller are cut.
+
+    Raises `ParameterError` where there is nothing to draw.
+
+    Attributes:
+        title: What it is about.
+        series: What is drawn, the most important first.
+        x, y: The axes.
+        marks: Lines across.
+        notes: What a reader must know.
+        rows: The table behind, where it isn't that of the series: a row for each place.
+    """
+
+    title: str
+    series: Sequence[Series]
+    x: Axis = field(default_factory=Axis)
+    y: Axis = field(default_factory=Axis)
+    marks: Sequence[Mark] = ()
+    notes: Sequence[str] = ()
+    rows: Table | None = None
+
+    def __post_init__(self) -> None:
+        if not self.series or not all(len(s.x) for s in self.series):
+            raise ParameterError("there is nothing to draw", "each series needs at least one point")
+        if self.rows is not None and len(self.rows.rows) != len(self.places()):
+            raise ParameterError("a table behind needs one row for each place")
+
+    def panels(self) -> dict[str, Figure]:
+        """Return a figure for each panel; of those with the same scale, all values are in it."""
+        names = list(dict.fromkeys(s.panel for s in self.series))
+        if len(names) == 1:
+            return {names[0]: self}
+        parts = {
+            n: replace(self, title=n, notes=(), series=[s for s in self.series if s.panel == n])
+            for n in names
+        }
+        if self.is_shared():
+            low, high = self.value_range()
+            y = replace(self.y, low=low, high=high)
+            parts = {name: replace(part, y=y) for name, part in parts.items()}
+        return parts
+
+    def is_shared(self) -> bool:
+        """Whether all panels can have one scale of values without making one of them flat."""
+        if self.y.scale == "log":
+            return True
+        tops: dict[str, float] = {}
+        for s in self.series:
+            top = float(np.max(np.abs(s.values), where=np.isfinite(s.values), initial=0.0))
+            tops[s.panel] = max(tops.get(s.panel, 0.0), top)
+        return max(tops.values()) <= _ALIKE * min(tops.values())
+
+    def means(self, most: int) -> Figure:
+        """The same figure with at most `most` points a series, each the mean of days in a row."""
+        return replace(self, series=[s.means(most) for s in self.series], rows=None)
+
+    def thinned(self, most: int) -> Figure:
+        """The same figure with about `most` points a panel: the lowest and highest of each stretch.
+
+        What was a gap, or had another bound than its neighbours, is kept as well.
+        """
+        drawn: list[Series] = []
+        rows = self.rows
+        before = after = 0
+        for name in dict.fromkeys(s.panel for s in self.series):
+            group = [s for s in self.series if s.panel == name]
+            places = np.unique(np.concatenate([s.at for s in group]))
+            kept = _extremes(group, places, most)
+            before, after = before + len(places), after + len(kept)
+            drawn += [s.pick(np.isin(s.at, kept)) for s in group]
+            if rows is not None:
+                use = np.isin(places, kept)
+                rows = rows._replace(rows=[r for r, k in zip(rows.rows, use, strict=True) if k])
+        if before == after:
+            return self
+        note = f"{after:,} of {before:,} points are drawn: of each stretch the lowest and highest."
+        return replace(self, series=drawn, rows=rows, notes=[*self.notes, note])
+
+    def scales(self) -> tuple[Scale, Scale]:
+        """Return where an x and where a value is."""
+        first = self.series[0]
+        kind: Kind = "log" if self.x.scale == "log" else "linear"
+        if first.is_time:
+            kind = "moment" if isinstance(first.x[0], datetime) else "date"
+        x = np.concatenate([s.at for s in self.series])
+        low, high = float(x.min()), float(x.max())
+        bars = [s for s in self.series if s.look == "bars"]
+        if bars and len(bars[0].x) > 1:
+            high += float(np.diff(bars[0].at)[-1])
+        low = low if self.x.low is None else self.x.low
+        high = high if self.x.high is None else self.x.high
+        y = Scale("log" if self.y.scale == "log" else "linear", *self.value_range())
+        return Scale(kind, low, high), y
+
+    def value_range(self) -> tuple[float, float]:
+        """From the lowest to the highest, with 0 where that costs little height.
+
+        A band behind that is too tall to leave the first series readable is cut; `all_notes` says
+        so.
+        """
+        log = self.y.scale == "log"
+        first = self.series[0]
+        inside = [s.values for s in self.series if s.look != "band"] + [
+            *first.band, np.array([m.at for m in self.marks if m.of == "y"])
+        ]  # fmt: skip
+        low, high = _range(inside, log)
+        if not log:
+            bars = any(s.look == "bars" for s in self.series)
+            low, high = _with_zero(min(low, 0.0) if bars else low, high)
+            flat = _FLAT * max(abs(low), abs(high), 1.0)
+            if high - low <= flat:
+                low, high = low - max(flat, 0.5), high + max(flat, 0.5)
+            room = (_TALLEST - 1) / 2 * (high - low)
+            for band in (s.band for s in self.series[1:]):
+                lowest, highest = _range([*band, np.array([low, high])], log)
+                low, high = max(lowest, low - room), min(highest, high + room)
+        elif high <= 1.5 * low:
+            low, high = low / 2, high * 2
+        low = low if self.y.low is None else self.y.low
+        high = high if self.y.high is None else self.y.high
+        return low, high if high > low else low + 1.0
+
+    @property
+    def subtitle(self) -> str:
+        """What the values are, and over what."""
+        return ", by ".join(filter(None, [self.y.label, self.x.label]))
+
+    def legend(self) -> list[tuple[str, Series]]:
+        """A label for each series of different name: the name, and the ± of its band.
+
+        >>> one = Series("buyers", [date(2024, 1, 1)], np.array([5.0]), 12.3)
+        >>> [label for label, _ in Figure("", [one]).legend()]
+        ['buyers ± 13']
+        """
+        found: dict[str, list[Series]] = {}
+        for s in self.series:
+            found.setdefault(s.name, []).append(s)
+        return [(self._label(name, group), group[0]) for name, group in found.items()]
+
+    def _label(self, name: str, group: list[Series]) -> str:
+        bounds = np.concatenate([s.bounds for s in group])
+        finite = bounds[np.isfinite(bounds)]
+        if not len(finite):
+            return name
+        low, high = format_bound(float(finite.min())), format_bound(float(finite.max()))
+        unit = f" {self.y.unit}" if self.y.unit else ""
+        return f"{name} ± {low}{unit}" if low == high else f"{name} ± {low} to {high}{unit}"
+
+    def x_texts(self) -> list[str]:
+        """Each x of any series, in order, as in the table."""
+        return [_text(x) for x in self._places()]
+
+    def table(self) -> Table:
+        """The table behind: a row for each x, each series' value ± its bound."""
+        if self.rows is not None:
+            return self.rows
+        names = list(dict.fromkeys(s.name for s in self.series))
+        grouped = len({s.panel for s in self.series}) > 1
+        rows = []
+        for panel, part in (self.panels() if grouped else {"": self}).items():
+            texts = {s.name: dict(zip(s.at.tolist(), s.texts(self.y.unit), strict=True))
+                     for s in part.series}  # fmt: skip
+            for at, text in zip(part.places().tolist(), part.x_texts(), strict=True):
+                cells = [texts.get(name, {}).get(at, MISSING) for name in names]
+                rows.append([*([panel] if grouped else []), text, *cells])
+        of_x = self.x.label or ("date" if self.series[0].is_time else "")
+        columns = [*(["group"] if grouped else []), of_x, *names]
+        return Table(columns, rows, [*("l" * (1 + grouped)), *("." * len(names))])
+
+    def places(self) -> Floats:
+        """Where each x of any series is, ascending."""
+        return np.unique(np.concatenate([s.at for s in self.series]))
+
+    def _places(self) -> list[date | float]:
+        known: dict[float, date | float] = {}
+        for s in self.series:
+            known.update(zip(s.at.tolist(), s.x, strict=True))
+        return [known[at] for at in sorted(known)]
+
+    def tips(self) -> list[list[str]]:
+        """What is shown at each place: its x in words, then the cells of the table."""
+        rows = self.table().rows
+        heads = [
+            day_label(x) if isinstance(x, date) else row[0]
+            for x, row in zip(self._places(), rows, strict=True)
+        ]
+        return [[head, *row[1:]] for head, row in zip(heads, rows, strict=True)]
+
+    def all_notes(self) -> list[str]:
+        """What a reader must know about the bands, then the notes given."""
+        low, high = self.value_range()
+        notes = []
+        if len({s.panel for s in self.series}) > 1 and not self.is_shared():
+            notes.append("Each chart has a scale of its own.")
+        elif self.y.scale == "linear":
+            cut = {s.name: 0 for s in self.series
+                   if (s.band[0] < low).any() or (s.band[1] > high).any()}  # fmt: skip
+            notes += [f"The band of {name} is taller than the chart." for name in cut]
+        if self.y.scale == "log":
+            notes.append("The scale is logarithmic.")
+        return [*notes, *self._coverage(), *self.notes]
+
+    def _coverage(self) -> list[str]:
+        """For each series at the dates of an exact one: on how many that is in its band."""
+        notes = []
+        for exact in (s for s in self.series if s.exact):
+            for s in self.series:
+                same = s.panel == exact.panel and np.array_equal(s.at, exact.at)
+                known = np.isfinite(exact.values) & np.isfinite(s.values) if same else np.zeros(0)
+                if s is not exact and same and np.isfinite(s.bounds).any():
+                    inside = int((np.abs(s.values - exact.values) <= s.bounds)[known].sum())
+                    notes.append(f"The exact value is in the band of {s.name} at {inside:,} of "
+                                 f"{int(known.sum()):,} dates.")  # fmt: skip
+        return notes
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What goes onto one page, or into one image: figures below each other.
+
+    Attributes:
+        title: Of all.
+        figures: What is drawn.
+        warning: What nobody may overlook.
+        facts: A table before the figures.
+        log: A table after them, and its heading.
+    """
+
+    title: str
+    figures: Sequence[Figure]
+    warning: str = ""
+    facts: Table | None = None
+    log: tuple[str, Table] | None = None
+
+    def description(self) -> dict[str, Any]:
+        """Return all of it as plain data, for JSON; what is not finite is null."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+
+def mean_days(span: int, most: int) -> int:
+    """Over how many days to take means, to leave at most `most` points of `span` + 1 days."""
+    return next((d for d in _MEANS_OVER if span // d + 1 <= most), _MEANS_OVER[-1])
+
+
+def spread(series: Sequence[Series]) -> Literal["linear", "log"]:
+    """Return the scale that values need: logarithmic where one spans decades, above the noise.
+
+    Nine tenths of the values decide: a single day far from the others is no reason.
+
+    >>> days = [date(2024, 1, k) for k in range(1, 11)]
+    >>> spread([Series("doubling", days, 10.0 * 2 ** np.arange(10), 5.0)])
+    'log'
+    """
+    spans = False
+    for s in series:
+        values = s.values[np.isfinite(s.values)]
+        lower = s.band[0][np.isfinite(s.band[0])]
+        if (values <= 0).any() or (lower <= 0).any():
+            return "linear"
+        low, high = np.quantile(values, [0.05, 0.95]) if len(values) else (1.0, 1.0)
+        spans |= bool(high >= _DECADES * low)
+    return "log" if spans else "linear"
+
+
+def finite_runs(values: Floats) -> list[NDArray[np.int64]]:
+    """The indices of finite values, in pieces without a gap.
+
+    >>> [list(map(int, run)) for run in finite_runs(np.array([1.0, 2.0, np.nan, 4.0]))]
+    [[0, 1], [3]]
+    """
+    known = np.isfinite(values)
+    pieces = np.split(np.arange(len(values)), np.flatnonzero(~known))
+    return [run for piece in pieces if len(run := piece[known[piece]])]
+
+
+def _extremes(group: list[Series], places: Floats, most: int) -> Floats:
+    """Return at most about `most` places: of each stretch where something is lowest or highest."""
+    stretches, kept = max(most // 2, 8), places
+    while len(kept) > most and stretches >= 8:
+        keep = {0, len(places) - 1}
+        for s in group:
+            at = np.searchsorted(places, s.at)
+            edges = [s.values] if np.ptp(s.bounds) == 0 else [s.values, *s.band]
+            for part in np.array_split(np.arange(len(at)), stretches):
+                gaps = part[~np.isfinite(s.values[part])]
+                keep |= set(at[gaps[:1]].tolist())
+                for y in edges:
+                    known = part[np.isfinite(y[part])]
+                    if len(known):
+                        low, high = np.argmin(y[known]), np.argmax(y[known])
+                        keep |= {int(at[known[low]]), int(at[known[high]])}
+        kept = places[sorted(keep)]
+        stretches = stretches * 2 // 3
+    return kept
+
+
+def _range(arrays: Sequence[Floats], log: bool) -> tuple[float, float]:
+    joined = np.concatenate([np.ravel(a) for a in arrays])
+    finite = joined[np.isfinite(joined)]
+    finite = finite[finite > 1e-300] if log else finite  # a zero has no place on such an axis
+    if len(finite):
+        return float(finite.min()), float(finite.max())
+    return (1.0, 10.0) if log else (0.0, 1.0)
+
+
+def _with_zero(low: float, high: float) -> tuple[float, float]:
+    if 0 < low <= high / 2:
+        return 0.0, high
+    if low / 2 <= high < 0:
+        return low, 0.0
+    return low, high
+
+
+def _text(x: date | float) -> str:
+    return x.isoformat() if isinstance(x, date) else f"{float(x):.6g}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, date | timedelta):
+        return _text(value) if isinstance(value, date) else str(value)
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if np.isfinite(value) else None
+    return value

@@ -1,0 +1,150 @@
+"""Figures as a PNG or an SVG, by Matplotlib: the optional extra `plot`."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from sparseq.errors import ParameterError
+from sparseq.pictures.figure import Figure, Floats, Series, Sheet
+from sparseq.pictures.scales import Scale
+
+_COLORS = {
+    "blue": "#0b62d6",
+    "orange": "#d96f0a",
+    "green": "#1a7f37",
+    "ink": "#1f2328",
+    "purple": "#8250df",
+    "red": "#c62828",
+    "teal": "#0e7c86",
+    "brown": "#8a5a2b",
+}
+_FAINT, _COLUMNS, _HEAD = "#59636e", 3, 0.7  # inches above each figure, for its title and legend
+
+
+def check_image() -> None:
+    """Raise `ParameterError` where Matplotlib is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise ParameterError(
+            "an image needs Matplotlib, which is not installed",
+            "pip install 'sparseq[plot]', or take FILE.html",
+        ) from error
+
+
+def image(sheet: Sheet, kind: str = "png") -> bytes:
+    """Return the figures below each other, as a `png` or `svg`.
+
+    Raises `ParameterError` where Matplotlib is not installed.
+    """
+    check_image()
+    from matplotlib.figure import Figure as Canvas
+
+    head = textwrap.wrap(sheet.warning, 130)
+    if len(sheet.figures) > 1 or sheet.figures[0].title != sheet.title:
+        head = [sheet.title, *head]
+    heights = [0.2 * len(head) + 0.05, *(_HEAD + _height(f) for f in sheet.figures)]
+    canvas = Canvas(figsize=(10, sum(heights)), dpi=150, layout="constrained")
+    top, *parts = canvas.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    top.text(0.01, 0.95, _plain("\n".join(head)), va="top", fontsize=10)
+    for part, figure in zip(parts, sheet.figures, strict=True):
+        _draw(part, figure)
+    drawn = io.BytesIO()
+    canvas.savefig(drawn, format=kind, metadata={"Software" if kind == "png" else "Date": None})
+    return drawn.getvalue()
+
+
+def _rows(figure: Figure) -> int:
+    return -(-len(figure.panels()) // _COLUMNS)
+
+
+def _height(figure: Figure) -> float:
+    return 4.2 if len(figure.panels()) == 1 else 2.2 * _rows(figure) + 1.0
+
+
+def _draw(part: Any, figure: Figure) -> None:
+    panels = figure.panels()
+    head, body = part.subfigures(2, 1, height_ratios=[_HEAD, _height(figure)])
+    columns = min(len(panels), _COLUMNS)
+    places = body.subplots(_rows(figure), columns, squeeze=False).ravel()
+    for axes, (name, panel) in zip(places, panels.items(), strict=False):
+        axes.set_title(_plain(name), loc="left", fontsize=9)
+        for k, s in enumerate(panel.series):
+            _series(axes, s, s.look == "band" or k > 0, s.name)
+        _around(axes, panel)
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    head.text(0.01, 0.95, _plain(figure.title), va="top", fontweight="bold")
+    labels = {_plain(s.name): _plain(label) for label, s in figure.legend()}
+    handles, names = places[0].get_legend_handles_labels()
+    own = dict(zip(names, handles, strict=True))
+    head.legend(own.values(), [labels[n] for n in own], loc="lower left", ncols=3,
+                frameon=False, fontsize=8)  # fmt: skip
+    body.supylabel(_plain(figure.y.label), fontsize=8)
+    notes = [line for note in figure.all_notes() for line in textwrap.wrap(note, 160)]
+    body.supxlabel(_plain("\n".join(notes)), fontsize=7, color=_FAINT, x=0.01, ha="left")
+
+
+def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
+    x: Any = np.array(s.x, dtype="datetime64[s]") if s.is_time else s.at
+    color, label = _COLORS[s.color], _plain(name)
+    if np.isfinite(s.bounds).any() and s.look != "dots":
+        alpha = 0.22 if behind else 0.4
+        axes.fill_between(x, *s.band, color=color, alpha=alpha, lw=0, label=label,
+                          zorder=2 if s.look == "band" else 3)  # fmt: skip
+        label = ""
+    if s.look == "bars":
+        width = np.diff(x, append=x[-1:] + (x[-1] - x[-2] if len(x) > 1 else 1))
+        axes.bar(x, s.values, width * 0.95, align="edge", color=color, alpha=0.6, label=label)
+    elif s.look == "dots":
+        if np.isfinite(s.bounds).any():
+            axes.errorbar(x, s.values, s.bounds, fmt="none", capsize=3, color=color)
+        size = 5 if len(x) <= 40 else 1.8
+        axes.plot(x, s.values, "o", color=color, markersize=size, zorder=5, label=label)
+    elif s.look != "band":
+        axes.plot(
+            x, s.values, color=color, lw=1.2, label=label, zorder=4,
+            ls="--" if s.look == "dashes" else "-", marker="o" if len(x) == 1 else None,
+            drawstyle="steps-post" if s.look == "steps" else "default",
+        )  # fmt: skip
+
+
+def _around(axes: Any, figure: Figure) -> None:
+    across, up = figure.scales()
+    axes.margins(x=0)
+    axes.set_ylim(up.low, up.high)
+    axes.set_xlabel(_plain(figure.x.label), fontsize=8)
+    for axis, scale, unit, most in ((axes.xaxis, across, figure.x.unit, 8),
+                                    (axes.yaxis, up, figure.y.unit, 6)):  # fmt: skip
+        _ticks(axis, scale, f" {unit}" if unit else "", most)
+    for mark in figure.marks:
+        (axes.axhline if mark.of == "y" else axes.axvline)(mark.at, color=_COLORS["red"], ls="--",
+                                                           lw=1)  # fmt: skip
+        at: Floats = np.array([0.99, float(up.share(mark.at))])
+        if mark.of == "x":
+            at = np.array([float(across.share(mark.at)), 0.05])
+        axes.text(*at, _plain(mark.label), transform=axes.transAxes, ha="right", va="bottom",
+                  color=_COLORS["red"], fontsize=8)  # fmt: skip
+    axes.grid(alpha=0.3)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _ticks(axis: Any, scale: Scale, unit: str, most: int) -> None:
+    """Our own ticks, as in the other renderers."""
+    if scale.kind == "log":
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    ticks = scale.ticks(most)
+    at: Any = [t for t, _ in ticks]
+    if scale.kind in ("date", "moment"):
+        at = np.array(at).astype("datetime64[s]")
+    axis.set_ticks(at, [text + unit for _, text in ticks])
+    axis.set_ticks([], minor=True)
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")

@@ -1,0 +1,47 @@
+"""The figures of a plan: total error against the budget, and the noise in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseq.pictures.figure import Axis, Color, Figure, Mark, Series, Sheet
+
+if TYPE_CHECKING:
+    from sparseq.monitor.plan import PlanSearch
+
+_KINDS: tuple[tuple[str, tuple[bool, bool], Color], ...] = (
+    ("dropping alone", (False, False), "orange"),
+    ("with forecasts", (True, False), "blue"),
+    ("in part time", (True, True), "green"),
+)
+_TALLEST = 2.5  # times the error of the worst case
+
+
+def plan_sheet(planned: PlanSearch, names: Sequence[str], warning: str) -> Sheet:
+    """Return the page of a plan: a figure for each series."""
+    title = f"A plan for {planned.ticks:,} ticks, kappa {planned.kappa:g}"
+    return Sheet(title, [_figure(planned, i, name) for i, name in enumerate(names)], warning)
+
+
+def _figure(planned: PlanSearch, i: int, name: str) -> Figure:
+    series = []
+    for label, kind, color in _KINDS:
+        rows = [c for c in planned.rows[1:]
+                if (c.setting.forecast > 0, c.setting.part_time) == kind]  # fmt: skip
+        if rows:
+            x = np.array([c.setting.norm_budget for c in rows])
+            total, noise = (np.array([v[i] for v in (getattr(c, which) for c in rows)])
+                            for which in ("total", "noise"))  # fmt: skip
+            series.append(Series(f"{label}: total error", x, total, color=color))
+            series.append(Series(f"{label}: of it noise", x, noise, look="dashes", color=color))
+    worst, best = planned.worst_case, planned.recommended
+    at = np.array([best.setting.norm_budget])
+    series.append(Series("recommended", at, np.array([best.total[i]]), look="dots", color="ink"))
+    return Figure(
+        name, series, Axis("norm_budget", "log"),
+        Axis("root mean square error", low=0.0, high=_TALLEST * worst.total[i]),
+        [Mark(worst.total[i], "worst-case composition")],
+    )  # fmt: skip

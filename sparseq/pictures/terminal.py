@@ -1,0 +1,316 @@
+"""A figure for a terminal, in dots of braille characters, two by four to a cell.
+
+The first series is a line in its error band; a `band`, what it is compared with, is wide and thinly
+dotted. Curves without bands have a mark of their own each. A chart narrower than its series shows
+means over days in a row, in the bands of single answers.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len, set_cell_size
+
+from sparseq.errors import ParameterError
+from sparseq.escape import shown
+from sparseq.pictures.figure import Figure, Floats, Series, finite_runs, mean_days
+from sparseq.pictures.numbers import digits_for, format_number
+from sparseq.pictures.scales import Scale, value_ticks
+
+MIN_WIDTH, MIN_HEIGHT = 30, 8
+MARKS = "●○◆◇▲△■□"
+_BOLD, _DIM = "1", "2"
+_PAINTS = {
+    "blue": "38;5;33",
+    "orange": "38;5;208",
+    "green": "38;5;35",
+    "ink": "",
+    "purple": "38;5;134",
+    "red": "38;5;167",
+    "teal": "38;5;37",
+    "brown": "38;5;137",
+}
+_KEYS, _THICK_KEYS = ("⣿⣿", "⢕⢕"), ("⢕⢕", "⠅⠅")  # the dots of the first, and of what is behind
+_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+_MARGIN = 10  # columns that the labels of values take, about
+_TICK_LINES, _TICK_COLUMNS = 3, 11  # room for a tick and its label
+_RIBBON = 9  # dots: a thicker band is only dotted, so that the line in it can be seen
+Dots = NDArray[np.bool_]
+
+
+def terminal_chart(figure: Figure, width: int = 100, height: int = 24, color: bool = False) -> str:
+    """`figure` in at most `width` columns and `height` lines a panel, with its notes below.
+
+    With `color` it has ANSI colours; without, the bands differ in their dots alone. Raises
+    `ParameterError` for a size below 30 x 8.
+
+    >>> from datetime import date
+    >>> from sparseq.pictures.figure import Axis
+    >>> days = [date(2024, 1, k) for k in range(1, 15)]
+    >>> rising = Series("steps", days, np.arange(14.0), 2.0)
+    >>> print(terminal_chart(Figure("Steps", [rising], y=Axis("a day")), 36, 12))
+    Steps
+    a day
+    ⣿⣿ steps ± 2.0
+       │
+       │                       ⢀⣀⣠⣤⣴⣶⣾⣿⣿
+    10 ┤               ⢀⣀⣠⣤⣴⣶⣾⣿⣿⣿⣿⣿⡿⠿⠟⠛⠋
+       │       ⢀⣀⣠⣤⣴⣶⣾⣿⣿⣿⣿⣿⡿⠿⠟⠛⠋⠉⠁
+       │⣀⣤⣤⣶⣶⣾⣿⣿⣿⣿⣿⡿⠿⠟⠛⠋⠉⠁
+     0 ┤⣿⣿⣿⡿⠿⠟⠛⠋⠉⠁
+       │⠉⠁
+       └┬────────────────┬──────────────
+        1 Jan 2024       8 Jan
+    """
+    if width < MIN_WIDTH or height < MIN_HEIGHT:
+        raise ParameterError(
+            f"{width} x {height} characters are too few for a chart",
+            f"at least {MIN_WIDTH} x {MIN_HEIGHT}",
+        )
+    above, thick = len(_head(figure, width, color, _KEYS)), False
+    drawn: list[str] = []
+    for name, part in figure.panels().items():
+        if name:
+            drawn.append(_paint(_cut(name, width), _BOLD, color))
+        lines, is_thick = _chart(part, width, height - above - 2, color)
+        drawn, thick = drawn + lines, thick or is_thick
+    lines = [*_head(figure, width, color, _THICK_KEYS if thick else _KEYS), *drawn]
+    notes = [line for note in _notes(figure, width) for line in textwrap.wrap(note, width)]
+    return "\n".join([*lines, *(_paint(line, _DIM, color) for line in notes)])
+
+
+def _chart(figure: Figure, width: int, height: int, color: bool) -> tuple[list[str], bool]:
+    """The drawing of one panel, two lines more than `height`, and whether its band is thick."""
+    means = figure.means(_points(width))
+    across, up = means.scales()
+    up, rows, labels = _value_axis(up, height, figure.y.unit)
+    margin = max(map(len, labels.values()), default=0) + 2
+    grid = _Grid(width - margin, rows, across, up)
+    thick = _is_thick(means.series[0], grid)
+    drawn = _marked(means, grid, color) if _is_marked(figure) else _plot(means, grid, thick, color)
+    body = [
+        _paint(labels.get(k, "").rjust(margin - 2) + (" ┤" if k in labels else " │"), _DIM, color)
+        + line
+        for k, line in enumerate(drawn)
+    ]
+    axis, texts = _axis_below(grid, figure.x.unit)
+    foot = [" " * (margin - 1) + "└" + axis, " " * margin + texts]
+    return [*body, *(_paint(line.rstrip(), _DIM, color) for line in foot)], thick
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Where an x and a value are among the dots; two by four dots make a cell."""
+
+    columns: int
+    rows: int
+    x: Scale
+    y: Scale
+
+    def across(self, at: Floats) -> Floats:
+        """Dots from the left; if there is only one place, it is in the middle."""
+        if self.x.low == self.x.high:
+            return np.full(len(at), self.columns - 1.0)
+        return self.x.share(at) * (2 * self.columns - 1)
+
+    def down(self, values: Floats) -> Floats:
+        """Dots from the top."""
+        return (1 - self.y.share(values)) * (4 * self.rows - 1)
+
+    def curve(self, series: Series, values: Floats) -> Floats:
+        """Dots from the top at each dot column; NaN where the series has a gap, or is not yet."""
+        at, down, out = self.across(series.at), self.down(values), np.full(2 * self.columns, np.nan)
+        if series.look == "dots":
+            known = np.isfinite(down)
+            out[np.rint(at[known]).astype(int)] = down[known]
+            return out
+        for run in finite_runs(down):
+            last = at[run[-1]]
+            if series.look == "bars" and len(at) > 1:
+                last += at[-1] - at[-2] - 1
+            dots = np.arange(round(at[run[0]]), min(round(last) + 1, 2 * self.columns))
+            if series.look in ("steps", "bars"):
+                before = np.searchsorted(at[run], dots + 0.5, side="right") - 1
+                out[dots] = down[run][np.maximum(before, 0)]
+            else:
+                out[dots] = np.interp(dots, at[run], down[run])
+        return out
+
+    def fill(self, top: Floats, bottom: Floats) -> Dots:
+        """The dots from one curve down to another."""
+        row = np.arange(4 * self.rows)[:, None]
+        return np.asarray(
+            (row >= np.rint(_reach(top, np.fmin))) & (row <= np.rint(_reach(bottom, np.fmax)))
+        )
+
+    def cells(self, dots: Dots) -> NDArray[np.int64]:
+        """The number of the braille pattern of each cell."""
+        grouped = dots.reshape(self.rows, 4, self.columns, 2)
+        return np.asarray((grouped * _BITS[:, None, :]).sum(axis=(1, 3)))
+
+
+def _reach(curve: Floats, extreme: np.ufunc) -> Floats:
+    """How far up (fmin) or down (fmax) each column is filled to meet its neighbours half way."""
+    padded = np.pad(curve, 1, constant_values=np.nan)
+    halfway = (padded[1:] + padded[:-1]) / 2
+    reach = extreme(curve, extreme(halfway[:-1], halfway[1:]))
+    return np.asarray(np.where(np.isnan(curve), np.nan, reach))
+
+
+def _is_thick(series: Series, grid: _Grid) -> bool:
+    """Whether a line would be lost in its band, if that were filled."""
+    low, high = series.band
+    return bool(np.nan_to_num(grid.down(low) - grid.down(high)).max() > _RIBBON)
+
+
+def _is_marked(figure: Figure) -> bool:
+    """Whether each series is drawn in marks of its own: several curves, none with a band."""
+    lines = [s for s in figure.series if not np.isfinite(s.bounds).any()]
+    return len(lines) == len(figure.series) and all(s.look != "bars" for s in lines)
+
+
+def _marked(figure: Figure, grid: _Grid, color: bool) -> list[str]:
+    """Lines of marks, one a column; a later series hides an earlier one."""
+    cells = [[" "] * grid.columns for _ in range(grid.rows)]
+    at = np.linspace(0, 2 * grid.columns - 1, grid.columns)
+    for s, mark in zip(figure.series, MARKS, strict=False):
+        down = grid.down(s.values) / (4 * grid.rows - 1) * (grid.rows - 1)
+        for run in finite_runs(down):
+            across = grid.across(s.at[run])
+            inside = np.flatnonzero((at >= across[0] - 1e-6) & (at <= across[-1] + 1e-6))
+            if s.look == "dots" or not len(inside):
+                inside = np.unique(np.rint(across / 2).astype(int).clip(0, grid.columns - 1))
+            rows = np.rint(np.interp(at[inside], across, down[run])).astype(int)
+            for column, row in zip(inside.tolist(), rows.tolist(), strict=True):
+                if 0 <= row < grid.rows:
+                    cells[row][column] = _paint(mark, _PAINTS[s.color], color)
+    return ["".join(row).rstrip() for row in cells]
+
+
+def _plot(figure: Figure, grid: _Grid, thick: bool, color: bool) -> list[str]:
+    row, column = np.indices((4 * grid.rows, 2 * grid.columns))
+    ours, behind = figure.series[0], [s for s in figure.series[1:] if s.look == "band"]
+    line, top, bottom = (grid.curve(ours, y) for y in (ours.values, *ours.band[::-1]))
+    dotted = (row + column) % 2 == 0
+    ribbon = grid.fill(top, bottom) & (dotted if thick else True)
+    floor = np.where(np.isnan(line), np.nan, grid.down(np.zeros(1))[0])
+    layers = [(grid.fill(line, floor if ours.look == "bars" else line) | ribbon, ours)]
+    if color:  # without it, other lines can't be told from ours
+        layers += [(grid.fill(c, c), s) for s in figure.series[1:] if s.look != "band"
+                   for c in [grid.curve(s, s.values)]]  # fmt: skip
+    for s in behind:
+        top, bottom = (grid.curve(s, y) for y in s.band[::-1])
+        sparse = dotted & ((row % 2 == 0) | (not thick))
+        layers.append((grid.fill(top, bottom) & sparse, s))
+    cells = np.zeros((grid.rows, grid.columns), np.int64)
+    style = np.zeros_like(cells)
+    for k, (dots, _) in enumerate(layers):
+        mine = grid.cells(dots)
+        free = cells == 0
+        style[free & (mine > 0)] = k + 1
+        cells[free] = mine[free]
+    paints = ["", *(_PAINTS[s.color] for _, s in layers)]
+    return [_line(c, s, paints, color) for c, s in zip(cells, style, strict=True)]
+
+
+def _line(
+    cells: NDArray[np.int64], style: NDArray[np.int64], paints: list[str], color: bool
+) -> str:
+    """One line of cells, in runs of one colour."""
+    text = "".join(chr(0x2800 + k) if k else " " for k in cells)
+    starts = [0, *(np.flatnonzero(np.diff(style)) + 1), len(style)]
+    runs = [_paint(text[a:b], paints[style[a]], color) for a, b in pairwise(starts)]
+    return "".join(runs).rstrip()
+
+
+def _head(figure: Figure, width: int, color: bool, keys: tuple[str, str]) -> list[str]:
+    title = _paint(_cut(figure.title, width), _BOLD, color)
+    label = [_paint(_cut(figure.subtitle, width), _DIM, color)] if figure.subtitle else []
+    marked, named = _is_marked(figure), []
+    for k, (text, s) in enumerate(figure.legend()):
+        key = MARKS[k % len(MARKS)] if marked else keys[s.look == "band"] if _is_own(s, k) else "⠒⠒"
+        if marked or color or _is_own(s, k):
+            named.append((_paint(key, _PAINTS[s.color], color), _cut(text, width - 3)))
+    legend = [f"{key} {text}" for key, text in named]
+    one_line = sum(cell_len(text) + 3 for _, text in named) + 3 * (len(named) - 1) <= width
+    return [title, *label, *(["   ".join(legend)] if one_line else legend)]
+
+
+def _is_own(series: Series, k: int) -> bool:
+    """Whether its dots differ from all others', even without colours."""
+    return k == 0 or series.look == "band"
+
+
+def _value_axis(scale: Scale, rows: int, unit: str) -> tuple[Scale, int, dict[int, str]]:
+    """Stretch the range a little, so that round numbers are a whole number of lines apart.
+
+    Returns the scale, how many of the lines this needs, and the labels by line from the top.
+    """
+    behind = f" {shown(unit, None)}" if unit else ""
+    low, high = scale.low, scale.high
+    if scale.kind == "log":
+        found = scale.ticks(max(rows // _TICK_LINES, 2))
+        at = ((1 - scale.share([t for t, _ in found])) * (rows - 1)).round().astype(int)
+        return (
+            scale,
+            rows,
+            {d: text + behind for d, (_, text) in zip(at.tolist(), found, strict=True)},
+        )
+    ticks = value_ticks(low, high, max(rows // _TICK_LINES, 2))
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    for lines in range(int(step / (high - low) * rows), 0, -1):
+        dot = step / lines / 4
+        top = np.ceil((high - 1.5 * dot) / (4 * dot)) * 4 * dot + 1.5 * dot  # a tick is mid-line
+        needed = int(np.ceil(((top - low) / dot + 1) / 4))
+        if needed <= rows:
+            low, high, rows = float(top - (4 * needed - 1) * dot), float(top), needed
+            break
+    digits = max(digits_for(step) - 1, 0)
+    down = ((high - t) / (high - low) * (4 * rows - 1) for t in ticks)
+    labels = {
+        int(d // 4): format_number(t, digits) + behind for d, t in zip(down, ticks, strict=True)
+    }
+    return replace(scale, low=low, high=high), rows, labels
+
+
+def _axis_below(grid: _Grid, unit: str) -> tuple[str, str]:
+    axis, texts, free = ["─"] * grid.columns, [" "] * grid.columns, 0
+    for tick, text in grid.x.ticks(max(grid.columns // _TICK_COLUMNS, 1)):
+        at = round(float(grid.across(np.array([tick]))[0])) // 2
+        label = f"{text} {shown(unit, None)}" if unit else text
+        if not 0 <= at < grid.columns:
+            continue
+        axis[at] = "┬"
+        if free <= at <= grid.columns - len(label):
+            texts[at : at + len(label)] = label
+            free = at + len(label) + 1
+    return "".join(axis), "".join(texts)
+
+
+def _notes(figure: Figure, width: int) -> list[str]:
+    days = 1
+    if figure.series[0].is_time:
+        across, _ = figure.scales()
+        days = mean_days(int((across.high - across.low) // 86_400), _points(width))
+    means = f"Points are means over {days} days; bands are those of single answers."
+    marks = [f"{shown(m.label, None)}." for m in figure.marks]
+    notes = [*([means] if days > 1 else []), *marks, *figure.all_notes()]
+    return [shown(note, None) for note in notes]
+
+
+def _points(width: int) -> int:
+    """How many points a chart can show: a point needs more than one dot."""
+    return (width - _MARGIN) * 3 // 2
+
+
+def _cut(text: str, width: int) -> str:
+    text = shown(text, None)
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+def _paint(text: str, style: str, color: bool) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if color and style and text.strip() else text

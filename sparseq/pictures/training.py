@@ -1,0 +1,101 @@
+"""The figures of a training run, for the curator: Figure 1 of Feldman & Zrnic, and more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseq.pictures.figure import Axis, Figure, Mark, Series, Sheet
+from sparseq.pictures.numbers import MISSING
+from sparseq.pictures.tables import Table
+from sparseq.pictures.words import CURATOR
+
+if TYPE_CHECKING:
+    from sparseq.training import TrainingResult
+    from sparseq.training.report import Report
+
+BINS = 40
+WARNING = (
+    f"PRIVATE: exact facts about people, who has budget left and who has spent how much. {CURATOR}"
+)
+
+
+def training_sheet(report: Report, trained: TrainingResult, title: str, facts: Table) -> Sheet:
+    """Return the page of a run.
+
+    Args:
+        report: The exact facts. Private.
+        trained: The public ones.
+        title: What was trained.
+        facts: The summary that everybody sees.
+    """
+    figures = [_active(report, trained), _spends(report)]
+    if report.checks:
+        figures.append(_checks(report, trained))
+    log = "Every step; all but the first two columns is public, and in the file of --log"
+    return Sheet(title, figures, WARNING, facts, (log, log_table(report, trained)))
+
+
+def log_table(report: Report, trained: TrainingResult) -> Table:
+    """Return the log, with how many people had budget left."""
+    names = ["step", "people with budget left", "sigma", "norm", "worst_case", "accuracy", "loss",
+             "active"]  # fmt: skip
+    rows = [
+        [
+            str(s.step), str(left), repr(s.sigma), repr(s.norm), repr(s.worst_case),
+            *(MISSING if v is None else repr(v) for v in (s.accuracy, s.loss, s.active)),
+        ]
+        for s, left in zip(trained.log, report.active.tolist(), strict=True)
+    ]  # fmt: skip
+    return Table(names, rows, ["r"] * len(names))
+
+
+def _active(report: Report, trained: TrainingResult) -> Figure:
+    steps = np.array([s.step for s in trained.log], np.float64)
+    people = len(report.spent)
+    rows = [
+        [f"step {s.step}", f"{left:,}", f"{100 * left / people:.1f} %",
+         MISSING if s.active is None else f"{100 * s.active:.1f} %"]
+        for s, left in zip(trained.log, report.active.tolist(), strict=True)
+    ]  # fmt: skip
+    note = (
+        "Feldman & Zrnic (2021), Figure 1. Whoever can still pay for a tenth of a full gradient "
+        "has budget left."
+    )
+    return Figure(
+        "People with budget left",
+        [Series("people with budget left", steps, report.active.astype(np.float64), look="steps")],
+        Axis("step", low=0.0, high=max(float(steps.max()), report.steps)),
+        Axis(f"people, of {people:,}, after each step", low=0.0, high=float(people)),
+        [Mark(report.steps, f"until step {report.steps} nobody can run out", "x")], [note],
+        Table(["", "people", "share", "noised estimate"], rows, list("lrrr")),
+    )  # fmt: skip
+
+
+def _spends(report: Report) -> Figure:
+    edges = np.linspace(0, 100, BINS + 1)
+    count, _ = np.histogram(np.clip(100 * report.spent, 0, 100), bins=edges)
+    rows = [
+        [f"{a:g} to {b:g} %", f"{n:,}"]
+        for a, b, n in zip(edges[:-1], edges[1:], count.tolist(), strict=True)
+    ]
+    return Figure(
+        "Spread of spends", [Series("people", edges[:-1], count.astype(np.float64), look="bars")],
+        Axis("spent, of what the run may spend of one person", unit="%"), Axis("people"),
+        notes=["Whoever has spent little has had small gradients: the model is right about them."],
+        rows=Table(["spent", "people"], rows, ["l", "r"]),
+    )  # fmt: skip
+
+
+def _checks(report: Report, trained: TrainingResult) -> Figure:
+    """What the checks have said: accuracy, or the loss."""
+    factor, unit = (1, "") if report.checked == "loss" else (100, "%")
+    x, y = (np.array([a[i] for a in report.checks], np.float64) for i in (0, 1))
+    checks = Series(report.checked, x, factor * y, factor * report.check_error, "dots", "green")
+    return Figure(
+        f"Training {report.checked}", [checks],
+        Axis("step", low=0.0, high=float(max(len(trained.log), x.max()))),
+        Axis(f"{report.checked}, with noise", unit=unit),
+        notes=[f"Parameters of step {trained.taken} were taken."],
+    )  # fmt: skip

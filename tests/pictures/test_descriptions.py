@@ -1,0 +1,149 @@
+"""What each picture shows, as data; `UPDATE_GOLDEN=1 pytest …` writes the descriptions anew."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparseq.accounting import Budget
+from sparseq.monitor.plan import BudgetSplit, Candidate, PlanSearch
+from sparseq.monitor.rows import Row, as_table, schema_of
+from sparseq.pictures.curves import curves_figure
+from sparseq.pictures.demo import demo_figure
+from sparseq.pictures.figure import Series, Sheet, spread
+from sparseq.pictures.monitor import MOST, monitor_sheet
+from sparseq.pictures.planning import plan_sheet
+from sparseq.pictures.replay import replay_sheet
+from sparseq.pictures.tables import Table
+from sparseq.pictures.training import training_sheet
+from sparseq.replay.compare import SCHEMA, ReplayComparison, Tally
+from sparseq.training import TrainingResult, TrainingStep
+from sparseq.training.report import Report
+
+GOLDEN = Path(__file__).parent / "golden"
+BUDGET = Budget(kappa=0.5, norm_budget=40)
+DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=k) for k in range(4)]
+
+
+def monitored(groups: tuple[str, ...] = ("cart", "pay"), times: float = 1.0) -> pa.Table:
+    rows = []
+    for k, day in enumerate(DAYS):
+        for j, page in enumerate(groups):
+            value = None if (k, j) == (2, 0) else (100.0 + 10 * k) * times**j
+            error = None if value is None else 13.0
+            keys = {"page": page}
+            rows.append(Row("orders", day, "n", value, error, keys=keys))
+            rows.append(Row("orders", day, "n", value, 15.0, estimate="corrected", keys=keys))
+        rows.append(Row("buyers", day, "buyers", 10.0 * 12**k, 1.0))
+        for name, value, error in (("active_share", 1 - k / 30, 0.004), ("dropped", 40.0 * k, 9.0),
+                                   ("people", 1200.0, None), ("alarm", 0.0, None)):  # fmt: skip
+            rows.append(Row("watch", day, name, value, error, estimate="watch"))
+    return as_table(rows, schema_of([("page", pa.string())], dates=True))
+
+
+def trained() -> Sheet:
+    steps = tuple(TrainingStep(t, 2.0, 0.5, 1.5, 0.8 if t == 2 else None) for t in (1, 2, 3))
+    checks = ((2, 0.8), (3, 0.9))
+    report = Report(np.array([3, 2, 1]), np.array([0.1, 0.5, 1.0]), 2, checks, "accuracy", 0.05)
+    made = TrainingResult(np.zeros(1), 3, np.zeros(1), steps, 0.5, "", 0.05, True)
+    return training_sheet(report, made, "Training run a", Table(["run"], [["a"]], ["l"]))
+
+
+def replayed() -> Sheet:
+    rows = [
+        {"line": line, "id": str(line), "mode": mode, "answered": line < 3 or mode == "individual",
+         "answered_so_far": line, "error": None if line == 3 and mode != "individual" else 1.5,
+         "noise": 4.0, "left_out": 0, "ever_left_out": line, "spent": line / 4, "most_spent": 0.5}
+        for line in (1, 2, 3) for mode in ("worst-case", "individual")
+    ]  # fmt: skip
+    tallies = [Tally(mode, 3, 2, 1.5, 3, 0.75, 0.5) for mode in ("worst-case", "individual")]
+    return replay_sheet(ReplayComparison(tallies, pa.Table.from_pylist(rows, SCHEMA)), "log.csv")
+
+
+def planned() -> Sheet:
+    def tried(budget: float, forecast: float, error: float) -> Candidate:
+        setting = BudgetSplit(budget, forecast=forecast)
+        return Candidate(
+            setting, error == 9, (1.0,), 0.1, (error / 2,), (0.1,), (error,), error / 9, error / 9
+        )
+
+    rows = tried(400, 0, 9), tried(20, 0, 8), tried(40, 0, 7), tried(20, 0.1, 6), tried(40, 0.1, 5)
+    return plan_sheet(PlanSearch(0.5, 30, rows), ["daily"], "Exact facts.")
+
+
+def demo() -> Sheet:
+    values, bounds = np.array([200.0, 70.0, 60.0, 80.0]), np.full(4, 13.0)
+    figure = demo_figure(DAYS, values, bounds, np.array([209.0, 75.0, 60.0, 20.0]), BUDGET, True)
+    return Sheet(figure.title, [figure])
+
+
+def curves() -> Sheet:
+    orders = np.geomspace(1.5, 64, 5)
+    return Sheet("curves", [curves_figure(["a", "b"], orders, [orders / 2, np.ones(5)])])
+
+
+PICTURES = {
+    "monitor": lambda: monitor_sheet(monitored(), BUDGET, True, 0.9),
+    "training": trained, "replay": replayed, "plan": planned, "demo": demo, "curves": curves,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_golden_descriptions(name: str) -> None:
+    sheet = PICTURES[name]()
+    text = json.dumps(sheet.description(), indent=1, ensure_ascii=False) + "\n"
+    file = GOLDEN / f"{name}.json"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def described(rows: pa.Table, **changes: Any) -> Sheet:
+    return monitor_sheet(rows, BUDGET, False, 0.9)
+
+
+def test_a_monitors_figures() -> None:
+    orders, buyers, active, dropped = described(monitored()).figures
+    assert {s.panel for s in orders.series} == {"page cart", "page pay"}
+    assert buyers.y.scale == "log"  # 10 to 17,280, well above the noise
+    assert active.y.unit == "%"
+    assert [m.at for m in active.marks] == [90]
+    assert active.series[0].values[1] == pytest.approx(100 * (1 - 1 / 30))
+    assert dropped.series[0].values.tolist() == [0, 40, 80, 120]
+    gap = orders.series[0]
+    assert np.isnan(gap.values[2])
+    assert np.isnan(gap.bounds[2])  # nothing was measured, so there is no band
+
+
+def test_no_more_groups_are_drawn_than_can_be_seen() -> None:
+    figure = described(monitored(tuple(f"p{k}" for k in range(30)))).figures[0]
+    assert len(figure.panels()) == MOST
+    assert "24 of 30 groups are drawn." in figure.notes
+
+
+def test_groups_of_different_size_have_scales_of_their_own() -> None:
+    assert described(monitored()).figures[0].is_shared()
+    assert not described(monitored(times=20.0)).figures[0].is_shared()
+
+
+@pytest.mark.parametrize(
+    ("values", "bound", "scale"),
+    [
+        (np.geomspace(100, 1e5, 40), 13.0, "log"),
+        (np.geomspace(100, 1e5, 40), 130.0, "linear"),  # the lowest may be nothing
+        (np.append(np.full(60, 1e4), 50.0), 13.0, "linear"),  # one day far from the others
+        (np.linspace(50, 500, 40), 13.0, "linear"),
+        (np.array([np.nan]), 13.0, "linear"),
+    ],
+)
+def test_axes_are_logarithmic_where_decades_are_spanned(
+    values: np.ndarray, bound: float, scale: str
+) -> None:
+    assert spread([Series("a", np.arange(float(len(values))), values, bound)]) == scale
