@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +15,7 @@ from sparseq.accounting._floats import round_down, sqrt_up
 from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.cli import curves
 from sparseq.cli.options import Group, facts_format_option, file_option
+from sparseq.cli.output import json_text
 from sparseq.cli.picture import write_picture
 from sparseq.cli.text import labelled, say, terminal_width
 from sparseq.errors import ParameterError
@@ -100,7 +100,7 @@ def convert(
     if (sigma is None) != (norm_budget is None):
         raise click.UsageError("--sigma and --norm-budget go together")
     facts = converted(kappa, mu, sigma, norm_budget, epsilon, delta)
-    say(json.dumps(facts, indent=2) if format == "json" else convert_text(facts))
+    say(json_text(facts) if format == "json" else convert_text(facts))
 
 
 def converted(
@@ -206,7 +206,7 @@ def odometer(
           --orders code --start 0.25 --format json
     """
     facts = odometer_facts(noise, batch, examples, epochs, delta, orders, start)
-    say(json.dumps(facts, indent=2) if format == "json" else odometer_text(facts))
+    say(json_text(facts) if format == "json" else odometer_text(facts))
 
 
 def odometer_facts(
@@ -326,7 +326,7 @@ def curve(
     if plot is not None:
         write_picture(Sheet(figure.title, [figure]), plot)
     if format == "json":
-        say(json.dumps(curves.curve_facts(named, delta), indent=2))
+        say(json_text(curves.curve_facts(named, delta)))
         return
     width = min(terminal_width() or 80, 100)
     table = curves.curve_table(named, delta, f"epsilon at delta {_power(delta)}, by these orders")
@@ -363,7 +363,7 @@ def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, fo
     if format == "json":
         facts = {"epsilon": epsilon, "delta": delta, "sigma": sigma}
         rules = [asdict(one) for one in found]
-        say(json.dumps(facts | {"query_epsilon": query_epsilon, "rules": rules}, indent=2))
+        say(json_text(facts | {"query_epsilon": query_epsilon, "rules": rules}))
         return
     rows = [
         [one.rule, *map(_count, (one.gaussian, one.paper_gaussian, one.pure, one.paper_pure))]

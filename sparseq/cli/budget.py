@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparseq.cli.options import command, facts_format_option, open_store, store_argument
+from sparseq.cli.output import json_text
 from sparseq.cli.text import labelled, loud_lines, say
 from sparseq.monitor.watch import begun_as
 from sparseq.pictures.numbers import number, percent, upper
@@ -32,7 +32,7 @@ def budget(store: Path, format: str) -> None:
     """
     with open_store(store) as opened:
         facts = budget_facts(opened)
-    say(json.dumps(facts, indent=2) if format == "json" else budget_text(facts))
+    say(json_text(facts) if format == "json" else budget_text(facts))
 
 
 def budget_facts(store: Store) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -20,7 +19,7 @@ from sparseq.cli.options import (
     open_store,
     output_option,
 )
-from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.output import BINARY, Output, chosen_format, json_text
 from sparseq.cli.show import answer_csv, csv_text, plain_text
 from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
 from sparseq.curator import account, counts, exact_sql
@@ -112,7 +111,7 @@ def summary(store: Path, format: str) -> None:
         aside = {pot: facts.spend(opened, pot) for pot in opened.reserves}
     if format == "json":
         pots = {pot.name.lower(): asdict(of) for pot, of in aside.items()}
-        say(json.dumps(asdict(spent) | {"rows": made.rows, "aside": pots}, indent=2))
+        say(json_text(asdict(spent) | {"rows": made.rows, "aside": pots}))
         return
     say(
         labelled(
@@ -166,7 +165,7 @@ def spend(store: Path, top: int, pot: str, format: str) -> None:
         spent, first = facts.spend(opened, of), facts.top_spenders(opened, top, of)
     if format == "json":
         named = [{"id": _name(i), "spent": s, "budget": b} for i, s, b in first]
-        say(json.dumps(asdict(spent) | {"top": named}, indent=2))
+        say(json_text(asdict(spent) | {"top": named}))
         return
     say(histogram_text(spent))
     if first:
@@ -208,7 +207,7 @@ def user(store: Path, id: str, format: str) -> None:
     if format == "json":
         paid = [{"release": r, "charge": c} for r, c in found.releases]
         facts = asdict(found) | {"id": _name(found.id), "releases": paid}
-        say(json.dumps(facts, indent=2))
+        say(json_text(facts))
     else:
         say(account_text(found))
 
@@ -296,7 +295,7 @@ def log_text(notes: Sequence[Note], format: str, width: int | None = None) -> st
     ]
     names = ("at", "kind", "message")
     if format == "json":
-        return json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2)
+        return json_text([dict(zip(names, row, strict=True)) for row in rows])
     if format == "csv":
         return csv_text(names, rows)
     if not rows:
@@ -326,7 +325,7 @@ def exact(store: Path, query: str, format: str | None, output: Path | None) -> N
 
 def _exact_text(table: pa.Table, format: str) -> str:
     if format == "json":
-        return json.dumps(table.to_pylist(), indent=2, default=str)
+        return json_text(table.to_pylist())
     if format == "csv":
         return answer_csv(table)
     columns = [table[i].to_pylist() for i in range(table.num_columns)]

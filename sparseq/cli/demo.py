@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 import sparseq
 from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
 from sparseq.cli.options import command, facts_format_option, seed_option
+from sparseq.cli.output import json_text
 from sparseq.cli.picture import write_picture
 from sparseq.cli.text import banner, labelled, say
 from sparseq.errors import DataError, ParameterError
@@ -113,7 +113,7 @@ def demo(
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     if format == "json":
-        say(json.dumps(results.__dict__, indent=2))
+        say(json_text(results))
     else:
         show(figure, results, seed, keep)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from sparseq.cli.output import json_text
 from sparseq.cli.show import key_texts
 from sparseq.cli.text import labelled, one_line
 from sparseq.pictures.numbers import format_bound, number, percent, upper
@@ -74,7 +74,7 @@ def worst_case_charge(plan: Plan, budget: Budget) -> float:
 
 def plan_json(plan: Plan, budget: Budget) -> str:
     """Return a plan as JSON."""
-    return json.dumps(plan_facts(plan, budget), indent=2, default=str, allow_nan=False)
+    return json_text(plan_facts(plan, budget))
 
 
 def plan_facts(plan: Plan, budget: Budget) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import click
 
 from sparseq.answer import Answer
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
-from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.output import BINARY, Output, chosen_format, json_text
 from sparseq.cli.show import both_bounds, encode, warn_if_seeded
 from sparseq.cli.text import loud_lines, one_line, terminal_width
 from sparseq.pictures.numbers import format_bound, number
@@ -69,7 +68,7 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
     """Return the `last` releases (None: all), oldest first, as table, csv or json."""
     releases = [release_facts(r) for r in store.history(last)]
     if format == "json":
-        return json.dumps(releases, indent=2, allow_nan=False)
+        return json_text(releases)
     if format == "csv":
         return _csv(releases)
     loud = loud_lines(False, len(store.losses))

@@ -7,10 +7,13 @@ charged.
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import sys
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -34,6 +37,25 @@ def chosen_format(format: str | None, path: Path | None) -> str:
     if format is not None:
         return format
     return _SUFFIXES.get(path.suffix.lower(), "table") if path is not None else "table"
+
+
+def json_text(value: Any, indent: int | None = 2) -> str:
+    """Return plain data as JSON: dataclasses are objects, dates texts, what is not finite null.
+
+    >>> json_text({"a": [1, float("nan")]}, indent=None)
+    '{"a": [1, null]}'
+    """
+    return json.dumps(_finite(value), indent=indent, default=str, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Output:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from sparseq.cli.options import (
     reserves_of,
     together,
 )
+from sparseq.cli.output import json_text
 from sparseq.cli.picture import check_picture, write_picture
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
@@ -361,7 +361,7 @@ def as_json(planned: PlanSearch, names: Sequence[str]) -> str:
         setting: dict[str, Any] = fields.pop("setting")
         return setting | fields
 
-    return json.dumps(
+    return json_text(
         {
             "series": list(names),
             "ticks": planned.ticks,
@@ -370,5 +370,4 @@ def as_json(planned: PlanSearch, names: Sequence[str]) -> str:
             "recommended": plain(planned.recommended),
             "rows": [plain(c) for c in planned.rows],
         },
-        indent=2,
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,7 @@ from sparseq.cli.options import (
     quiet_option,
     store_argument,
 )
-from sparseq.cli.output import Output
+from sparseq.cli.output import Output, json_text
 from sparseq.cli.text import PRIVATE, banner, say
 from sparseq.escape import shown
 from sparseq.pictures.page import html_page
@@ -102,7 +100,7 @@ def replay(
         except KeyboardInterrupt:
             say(f"\nstopped after {answers.lines:,} lines; --resume goes on", err=True)
             raise
-    say(json.dumps(asdict(summary)) if format == "json" else summary_text(summary))
+    say(json_text(summary, indent=None) if format == "json" else summary_text(summary))
 
 
 @command("compare", short_help="Run a log of queries under several ways of accounting.")
@@ -190,7 +188,7 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
             done = compare(store, log, [m.strip() for m in modes], writer.write_table, advance)
         page_to.write(html_page(replay_sheet(done, log.name)))
     if format == "json":
-        return json.dumps([asdict(f) for f in done.fared])
+        return json_text(done.fared, indent=None)
     return (
         format_table(*summary_table(done.fared))
         + f"\n\n{shown(out)} has every line, {shown(page)} the plots"
@@ -203,7 +201,7 @@ def checked(store: Store, log: Log, format: str, quiet: bool) -> str:
     with progress(log, 0, quiet) as advance:
         prices = price_list(store, log, advance)
     if format == "json":
-        return json.dumps(asdict(prices))
+        return json_text(prices, indent=None)
     budget = store.budget.norm_budget
     head = (
         f"{prices.lines:,} lines: {prices.answered:,} can be answered, "

@@ -15,6 +15,7 @@ import click
 import pyarrow as pa
 
 from sparseq.accounting.budget import Budget
+from sparseq.cli.output import json_text
 from sparseq.cli.text import guarantee_facts, guarantee_line, labelled, loud_lines, one_line, say
 from sparseq.pictures.numbers import (
     MISSING,
@@ -48,7 +49,7 @@ def encode(
     if format == "csv":
         return answer_csv(answer.arrow())
     if format == "json":
-        return json.dumps(answer_facts(answer), indent=2, default=str, allow_nan=False)
+        return json_text(answer_facts(answer))
     if format == "table":
         return answer_text(answer, width, recorded)
     return _binary(answer, format)

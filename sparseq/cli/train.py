@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from sparseq.cli.options import (
     table_option,
     together,
 )
-from sparseq.cli.output import Output
+from sparseq.cli.output import Output, json_text
 from sparseq.cli.picture import check_picture
 from sparseq.cli.text import banner, labelled, say
 from sparseq.cli.train_files import (
@@ -180,7 +179,7 @@ def run_training(
             say(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
         say(banner(NOT_PRIVATE), err=True)
-    say(json.dumps(facts, indent=2) if format == "json" else summary(facts, output))
+    say(json_text(facts) if format == "json" else summary(facts, output))
 
 
 def steps_of(most: tuple[str, ...]) -> int | None:
