@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-deep bench lint types check clean
+.PHONY: demo test test-deep bench lint types docs check clean
 
 demo: $(READY)  ## the main job, on real purchases
 	$(BIN)/sparseq demo
@@ -29,14 +29,17 @@ types: $(READY)  ## ours, and what a user's script sees of them
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-check: lint types test
+docs: $(READY)  ## the site, in out/site; nothing is fetched for it, and a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+check: lint types docs test
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "sparseq needs Python 3.11 or newer; say which: make PYTHON=python3.12 …"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[fast,plot,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[docs,fast,plot,test]'
 	@touch $(READY)
 
 clean:

@@ -1,5 +1,7 @@
 """Lipschitz analyses: questions that are no sums, charged by how far one user can move the answer.
 
+See docs/theorems/lipschitz.md.
+
 **Statement** (Feldman & Zrnic 2021, Example 2.7). Let g(x_1, …, x_n) be L_i-Lipschitz in x_i, in
 the Euclidean norm, and let a user who is not there count as the origin. Then g(q(X_1), …, q(X_n)) +
 N(0, sigma² I) is L_i² ||q(X_i)||² / (2 sigma²)-zCDP for user i (add/remove one user). So Algorithm

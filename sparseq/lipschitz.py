@@ -1,5 +1,7 @@
 """How far each user can move the answer of a Lipschitz analysis, in integers; and that answer.
 
+See docs/theorems/lipschitz.md.
+
 `sparseq.analyses` has the statement, the proof and the analyses; this is what a plan needs of them:
 contributions whose norms are the moves, and whose sum is a function of who is in.
 """

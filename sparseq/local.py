@@ -1,5 +1,7 @@
 """The local model: every person's device holds its own data, its own filter and its own noise.
 
+See docs/theorems/local-model.md.
+
 **Statement** (Feldman & Zrnic 2021, Remark 4.6). Whether user i is active depends on i's own data
 and on what was released, so user i can decide it alone. A client answers each broadcast query q_t
 with q_t(X_i) + N(0, sigma_t² I) while its charges ||q_t(X_i)||² (sigma_0 / sigma_t)² add up to no

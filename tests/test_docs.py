@@ -62,6 +62,22 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_theorems_and_code_name_each_other() -> None:
+    """Where a docstring names a theorem's page, the page names that file or a class in it."""
+    folder = ROOT / "docs" / "theorems"
+    rows = (folder / "README.md").read_text().splitlines()
+    named: dict[str, list[bool]] = {page.name: [] for page in folder.glob("*.md")}
+    del named["README.md"]
+    for file in (ROOT / "sparseq").rglob("*.py"):
+        path, code = str(file.relative_to(ROOT / "sparseq")), file.read_text()
+        classes = re.findall(r"^class (\w+)", code, re.MULTILINE)
+        for name in set(re.findall(r"docs/theorems/([\w-]+\.md)", code)):
+            row = next(row for row in rows if f"({name})" in row)
+            text = (folder / name).read_text() + row
+            named[name].append(path in text or any(re.search(rf"`{c}\b", text) for c in classes))
+    assert [name for name, found in named.items() if not any(found)] == []
+
+
 def test_files_named_in_the_guarantee_exist() -> None:
     text = (ROOT / "docs" / "guarantee.md").read_text()
     for path in re.findall(r"`(tests/[\w/]+\.py)`", text):

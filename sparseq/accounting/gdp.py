@@ -1,5 +1,7 @@
 """Gaussian differential privacy: mu-GDP, the trade-off of telling N(0, 1) from N(mu, 1).
 
+See docs/theorems/conversions.md.
+
 Everything a store releases is mu-GDP with mu = sqrt(2 kappa) as long as each mechanism is an
 unsubsampled Gaussian (fully adaptive composition: Smith & Thakurta 2022; individual filter:
 Koskela et al. 2023). Neighbours differ by all rows of one user (add/remove).

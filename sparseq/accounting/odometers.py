@@ -55,6 +55,8 @@ _ROUNDING = 1 + 2.0**-50  # covers the few roundings of a sum of positive terms
 class IndividualOdometer:
     """Every user's own Rényi loss so far, in whole blocks.
 
+    See docs/theorems/individual-odometer.md.
+
     Source: Feldman & Zrnic (2020, workshop), Algorithm 2 and Corollary 2.3.
 
     Statement. Fix a user i and a number k, both independent of the data and of the answers. All

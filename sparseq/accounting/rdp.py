@@ -1,5 +1,7 @@
 """Rényi differential privacy: curves of mechanisms, their sum, and conversions to (epsilon, delta).
 
+See docs/theorems/rdp.md.
+
 A mechanism is (alpha, rho)-RDP if D_alpha(A(S) || A(S')) <= rho for all neighbours, in both
 directions (Feldman & Zrnic 2021, Definition 2.2; Mironov 2017). A **curve** gives rho at every
 order alpha > 1. Neighbours differ by all rows of one user (add/remove), and one user changes the

@@ -1,5 +1,7 @@
 """What one run of private gradient descent has cost each of its examples.
 
+See docs/theorems/individual-sgd.md.
+
 Source: Yu, Kamath, Kulkarni, Liu, Yin & Zhang (2023), "Individual Privacy Accounting for
 Differentially Private Stochastic Gradient Descent", Theorem 3.1.
 

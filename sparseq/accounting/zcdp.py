@@ -1,5 +1,7 @@
 """Zero-concentrated differential privacy: rho-zCDP, that is (alpha, alpha rho)-RDP for all alpha.
 
+See docs/theorems/conversions.md.
+
 This is the guarantee of Corollary 4.7 (Feldman & Zrnic 2021; Remark 4.4 for the filter), and the
 one that stays true when a store also uses mechanisms that are not Gaussian. Neighbours differ by
 all rows of one user (add/remove).

@@ -1,5 +1,7 @@
 """Quantiles of one number a user (a squared norm, say, to choose norm_budget), under zCDP.
 
+See docs/theorems/quantile.md.
+
 Bins are declared. Each user falls in one. Running over the bins, a tree counter
 (`sparseq.mechanisms.tree_counter`) noises how many users lie at or below each edge; every quantile
 is read off these ranks, for one price.

@@ -1,5 +1,7 @@
 """Randomised response: each user's own category, or another one, with rational probabilities.
 
+See docs/theorems/randomized-response.md.
+
 With ratio lambda = e^epsilon a rational >= 1 and K categories, a user answers with its own category
 with probability t = lambda/(lambda + K - 1) and with each other one with o = 1/(lambda + K - 1). A
 draw is one uniform integer below a whole number, by rejection from entropy bytes: exact.

@@ -1,5 +1,7 @@
 """AboveThreshold, the sparse vector technique: which of many queries are above a threshold?
 
+See docs/theorems/sparse-vector.md.
+
 A stream of adaptively chosen queries with integer values f_1, f_2, … is compared with a threshold
 T: the answer to f_t is 1 if f_t + nu_t >= T + z, with z drawn once and nu_t anew each time. After
 `positives` answers of 1 it halts. Privacy is paid for z and for the answers of 1; answers of 0 are

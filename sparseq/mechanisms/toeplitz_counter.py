@@ -1,5 +1,7 @@
 """The square-root Toeplitz counter: every prefix sum of a stream, at the least known noise.
 
+See docs/theorems/toeplitz-counter.md.
+
 The matrix A of prefix sums (lower triangular ones) has a square root C, which is lower triangular
 and Toeplitz, with c_0 = 1, c_k = c_{k-1} (2k-1)/(2k) down its diagonals. Tick t (1, 2, …, T; T is
 declared) releases one row, (C x)_t plus exact Gaussian noise z_t. The prefix sums are C (C x + z) =

@@ -1,5 +1,7 @@
 """The binary-tree counter: every prefix sum of a stream, each from a few noised nodes.
 
+See docs/theorems/tree-counter.md.
+
 Tick t (1, 2, …, T; T is declared) releases one node, the sum over the ticks (t - low(t), t], low(t)
 being the lowest bit of t, plus exact Gaussian noise. The prefix sum up to t is that node plus the
 prefix sum up to t - low(t): one node for each bit of t that is 1. Everything after the nodes is

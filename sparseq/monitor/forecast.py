@@ -1,5 +1,7 @@
 """Departure forecasts: a series about everybody, although users drop out of it.
 
+See docs/theorems/departure-forecasts.md.
+
 When a user is first dropped from a series, the user leaves it, and leaves behind, once, a forecast
 r_i in R^d: what it has contributed a tick so far (`sparseq.monitor.rates`). The running sum of the
 forecasts is released continually, by a square-root Toeplitz counter, and added to the answers. Each

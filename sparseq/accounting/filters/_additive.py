@@ -20,6 +20,8 @@ from sparseq.accounting.filters._targets import best_order, renyi_budget
 class ZcdpRule(Rule):
     """Everything together is rho-zCDP; a step is its own rho.
 
+    See docs/theorems/rdp-filter-orders.md.
+
     Args:
         rho: The budget, in [2**-500, 2**60].
 
@@ -61,6 +63,8 @@ class ZcdpRule(Rule):
 @dataclass(frozen=True, slots=True)
 class GdpRule(Rule):
     """Everything together is mu-GDP; a step is the mu_t of one *Gaussian* mechanism.
+
+    See docs/theorems/gdp-filter.md.
 
     Args:
         mu: The budget, in [2**-240, 2**29].
@@ -107,6 +111,8 @@ class GdpRule(Rule):
 @dataclass(frozen=True, slots=True)
 class RdpRule(Rule):
     """Everything together is (order, rho)-RDP; a step is its RDP value at that order.
+
+    See docs/theorems/rdp-filter.md.
 
     Args:
         order: alpha > 1.
@@ -163,6 +169,8 @@ class RdpRule(Rule):
 class PureDpRule(Rule):
     """Everything together is (epsilon, delta)-DP; a step is the epsilon_t of a pure-DP mechanism.
 
+    See docs/theorems/dp-filter.md.
+
     The sum of epsilon_t²/2 is kept at most B*.
 
     Args:
@@ -214,6 +222,8 @@ class PureDpRule(Rule):
 @dataclass(frozen=True, slots=True)
 class ApproxZcdpRule(Rule):
     """Everything together is delta-approximate rho-zCDP; a step is (rho_t, delta_t).
+
+    See docs/theorems/approximate-zcdp-filter.md.
 
     For steps that fail with a probability delta_t and are rho_t-zCDP otherwise. The sums of rho_t
     and of delta_t are kept side by side; a step must fit both.

@@ -19,6 +19,8 @@ _BLOCK = 1 << 15  # users per step: the temporaries stay in cache
 class IndividualFilter:
     """A rule kept for each of n users: arrays in, a mask of the admitted out.
 
+    See docs/theorems/individual-filter.md.
+
     Args:
         rule: What no user's total may pass.
         users: n, in 0 to 2**40.

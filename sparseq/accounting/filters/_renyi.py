@@ -24,6 +24,8 @@ from sparseq.errors import ParameterError
 class RdpOrdersRule(Rule):
     """Everything together is (alpha_j, rho_j)-RDP for *every* j; a step is its values there.
 
+    See docs/theorems/rdp-filter-orders.md.
+
     Args:
         orders: K orders alpha > 1.
         rhos: A budget for each, in [2**-500, 2**60].

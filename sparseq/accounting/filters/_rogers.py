@@ -20,6 +20,8 @@ from sparseq.accounting.filters._rule import Floats, Rule, Units, rootable
 class RogersRule(Rule):
     """The baseline for pure-DP steps epsilon_t: halts, with S the sum of epsilon_t², when
 
+    See docs/theorems/rogers-filter.md.
+
         sum of epsilon_t (e^epsilon_t - 1) / 2
             + sqrt(2 (S + C) (1 + log(1 + S/C) / 2) log(1/delta))  >  epsilon,
 

@@ -1,5 +1,7 @@
 """Private SGD: noised gradients of Poisson samples, accounted for in Rényi DP.
 
+See docs/theorems/sampled-gradients.md.
+
 **Where its privacy lives.** Not in a store. A step on a secret sample costs a user far less than
 its zCDP: that gain, amplification by sampling, lives in a Rényi curve that grows without bound at
 large orders and is no zCDP number, which is all that a store's ledger adds up. To let the drawn
