@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 import sparseq
 from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
 from sparseq.cli.options import command, facts_format_option, seed_option
 from sparseq.cli.output import json_text
 from sparseq.cli.picture import write_picture
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.errors import DataError, ParameterError
 from sparseq.pictures.demo import demo_figure
@@ -150,11 +149,7 @@ def fresh_folder(wanted: Path) -> Path:
 def _monitored(store: Any, days: list[dt.date]) -> Findings:
     """Ask all queries, with a progress bar on a terminal's standard error."""
 
-    text = TextColumn("{task.description}")
-    with Progress(
-        text, BarColumn(), MofNCompleteColumn(), console=Console(stderr=True),
-        disable=not sys.stderr.isatty(), transient=True,
-    ) as progress:  # fmt: skip
+    with progress_bar() as progress:
         task = progress.add_task("asking", total=len(days))
 
         def tick(seen: Findings) -> None:

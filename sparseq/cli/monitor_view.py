@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from sparseq.cli.picture import check_picture, write_picture
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import put_out, say
 from sparseq.monitor.output import CsvFormat
 from sparseq.monitor.rows import as_table
@@ -55,9 +55,9 @@ def progress(
 
     done = fresh = 0
     total = len(monitor.ticks) if monitor.ticks.last is not None else None
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bar = progress_bar()
     task = bar.add_task("monitoring", total=total)
-    console = Console(stderr=True)
+    console = bar.console
     chart = Chart(monitor, store, console)
     charted = out is not None or not sys.stdout.isatty()  # printed rows would run through it
     live = Live(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TimeElapsedColumn
 
 from sparseq.cli.options import (
     GOES,
@@ -23,6 +21,7 @@ from sparseq.cli.options import (
     store_argument,
 )
 from sparseq.cli.output import Output, json_text
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import PRIVATE, banner, say
 from sparseq.escape import shown
 from sparseq.pictures.page import html_page
@@ -136,12 +135,8 @@ def compare_exactly(
 def progress(log: Log, before: int, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Show lines, rate and time left, on a terminal's standard error."""
 
-    bar = Progress(
-        TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(), console=Console(stderr=True),
-        disable=quiet or not sys.stderr.isatty(), transient=True,
-    )  # fmt: skip
-    with bar:
+    counted, rate_now = "{task.fields[lines]:,} lines", "{task.fields[rate]}"
+    with progress_bar(counted, BarColumn(), rate_now, TimeElapsedColumn(), quiet=quiet) as bar:
         task = bar.add_task("", total=1.0, lines=before, rate="")
         start = log.share
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from sparseq.accounting import Budget
 from sparseq.cli.declare import most_of
@@ -28,6 +25,7 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.output import Output, json_text
 from sparseq.cli.picture import check_picture
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.cli.train_files import (
     CLOSED,
@@ -235,7 +233,7 @@ def trained_on(
         engine = network_for(store, chosen, features, aim, model)
         start = engine.start()
     about = f"{model}: {target} from {', '.join(asked)} in {chosen.name}"
-    with progress_bar(how.last) as tick:
+    with training_bar(how.last) as tick:
         trained = how.fit(
             store, engine, run=run, about=about, depends=depends_on(chosen, features, aim, model),
             epsilon=epsilon, delta=delta, start=start, watch=tick,
@@ -265,13 +263,10 @@ def depends_on(
 
 
 @contextmanager
-def progress_bar(steps: int) -> Iterator[Callable[[TrainingStep], None]]:
+def training_bar(steps: int) -> Iterator[Callable[[TrainingStep], None]]:
     """Yield what to call after each step. It shows public facts only: no exact loss, no spends."""
 
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
-    ) as progress:  # fmt: skip
+    with progress_bar() as progress:
         task = progress.add_task("training", total=steps)
         seen: dict[str, str] = {}
 
