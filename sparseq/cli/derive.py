@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparseq.cli.options import command, series_output_option
 from sparseq.cli.text import put_out
 from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
-from sparseq.monitor.output import CsvFormat, format_of, series_table
+from sparseq.monitor.output import CsvFormat, series_format, series_table
 from sparseq.monitor.rows import ANSWER
 from sparseq.writing import whole_file, writing
 
@@ -41,7 +41,7 @@ def derive(series: Path, output: Path | None, confidence: float) -> None:
     if output is None:
         put_out(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
         return
-    format = format_of(output)
+    format = series_format(output)
     with whole_file(output) as working, writing(output):
         format.write(None, derived(series_table(series), confidence), working)
 

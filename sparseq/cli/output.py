@@ -18,14 +18,13 @@ from typing import Any, BinaryIO
 import click
 
 from sparseq.cli.text import put_out, say
+from sparseq.formats import format_of
 from sparseq.writing import whole_file, writing
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 BINARY = frozenset(["parquet", "arrow"])
 EXACT = frozenset(["csv", "json"])
 """Texts for machines."""
-_SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet",
-             ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}  # fmt: skip
 
 
 def chosen_format(format: str | None, path: Path | None) -> str:
@@ -36,7 +35,8 @@ def chosen_format(format: str | None, path: Path | None) -> str:
     """
     if format is not None:
         return format
-    return _SUFFIXES.get(path.suffix.lower(), "table") if path is not None else "table"
+    named, packed = format_of(path) if path is not None else ("", "")
+    return named if named in FORMATS and not packed else "table"
 
 
 def json_text(value: Any, indent: int | None = 2) -> str:

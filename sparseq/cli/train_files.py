@@ -13,6 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from sparseq.cli.picture import rendered
+from sparseq.formats import format_of
 from sparseq.pictures.tables import Table
 from sparseq.pictures.training import training_sheet
 from sparseq.training.report import report_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sparseq.training import PrivateGD, TrainingResult
 
 CLOSED = ("logistic", "linear", "softmax", "poisson")
-LOGS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
 
 def model_format(out: Path | None, model: str) -> str:
@@ -35,8 +35,9 @@ def model_format(out: Path | None, model: str) -> str:
 
 def log_format(log: Path | None) -> str:
     """Return csv or parquet, by the file's name."""
-    if log is None or log.suffix in LOGS:
-        return LOGS[log.suffix] if log is not None else "csv"
+    named = format_of(log)[0] if log is not None else "csv"
+    if named in ("csv", "parquet"):
+        return named
     raise click.UsageError("--log FILE ends in .csv or .parquet")
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.errors import ParameterError, StoreError
+from sparseq.formats import format_of
 from sparseq.monitor.rows import ANSWER, FIXED, schema_of
 from sparseq.writing import check_writable, whole_file, writing
 
@@ -58,7 +59,7 @@ class SeriesFile:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path, self._schema = path, schema
-        self._format = format_of(path)
+        self._format = series_format(path)
         self._pending: list[pa.Table] = []
         self._length = self._waiting = 0
         self._written = time.monotonic()
@@ -210,25 +211,25 @@ class JsonLinesFormat(TextFormat):
 
 
 _FORMATS: dict[str, Format] = {
-    ".parquet": ParquetFormat(),
-    ".csv": CsvFormat(),
-    ".jsonl": JsonLinesFormat(),
-    ".ndjson": JsonLinesFormat(),
+    "parquet": ParquetFormat(),
+    "csv": CsvFormat(),
+    "jsonl": JsonLinesFormat(),
 }
 
 
-def format_of(path: Path) -> Format:
+def series_format(path: Path) -> Format:
     """Return how a file is written, by its name.
 
     Raises:
         ParameterError: The name says nothing that is known.
     """
-    found = _FORMATS.get(path.suffix.lower())
-    if found is None:
+    named, packed = format_of(path)
+    if named not in _FORMATS or packed:
         raise ParameterError(
-            f"--output {str(path)!r}: what kind of file is this?", f"one of {', '.join(_FORMATS)}"
+            f"--output {str(path)!r}: what kind of file is this?",
+            f"one of {', '.join(f'.{name}' for name in _FORMATS)}",
         )
-    return found
+    return _FORMATS[named]
 
 
 def _typed(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
@@ -248,7 +249,7 @@ def series_table(path: Path) -> pa.Table:
     Raises:
         StoreError: It is no such file.
     """
-    format = format_of(path)
+    format = series_format(path)
     try:
         if isinstance(format, ParquetFormat):
             table = pq.read_table(path)

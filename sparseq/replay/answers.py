@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from sparseq.answer import Answer
 from sparseq.errors import ParameterError
+from sparseq.formats import format_of
 from sparseq.query.render import ERROR_SUFFIX
 from sparseq.writing import whole_file, writing
 
@@ -50,8 +51,6 @@ SCHEMA = pa.schema(
         ("answer", pa.list_(_CELL)),
     ]
 )
-_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
-             ".jsonl": "jsonl", ".ndjson": "jsonl"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ class AnswerFile:
 
     def __init__(self, path: Path, log: dict[str, Any], resume: bool) -> None:
         self.path = path
-        self._format = _SUFFIXES.get(path.suffix.lower(), "")
-        if not self._format:
+        self._format, packed = format_of(path)
+        if self._format not in ("parquet", "csv", "jsonl") or packed:
             raise ParameterError(
                 f"--output {path.name}: no format is known by this name", ".parquet, .csv or .jsonl"
             )

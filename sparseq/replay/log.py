@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.errors import DataError, ParameterError
+from sparseq.formats import format_of
 from sparseq.query.plan import Options
 from sparseq.stream.groups import BLOCK
 
@@ -30,11 +31,6 @@ COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
 LONGEST_LINE = 1 << 24  # bytes; a longer one is no query
 BLOCK_TEXT = 1 << 24  # characters of queries that are looked at together, about
 _ROWS = 2048  # of Parquet at a time
-_COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_FORMATS = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".csv": "csv", ".parquet": "parquet", ".pq": "parquet",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,12 +68,12 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        suffixes = [s.lower() for s in path.suffixes]
-        self._compression = _COMPRESSED.get(suffixes[-1]) if suffixes else None
-        if self._compression:
-            suffixes.pop()
-        self.format = _FORMATS.get(suffixes[-1] if suffixes else "", "")
-        if not self.format or (self.format == "parquet" and self._compression):
+        named, packed = format_of(path)
+        self._compression = packed or None
+        self.format = "jsonl" if named == "json" else named
+        if self.format not in ("jsonl", "csv", "parquet") or (
+            self.format == "parquet" and self._compression
+        ):
             raise DataError(
                 f"{path.name} is no log that sparseq reads",
                 "logs are .jsonl, .csv or .parquet; the first two also .gz or .zst",

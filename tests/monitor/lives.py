@@ -22,10 +22,10 @@ import pyarrow.parquet  # noqa: F401
 
 import sparseq.files
 import sparseq.monitor.folder  # noqa: F401
+from sparseq import writing
 from sparseq.cli.app import sparseq as command
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.ledger._duckdb.journal import Journal
-from sparseq.monitor import output
 
 left = 0
 
@@ -68,7 +68,7 @@ in_transaction = Storage.in_transaction
 def main() -> None:
     global left
     around(Journal, "commit")
-    around(output.os, "replace")
+    around(writing.os, "replace")
     Storage.in_transaction = at_the_end_of_work  # type: ignore[method-assign]
     for line in sys.stdin:
         left, *args = json.loads(line)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import sparseq
+from sparseq import writing
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.segments import Segments
 from sparseq.replay import AnswerFile, Log, answers, replay
@@ -55,7 +56,7 @@ def die_at(moment: str, left: int) -> Callable[[int], None]:
     elif moment == "middle":
         Segments.append = around(Segments.append, False)  # type: ignore[method-assign]
     elif moment == "part":
-        answers.os.replace = around(os.replace, True)  # type: ignore[attr-defined]
+        writing.os.replace = around(os.replace, True)  # type: ignore[attr-defined]
     return (lambda lines: count()) if moment == "line" else lambda lines: None
 
 

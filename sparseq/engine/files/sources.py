@@ -41,25 +41,14 @@ from sparseq.engine.files.objects import read
 from sparseq.engine.files.tidy import tidy_type
 from sparseq.errors import DataError
 from sparseq.escape import shown
+from sparseq.formats import format_of
 
 SEPARATORS = (",", "\t", ";", "|")
 ROWS = 1 << 17
 PART = 1 << 13  # rows that one of DuckDB's threads takes at once
 FIRST = 20_480
 """So many rows of a text file are looked at to guess its types."""
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "text",
-    ".tsv": "text",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
-    ".arrows": "arrow",
-}
-_PACKED = {".gz": "gzip", ".zst": "zstd"}
+_KINDS = {"parquet": "parquet", "csv": "text", "tsv": "text", "jsonl": "json", "arrow": "arrow"}
 NO_TYPES: Mapping[str, str] = {}
 DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error)
 """What damaged files raise."""
@@ -133,13 +122,10 @@ def damaged(name: str, error: BaseException) -> DataError:
 
 def kind_of(path: Path) -> str:
     """Return what kind of file has such a name; raises `DataError` for none that is known."""
-    name = path.name.lower()
-    for packed in _PACKED:
-        if name.endswith((f".csv{packed}", f".tsv{packed}", f".jsonl{packed}", f".ndjson{packed}")):
-            name = name.removesuffix(packed)
-    for suffix, kind in _KINDS.items():
-        if name.endswith(suffix):
-            return kind
+    named, packed = format_of(path)
+    kind = _KINDS.get(named, "")
+    if kind and (not packed or kind in ("text", "json")):
+        return kind
     raise DataError(
         f"{shown(path.name)}: what kind of file is this?",
         "names end in .parquet, .csv, .tsv, .jsonl (also .gz, .zst) or .arrow",
@@ -149,8 +135,8 @@ def kind_of(path: Path) -> str:
 def open_text(path: Path) -> ByteStream:
     """Open a text file, unpacked if need be, by its name as it is."""
     file = open(path, "rb")  # noqa: SIM115 - closed with the stream
-    packed = _PACKED.get(path.suffix.lower())
-    if packed is None:
+    packed = format_of(path)[1]
+    if not packed:
         return file
     stream: ByteStream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packed)
     return stream
