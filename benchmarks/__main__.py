@@ -16,7 +16,7 @@ import click
 
 from sparseq.pictures.tables import format_table
 
-NAMES = ("noise", "engine", "training", "network", "filters", "forecasts", "replay")
+NAMES = ("noise", "startup", "engine", "training", "network", "filters", "forecasts", "replay")
 
 
 def figures(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
