@@ -129,8 +129,7 @@ def ledger(con: sparseq.Store) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in found]
 
 
-@settings(max_examples=25)
-@given(
+logs = given(
     drawn=st.integers(0, 2**32 - 1).map(random.Random).map(log_of),
     seed=st.integers(0, 10),
     norm_budget=st.sampled_from([3.0, 12.0, 400.0]),
@@ -138,7 +137,22 @@ def ledger(con: sparseq.Store) -> list[tuple[Any, ...]]:
     group=st.sampled_from([1, 3, 256]),
     arrival=st.booleans(),
 )
-def test_answers_charges_and_drops_are_those_of_one_by_one(
+
+
+@settings(max_examples=10)
+@logs
+def test_answers_charges_and_drops_are_those_of_one_by_one(**drawn: Any) -> None:
+    check_log(**drawn)
+
+
+@pytest.mark.deep
+@settings(max_examples=100)
+@logs
+def test_answers_charges_and_drops_of_many_logs_are_those_of_one_by_one(**drawn: Any) -> None:
+    check_log(**drawn)
+
+
+def check_log(
     drawn: list[Drawn], seed: int, norm_budget: float, halt: bool, group: int, arrival: bool
 ) -> None:
     rows = rows_of(seed, 300)

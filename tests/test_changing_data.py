@@ -108,18 +108,35 @@ def streams(draw: st.DrawFn) -> tuple[Stream, list[Any]]:
     return stream, draw(st.lists(step, min_size=2, max_size=10))
 
 
-@settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=25,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+few = settings(
+    max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-@given(
+many = settings(few, max_examples=100)
+lives = given(
     drawn=streams(),
     on_disk=st.sampled_from([False, False, True]),
     row_key=st.sampled_from([("day",), ("kind",), ("kind", "day"), ("n", "day")]),
 )
+
+
+@few
+@lives
 def test_sums_and_spends_are_those_of_the_rows_as_they_are_at_each_query(
+    tmp_path_factory: pytest.TempPathFactory, **drawn: Any
+) -> None:
+    check_life(tmp_path_factory, **drawn)
+
+
+@pytest.mark.deep
+@many
+@lives
+def test_sums_and_spends_of_many_lives_are_those_of_the_rows(
+    tmp_path_factory: pytest.TempPathFactory, **drawn: Any
+) -> None:
+    check_life(tmp_path_factory, **drawn)
+
+
+def check_life(
     tmp_path_factory: pytest.TempPathFactory,
     drawn: tuple[Stream, list[Any]],
     on_disk: bool,

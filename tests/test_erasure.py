@@ -255,7 +255,9 @@ STATEMENTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "after", [pytest.param(False, marks=pytest.mark.deep), True], ids=["before", "after"]
+)
 def test_killed_at_any_statement_everything_is_erased_or_nothing(
     marked: sparseq.Store, after: bool, tmp_path: Path
 ) -> None:

@@ -232,11 +232,11 @@ ODD: dict[str, Callable[[], pa.Array]] = {
 def test_any_type_in_any_column_is_taken_in(tmp_path: Path, name: str, how: str) -> None:
     column = ODD[name]()
     texts = dict.fromkeys(["day", "amount", "kind", "late"], pa.array(["1", "2"]))
-    for place in ("day", "amount", "kind", "late", "who"):
-        table = pa.table({"who": pa.array([1, 2]), **texts} | {place: column})
-        found = read(as_source(table, tmp_path, how))
+    odd = dict.fromkeys(texts, column)
+    for table in ({"who": pa.array([1, 2]), **odd}, {"who": column, **texts}):
+        found = read(as_source(pa.table(table), tmp_path, how))
         assert len(found) == 2
-        if place != "who":
+        if table["who"] is not column:
             assert [row[0] for row in found] == [1, 2]
 
 

@@ -1,4 +1,4 @@
-"""Questions of all kinds about the generated events, killed ten times: as if nothing had been."""
+"""Questions of all kinds about the generated events, killed six times: as if nothing had been."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import sparseq
 
 ROOT = Path(__file__).resolve().parents[2]
-LINES, KILLS = 700, 10
+LINES, KILLS = 350, 6
 
 
 def made(script: str, *arguments: object) -> None:
@@ -34,7 +34,7 @@ def replayed(name: str, kills: int, log: Path, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_killed_ten_times_at_random_it_is_the_unbroken_run(tmp_path: Path) -> None:
+def test_killed_at_random_it_is_the_unbroken_run(tmp_path: Path) -> None:
     made("data/events.py", tmp_path / "events.parquet", "--users", 300, "--rows", 6000,
          "--days", 30)  # fmt: skip
     log = tmp_path / "log.csv.zst"
@@ -48,13 +48,13 @@ def test_killed_ten_times_at_random_it_is_the_unbroken_run(tmp_path: Path) -> No
     *moments, last = replayed("killed", KILLS, log, tmp_path)
     (unbroken,) = replayed("whole", 0, log, tmp_path)
     assert len(moments) == KILLS
-    assert len({json.loads(m)[0] for m in moments}) >= 4, "kinds of moments"
+    assert len({json.loads(m)[0] for m in moments}) >= 3, "kinds of moments"
     assert json.loads(unbroken)["lines"] == json.loads(last)["lines"] == LINES
     killed, whole = (pq.read_table(tmp_path / f"{n}.parquet") for n in ("killed", "whole"))
     assert killed.equals(whole)
     statuses = pc.value_counts(whole["status"]).to_pylist()
     assert {s["values"] for s in statuses} == {"answered", "refused", "failed"}
-    assert min(s["counts"] for s in statuses) > 30
+    assert min(s["counts"] for s in statuses) > 15
     with (
         sparseq.connect(tmp_path / "killed.sparseq") as one,
         sparseq.connect(tmp_path / "whole.sparseq") as other,

@@ -5,16 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-from benchmarks.papers import uci_adult
+from benchmarks.papers import adult, uci_adult
 from benchmarks.papers.table import KEYS
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def made_up(rows: int, seed: int, stop: str) -> str:
@@ -34,11 +31,8 @@ def made_up(rows: int, seed: int, stop: str) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def script(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.papers.adult", "--data", str(folder), *options],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+def script(folder: Path, *options: str) -> Result:
+    return CliRunner().invoke(adult.main, ["--data", str(folder), *options])
 
 
 def test_it_prints_its_row_beside_the_papers(tmp_path: Path) -> None:
@@ -47,7 +41,7 @@ def test_it_prints_its_row_beside_the_papers(tmp_path: Path) -> None:
     done = script(
         tmp_path, "--epsilon", "0.5", "--trials", "1", "--quick", "--format", "json"
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.output
     row = json.loads(done.stdout)
     assert tuple(row) == KEYS
     assert (row["paper_plain"], row["paper_filtered"]) == (84.11, 84.18)
@@ -57,7 +51,7 @@ def test_it_prints_its_row_beside_the_papers(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named_and_where_it_comes_from(tmp_path: Path) -> None:
     done = script(tmp_path, "--quick")
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "adult.data" in done.stderr
     assert "archive.ics.uci.edu" in done.stderr
 
