@@ -31,8 +31,13 @@ def run() -> Iterator[dict[str, Any]]:
         for name, limit in MOST.items():
             command = [name] if name.startswith("-") else [name, str(store)]
             spent = min(seconds(command) for _ in range(REPETITIONS))
-            yield {"name": f"startup.{name.strip('-')}", "figure": spent, "unit": "s of CPU",
-                   "limit": limit and f"≤ {limit}", "ok": limit is None or spent <= limit}  # fmt: skip
+            yield {
+                "name": f"startup.{name.strip('-')}",
+                "figure": spent,
+                "unit": "s of CPU",
+                "limit": None if limit is None else f"≤ {limit}",
+                "ok": limit is None or spent <= limit,
+            }
 
 
 def seconds(command: list[str]) -> float:
