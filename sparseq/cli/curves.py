@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import rdp
 from sparseq.errors import ParameterError
-from sparseq.pictures.curves import curves_figure
-from sparseq.pictures.figure import Figure
+from sparseq.pictures.figure import COLORS, Axis, Figure, Series
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.tables import format_table
 from sparseq.pictures.terminal import MARKS
@@ -68,8 +67,9 @@ def named_curves(
 
 def curves_of(named: list[NamedCurve]) -> Figure:
     """Return the curves as a figure."""
-    names, values = [one.name for one in named], [one.values for one in named]
-    return curves_figure(names, named[0].orders, values)
+    series = [Series(one.name, one.orders, one.values, color=color)
+              for one, color in zip(named, COLORS, strict=False)]  # fmt: skip
+    return Figure("Rényi budget curves", series, Axis("order", "log"), Axis("RDP (nats)", "log"))
 
 
 def curve_facts(named: list[NamedCurve], delta: float) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from datetime import date, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparseq.errors import ParameterError
 from sparseq.pictures.numbers import MISSING, format_bound, format_with_bound, number
-from sparseq.pictures.scales import Kind, Scale, day_label, seconds
+from sparseq.pictures.scales import Kind, Scale, day_label, positions
 from sparseq.pictures.tables import Table
 
 Floats = NDArray[np.float64]
@@ -64,7 +64,8 @@ class Series:
         x: Dates, moments or numbers, ascending; all series of a figure have the same kind. Bars go
             on to the next x.
         values: One for each x. What is not finite is a gap.
-        bound: Half-width of the error band, of all or of each; NaN: not known, so no band.
+        bound: Half-width of the error band, of all or of each. NaN: not known, so there is no band;
+            None: the values have no ±.
         look: What is drawn. A `band` has no line: it is what the others are compared with.
         color: Which.
         panel: Series of different panels are drawn beside each other.
@@ -72,26 +73,29 @@ class Series:
     """
 
     name: str
-    x: Sequence[date] | Floats
+    x: Any
     values: Floats
-    bound: float | Floats = float("nan")
+    bound: float | Floats | None = None
     look: Look = "line"
     color: Color = "blue"
     panel: str = ""
     exact: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.values) != len(self.x) or np.size(self.bound) not in (1, len(self.x)):
+        if len(self.values) != len(self.x) or np.size(np.asarray(self.bound)) not in (
+            1, len(self.x)
+        ):  # fmt: skip
             raise ParameterError(
-                f"series {self.name!r} has {len(self.x)} places, {len(self.values)} values and "
-                f"{np.size(self.bound)} bounds",
-                "one value for each place, and one bound for each place or for all",
+                f"series {self.name!r} does not have one value, and one bound or none, for each of "
+                f"its {len(self.x)} places"
             )
+        object.__setattr__(self, "x", typed(self.x))
 
     @property
     def bounds(self) -> Floats:
         """The half-width of the band at each x."""
-        return np.broadcast_to(np.asarray(self.bound, dtype=np.float64), (len(self.x),))
+        bound = np.nan if self.bound is None else self.bound
+        return np.broadcast_to(np.asarray(bound, dtype=np.float64), (len(self.x),))
 
     @property
     def band(self) -> tuple[Floats, Floats]:
@@ -101,24 +105,12 @@ class Series:
     @property
     def at(self) -> Floats:
         """Where each x is: a number, or seconds since 1970."""
-        return seconds(self.x) if self.is_time else np.asarray(self.x, dtype=np.float64)
+        return positions(self.x)
 
-    @property
-    def is_time(self) -> bool:
-        """Whether it is over time."""
-        return len(self.x) > 0 and isinstance(self.x[0], date)
-
-    def pick(self, which: NDArray[Any]) -> Series:
+    def pick(self, which: NDArray[np.bool_]) -> Series:
         """Return some of the points."""
-        x = np.asarray(self.x, dtype=object if self.is_time else np.float64)[which]
-        chosen = x.tolist() if self.is_time else x
-        bound = self.bound if np.ndim(self.bound) == 0 else self.bounds[which]
-        return replace(self, x=chosen, values=self.values[which], bound=bound)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its values have no ± at all, not even one that isn't known."""
-        return np.ndim(self.bound) == 0 and not np.isfinite(self.bound)
+        bound = None if self.bound is None else self.bounds[which]
+        return replace(self, x=self.x[which], values=self.values[which], bound=bound)
 
     def texts(self, unit: str = "") -> list[str]:
         """Each value ± its bound, as precise as the bound allows; `± –` where that isn't known."""
@@ -126,24 +118,18 @@ class Series:
         return [
             MISSING
             if not np.isfinite(y)
-            else (number(y) if self.is_plain else format_with_bound(y, bound)) + behind
+            else (number(y) if self.bound is None else format_with_bound(y, bound)) + behind
             for y, bound in zip(self.values.tolist(), self.bounds.tolist(), strict=True)
         ]
 
-    def means(self, most: int) -> Series:
-        """Means over as few days in a row as leave at most `most` points.
+    def means(self, days: int) -> Series:
+        """Means over so many days in a row.
 
         If every answer is within its bound of the truth, so is their mean within the mean bound:
         the band of single answers holds for the means too.
         """
-        if not self.is_time:
-            return self
-        ordinals = np.array([d.toordinal() for d in self.x])
-        since = ordinals - ordinals.min()
-        days = mean_days(int(since.max()), most)
-        if days == 1:
-            return self
-        _, group = np.unique(since // days, return_inverse=True)
+        ordinals = self.x.astype("datetime64[D]").astype(int)
+        _, group = np.unique((ordinals - ordinals.min()) // days, return_inverse=True)
         use = np.isfinite(self.values)
         n = np.bincount(group, use)
         with np.errstate(invalid="ignore"):  # 0 / 0: a gap
@@ -151,8 +137,7 @@ class Series:
                 np.bincount(group, np.where(use, y, 0.0)) / n for y in (self.values, self.bounds)
             )
         centres = np.rint(np.bincount(group, ordinals) / np.bincount(group)).astype(int)
-        x = [date.fromordinal(int(c)) for c in centres]
-        return replace(self, x=x, values=values, bound=bounds)
+        return replace(self, x=centres.astype("datetime64[D]"), values=values, bound=bounds)
 
 
 @dataclass(frozen=True)
@@ -167,7 +152,6 @@ class Figure:
         x, y: The axes.
         marks: Lines across.
         notes: What a reader must know.
-        rows: The table behind, where it isn't that of the series: a row for each place.
     """
 
     title: str
@@ -176,28 +160,28 @@ class Figure:
     y: Axis = field(default_factory=Axis)
     marks: Sequence[Mark] = ()
     notes: Sequence[str] = ()
-    rows: Table | None = None
 
     def __post_init__(self) -> None:
         if not self.series or not all(len(s.x) for s in self.series):
             raise ParameterError("there is nothing to draw", "each series needs at least one point")
-        if self.rows is not None and len(self.rows.rows) != len(self.places()):
-            raise ParameterError("a table behind needs one row for each place")
+
+    def places(self) -> NDArray[Any]:
+        """Each x of any series, ascending."""
+        return np.unique(np.concatenate([s.x for s in self.series]))
 
     def panels(self) -> dict[str, Figure]:
         """Return a figure for each panel; of those with the same scale, all values are in it."""
         names = list(dict.fromkeys(s.panel for s in self.series))
         if len(names) == 1:
             return {names[0]: self}
-        parts = {
-            n: replace(self, title=n, notes=(), series=[s for s in self.series if s.panel == n])
-            for n in names
-        }
+        y = self.y
         if self.is_shared():
             low, high = self.value_range()
-            y = replace(self.y, low=low, high=high)
-            parts = {name: replace(part, y=y) for name, part in parts.items()}
-        return parts
+            y = replace(y, low=low, high=high)
+        return {
+            n: replace(self, y=y, notes=(), series=[s for s in self.series if s.panel == n])
+            for n in names
+        }
 
     def is_shared(self) -> bool:
         """Whether all panels can have one scale of values without making one of them flat."""
@@ -211,41 +195,39 @@ class Figure:
 
     def means(self, most: int) -> Figure:
         """The same figure with at most `most` points a series, each the mean of days in a row."""
-        return replace(self, series=[s.means(most) for s in self.series], rows=None)
+        across, _ = self.scales()
+        days = mean_days(int((across.high - across.low) // 86_400), most)
+        if across.kind in ("linear", "log") or days == 1:
+            return self
+        note = f"Points are means over {days} days; bands are those of single answers."
+        drawn = [s.means(days) for s in self.series]
+        return replace(self, series=drawn, notes=[*self.notes, note])
 
     def thinned(self, most: int) -> Figure:
-        """The same figure with about `most` points a panel: the lowest and highest of each stretch.
+        """The same figure with `most` points a panel: the lowest and highest of each stretch.
 
-        What was a gap, or had another bound than its neighbours, is kept as well.
+        One gap of each stretch is kept as well.
         """
-        drawn: list[Series] = []
-        rows = self.rows
-        before = after = 0
-        for name in dict.fromkeys(s.panel for s in self.series):
-            group = [s for s in self.series if s.panel == name]
-            places = np.unique(np.concatenate([s.at for s in group]))
-            kept = _extremes(group, places, most)
+        drawn, before, after = [], 0, 0
+        for part in self.panels().values():
+            places = part.places()
+            kept = _extremes(part.series, places, most)
             before, after = before + len(places), after + len(kept)
-            drawn += [s.pick(np.isin(s.at, kept)) for s in group]
-            if rows is not None:
-                use = np.isin(places, kept)
-                rows = rows._replace(rows=[r for r, k in zip(rows.rows, use, strict=True) if k])
+            drawn += [s.pick(np.isin(s.x, kept)) for s in part.series]
         if before == after:
             return self
         note = f"{after:,} of {before:,} points are drawn: of each stretch the lowest and highest."
-        return replace(self, series=drawn, rows=rows, notes=[*self.notes, note])
+        return replace(self, series=drawn, notes=[*self.notes, note])
 
     def scales(self) -> tuple[Scale, Scale]:
         """Return where an x and where a value is."""
-        first = self.series[0]
+        x, at = self.places(), positions(self.places())
         kind: Kind = "log" if self.x.scale == "log" else "linear"
-        if first.is_time:
-            kind = "moment" if isinstance(first.x[0], datetime) else "date"
-        x = np.concatenate([s.at for s in self.series])
-        low, high = float(x.min()), float(x.max())
-        bars = [s for s in self.series if s.look == "bars"]
-        if bars and len(bars[0].x) > 1:
-            high += float(np.diff(bars[0].at)[-1])
+        if x.dtype.kind == "M":
+            kind = "date" if x.dtype == "datetime64[D]" else "moment"
+        low, high = float(at[0]), float(at[-1])
+        if self.series[0].look == "bars" and len(at) > 1:
+            high += float(at[-1] - at[-2])
         low = low if self.x.low is None else self.x.low
         high = high if self.x.high is None else self.x.high
         y = Scale("log" if self.y.scale == "log" else "linear", *self.value_range())
@@ -291,59 +273,44 @@ class Figure:
         >>> [label for label, _ in Figure("", [one]).legend()]
         ['buyers ± 13']
         """
-        found: dict[str, list[Series]] = {}
-        for s in self.series:
-            found.setdefault(s.name, []).append(s)
-        return [(self._label(name, group), group[0]) for name, group in found.items()]
-
-    def _label(self, name: str, group: list[Series]) -> str:
-        bounds = np.concatenate([s.bounds for s in group])
-        finite = bounds[np.isfinite(bounds)]
-        if not len(finite):
-            return name
-        low, high = format_bound(float(finite.min())), format_bound(float(finite.max()))
-        unit = f" {self.y.unit}" if self.y.unit else ""
-        return f"{name} ± {low}{unit}" if low == high else f"{name} ± {low} to {high}{unit}"
-
-    def x_texts(self) -> list[str]:
-        """Each x of any series, in order, as in the table."""
-        return [_text(x) for x in self._places()]
+        found, unit = [], f" {self.y.unit}" if self.y.unit else ""
+        for name in dict.fromkeys(s.name for s in self.series):
+            group = [s for s in self.series if s.name == name]
+            bounds = np.concatenate([s.bounds for s in group])
+            known = bounds[np.isfinite(bounds)]
+            ends = (
+                [format_bound(float(b)) for b in (known.min(), known.max())] if len(known) else []
+            )
+            width = " to ".join(dict.fromkeys(ends))
+            found.append((f"{name} ± {width}{unit}" if width else name, group[0]))
+        return found
 
     def table(self) -> Table:
         """The table behind: a row for each x, each series' value ± its bound."""
-        if self.rows is not None:
-            return self.rows
         names = list(dict.fromkeys(s.name for s in self.series))
-        grouped = len({s.panel for s in self.series}) > 1
-        rows = []
-        for panel, part in (self.panels() if grouped else {"": self}).items():
-            texts = {s.name: dict(zip(s.at.tolist(), s.texts(self.y.unit), strict=True))
+        panels, rows = self.panels(), []
+        for panel, part in panels.items():
+            texts = {s.name: dict(zip(s.x.tolist(), s.texts(self.y.unit), strict=True))
                      for s in part.series}  # fmt: skip
-            for at, text in zip(part.places().tolist(), part.x_texts(), strict=True):
-                cells = [texts.get(name, {}).get(at, MISSING) for name in names]
-                rows.append([*([panel] if grouped else []), text, *cells])
-        of_x = self.x.label or ("date" if self.series[0].is_time else "")
-        columns = [*(["group"] if grouped else []), of_x, *names]
-        return Table(columns, rows, [*("l" * (1 + grouped)), *("." * len(names))])
-
-    def places(self) -> Floats:
-        """Where each x of any series is, ascending."""
-        return np.unique(np.concatenate([s.at for s in self.series]))
-
-    def _places(self) -> list[date | float]:
-        known: dict[float, date | float] = {}
-        for s in self.series:
-            known.update(zip(s.at.tolist(), s.x, strict=True))
-        return [known[at] for at in sorted(known)]
+            for x in part.places().tolist():
+                cells = [texts.get(name, {}).get(x, MISSING) for name in names]
+                text = x.isoformat() if isinstance(x, date) else f"{x:.6g}"
+                rows.append([*([panel] if len(panels) > 1 else []), text, *cells])
+        of_x = self.x.label or ("date" if self.series[0].x.dtype.kind == "M" else "")
+        columns = [*(["group"] if len(panels) > 1 else []), of_x, *names]
+        return Table(columns, rows, ["l"] * (len(columns) - len(names)) + ["."] * len(names))
 
     def tips(self) -> list[list[str]]:
-        """What is shown at each place: its x in words, then the cells of the table."""
-        rows = self.table().rows
-        heads = [
-            day_label(x) if isinstance(x, date) else row[0]
-            for x, row in zip(self._places(), rows, strict=True)
+        """What is shown at each place of a panel: its x in words, then the cells of the table."""
+        places, rows = self.places().tolist(), self.table().rows
+        return [
+            [day_label(x) if isinstance(x, date) else row[0], *row[1:]]
+            for x, row in zip(places, rows, strict=True)
         ]
-        return [[head, *row[1:]] for head, row in zip(heads, rows, strict=True)]
+
+    def notes_of(self, drawn: Figure) -> list[str]:
+        """What a reader must know, if `drawn`, with fewer points, is what is seen."""
+        return [*drawn.notes[len(self.notes) :], *self.all_notes()]
 
     def all_notes(self) -> list[str]:
         """What a reader must know about the bands, then the notes given."""
@@ -391,10 +358,14 @@ class Sheet:
     facts: Table | None = None
     log: tuple[str, Table] | None = None
 
-    def description(self) -> dict[str, Any]:
-        """Return all of it as plain data, for JSON; what is not finite is null."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return plain
+
+def typed(x: Any) -> NDArray[Any]:
+    """Return dates or moments as datetime64, numbers as floats."""
+    if isinstance(x, np.ndarray) and x.dtype.kind == "M":
+        return x
+    first = x[0] if len(x) else 0.0
+    kind = "datetime64[s]" if isinstance(first, datetime) else "datetime64[D]"
+    return np.asarray(x, dtype=kind if isinstance(first, date) else np.float64)
 
 
 def mean_days(span: int, most: int) -> int:
@@ -433,24 +404,20 @@ def finite_runs(values: Floats) -> list[NDArray[np.int64]]:
     return [run for piece in pieces if len(run := piece[known[piece]])]
 
 
-def _extremes(group: list[Series], places: Floats, most: int) -> Floats:
-    """Return at most about `most` places: of each stretch where something is lowest or highest."""
-    stretches, kept = max(most // 2, 8), places
-    while len(kept) > most and stretches >= 8:
-        keep = {0, len(places) - 1}
+def _extremes(group: Sequence[Series], places: NDArray[Any], most: int) -> NDArray[Any]:
+    """Return at most `most` places: of each stretch where something is lowest or highest."""
+    kept, stretch = places, 2 * len(places) // most + 1
+    while len(kept) > most:
+        keep = [places[[0, -1]]]
         for s in group:
-            at = np.searchsorted(places, s.at)
-            edges = [s.values] if np.ptp(s.bounds) == 0 else [s.values, *s.band]
-            for part in np.array_split(np.arange(len(at)), stretches):
-                gaps = part[~np.isfinite(s.values[part])]
-                keep |= set(at[gaps[:1]].tolist())
-                for y in edges:
-                    known = part[np.isfinite(y[part])]
-                    if len(known):
-                        low, high = np.argmin(y[known]), np.argmax(y[known])
-                        keep |= {int(at[known[low]]), int(at[known[high]])}
-        kept = places[sorted(keep)]
-        stretches = stretches * 2 // 3
+            part = np.searchsorted(places, s.x) // stretch
+            gaps = np.where(np.isfinite(s.values), np.nan, 0.0)
+            for y in (s.values, *s.band, gaps):
+                known = np.flatnonzero(np.isfinite(y))
+                order = known[np.lexsort((y[known], part[known]))]
+                first = np.flatnonzero(np.diff(part[order], prepend=-1))
+                keep += [s.x[order[first]], s.x[order[np.roll(first, -1) - 1]]]
+        kept, stretch = np.unique(np.concatenate(keep)), stretch + stretch // 2 + 1
     return kept
 
 
@@ -469,21 +436,3 @@ def _with_zero(low: float, high: float) -> tuple[float, float]:
     if low / 2 <= high < 0:
         return low, 0.0
     return low, high
-
-
-def _text(x: date | float) -> str:
-    return x.isoformat() if isinstance(x, date) else f"{float(x):.6g}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, date | timedelta):
-        return _text(value) if isinstance(value, date) else str(value)
-    if isinstance(value, float):
-        return float(f"{value:.9g}") if np.isfinite(value) else None
-    return value

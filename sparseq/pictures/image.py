@@ -90,7 +90,7 @@ def _draw(part: Any, figure: Figure) -> None:
 
 
 def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
-    x: Any = np.array(s.x, dtype="datetime64[s]") if s.is_time else s.at
+    x = s.x
     color, label = _COLORS[s.color], _plain(name)
     if np.isfinite(s.bounds).any() and s.look != "dots":
         alpha = 0.22 if behind else 0.4

@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from sparseq.escape import shown
 from sparseq.pictures.figure import Figure, Floats, Series, Sheet, finite_runs
-from sparseq.pictures.scales import Scale
 from sparseq.pictures.tables import Table
 
 MOST_POINTS = 1_000
@@ -85,7 +83,7 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
         _chart(part, thin, name, f"{k}-{n}", width, height)
         for n, (name, part) in enumerate(thin.panels().items())
     )
-    notes = "".join(f"<p>{escaped(note)}</p>" for note in _notes(figure, thin))
+    notes = "".join(f"<p>{escaped(note)}</p>" for note in figure.notes_of(thin))
     heading = "" if alone else f"<h2>{escaped(figure.title)}</h2>\n"
     return f"""<figure aria-label="{escaped(figure.title)}">
 {heading}<p class="unit">{escaped(figure.subtitle)}</p>
@@ -100,21 +98,16 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
 </figure>"""
 
 
-def _notes(figure: Figure, thin: Figure) -> list[str]:
-    """The notes about all points, and that some are not drawn."""
-    return [*figure.all_notes(), *thin.notes[len(figure.notes) :]]
-
-
 def _chart(part: Figure, whole: Figure, name: str, key: str, width: int, height: int) -> str:
     """One drawing, with what its tooltips say."""
-    place = _Place.of(part, width, height)
+    place = _Place(part, width, height)
     data = {
         "x": place.xs(part.places()).tolist(),
         "names": part.table().columns[1:],
         "rows": part.tips(),
     }
     script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    order = [name for name, _ in ((s.name, s) for _, s in whole.legend())]
+    order = list(dict.fromkeys(s.name for s in whole.series))
     title = f"{whole.title}, {name}" if name else whole.title
     heading = f"<h3>{escaped(name)}</h3>\n" if name else ""
     return f"""<div>{heading}<div class="chart">
@@ -133,28 +126,16 @@ width="{width - RIGHT - place.left + 6}" height="{height - BOTTOM - TOP + 6}"/><
 </div></div>"""
 
 
-@dataclass(frozen=True)
 class _Place:
     """Where an x and a value are in a drawing."""
 
-    width: int
-    height: int
-    left: float
-    across: Scale
-    up: Scale
-    unit: str
-    labels: Sequence[tuple[float, str]]
-    x_unit: str
-    x_label: str
-
-    @classmethod
-    def of(cls, figure: Figure, width: int, height: int) -> _Place:
-        across, up = figure.scales()
-        unit = f" {figure.y.unit}" if figure.y.unit else ""
-        labels = [(at, text + unit) for at, text in up.ticks(max(height // 55, 3))]
-        left = max((len(text) for _, text in labels), default=0) * _LETTER + 14
-        x_unit = f" {figure.x.unit}" if figure.x.unit else ""
-        return cls(width, height, round(left), across, up, unit, labels, x_unit, figure.x.label)
+    def __init__(self, figure: Figure, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self.across, self.up = figure.scales()
+        unit, self.x_unit = (f" {a.unit}" if a.unit else "" for a in (figure.y, figure.x))
+        ticks = self.up.ticks(max(height // 55, 3))
+        self.labels = [(at, f"{text}{unit}") for at, text in ticks]
+        self.left = round(max((len(t) for _, t in self.labels), default=0) * _LETTER + 14)
 
     def x(self, at: float) -> float:
         return float(self.xs(np.array(at)))
@@ -186,7 +167,7 @@ def _axes(place: _Place) -> str:
             f'<text x="{place.left - 8}" y="{y + 4:.1f}" text-anchor="end">{escaped(label)}</text>'
         )
     free = -np.inf
-    for tick, label in place.across.ticks(max((place.width - int(place.left)) // 75, 2)):
+    for tick, label in place.across.ticks(max((place.width - place.left) // 75, 2)):
         x, wide = place.x(tick), (len(label) + len(place.x_unit)) * _LETTER
         start = min(
             x - wide / 2 if place.across.kind in ("linear", "log") else x, across - wide + 8
@@ -208,7 +189,7 @@ def _shapes(figure: Figure, place: _Place, order: Sequence[str]) -> str:
     parts = [
         f'<path class="{kind} {_key(s, order)}" d="{_area(place, s)}"/>'
         for s, kind in bands
-        if s.look != "dots" and np.isfinite(s.bounds).any()
+        if np.isfinite(s.bounds).any()
     ]
     return "\n".join([*parts, *(_drawn(s, place, _key(s, order)) for s in reversed(others))])
 
@@ -223,7 +204,10 @@ def _area(place: _Place, series: Series) -> str:
     if place.up.kind == "log":
         low = np.where(low <= place.up.low, place.up.low, low)
     pieces, at = [], series.at
-    for run in finite_runs(low + high):
+    runs = finite_runs(low + high)
+    if series.look == "dots":
+        runs = [np.array([k]) for run in runs for k in run]
+    for run in runs:
         if len(run) == 1:
             x, top, bottom = place.x(at[run[0]]), place.y(high[run[0]]), place.y(low[run[0]])
             pieces.append(f"M{x - _STUB:.1f} {top}h{2 * _STUB}V{bottom}h{-2 * _STUB}Z")
@@ -236,52 +220,32 @@ def _area(place: _Place, series: Series) -> str:
 def _drawn(series: Series, place: _Place, key: str) -> str:
     """The line, steps, bars or dots of a series."""
     at, values = series.at, series.values
-    positive = values > 0 if place.up.kind == "log" else np.isfinite(values)
-    known = np.flatnonzero(positive & np.isfinite(values))
-    if series.look == "bars":
-        ends = np.append(at[1:], 2 * at[-1] - at[-2] if len(at) > 1 else place.across.high)
-        base = place.y(0)
-        return "".join(
-            f'<rect class="bars {key}" x="{place.x(at[k])}" y="{place.y(values[k])}" '
-            f'width="{max(place.x(ends[k]) - place.x(at[k]) - 1, 0.5):.1f}" '
-            f'height="{base - place.y(values[k]):.1f}"/>'
-            for k in known
-        )
+    if place.up.kind == "log":
+        values = np.where(values > 0, values, np.nan)
+    runs = finite_runs(values)
     if series.look == "dots":
-        low, high = series.band
-        errors = "".join(
-            f"M{place.x(at[k])} {place.y(low[k])}V{place.y(high[k])}"
-            for k in known
-            if np.isfinite(low[k])
-        )
-        size = 4 if len(known) <= 40 else 1.6
-        return f'<path class="line {key}" d="{errors}"/>' * bool(errors) + _dots(
-            place, at, values, known, key, size
-        )
-    pieces, lonely = [], []
-    for run in finite_runs(np.where(positive, values, np.nan)):
-        if len(run) == 1:
-            lonely.append(int(run[0]))
-        if series.look == "steps":
-            steps = "".join(f"H{place.x(at[k])}V{place.y(values[k])}" for k in run[1:])
-            pieces.append(f"M{place.points(at, values, run[:1])}{steps}")
+        kind = "dots large" if len(at) <= 40 else "dots"
+        dots = "h0M".join(place.points(at, values, run).replace("L", "h0M") for run in runs)
+        return f'<path class="{kind} {key}" d="M{dots}h0"/>' if dots else ""
+    pieces = []
+    for run in runs:
+        if series.look in ("steps", "bars"):
+            ends = np.append(at, place.across.high)[run + (series.look == "bars")]
+            xs, ys = place.xs(ends).tolist(), place.ys(values[run]).tolist()
+            if series.look == "bars":
+                base, starts = place.y(0), place.xs(at[run]).tolist()
+                pieces += [f"M{a} {base}V{y}H{b - 1:.1f}V{base}Z"
+                           for a, y, b in zip(starts, ys, xs, strict=True)]  # fmt: skip
+            else:
+                steps = "".join(f"H{x}V{y}" for x, y in zip(xs[1:], ys[1:], strict=True))
+                pieces.append(f"M{xs[0]} {ys[0]}{steps}")
         else:
             pieces.append(f"M{place.points(at, values, run)}")
-    kind = "line dashes" if series.look == "dashes" else "line"
-    line = f'<path class="{kind} {key}" d="{"".join(pieces)}"/>'
-    return line + _dots(place, at, values, np.array(lonely, int), key, 3)
-
-
-def _dots(
-    place: _Place, at: Floats, values: Floats, which: NDArray[np.int64], key: str, size: float
-) -> str:
-    """Dots as one path: a circle each is too much for thousands."""
-    arcs = "".join(
-        f"M{place.x(at[k]) - size:.1f} {place.y(values[k])}"
-        f"a{size} {size} 0 1 0 {2 * size} 0a{size} {size} 0 1 0 {-2 * size} 0"
-        for k in which
+    kind = {"bars": "bars", "dashes": "line dashes"}.get(series.look, "line")
+    lonely = "".join(f"M{place.points(at, values, run)}h0" for run in runs if len(run) == 1)
+    return f'<path class="{kind} {key}" d="{"".join(pieces)}"/>' + (
+        f'<path class="dots large {key}" d="{lonely}"/>' if lonely and kind != "bars" else ""
     )
-    return f'<path class="dots {key}" d="{arcs}"/>' if arcs else ""
 
 
 def _marks(figure: Figure, place: _Place) -> str:
@@ -306,15 +270,15 @@ def _legend(figure: Figure) -> str:
     """A box for each series to show or hide it."""
     items = []
     for k, (label, s) in enumerate(figure.legend()):
-        behind = " behind" if s.look == "band" else ""
+        kind = "band behind" if s.look == "band" else "bars" if s.look == "bars" else "band"
         shapes = ""
-        if (np.isfinite(s.bounds).any() and s.look != "dots") or s.look == "bars":
-            shapes += f'<path class="band{behind} {s.color}" d="M0 1h26v12H0z"/>'
-        if s.look in ("line", "steps", "dashes"):
+        if np.isfinite(s.bounds).any() or s.look == "bars":
+            shapes += f'<path class="{kind} {s.color}" d="M0 1h26v12H0z"/>'
+        if s.look == "dots":
+            shapes += f'<path class="dots large {s.color}" d="M13 7h0"/>'
+        elif s.look not in ("band", "bars"):
             kind = "line dashes" if s.look == "dashes" else "line"
             shapes += f'<path class="{kind} {s.color}" d="M1 7h24"/>'
-        if s.look == "dots":
-            shapes += f'<circle class="dots {s.color}" cx="13" cy="7" r="4"/>'
         items.append(
             f'<label><input type="checkbox" name="s{k}" autocomplete="off" checked> '
             f'<svg viewBox="0 0 26 14" aria-hidden="true">{shapes}</svg>{escaped(label)}</label>'
@@ -325,18 +289,15 @@ def _legend(figure: Figure) -> str:
 def _table(table: Table, caption: str) -> str:
     kinds = ["" if a == "l" else ' class="number"' for a in table.align]
 
-    def head(cells: Sequence[str]) -> str:
-        named = zip(cells, kinds, strict=True)
-        return "".join(f'<th scope="col"{kind}>{escaped(c)}</th>' for c, kind in named)
-
-    def row(cells: Sequence[str]) -> str:
-        first = f'<th scope="row"{kinds[0]}>{escaped(cells[0])}</th>'
-        rest = zip(cells[1:], kinds[1:], strict=True)
-        return first + "".join(f"<td{kind}>{escaped(c)}</td>" for c, kind in rest)
+    def row(cells: Sequence[str], head: bool = False) -> str:
+        tags = ["th scope='col'" if head else "td"] * len(cells)
+        tags[0] = "th scope='col'" if head else "th scope='row'"
+        return "".join(f"<{tag}{kind}>{escaped(cell)}</{tag[:2]}>"
+                       for tag, kind, cell in zip(tags, kinds, cells, strict=True))  # fmt: skip
 
     body = "\n".join(f"<tr>{row(cells)}</tr>" for cells in table.rows)
     return (
         f'<div class="scrolled"><table><caption>{escaped(caption)}</caption>\n'
-        f"<thead><tr>{head(table.columns)}</tr></thead>\n"
+        f"<thead><tr>{row(table.columns, head=True)}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div>"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparseq.pictures.figure import Axis, Color, Figure, Look, Series, Sheet
+from sparseq.pictures.figure import Axis, Color, Figure, Look, Series, Sheet, spread
 from sparseq.pictures.numbers import MISSING
 from sparseq.pictures.tables import Table
 from sparseq.pictures.words import CURATOR
@@ -37,13 +37,12 @@ def replay_sheet(comparison: ReplayComparison, log: str) -> Sheet:
     """Return the page of a comparison (see `sparseq.replay.compare`)."""
     modes = [f.mode for f in comparison.fared]
     rows = comparison.shown.to_pylist()
-    figures = [
-        Figure(
-            title, [_series(rows, mode, column, factor) for mode in modes], Axis("line of the log"),
-            Axis(label, unit=unit), notes=[_ERROR] if column == "error" else [],
-        )
-        for column, title, label, unit, factor in _FIGURES
-    ]  # fmt: skip
+    figures = []
+    for column, title, label, unit, factor in _FIGURES:
+        series = [_series(rows, mode, column, factor) for mode in modes]
+        y = Axis(label, spread(series), unit)
+        notes = [_ERROR] if column == "error" else []
+        figures.append(Figure(title, series, Axis("line of the log"), y, notes=notes))
     return Sheet(
         f"{log} under {' and '.join(modes)} accounting", figures, WARNING,
         summary_table(comparison.fared), ("Every line", rows_table(comparison.shown)),

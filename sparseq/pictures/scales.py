@@ -58,16 +58,16 @@ class Scale:
         if self.kind == "date":
             ends = [d.date() for d in ends if isinstance(d, datetime)]
         found = date_ticks(ends[0], ends[1], most)
-        return [(float(seconds([d])[0]), label) for d, label in found]
+        return [(float(positions(np.array(d, "datetime64[s]"))), label) for d, label in found]
 
 
-def seconds(x: Any) -> Floats:
-    """Return dates or moments as seconds since 1970.
+def positions(x: NDArray[Any]) -> Floats:
+    """Return numbers as they are, dates and moments as seconds since 1970.
 
-    >>> seconds([date(1970, 1, 2)]).tolist()
+    >>> positions(np.array(["1970-01-02"], "datetime64[D]")).tolist()
     [86400.0]
     """
-    return np.array(x, dtype="datetime64[s]").astype(np.float64)
+    return (x.astype("datetime64[s]") if x.dtype.kind == "M" else x).astype(np.float64)
 
 
 def value_ticks(low: float, high: float, most: int) -> list[float]:

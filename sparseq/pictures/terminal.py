@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 
 from sparseq.errors import ParameterError
 from sparseq.escape import shown
-from sparseq.pictures.figure import Figure, Floats, Series, finite_runs, mean_days
+from sparseq.pictures.figure import Figure, Floats, Series, finite_runs
 from sparseq.pictures.numbers import digits_for, format_number
 from sparseq.pictures.scales import Scale, value_ticks
 
@@ -79,7 +79,8 @@ def terminal_chart(figure: Figure, width: int = 100, height: int = 24, color: bo
         lines, is_thick = _chart(part, width, height - above - 2, color)
         drawn, thick = drawn + lines, thick or is_thick
     lines = [*_head(figure, width, color, _THICK_KEYS if thick else _KEYS), *drawn]
-    notes = [line for note in _notes(figure, width) for line in textwrap.wrap(note, width)]
+    said = [*(f"{m.label}." for m in figure.marks), *figure.notes_of(figure.means(_points(width)))]
+    notes = [line for note in said for line in textwrap.wrap(shown(note, None), width)]
     return "\n".join([*lines, *(_paint(line, _DIM, color) for line in notes)])
 
 
@@ -176,18 +177,11 @@ def _is_marked(figure: Figure) -> bool:
 def _marked(figure: Figure, grid: _Grid, color: bool) -> list[str]:
     """Lines of marks, one a column; a later series hides an earlier one."""
     cells = [[" "] * grid.columns for _ in range(grid.rows)]
-    at = np.linspace(0, 2 * grid.columns - 1, grid.columns)
     for s, mark in zip(figure.series, MARKS, strict=False):
-        down = grid.down(s.values) / (4 * grid.rows - 1) * (grid.rows - 1)
-        for run in finite_runs(down):
-            across = grid.across(s.at[run])
-            inside = np.flatnonzero((at >= across[0] - 1e-6) & (at <= across[-1] + 1e-6))
-            if s.look == "dots" or not len(inside):
-                inside = np.unique(np.rint(across / 2).astype(int).clip(0, grid.columns - 1))
-            rows = np.rint(np.interp(at[inside], across, down[run])).astype(int)
-            for column, row in zip(inside.tolist(), rows.tolist(), strict=True):
-                if 0 <= row < grid.rows:
-                    cells[row][column] = _paint(mark, _PAINTS[s.color], color)
+        down = grid.curve(s, s.values)[::2] if s.look != "dots" else grid.curve(s, s.values)
+        for column in np.flatnonzero((down >= 0) & (down < 4 * grid.rows)).tolist():
+            at = column if s.look != "dots" else column // 2
+            cells[int(down[column]) // 4][at] = _paint(mark, _PAINTS[s.color], color)
     return ["".join(row).rstrip() for row in cells]
 
 
@@ -254,7 +248,7 @@ def _value_axis(scale: Scale, rows: int, unit: str) -> tuple[Scale, int, dict[in
     low, high = scale.low, scale.high
     if scale.kind == "log":
         found = scale.ticks(max(rows // _TICK_LINES, 2))
-        at = ((1 - scale.share([t for t, _ in found])) * (rows - 1)).round().astype(int)
+        at = ((1 - scale.share([t for t, _ in found])) * (4 * rows - 1) // 4).astype(int)
         return (
             scale,
             rows,
@@ -289,17 +283,6 @@ def _axis_below(grid: _Grid, unit: str) -> tuple[str, str]:
             texts[at : at + len(label)] = label
             free = at + len(label) + 1
     return "".join(axis), "".join(texts)
-
-
-def _notes(figure: Figure, width: int) -> list[str]:
-    days = 1
-    if figure.series[0].is_time:
-        across, _ = figure.scales()
-        days = mean_days(int((across.high - across.low) // 86_400), _points(width))
-    means = f"Points are means over {days} days; bands are those of single answers."
-    marks = [f"{shown(m.label, None)}." for m in figure.marks]
-    notes = [*([means] if days > 1 else []), *marks, *figure.all_notes()]
-    return [shown(note, None) for note in notes]
 
 
 def _points(width: int) -> int:

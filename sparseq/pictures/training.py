@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sparseq.training.report import Report
 
 BINS = 40
+_FIGURE_1 = (
+    "Feldman & Zrnic (2021), Figure 1. Whoever can still pay for a tenth of a full gradient has "
+    "budget left."
+)
 WARNING = (
     f"PRIVATE: exact facts about people, who has budget left and who has spent how much. {CURATOR}"
 )
@@ -54,37 +58,26 @@ def log_table(report: Report, trained: TrainingResult) -> Table:
 def _active(report: Report, trained: TrainingResult) -> Figure:
     steps = np.array([s.step for s in trained.log], np.float64)
     people = len(report.spent)
-    rows = [
-        [f"step {s.step}", f"{left:,}", f"{100 * left / people:.1f} %",
-         MISSING if s.active is None else f"{100 * s.active:.1f} %"]
-        for s, left in zip(trained.log, report.active.tolist(), strict=True)
-    ]  # fmt: skip
-    note = (
-        "Feldman & Zrnic (2021), Figure 1. Whoever can still pay for a tenth of a full gradient "
-        "has budget left."
-    )
+    noised = np.array([np.nan if s.active is None else people * s.active for s in trained.log])
+    asked = Series("noised", steps, noised, look="dots", color="orange")
+    exact = Series("exact", steps, report.active.astype(np.float64), look="steps")
     return Figure(
-        "People with budget left",
-        [Series("people with budget left", steps, report.active.astype(np.float64), look="steps")],
+        "People with budget left", [exact, asked] if np.isfinite(noised).any() else [exact],
         Axis("step", low=0.0, high=max(float(steps.max()), report.steps)),
-        Axis(f"people, of {people:,}, after each step", low=0.0, high=float(people)),
-        [Mark(report.steps, f"until step {report.steps} nobody can run out", "x")], [note],
-        Table(["", "people", "share", "noised estimate"], rows, list("lrrr")),
+        Axis(f"people, of {people:,}", low=0.0, high=float(people)),
+        [Mark(report.steps, f"until step {report.steps} nobody can run out", "x")],
+        [_FIGURE_1],
     )  # fmt: skip
 
 
 def _spends(report: Report) -> Figure:
-    edges = np.linspace(0, 100, BINS + 1)
-    count, _ = np.histogram(np.clip(100 * report.spent, 0, 100), bins=edges)
-    rows = [
-        [f"{a:g} to {b:g} %", f"{n:,}"]
-        for a, b, n in zip(edges[:-1], edges[1:], count.tolist(), strict=True)
-    ]
+    count, edges = np.histogram(np.clip(100 * report.spent, 0, 100), BINS, (0, 100))
     return Figure(
-        "Spread of spends", [Series("people", edges[:-1], count.astype(np.float64), look="bars")],
-        Axis("spent, of what the run may spend of one person", unit="%"), Axis("people"),
+        "Spread of spends",
+        [Series("people", edges[:-1], count.astype(np.float64), look="bars")],
+        Axis("share spent, at least, of what the run may spend of one person", unit="%"),
+        Axis("people"),
         notes=["Whoever has spent little has had small gradients: the model is right about them."],
-        rows=Table(["spent", "people"], rows, ["l", "r"]),
     )  # fmt: skip
 
 

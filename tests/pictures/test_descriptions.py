@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from sparseq.accounting import Budget
+from sparseq.cli.curves import NamedCurve, curves_of
 from sparseq.monitor.plan import BudgetSplit, Candidate, PlanSearch
 from sparseq.monitor.rows import Row, as_table, schema_of
-from sparseq.pictures.curves import curves_figure
 from sparseq.pictures.demo import demo_figure
 from sparseq.pictures.figure import Series, Sheet, spread
 from sparseq.pictures.monitor import MOST, monitor_sheet
@@ -86,7 +87,14 @@ def demo() -> Sheet:
 
 def curves() -> Sheet:
     orders = np.geomspace(1.5, 64, 5)
-    return Sheet("curves", [curves_figure(["a", "b"], orders, [orders / 2, np.ones(5)])])
+    return Sheet(
+        "curves",
+        [
+            curves_of(
+                [NamedCurve("a", "●", orders, orders / 2), NamedCurve("b", "○", orders, np.ones(5))]
+            )
+        ],
+    )
 
 
 PICTURES = {
@@ -98,7 +106,7 @@ PICTURES = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_golden_descriptions(name: str) -> None:
     sheet = PICTURES[name]()
-    text = json.dumps(sheet.description(), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(plain(asdict(sheet)), indent=1, ensure_ascii=False) + "\n"
     file = GOLDEN / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
@@ -107,6 +115,19 @@ def test_golden_descriptions(name: str) -> None:
 
 def described(rows: pa.Table, **changes: Any) -> Sheet:
     return monitor_sheet(rows, BUDGET, False, 0.9)
+
+
+def plain(value: Any) -> Any:
+    """For JSON: nine digits of a number, null for what is not finite."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain((value.astype(str) if value.dtype.kind == "M" else value).tolist())
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if np.isfinite(value) else None
+    return value
 
 
 def test_a_monitors_figures() -> None:

@@ -80,7 +80,7 @@ def test_any_text_is_shown_as_text() -> None:
         NASTY, [Series(NASTY, days, np.ones(2), 1.0, panel=p) for p in ("", NASTY)],
         Axis(NASTY, unit=NASTY), Axis(NASTY, unit=NASTY), [Mark(1, NASTY)], [NASTY],
     )  # fmt: skip
-    text = html_page(Sheet(NASTY, [nasty, figure(2, rows=table)], NASTY, table, (NASTY, table)))
+    text = html_page(Sheet(NASTY, [nasty, figure(2)], NASTY, table, (NASTY, table)))
     assert "<script>alert" not in text
     assert text.count("</script>") == 4
     parsed = Page(text)
