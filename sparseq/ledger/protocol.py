@@ -44,6 +44,8 @@ class Ledger(Protocol):
             entries: Numbered from `next_id` on.
 
         Raises:
+            StoreInUse: Another was first: nothing of them is durable. What was read may be out of
+                date, so the ledger must be opened anew.
             StoreError: They are not durable, or nobody can tell; the ledger must not be used
                 again. Nothing of them may have been given to anybody.
         """

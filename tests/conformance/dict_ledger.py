@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.entry import Entry, Release
@@ -48,6 +48,7 @@ class DictLedger:
         self._shelf, self._names = shelf, names
         self.pots, self.departures = Pots(budgets, reserves), Departures()
         self.departures.add_users(len(budgets))
+        self._seen = len(self._disk.entries)  # more of them are another's
         for entry in self._disk.entries:
             self.pots[entry.release.pot].charge(entry.users, entry.charges)
             self.departures.add(entry.release.id, entry.departed)
@@ -58,7 +59,7 @@ class DictLedger:
 
     @property
     def next_id(self) -> int:
-        return len(self._disk.entries) + 1
+        return self._seen + 1
 
     def __len__(self) -> int:
         return len(self._disk.entries)
@@ -82,9 +83,11 @@ class DictLedger:
 
     def commit(self, entries: Sequence[Entry]) -> None:
         def write() -> None:
-            for entry in entries:
-                if entry.release.id != self.next_id:
-                    raise StoreError(f"release {entry.release.id} is not {self.next_id}")
+            if len(self._disk.entries) != self._seen:
+                raise StoreInUse("another was first")
+            for number, entry in enumerate(entries, self.next_id):
+                if entry.release.id != number:
+                    raise StoreError(f"release {entry.release.id} is not {number}")
                 self._disk.write()
                 self._disk.entries.append(entry)
                 for note in entry.notes:
@@ -96,6 +99,7 @@ class DictLedger:
             self.in_transaction(write)
         except Crash:
             raise StoreError("the machine died") from None
+        self._seen += len(entries)
 
     def write(self, note: Note) -> None:
         self._disk.write()
@@ -162,7 +166,7 @@ class DictLedger:
         list(requests)
 
     def read(self, release_id: int) -> Release:
-        if not 1 <= release_id < self.next_id:
+        if not 1 <= release_id <= len(self):
             raise StoreError(f"there is no release {release_id}")
         return self._disk.entries[release_id - 1].release
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import USER, Fact, NoteTable
 from sparseq.ledger.pots import Pot
@@ -31,6 +31,9 @@ class Maker(Protocol):
 
     def opened_again(self) -> Ledger:
         """Return it as it is opened after its process was killed now."""
+
+    def second(self) -> Ledger:
+        """Return it as another opens it meanwhile; `StoreInUse`: nobody else can."""
 
     def dying(self, writes: int) -> Any:
         """Return a context in which the machine dies after so many more writes."""
@@ -163,6 +166,21 @@ def a_commit_is_all_or_nothing_whenever_the_machine_dies(maker: Maker) -> None:
     assert died > 2, "it wrote in too few steps to die between them"
 
 
+def of_two_the_second_is_told(maker: Maker) -> None:
+    ledger = maker.ledger()
+    try:
+        other = maker.second()
+    except StoreInUse:
+        return
+    entries = [entry(1, {0: 1}), entry(2, {1: 1})]
+    after = expected(entries, state_of_nothing(ledger))
+    take(ledger, *entries)
+    for late in (entry(1, {2: 5}), entry(3, {2: 5})):
+        with pytest.raises(StoreInUse):
+            take(other, late)
+    assert state(maker.opened_again()) == after
+
+
 def numbers_have_no_gap(maker: Maker) -> None:
     ledger = maker.ledger()
     assert (ledger.next_id, len(ledger)) == (1, 0)
@@ -261,6 +279,7 @@ CHECKS: list[Callable[[Maker], None]] = [
     what_was_committed_is_there_when_it_is_opened_again,
     summing_up_changes_nothing,
     a_commit_is_all_or_nothing_whenever_the_machine_dies,
+    of_two_the_second_is_told,
     numbers_have_no_gap,
     a_name_stands_for_one_query,
     releases_can_be_read_back,
