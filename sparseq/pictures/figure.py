@@ -230,8 +230,10 @@ class Figure:
             high += float(at[-1] - at[-2])
         low = low if self.x.low is None else self.x.low
         high = high if self.x.high is None else self.x.high
-        y = Scale("log" if self.y.scale == "log" else "linear", *self.value_range())
-        return Scale(kind, low, high), y
+        of_y: Kind = "log" if self.y.scale == "log" else "linear"
+        return (
+            Scale(kind, low, high, self.x.unit), Scale(of_y, *self.value_range(), self.y.unit)
+        )  # fmt: skip
 
     def value_range(self) -> tuple[float, float]:
         """From the lowest to the highest, with 0 where that costs little height.
@@ -331,9 +333,9 @@ class Figure:
         notes = []
         for exact in (s for s in self.series if s.exact):
             for s in self.series:
-                same = s.panel == exact.panel and np.array_equal(s.at, exact.at)
-                known = np.isfinite(exact.values) & np.isfinite(s.values) if same else np.zeros(0)
-                if s is not exact and same and np.isfinite(s.bounds).any():
+                same = s.panel == exact.panel and np.array_equal(s.x, exact.x)
+                if same and np.isfinite(s.bounds).any():
+                    known = np.isfinite(exact.values) & np.isfinite(s.values)
                     inside = int((np.abs(s.values - exact.values) <= s.bounds)[known].sum())
                     notes.append(f"The exact value is in the band of {s.name} at {inside:,} of "
                                  f"{int(known.sum()):,} dates.")  # fmt: skip

@@ -118,9 +118,8 @@ def _around(axes: Any, figure: Figure) -> None:
     axes.margins(x=0)
     axes.set_ylim(up.low, up.high)
     axes.set_xlabel(_plain(figure.x.label), fontsize=8)
-    for axis, scale, unit, most in ((axes.xaxis, across, figure.x.unit, 8),
-                                    (axes.yaxis, up, figure.y.unit, 6)):  # fmt: skip
-        _ticks(axis, scale, f" {unit}" if unit else "", most)
+    for axis, scale, most in ((axes.xaxis, across, 8), (axes.yaxis, up, 6)):
+        _ticks(axis, scale, most)
     for mark in figure.marks:
         (axes.axhline if mark.of == "y" else axes.axvline)(mark.at, color=_COLORS["red"], ls="--",
                                                            lw=1)  # fmt: skip
@@ -134,15 +133,14 @@ def _around(axes: Any, figure: Figure) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _ticks(axis: Any, scale: Scale, unit: str, most: int) -> None:
+def _ticks(axis: Any, scale: Scale, most: int) -> None:
     """Our own ticks, as in the other renderers."""
     if scale.kind == "log":
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    ticks = scale.ticks(most)
-    at: Any = [t for t, _ in ticks]
-    if scale.kind in ("date", "moment"):
-        at = np.array(at).astype("datetime64[s]")
-    axis.set_ticks(at, [text + unit for _, text in ticks])
+    at, texts = zip(*scale.ticks(most), strict=True)
+    places = np.array(at)
+    times = scale.kind in ("date", "moment")
+    axis.set_ticks(places.astype("datetime64[s]") if times else places, map(_plain, texts))
     axis.set_ticks([], minor=True)
 
 

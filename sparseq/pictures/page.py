@@ -132,9 +132,7 @@ class _Place:
     def __init__(self, figure: Figure, width: int, height: int) -> None:
         self.width, self.height = width, height
         self.across, self.up = figure.scales()
-        unit, self.x_unit = (f" {a.unit}" if a.unit else "" for a in (figure.y, figure.x))
-        ticks = self.up.ticks(max(height // 55, 3))
-        self.labels = [(at, f"{text}{unit}") for at, text in ticks]
+        self.labels = self.up.ticks(max(height // 55, 3))
         self.left = round(max((len(t) for _, t in self.labels), default=0) * _LETTER + 14)
 
     def x(self, at: float) -> float:
@@ -168,14 +166,13 @@ def _axes(place: _Place) -> str:
         )
     free = -np.inf
     for tick, label in place.across.ticks(max((place.width - place.left) // 75, 2)):
-        x, wide = place.x(tick), (len(label) + len(place.x_unit)) * _LETTER
+        x, wide = place.x(tick), len(label) * _LETTER
         start = min(
             x - wide / 2 if place.across.kind in ("linear", "log") else x, across - wide + 8
         )
         parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{TOP}" y2="{bottom}"/>')
         if start >= free:
-            text = escaped(f"{label}{place.x_unit}")
-            parts.append(f'<text x="{start:.1f}" y="{place.height - 8}">{text}</text>')
+            parts.append(f'<text x="{start:.1f}" y="{place.height - 8}">{escaped(label)}</text>')
             free = start + wide + 6
     return "".join(parts)
 

@@ -27,6 +27,7 @@ class Scale:
     kind: Kind
     low: float
     high: float
+    unit: str = ""
 
     def share(self, values: Any) -> Floats:
         """How far along values are: 0 at `low`, 1 at `high`; in the middle if these are the same.
@@ -44,12 +45,17 @@ class Scale:
         return np.asarray((at - low) / (high - low))
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """At most about `most` round values, each with a label."""
-        if self.kind == "log":
-            return [(t, _plain(t)) for t in log_ticks(self.low, self.high, most)]
-        if self.kind == "linear":
-            if self.low == self.high:
-                return [(self.low, f"{self.low:g}")]
+        """At most about `most` round values, each with a label and the unit."""
+        behind = f" {self.unit}" if self.unit else ""
+        return [(at, f"{text}{behind}") for at, text in self._ticks(most)]
+
+    def _ticks(self, most: int) -> list[tuple[float, str]]:
+        if self.kind in ("linear", "log") and self.low == self.high:
+            return [(self.low, f"{self.low:g}")]
+        found = log_ticks(self.low, self.high, most) if self.kind == "log" else []
+        if found:
+            return [(t, f"{t:,.0f}" if 1 <= t < 1e12 else f"{t:g}") for t in found]
+        if self.kind in ("linear", "log"):
             ticks = value_ticks(self.low, self.high, max(most, 2))
             step = ticks[1] - ticks[0] if len(ticks) > 1 else self.high - self.low
             digits = max(digits_for(step) - 1, 0)
@@ -57,8 +63,8 @@ class Scale:
         ends: list[date] = [_EPOCH + timedelta(seconds=s) for s in (self.low, self.high)]
         if self.kind == "date":
             ends = [d.date() for d in ends if isinstance(d, datetime)]
-        found = date_ticks(ends[0], ends[1], most)
-        return [(float(positions(np.array(d, "datetime64[s]"))), label) for d, label in found]
+        dates = date_ticks(ends[0], ends[1], most)
+        return [(float(positions(np.array(d, "datetime64[s]"))), label) for d, label in dates]
 
 
 def positions(x: NDArray[Any]) -> Floats:
@@ -154,7 +160,3 @@ def day_label(day: date, with_year: bool = True) -> str:
 def _month_label(day: date, with_year: bool) -> str:
     month = MONTHS[day.month - 1]
     return f"{month} {day.year}" if with_year or day.month == 1 else month
-
-
-def _plain(tick: float) -> str:
-    return f"{tick:,.0f}" if 1 <= tick < 1e12 else f"{tick:g}"

@@ -18,8 +18,7 @@ from rich.cells import cell_len, set_cell_size
 from sparseq.errors import ParameterError
 from sparseq.escape import shown
 from sparseq.pictures.figure import Figure, Floats, Series, finite_runs
-from sparseq.pictures.numbers import digits_for, format_number
-from sparseq.pictures.scales import Scale, value_ticks
+from sparseq.pictures.scales import Scale
 
 MIN_WIDTH, MIN_HEIGHT = 30, 8
 MARKS = "●○◆◇▲△■□"
@@ -88,7 +87,7 @@ def _chart(figure: Figure, width: int, height: int, color: bool) -> tuple[list[s
     """The drawing of one panel, two lines more than `height`, and whether its band is thick."""
     means = figure.means(_points(width))
     across, up = means.scales()
-    up, rows, labels = _value_axis(up, height, figure.y.unit)
+    up, rows, labels = _value_axis(up, height)
     margin = max(map(len, labels.values()), default=0) + 2
     grid = _Grid(width - margin, rows, across, up)
     thick = _is_thick(means.series[0], grid)
@@ -98,7 +97,7 @@ def _chart(figure: Figure, width: int, height: int, color: bool) -> tuple[list[s
         + line
         for k, line in enumerate(drawn)
     ]
-    axis, texts = _axis_below(grid, figure.x.unit)
+    axis, texts = _axis_below(grid)
     foot = [" " * (margin - 1) + "└" + axis, " " * margin + texts]
     return [*body, *(_paint(line.rstrip(), _DIM, color) for line in foot)], thick
 
@@ -239,43 +238,31 @@ def _is_own(series: Series, k: int) -> bool:
     return k == 0 or series.look == "band"
 
 
-def _value_axis(scale: Scale, rows: int, unit: str) -> tuple[Scale, int, dict[int, str]]:
+def _value_axis(scale: Scale, rows: int) -> tuple[Scale, int, dict[int, str]]:
     """Stretch the range a little, so that round numbers are a whole number of lines apart.
 
     Returns the scale, how many of the lines this needs, and the labels by line from the top.
     """
-    behind = f" {shown(unit, None)}" if unit else ""
-    low, high = scale.low, scale.high
-    if scale.kind == "log":
-        found = scale.ticks(max(rows // _TICK_LINES, 2))
-        at = ((1 - scale.share([t for t, _ in found])) * (4 * rows - 1) // 4).astype(int)
-        return (
-            scale,
-            rows,
-            {d: text + behind for d, (_, text) in zip(at.tolist(), found, strict=True)},
-        )
-    ticks = value_ticks(low, high, max(rows // _TICK_LINES, 2))
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
-    for lines in range(int(step / (high - low) * rows), 0, -1):
+    ticks, low, high = scale.ticks(max(rows // _TICK_LINES, 2)), scale.low, scale.high
+    step = ticks[1][0] - ticks[0][0] if len(ticks) > 1 else high - low
+    for lines in range(int(step / (high - low) * rows), 0, -1) if scale.kind == "linear" else ():
         dot = step / lines / 4
         top = np.ceil((high - 1.5 * dot) / (4 * dot)) * 4 * dot + 1.5 * dot  # a tick is mid-line
         needed = int(np.ceil(((top - low) / dot + 1) / 4))
         if needed <= rows:
             low, high, rows = float(top - (4 * needed - 1) * dot), float(top), needed
             break
-    digits = max(digits_for(step) - 1, 0)
-    down = ((high - t) / (high - low) * (4 * rows - 1) for t in ticks)
-    labels = {
-        int(d // 4): format_number(t, digits) + behind for d, t in zip(down, ticks, strict=True)
-    }
-    return replace(scale, low=low, high=high), rows, labels
+    scale = replace(scale, low=low, high=high)
+    down = (1 - scale.share([at for at, _ in ticks])) * (4 * rows - 1) // 4
+    named = zip(down.astype(int).tolist(), ticks, strict=True)
+    return scale, rows, {line: shown(text, None) for line, (_, text) in named}
 
 
-def _axis_below(grid: _Grid, unit: str) -> tuple[str, str]:
+def _axis_below(grid: _Grid) -> tuple[str, str]:
     axis, texts, free = ["─"] * grid.columns, [" "] * grid.columns, 0
     for tick, text in grid.x.ticks(max(grid.columns // _TICK_COLUMNS, 1)):
         at = round(float(grid.across(np.array([tick]))[0])) // 2
-        label = f"{text} {shown(unit, None)}" if unit else text
+        label = shown(text, None)
         if not 0 <= at < grid.columns:
             continue
         axis[at] = "┬"

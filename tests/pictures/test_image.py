@@ -42,3 +42,14 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ParameterError, match="Matplotlib") as caught:
         image(sheet())
     assert "pip install 'sparseq[plot]'" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_narrow_axis_has_ticks_all_the_same(n: int) -> None:
+    pytest.importorskip("matplotlib")
+    x = np.array([2.1, 2.2])[:n]
+    figure = Figure("t", [Series("a", x, x)], Axis("x", "log"), Axis("y", "log"))
+    across, up = figure.scales()
+    assert across.ticks(5)
+    assert up.ticks(5)
+    assert image(Sheet("t", [figure])).startswith(b"\x89PNG")
