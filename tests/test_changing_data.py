@@ -262,7 +262,7 @@ def test_each_of_several_tables_has_its_own_key_or_none() -> None:
             for t in ("t", "visits")
         ]
         assert many == [rows[0], 1 if rows[1] == 1 else 4]
-    with pytest.raises(sparseq.ParameterError, match="which table"):
+    with pytest.raises(sparseq.ParameterError, match="several tables"):
         sparseq.create(None, user="who", tables=tables, row_key=["day"])
     with pytest.raises(sparseq.ParameterError, match="'visit'") as caught:
         sparseq.create(None, user="who", tables=tables, row_key={"visit": ["page"]})

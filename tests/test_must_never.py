@@ -571,7 +571,7 @@ def test_9_errors_about_the_active_sum_are_within_the_bound_at_the_stated_rate(b
     assert stats.binomtest(within, 300, 1 - beta).pvalue > 1e-6
 
 
-# 10. Query text reaches what is no table of the store ---------------------------------------------
+# 10. Query text reaches what is not a table of the store ------------------------------------------
 
 
 @pytest.fixture(scope="module")

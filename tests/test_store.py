@@ -221,9 +221,9 @@ def test_what_is_no_store_is_told_apart(tmp_path: Path) -> None:
         ("", "there is no store"),
         ("text", "can't be opened"),
         ("empty", "can't be opened"),
-        ("other.db", "no store"),
-        ("new.db", "no store"),
-        ("accounts.db", "no store"),
+        ("other.db", "not a sparseq store"),
+        ("new.db", "not a sparseq store"),
+        ("accounts.db", "not a sparseq store"),
     ]:
         with pytest.raises(sparseq.StoreError, match=message):
             sparseq.connect(tmp_path / name)

@@ -228,7 +228,8 @@ class DuckBackend:
         before, self.storage.half_done = self.storage.half_done, True
         if self._reopen is None:
             raise StoreError(
-                "the engine gave the store up, and it was in memory only", "make it anew, in a file"
+                "the engine gave the store up, and it was in memory only",
+                "make it again, in a file",
             )
         self._held.replace(self._reopen)
         self.storage.half_done = before

@@ -119,7 +119,7 @@ def _copy(file: Path, to: Path) -> None:
         while at < size:
             chunk = os.pread(number, min(_CHUNK, size - at), at)
             if not chunk:
-                raise StoreError(f"{file} ended while it was copied", "try again")
+                raise StoreError(f"{file} became shorter while it was copied", "try again")
             copy.write(chunk)
             at += len(chunk)
 
@@ -136,4 +136,7 @@ def _open_number(file: Path) -> int | None:
             continue
         if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
             return number
-    raise StoreError(f"{file} is not what this store has open any more", "it was moved or replaced")
+    raise StoreError(
+        f"{file} is no longer the file that this store has open",
+        "the file was moved or replaced; open the store again",
+    )

@@ -154,7 +154,8 @@ def _row_keys(
         columns = [row_key] if isinstance(row_key, str) else list(row_key)
         if columns and len(tables) > 1:
             raise ParameterError(
-                f"which table has the row key {', '.join(columns)}?", f"one of {', '.join(tables)}"
+                f"several tables could have the row key {', '.join(columns)}?",
+                f"one of {', '.join(tables)}",
             )
         return dict.fromkeys(tables, columns)
     for name in row_key:

@@ -27,8 +27,8 @@ from sparseq.ledger._duckdb.failure import is_full, not_written
 from sparseq.ledger._duckdb.session import (
     HighWaterMark,
     Lock,
-    Mark,
     Record,
+    SessionMark,
     StoreSession,
     add_loss,
     read_mark,
@@ -118,7 +118,7 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
     """Check that there is a store of this version's format; return which store it is."""
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
-        raise StoreError(f"{path} is no store", "`sparseq create` makes one")
+        raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one")
     settings = Storage(connection).get("settings")
     if settings is None or settings["format"] != FORMAT:
         older = settings is not None and settings["format"] in UPGRADED_FROM
@@ -201,7 +201,7 @@ def _looked_at(
     connection: duckdb.DuckDBPyConnection,
     path: Path,
     check: Callable[[duckdb.DuckDBPyConnection], str],
-) -> tuple[str, Mark | None]:
+) -> tuple[str, SessionMark | None]:
     try:
         return check(connection), read_mark(connection)
     except (duckdb.Error, ValueError, KeyError, TypeError) as error:
@@ -244,7 +244,7 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
         raise StoreError(f"{path} is not a store: {first_line(error)}") from None
 
 
-def _log_elsewhere(path: Path, head: Head, mark: Mark) -> tuple[Path | None, str]:
+def _log_elsewhere(path: Path, head: Head, mark: SessionMark) -> tuple[Path | None, str]:
     """Return the log of a store that was not closed, if it lies beside it under another name.
 
     One whose own store is still there is that store's; and where several may be it, none is taken.
@@ -270,7 +270,7 @@ def _is_free(part: Path, end: str, path: Path) -> bool:
     return part.suffix != end or not owner.is_file() or owner.samefile(path)
 
 
-def _records_beside(path: Path, mark: Mark) -> list[tuple[Path, Record]]:
+def _records_beside(path: Path, mark: SessionMark) -> list[tuple[Path, Record]]:
     """Return the records of the marked session in the store's folder."""
     found = ((file, read_record(file)) for file in files_beside(path))
     return [(file, r) for file, r in found if r is not None and r.session == mark.id]
@@ -280,7 +280,7 @@ def _check_whole(
     connection: duckdb.DuckDBPyConnection,
     path: Path,
     store: str,
-    mark: Mark | None,
+    mark: SessionMark | None,
     session: StoreSession,
     others: str,
 ) -> None:

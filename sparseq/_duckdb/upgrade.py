@@ -102,7 +102,7 @@ def upgrade(path: str | Path) -> bool:
 def _upgraded(connection: Connection, path: Path) -> bool:
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users")} <= set(tables):
-        raise StoreError(f"{path} is no store", "`sparseq create` makes one")
+        raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one")
     format = Storage(connection).get("settings")["format"]
     if format == FORMAT:
         return False

@@ -125,7 +125,10 @@ def randomized_response(p: float, orders: ArrayLike) -> _Array:
     alphas = checked_orders(orders)
     p = in_range("p", p, 0.0, 1.0, open_low=True)
     if p == 1:
-        raise ParameterError("p is 1; it must be in (0, 1)", "1 tells the bit: no privacy at all")
+        raise ParameterError(
+            "p is 1; it must be in (0, 1)",
+            "at 1 the answer is the bit itself, so there is no privacy",
+        )
     p = max(p, 1 - p)
     gap = 2 * p - 1
     return _responses(p, 1 - p, gap, math.log1p(gap / (1 - p)), alphas)

@@ -104,7 +104,7 @@ def sparseq(ctx: click.Context) -> None:
     """Private answers to an endless stream of SQL queries.
 
     Each answer has calibrated noise and an error bound. Each person has an account of what the
-    answers have cost; whoever's is spent is left out, and only they are.
+    answers have cost; people whose account is empty are left out; all others still count.
 
     \b
     Examples:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     "--public", multiple=True, metavar="NAME=FILE", help="A table that isn't about people."
 )
 @click.option("--row-key", multiple=True, metavar="COL[,COL]",
-              help="What says which row of a person is meant: a later row of that key replaces it. "
+              help="Columns that name a row of a person; a later row with that key replaces it. "
               "TABLE=COL[,COL] if there are several tables.")  # fmt: skip
 @click.option("--budget-column", default="", metavar="COL", help="People's own budgets, at most B.")
 @click.option("--halt", is_flag=True, help="Once left out, people stay out.")

@@ -145,7 +145,7 @@ def _spent_of(spent: Spend) -> str:
 
 @curator.command(short_help="How far people have spent their budgets.")
 @click.option("--top", type=click.IntRange(min=0), default=10, show_default=True,
-              help="How many of those who have spent most to name.")  # fmt: skip
+              help="Number of people to name, of those who have spent most.")  # fmt: skip
 @click.option("--pot", type=click.Choice(POTS), default="queries", show_default=True,
               help="Which part of the budgets.")  # fmt: skip
 @facts_format_option
@@ -235,7 +235,7 @@ def _parts(found: Account) -> list[tuple[str, tuple[float, float]]]:
 
 @curator.command(short_help="Erase people's rows for good; their accounts stay.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
 def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
     """Erase all rows of the people with identifiers ID, and the identifiers, from the file.
@@ -260,11 +260,13 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
     if erased.people:
         say(f"erased {whom}: {rows}; what was spent stays")
     else:
-        say(f"nothing to do: {whom} had been erased before")
+        say(f"nothing to do: {whom} was erased before")
 
 
 @curator.command("log", short_help="What only the curator is told.")
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="How many. [default: all]")
+@click.option(
+    "--last", type=click.IntRange(min=1), metavar="N", help="Number of entries. [default: all]"
+)
 @list_format_option
 @output_option
 @click.pass_obj

@@ -184,7 +184,7 @@ def _value(column: str, text: str, kind: str) -> Any:
         return _reader(kind)(text)
     except (ValueError, KeyError):
         raise ParameterError(
-            f"--keys {column}: {text!r} is no {kind}", f"{column} is a column of {kind}"
+            f"--keys {column}: {text!r} is not a {kind}", f"{column} is a column of {kind}"
         ) from None
 
 

@@ -58,15 +58,15 @@ class Results:
 @click.option("--data", type=click.Path(path_type=Path), metavar="FILE",
               help="The CDNOW purchases. [default: those that come with sparseq]")  # fmt: skip
 @click.option("--norm-budget", type=float, default=40.0, show_default=True, metavar="B",
-              help="How many daily counts a customer takes part in.")  # fmt: skip
+              help="Number of daily counts that a customer takes part in.")  # fmt: skip
 @click.option(
     "--kappa", type=float, default=0.5, show_default=True, help="zCDP level of all answers."
 )
 @click.option("--output", "-o", type=click.Path(path_type=Path), default=Path("out", "demo"),
-              show_default=True, metavar="DIR", help="Where to put the store, chart and page; "
-              "if it is taken, DIR-2 and so on.")  # fmt: skip
+              show_default=True, metavar="DIR", help="Folder for the store, chart and page; "
+              "if it exists, DIR-2 and so on.")  # fmt: skip
 @click.option(
-    "--keep/--discard", default=True, show_default=True, help="Keep what was made, or not."
+    "--keep/--discard", default=True, show_default=True, help="Keep the files, or delete them."
 )
 @seed_option
 @facts_format_option
@@ -125,7 +125,7 @@ def find_data(data: Path | None) -> Path:
     """
     path = data or DATA
     if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}", "install sparseq, or say --data FILE")
+        raise DataError(f"there is no file {str(path)!r}", "install sparseq, or give --data FILE")
     return path
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @command(short_help="Totals, weekly sums and changes of a monitored series: free.")
 @click.argument("series", type=click.Path(path_type=Path))
 @series_output_option
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of every ±.")
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of every ±."
+)
 def derive(series: Path, output: Path | None, confidence: float) -> None:
     """Compute from the file SERIES, which `sparseq monitor` has written, other series.
 

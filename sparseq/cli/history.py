@@ -27,10 +27,12 @@ LAST = 20
 @command(short_help="List what was answered; show an old answer again, free.")
 @store_argument
 @click.option(
-    "--last", type=click.IntRange(min=1), metavar="N", help=f"How many. [default: {LAST}]"
+    "--last", type=click.IntRange(min=1), metavar="N", help=f"Number of releases. [default: {LAST}]"
 )
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--show", type=click.IntRange(min=1), metavar="N", help="The answer of release N.")
+@click.option("--all", "everything", is_flag=True, help="List all releases.")
+@click.option(
+    "--show", type=click.IntRange(min=1), metavar="N", help="Show the answer of release N."
+)
 @format_option
 @output_option
 def history(
@@ -50,7 +52,7 @@ def history(
       sparseq history shop.sparseq --all --format json
     """
     if sum([last is not None, everything, show is not None]) > 1:
-        raise click.UsageError("--last, --all and --show exclude each other")
+        raise click.UsageError("--last, --all and --show can't be used together")
     chosen = chosen_format(format, output)
     if show is None and chosen in BINARY:
         raise click.UsageError("the list of releases is written as table, csv or json")

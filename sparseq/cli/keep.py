@@ -20,9 +20,9 @@ from sparseq.escape import shown
 def backup(store: Path, dest: Path) -> None:
     """Write a copy of STORE to DEST, which appears whole or not at all.
 
-    It has what was answered and charged so far, and forgets what comes after. Never ask both: each
-    spends the same budget. From now on STORE.session stays beside STORE: an earlier state that is
-    put in its place does not open.
+    The copy has all answers and charges so far, and none that come later. Never ask both: each
+    spends the same budget. From now on STORE.session stays beside STORE, so that an earlier copy
+    in its place does not open.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def backup(store: Path, dest: Path) -> None:
     with open_store(store) as opened:
         made = back_up(opened, dest)
     has = f"everything up to release {made.releases:,}"
-    say(f"{shown(dest)} has {has}; what is charged later, it forgets")
+    say(f"{shown(dest)} has {has}, and none of the charges after it")
 
 
 @command(short_help="Open a store that was not closed, and tidy up.")
@@ -43,7 +43,8 @@ def backup(store: Path, dest: Path) -> None:
 def recover(store: Path, accept_loss: bool) -> None:
     """Open STORE, which was not closed, with what lies beside it, and close it.
 
-    Every other command does so too. Where a part is missing it says which, and how to bring it.
+    Every other command does so too. If a part is missing, the error names it, and says how to
+    bring it back.
 
     \b
     Examples:
@@ -56,7 +57,7 @@ def recover(store: Path, accept_loss: bool) -> None:
     if not losses:
         say(f"{shown(store)} is whole, up to release {releases:,}")
         return
-    say(f"{shown(store)} goes on from release {releases:,}; a part of it was missing:")
+    say(f"{shown(store)} continues from release {releases:,}. A part of it was missing:")
     for loss in losses:
         say(f"  {loss.at}, after release {loss.after:,}: {shown(loss.missing)}")
 
@@ -66,7 +67,8 @@ def recover(store: Path, accept_loss: bool) -> None:
 def upgrade(store: Path) -> None:
     """Make STORE, of an earlier version, one that this version reads; charges and answers stay.
 
-    It is done in place, all of it or nothing. The earlier version can't read it afterwards.
+    The file is changed in place, completely or not at all. The earlier version can't read it
+    afterwards.
 
     \b
     Examples:

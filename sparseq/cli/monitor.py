@@ -106,14 +106,16 @@ class MonitorOptions:
               show_default=True, help="What says that a tick is complete: the dates in the names "
               "of files, or the clock.")  # fmt: skip
 @click.option("--lateness", default="0d", show_default=True, metavar="1d|1h|…",
-              help="How long after its end a tick is still waited for.")  # fmt: skip
+              help="How long to wait for files after the end of a tick.")  # fmt: skip
 @click.option("--late", type=click.Choice(["keep", "reject"]), default="keep", show_default=True,
-              help="Files for ticks that are answered: taken in, or set aside.")  # fmt: skip
+              help="Files for ticks that have answers: taken in, or set aside.")  # fmt: skip
 @click.option("--settle", type=click.FloatRange(min=0), default=2.0, show_default=True,
-              metavar="SECONDS", help="A file is taken in when it has not changed for so long.",
+              metavar="SECONDS", help="Take in a file when it has not changed for this long.",
               )  # fmt: skip
-@click.option("--once", is_flag=True, help="With --follow: end when every file is dealt with.")
-@click.option("--confidence", type=float, help="Of every ±. [default: 0.95]")
+@click.option(
+    "--once", is_flag=True, help="With --follow: end when all files are taken in or set aside."
+)
+@click.option("--confidence", type=float, help="Confidence of every ±. [default: 0.95]")
 @click.option("--alarm-below", type=Share(0, 1, min_open=True, max_open=True), metavar="SHARE",
               help="Estimate how many people have ever been left out; an alarm goes off when fewer "
               "than SHARE (such as 90%) have not. The store's reserve for the watch pays.",
@@ -121,7 +123,7 @@ class MonitorOptions:
 @click.option("--forecast", is_flag=True, help="Beside every answer, one corrected for the people "
               "who are left out. The store's reserve for forecasts pays.")  # fmt: skip
 @click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
-              help="For how many ticks these two are planned. [default: a year, or up to --to]",
+              help="Number of ticks that these two are planned for. [default: a year, or to --to]",
               )  # fmt: skip
 @click.option("--forecast-cap", type=Share(0, 1, min_open=True), metavar="SHARE",
               help="With --forecast: the most of a full contribution that is forecast for one "
@@ -209,7 +211,7 @@ def ticks_of(wanted: MonitorOptions) -> Ticks:
         return endless
     ended = endless.ended_by(dt.datetime.now())
     if not ended:
-        raise ParameterError(f"the tick of {wanted.first} has not ended yet", "say --to, or wait")
+        raise ParameterError(f"the tick of {wanted.first} has not ended yet", "give --to, or wait")
     return Ticks(start, wanted.every, endless[ended - 1].start)
 
 
@@ -220,7 +222,7 @@ def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
     if over is None:
         over = next((table.time for table in store.catalog.private if table.time), "")
         if not over:
-            raise ParameterError("no table has a time column", "say --over COL")
+            raise ParameterError("no table has a time column", "give --over COL")
     found = next((c for c in columns if c.name.lower() == over.lower()), None)
     if found is None:
         raise ParameterError(

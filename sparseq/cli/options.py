@@ -182,7 +182,7 @@ format_option = click.option(
     "--format",
     "format",
     type=click.Choice(FORMATS),
-    help="How the answer is written. Default: what FILE's name says, else table.",
+    help="Format of the answer. [default: by FILE's name, else table]",
 )
 facts_format_option = click.option(
     "--format",
@@ -190,13 +190,13 @@ facts_format_option = click.option(
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="How it is written.",
+    help="Format of the output.",
 )
 list_format_option = click.option(
     "--format",
     "format",
     type=click.Choice(["table", "csv", "json"]),
-    help="How it is written. Default: what FILE's name says, else table.",
+    help="Format of the output. [default: by FILE's name, else table]",
 )
 output_option = file_option(
     "--output", "-o", help="Write to FILE, which appears whole or not at all."
@@ -219,7 +219,7 @@ param_option = click.option(
     "--param", "params", multiple=True, metavar="K=V", help="Value of a parameter :K."
 )
 every_option = click.option(
-    "--every", default="1d", show_default=True, metavar="1d|1h|1w", help="How long a tick is."
+    "--every", default="1d", show_default=True, metavar="1d|1h|1w", help="Length of a tick."
 )
 keys_option = click.option(
     "--keys", multiple=True, metavar="COL=a,b,c", help="Public values; COL=@FILE reads them."

@@ -21,7 +21,9 @@ def check_picture(path: Path, option: str = "--plot") -> str:
     """
     kind = path.suffix.lower()
     if kind not in KINDS:
-        raise ParameterError(f"{option} {str(path)!r}: what kind of picture?", ", ".join(KINDS))
+        raise ParameterError(
+            f"{option} {str(path)!r} has a suffix that is not known", ", ".join(KINDS)
+        )
     if not path.parent.is_dir():
         raise ParameterError(
             f"can't write {str(path)!r}: there is no folder {str(path.parent)!r}", "make it first"

@@ -238,7 +238,10 @@ def _made(
 ) -> Store:  # fmt: skip
     """Return a store in memory, made from a file."""
     if user is None:
-        raise ParameterError("whom is a row of FILE about?", "--user names the column")
+        raise ParameterError(
+            "the user column of FILE is not known",
+            "give --user COLUMN, the column that says whom a row is about",
+        )
     rows = IncomingRows(str(source), user=user)
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
@@ -258,7 +261,8 @@ def streams_of(store: Store, asked: PlanOptions) -> tuple[list[KnownStream], lis
         queries = [series.lowered(tick) for tick in ticks]
         if len(queries[0].measures) != 1:
             raise ParameterError(
-                f"{path.stem} has several numbers a group", "plan for one COUNT or SUM a query"
+                f"{path.stem} has several numbers for each group",
+                "plan for one COUNT or SUM a query",
             )
         granularity = store.explain(queries[0]).noise[0].granularity
         people = store.stream.people

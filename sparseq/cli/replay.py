@@ -45,10 +45,14 @@ _SHOWN = 20  # reasons
 @click.argument("log", type=click.Path(path_type=Path))
 @file_option("--output", "-o",
              help="Parquet, CSV or JSON Lines, by its name: one row a line of LOG.")  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on after the rows that a stopped replay wrote.")
-@click.option("--dry-run", is_flag=True, help="Check and price every line; ask and charge nothing.")
+@click.option("--resume", is_flag=True, help="Continue after the rows that a stopped replay wrote.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check and price every line; ask nothing and charge nothing."
+)
 @click.option("--compare", "modes", hidden=True, help="Now: sparseq curator compare.")
-@click.option("--name", metavar="NAME", help="Of the log, in request ids. [default: the file's]")
+@click.option(
+    "--name", metavar="NAME", help="Name of the log in request ids. [default: the file's]"
+)
 @quiet_option
 @facts_format_option
 def replay(

@@ -32,7 +32,7 @@ DEEPEST = 8  # files that \i reads may read others, so many deep
 
 
 @dataclass(frozen=True)
-class Command:
+class ShellCommand:
     """A \\-command: how it is written, what it does, and what runs it."""
 
     usage: str
@@ -121,7 +121,7 @@ class ShellSession:
         name, _, argument = line.strip().partition(" ")
         command = COMMANDS.get(name)
         if command is None:
-            raise ParameterError(f"there is no command {name}", "\\? lists them")
+            raise ParameterError(f"there is no command {name}", "\\? lists the commands")
         command.run(self, argument.strip().rstrip(";").strip())
 
     def show_tables(self, name: str) -> None:
@@ -161,7 +161,7 @@ class ShellSession:
                 confidence = float(text)
             except ValueError:
                 raise ParameterError(
-                    f"confidence {text!r} is no number", "\\confidence 0.99"
+                    f"confidence {text!r} is not a number", "\\confidence 0.99"
                 ) from None
             replace(Knobs(), confidence=confidence).options()
             self.confidence = confidence
@@ -211,22 +211,22 @@ def _opened(path: Path, mode: str) -> TextIO:
 
 
 COMMANDS = {
-    "\\d": Command("\\d [TABLE]", "list tables and columns", ShellSession.show_tables),
-    "\\budget": Command("\\budget", "show the guarantee", ShellSession.show_budget),
-    "\\history": Command("\\history [N]", "list the last releases", ShellSession.show_history),
-    "\\explain": Command(
+    "\\d": ShellCommand("\\d [TABLE]", "list tables and columns", ShellSession.show_tables),
+    "\\budget": ShellCommand("\\budget", "show the guarantee", ShellSession.show_budget),
+    "\\history": ShellCommand("\\history [N]", "list the last releases", ShellSession.show_history),
+    "\\explain": ShellCommand(
         "\\explain QUERY", "show what a query would be, free", ShellSession.explain
     ),
-    "\\format": Command(
+    "\\format": ShellCommand(
         "\\format F", f"write answers as {', '.join(FORMATS)}", ShellSession.set_format
     ),
-    "\\confidence": Command(
+    "\\confidence": ShellCommand(
         "\\confidence C", "set the confidence of ±", ShellSession.set_confidence
     ),
-    "\\o": Command(
+    "\\o": ShellCommand(
         "\\o [FILE]", "send answers to FILE, or back to the screen", ShellSession.set_output
     ),
-    "\\i": Command("\\i FILE", "run what FILE says", ShellSession.include),
-    "\\?": Command("\\?", "show this", ShellSession.help),
-    "\\q": Command("\\q", "leave (as Ctrl-D does)", ShellSession.leave),
+    "\\i": ShellCommand("\\i FILE", "run what FILE says", ShellSession.include),
+    "\\?": ShellCommand("\\?", "show this", ShellSession.help),
+    "\\q": ShellCommand("\\q", "leave (as Ctrl-D does)", ShellSession.leave),
 }

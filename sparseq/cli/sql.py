@@ -45,14 +45,18 @@ class Knobs:
 @format_option
 @output_option
 @click.option(
-    "--request-id", metavar="ID", help="Asked again with this ID, the answer is the same one, free."
+    "--request-id",
+    metavar="ID",
+    help="Name this question; asked again with ID, its answer is free.",
 )
 @click.option("--explain", is_flag=True, help="Show what would be asked; charge nothing.")
 @click.option("--sigma", type=float, help="Standard deviation of the noise.")
-@click.option("--accuracy", type=float, metavar="A", help="Have the noise within ± A.")
+@click.option("--accuracy", type=float, metavar="A", help="Keep the noise within ± A.")
 @click.option("--scale", type=float, metavar="C", help="Most that one person adds to a sum.")
 @click.option(
-    "--confidence", type=float, help="Of every ±, for all values at once. [default: 0.95]"
+    "--confidence",
+    type=float,
+    help="Confidence of every ±, for all values at once. [default: 0.95]",
 )
 def sql(
     store: Path,

@@ -61,7 +61,7 @@ training = together(
                   help="Columns to predict from; COL/8 cuts a number into 8 ranges."),
     click.option("--model", default="logistic", show_default=True,
                   metavar="|".join([*CLOSED, "mlp", "FILE.py:FUNCTION"]),
-                  help="What is fitted; FUNCTION(features, outputs) makes a torch module."),
+                  help="Kind of model; FUNCTION(features, outputs) makes a torch module."),
     table_option,
     click.option("--epsilon", type=float, help="What this run may cost, with --delta."),
     click.option("--delta", type=float, help="See --epsilon."),
@@ -72,28 +72,28 @@ training = together(
     click.option("--clip", type=float, default=1.0, show_default=True, help="C, the full norm."),
     click.option("--rate", type=float, default=1.0, show_default=True, help="Learning rate."),
     click.option("--momentum", type=float, default=0.9, show_default=True,
-                  help="How much of a step goes on into the next."),
+                  help="Share of a step that is added to the next."),
     click.option("--averaging", type=float, default=0.5, show_default=True,
                   help="Weight of the past in the mean of the parameters."),
     click.option("--people", type=float, metavar="N",
-                  help="About how many people there are, if public; else it is asked."),
+                  help="About how many people there are, if that is public; else a query asks."),
     click.option("--checks", type=int, default=0, metavar="N",
-                  help="Ask training accuracy N times; or, with --loss, the loss."),
+                  help="Ask for training accuracy N times; with --loss, for the loss."),
     click.option("--loss", type=float, default=0.0, metavar="LIMIT",
                   help="Checks ask the mean loss, each person's clipped at LIMIT."),
     click.option("--patience", type=int, default=0, metavar="N",
-                  help="Stop after N checks in a row that were no better."),
+                  help="Stop after N checks in a row without improvement."),
     click.option("--least-active", type=Share(0, 1), default=0.0, metavar="SHARE",
-                  help="Stop when, asked at every check, fewer than SHARE can still pay."),
+                  help="Stop when fewer than SHARE can still pay; each check asks."),
     click.option("--stop-active", type=Share(0, 1), default=0.0, metavar="SHARE",
                   help="The same by a sparse vector, after every step; needs --most, and a store "
                        "with a watch."),
     click.option("--run", "name", metavar="NAME",
-                  help="The run's name; by default it is made from what is asked for."),
+                  help="Name of the run. [default: made from the options]"),
     file_option("--output", "-o",
                   help="Write the model to FILE: .json or .npz; .pt for a network."),
     file_option("--log",
-                  help="Write what is public about every step to FILE, .csv or .parquet."),
+                  help="Write the public facts of every step to FILE, .csv or .parquet."),
     facts_format_option,
 )  # fmt: skip
 """Options of every run."""
@@ -128,7 +128,7 @@ def train(store: Path, report: Path | None, **options: Any) -> None:
 @command("train", short_help="Train, with a report of who took part.")
 @training
 @file_option("--report", required=True,
-             help="Who was active when, who spent what; .html, .png or .svg.")  # fmt: skip
+             help="Who was active when, and who spent how much: .html, .png, .svg.")  # fmt: skip
 @click.pass_obj
 def curator_train(store: Path, /, report: Path, **options: Any) -> None:
     """Train as `sparseq train` does, and write an exact report about the people.
@@ -184,7 +184,7 @@ def steps_of(most: tuple[str, ...]) -> int | None:
     """Return the last step, of `--most steps=N`."""
     limits = most_of(most)
     if set(limits) - {"steps"}:
-        raise ParameterError(f"--most {most[0]} is nothing of a run", "write --most steps=N")
+        raise ParameterError(f"--most {most[0]} is not known here", "write --most steps=N")
     return limits.get("steps")
 
 

@@ -55,5 +55,5 @@ def as_arrow(table: Any) -> pa.Table:
         return table if isinstance(table, pa.Table) else pa.table(table)
     except (TypeError, ValueError, pa.ArrowException):
         raise DataError(
-            f"rows are a {type(table).__name__}", "give paths, or an Arrow-compatible table"
+            f"rows are a {type(table).__name__}", "give paths of files, or an Arrow table"
         ) from None

@@ -60,8 +60,8 @@ class Pots:
     def __getitem__(self, pot: Pot) -> Accounts:
         if pot not in self._accounts:
             raise ParameterError(
-                f"the store has set nothing aside for {pot.name.lower()}",
-                "it is done when a store is made",
+                f"the store has no reserve for {pot.name.lower()}",
+                "a reserve is set when a store is made",
             )
         return self._accounts[pot]
 

@@ -193,7 +193,7 @@ class TreeCounter:
     def _checked(self, vector: Ints) -> Ints:
         if self.tick >= self.horizon:
             raise QueryRefused(
-                f"the counter has served its {self.horizon} ticks", "start another counter"
+                f"the counter has used its {self.horizon} ticks", "start another counter"
             )
         vector = np.asarray(vector)
         if vector.shape != (self.coordinates,) or vector.dtype.kind not in "iu":

@@ -214,8 +214,7 @@ class Folder:
             os.rename(self.path / name, target)
         except OSError as error:
             raise ParameterError(
-                f"{shown(name)} is to be set aside, and can't be moved to {shown(aside)}: "
-                f"{error.strerror}",
+                f"{shown(name)} can't be moved to {shown(aside)}: {error.strerror}",
                 "the folder must be writable",
             ) from None
         self.set_aside += 1

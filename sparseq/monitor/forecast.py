@@ -176,7 +176,7 @@ class Forecast:
                 raise QueryRefused(
                     f"tick {number} of {self.series!r} was asked another query: "
                     f"{done.active.facts.query}",
-                    "a tick is asked once",
+                    "a tick has one query",
                 )
             return done
 

@@ -72,9 +72,7 @@ def new_settings(
         ParameterError: A number is missing or out of range, or the others have the reserve.
     """
     if given["ticks"] is None:
-        raise ParameterError(
-            f"there is no series {series!r} yet", "to begin one, say for how many ticks"
-        )
+        raise ParameterError(f"there is no series {series!r} yet", "to begin one, give ticks")
     settings: dict[str, Any] = {
         "ticks": count("ticks", given["ticks"], 1, MAX_HORIZON),
         "form": str(Form.of(given["form"] or "mean")),
@@ -126,8 +124,8 @@ def column_of(query: Query) -> str:
             if np.array_equal(np.broadcast_to(node.value, query.groups), expected):
                 return name
     raise QueryRefused(
-        "a series with forecasts is one COUNT or SUM, in all or by groups",
-        "ask SELECT key, count(*) AS n … GROUP BY key; an average by its sum and its count",
+        "a series with forecasts has one COUNT or SUM, with or without groups",
+        "write SELECT key, count(*) AS n … GROUP BY key; for an average, ask for sum and count",
     )
 
 

@@ -86,7 +86,7 @@ class SeriesFile:
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise StoreError(
                 f"{self.path} can't be read as a series ({type(error).__name__})",
-                "move it away; all that was released is written anew, free of charge",
+                "move it away; all that was released is written again, free of charge",
             ) from None
         return found
 
@@ -226,7 +226,7 @@ def series_format(path: Path) -> Format:
     named, packed = format_of(path)
     if named not in _FORMATS or packed:
         raise ParameterError(
-            f"--output {str(path)!r}: what kind of file is this?",
+            f"--output {str(path)!r}: this kind of file is not known",
             f"one of {', '.join(f'.{name}' for name in _FORMATS)}",
         )
     return _FORMATS[named]
@@ -262,7 +262,9 @@ def series_table(path: Path) -> pa.Table:
     except (OSError, ValueError, KeyError, pa.ArrowException):
         raise StoreError(f"{path} can't be read as a series") from None
     if not set(table.column_names) >= FIXED:
-        raise StoreError(f"{path} is no series", "`sparseq monitor --output FILE` makes one")
+        raise StoreError(
+            f"{path} is not a series file", "`sparseq monitor --output FILE` makes one"
+        )
     return table
 
 

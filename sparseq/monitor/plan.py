@@ -187,7 +187,7 @@ def check_share(others: float) -> None:
     if not 0 <= others <= 0.5:
         raise ParameterError(
             f"{others:g} of every budget for the watch leaves too little",
-            "0.05 is what create does",
+            "create sets aside 0.05",
         )
 
 

@@ -72,7 +72,7 @@ class QuerySeries:
     def __post_init__(self) -> None:
         if not any(name in of_tick(self.ticks[0], True) for name in self.query.names):
             raise ParameterError(
-                f"{self.name} asks the same at every tick: it has no :day",
+                f"{self.name} has no parameter :day, so every tick would have the same answer",
                 "WHERE date >= :day AND date < :next_day",
             )
         lowered = self.lowered(self.ticks[0])

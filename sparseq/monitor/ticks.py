@@ -68,7 +68,7 @@ class Ticks:
         """How long a tick is."""
         length = length_of(self.every, "--every")
         if not length:
-            raise ParameterError("--every 0: a tick has some length", "1d, 1h, 1w")
+            raise ParameterError("--every 0: a tick must have a length", "1d, 1h, 1w")
         return length
 
     @property
@@ -124,7 +124,7 @@ def length_of(text: str, option: str) -> dt.timedelta:
     match = re.fullmatch(r"(\d{1,6})([mhdw])", text)
     if match is None:
         raise ParameterError(
-            f"{option} {text!r} is no length of time", "1d, 1h, 1w, 15m and the like"
+            f"{option} {text!r} is not a length of time", "1d, 1h, 1w, 15m and the like"
         )
     return dt.timedelta(**{_UNITS[match[2]]: int(match[1])})
 
@@ -142,7 +142,7 @@ def moment(text: str) -> dt.datetime:
         found = dt.datetime.fromisoformat(text)
     except ValueError:
         raise ParameterError(
-            f"{text!r} is no date", "write 1997-01-31, or 1997-01-31T06:00"
+            f"{text!r} is not a date", "write 1997-01-31, or 1997-01-31T06:00"
         ) from None
     if found.tzinfo is not None:
         raise ParameterError(f"{text!r} has a time zone", "write the time as it is in the data")

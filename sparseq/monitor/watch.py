@@ -124,20 +124,22 @@ class ActiveWatch:
     ) -> None:
         if Pot.WATCH not in store.reserves:
             raise ParameterError(
-                "the store has set nothing aside for a watch",
-                "it is done when a store is made: sparseq create … --reserve watch",
+                "the store has no reserve for a watch",
+                "a reserve is set when a store is made: sparseq create … --reserve watch",
             )
         levels = [threshold] if isinstance(threshold, int | float) else list(threshold or ())
         smallest = store.budget.norm_budget if smallest_budget is None else smallest_budget
         begun = begun_as(store)
         if ticks is None:
             if begun is None:
-                raise ParameterError("how many ticks will the watch serve?", "give ticks")
+                raise ParameterError("the number of ticks of the watch is missing", "give ticks")
             ticks, levels, smallest = begun["ticks"], begun["thresholds"], begun["smallest_budget"]
         settings = {"ticks": ticks, "thresholds": levels, "smallest_budget": smallest}
         if begun not in (None, settings):
             words = ", ".join(f"{name} {value}" for name, value in begun.items())
-            raise ParameterError(f"the watch of this store was begun with {words}", "go on so")
+            raise ParameterError(
+                f"the watch of this store was begun with {words}", "use the same settings"
+            )
         pot = Pots(np.array([budget_units(smallest)]), store.reserves)[Pot.WATCH]
         self.store = store
         self.confidence = confidence
@@ -167,7 +169,7 @@ class ActiveWatch:
         number = count("tick", number, 1)
         if number > self.design.ticks:
             raise QueryRefused(
-                f"the watch has served its {self.design.ticks} ticks",
+                f"the watch has used its {self.design.ticks} ticks",
                 "what was set aside was planned for these; its releases stay in the history",
             )
         with self.store.stream.held():

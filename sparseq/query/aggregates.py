@@ -90,7 +90,7 @@ class Aggregates:
             condition, e = e.expression.this, e.this
         if type(e) in _MINIMA:
             refuse(
-                f"{_MINIMA[type(e)]} is one person's value, and has no useful noise",
+                f"{_MINIMA[type(e)]} is the value of one person; noise would hide all of it",
                 "use QUANTILE(x, 0.01, [edges]), or COUNTIF(…)",
             )
         if isinstance(e, exp.Count):
@@ -214,7 +214,7 @@ class Aggregates:
         if name in ("quantile", "quantile_cont") and len(args) > 1:
             q = _number(args.pop(1), label)
             if not 0 <= q <= 1:
-                refuse(f"{label}: {q} is no share", "a quantile lies between 0 and 1")
+                refuse(f"{label}: {q} is not a share", "a quantile lies between 0 and 1")
         if not 1 <= len(args) <= 2:
             refuse(f"{label} has the wrong number of arguments", f"{name}(x, …, [0, 10, 20])")
         return args[0], q, self._edges(args[0], args[1] if len(args) == 2 else None, label)
@@ -225,7 +225,7 @@ class Aggregates:
             if bounds is None or bounds[0] >= bounds[1]:
                 refuse(
                     f"{label} needs public bins",
-                    f"list the edges: {label[:-1]}, [0, 10, 20, 50]); or have the curator declare "
+                    f"list the edges: {label[:-1]}, [0, 10, 20, 50]); or ask the curator for "
                     "bounds (create --bounds x=0..100)",
                 )
             return tuple(np.linspace(*bounds, DEFAULT_BINS + 1).tolist())
@@ -291,7 +291,7 @@ def _binned(e: exp.Expr) -> bool:
 
 def _argument(e: exp.Expr) -> exp.Expr:
     if isinstance(e.this, exp.Distinct):
-        refuse(f"{said(e)}: distinct values can't be told apart privately", "leave DISTINCT out")
+        refuse(f"{said(e)}: DISTINCT can't be answered privately here", "leave DISTINCT out")
     argument = e.this
     assert isinstance(argument, exp.Expr)
     return argument

@@ -172,7 +172,7 @@ def _check_parts(node: exp.Expr) -> None:
     _check_unit(node.this if isinstance(node, exp.Extract) else node.args.get("unit"))
     if isinstance(node, exp.DataType) and not _is_plain(node):
         raise QueryRefused(
-            f"{node.sql('duckdb')[:40]} is no type of a column here",
+            f"{node.sql('duckdb')[:40]} is not a type of a column here",
             "cast to BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL, VARCHAR, DATE or TIMESTAMP",
         )
     if isinstance(node, exp.Ordered) and isinstance(node.this, exp.Var):
@@ -194,7 +194,7 @@ def _check_unit(unit: object) -> None:
         return
     if not isinstance(unit, exp.Var | exp.Literal) or unit.name.upper() not in _UNITS:
         shown = unit.sql("duckdb")[:40] if isinstance(unit, exp.Expr) else str(unit)
-        raise QueryRefused(f"{shown} is no unit of time", "year, month, week, day, hour, …")
+        raise QueryRefused(f"{shown} is not a unit of time", "year, month, week, day, hour, …")
 
 
 def _check_clauses(select: exp.Select) -> None:
@@ -211,7 +211,9 @@ def _check_clauses(select: exp.Select) -> None:
 
 def _unknown(name: str) -> QueryRefused:
     if name.lower().startswith(_OUTSIDE) or name.lower().endswith("_scan"):
-        return QueryRefused(f"{name}() is no table of the store", "FROM names the store's tables")
+        return QueryRefused(
+            f"{name}() is not a table of the store", "FROM names the store's tables"
+        )
     known = [*_NAMED, *(k.sql_name().lower() for k in ALLOWED if issubclass(k, exp.Func))]
     close = did_you_mean(name, known)
     hint = close if close.startswith("did") else "docs/sql.md lists the functions"

@@ -116,7 +116,7 @@ class Catalog:
         """
         if len(self.private) != 1:
             names = ", ".join(t.name for t in self.private)
-            raise QueryRefused("which table?", f"name one of {names}")
+            raise QueryRefused("there are several tables", f"name one of {names}")
         return self.private[0]
 
     def to_dict(self) -> dict[str, Any]:

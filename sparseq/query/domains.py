@@ -77,7 +77,7 @@ class Domains:
             return f"give a range: WHERE {text} BETWEEN DATE '…' AND DATE '…'"
         column = text if isinstance(key, exp.Column) else "column"
         return (
-            f"list them: WHERE {text} IN (…); or have the curator declare them: "
+            f"list them: WHERE {text} IN (…); or ask the curator to declare them: "
             f"create --keys {column}=a,b,c; or group by a column of a public table"
         )
 

@@ -293,7 +293,7 @@ for _name in ("floor", "ceil", "trunc", "round"):
 
 # -- numbers: doubles by IEEE 754, NaN and infinity included ---------------------------------------
 
-_IEEE = "IEEE 754: NaN or infinite where there is no number"
+_IEEE = "IEEE 754: NaN or infinite where the result is not a number"
 for _op in "+-*/":
     _add(_op, f"({{0}} {_op} {{1}})", (N, N), T.DOUBLE, f"({{0}} {_op} {{1}})", _IEEE)
 _add("%", "({0} % {1})", (N, N), T.DOUBLE, "({0} % {1})", "remainder; NaN where the second is 0")

@@ -48,7 +48,7 @@ class QueryText:
         try:
             tokens = list(sqlglot.tokenize(sql, dialect=Dialect))
         except SqlglotError:
-            raise NotSql("the query can't be read", "is a quote left open?") from None
+            raise NotSql("the query can't be read", "check that every quote is closed") from None
         pieces, names, start = [], [], 0
         for colon, name in pairwise(tokens):
             bare = sql[colon.end + 1 : name.end + 1]  # as it is written: no space, no quotes

@@ -175,7 +175,7 @@ def _check_tables(tree: exp.Select, catalog: Catalog) -> None:
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             raise QueryRefused(
-                f"{table.sql('duckdb')} reads something that is no table of the store",
+                f"{table.sql('duckdb')} reads something that is not a table of the store",
                 "name a table of the store",
             )
         if table.args.get("db") or table.args.get("catalog"):

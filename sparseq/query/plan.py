@@ -308,8 +308,8 @@ def _noise(
         if full is None:
             raise QueryRefused(
                 f"{m.label} has no public scale to measure the noise against",
-                "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or have the curator declare "
-                "bounds (create --bounds x=0..100); or say --scale 100, in SQL: "
+                "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or ask the curator to declare "
+                "bounds (create --bounds x=0..100); or give --scale 100, in SQL: "
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) …",
             )
         sigma = sigma_for_scale(full, budget)

@@ -141,7 +141,7 @@ class PublicFacts:
                     return described, result.fetchall()
             except duckdb.InterruptException:
                 raise QueryRefused(
-                    "what the query asks of public tables alone takes too long",
+                    "the part of the query about public tables takes too long",
                     "join fewer of them, each ON a.x = b.x",
                 ) from None
             except duckdb.Error as error:

@@ -111,7 +111,7 @@ class Scope:
         elif isinstance(item, exp.Subquery):
             source = self._derived(item.this, alias)
         else:
-            refuse(f"{said(item)} is no table", "name a table of the store")
+            refuse(f"{said(item)} is not a table", "name a table of the store")
         if alias in self.sources:
             refuse(f"{alias} is named twice in FROM", "give each its own alias")
         self.sources[alias] = source
@@ -347,7 +347,7 @@ class Scope:
         if source is None:
             refuse(
                 f"{said(column)} belongs to an outer query",
-                "a subquery sees its own tables only; join them instead",
+                "join the tables instead; a subquery sees its own tables only",
             )
         return source.columns.get(column.name, ColumnFacts())
 

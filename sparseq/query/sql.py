@@ -65,9 +65,12 @@ class _Outer:
         self.public = public
         self.scope = Scope(select, public, {}, lower_inner)
         if not self.scope.private:
-            refuse("this query is about public tables only", "ask it without sparseq")
+            refuse(
+                "this query is about public tables only",
+                "use another tool; no privacy is needed for public tables",
+            )
         if select.args.get("distinct"):
-            refuse("DISTINCT rows would be released as they are", "use GROUP BY and COUNT")
+            refuse("DISTINCT would release rows as they are", "use GROUP BY and COUNT")
         group = select.args.get("group")
         self.keys: list[exp.Expr] = [_bare(e) for e in group.expressions] if group else []
         self.aggregates = Aggregates(self.scope)
@@ -77,8 +80,8 @@ class _Outer:
         parts = [*self.select.expressions, self.select.args.get("having")]
         if not any(p is not None and aggregates(p) for p in parts):
             refuse(
-                "rows about people are never released, only aggregates of them",
-                "use COUNT, SUM, AVG, HISTOGRAM or MEDIAN",
+                "this query would release rows about people",
+                "use an aggregate: COUNT, SUM, AVG, HISTOGRAM or MEDIAN",
             )
 
     def lower(self) -> Query:
@@ -338,7 +341,7 @@ def _check_outputs(
     except (TypeError, ValueError):
         refuse(
             "SELECT, HAVING or ORDER BY compares or computes with values of different kinds",
-            "numbers go with numbers, dates with DATE '…', text with text",
+            "compare numbers with numbers, dates with DATE '…', text with text",
         )
 
 

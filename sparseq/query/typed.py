@@ -165,7 +165,7 @@ class ExpressionReader:
         try:
             return constant(float(sign + text), T.DOUBLE)
         except ValueError:
-            _refuse(f"{said(e)[:40]} is no number")
+            _refuse(f"{said(e)[:40]} is not a number")
 
     @_reads(exp.Cast, exp.TryCast)
     def _cast(self, e: exp.Cast) -> Term:
@@ -188,14 +188,14 @@ class ExpressionReader:
             width, scale = ([int(d) for d in digits] + [0])[:2] if digits else (18, 3)
             if not 1 <= width <= T.MAX_DIGITS or scale > width:
                 _refuse(
-                    f"{to.sql('duckdb')[:40]} is no type of a column here",
+                    f"{to.sql('duckdb')[:40]} is not a type of a column here",
                     f"DECIMAL(width, scale) has at most {T.MAX_DIGITS} digits",
                 )
             return T.decimal(width, scale)
         known = T.type_named(CASTS.get(name.upper(), ""))
         if known is None:
             written = "HUGEINT" if name.upper() == "INT128" else to.sql("duckdb")[:40]
-            _refuse(f"{written} is no type of a column here", "use BIGINT or DOUBLE")
+            _refuse(f"{written} is not a type of a column here", "use BIGINT or DOUBLE")
         return known
 
     @_reads(exp.Date, exp.TsOrDsToDate)
@@ -413,7 +413,9 @@ class ExpressionReader:
             return term
         done = cast(term, T.BIGINT if type.family is Family.INTEGER else type)
         if done is None:
-            _refuse(f"{said(e)}: {term.type.family.one} is no {type.family}", "use CAST(x AS type)")
+            _refuse(
+                f"{said(e)}: {term.type.family.one} is not a {type.family}", "use CAST(x AS type)"
+            )
         return self._folded(done, _of(term, e), str(type.family))
 
     @_reads(exp.Between)

@@ -75,7 +75,7 @@ class Log:
             self.format == "parquet" and self._compression
         ):
             raise DataError(
-                f"{path.name} is no log that sparseq reads",
+                f"{path.name} is not a log that sparseq can read",
                 "logs are .jsonl, .csv or .parquet; the first two also .gz or .zst",
             )
         if not path.is_file():
@@ -138,7 +138,7 @@ class Log:
                     raise ValueError(f"the line is longer than {LONGEST_LINE:,} bytes")
                 record = json.loads(raw.decode())
                 if not isinstance(record, dict):
-                    raise ValueError("the line is no JSON object")
+                    raise ValueError("the line is not a JSON object")
             except (ValueError, RecursionError) as error:
                 yield Line(number, f"line {number}", failed=_plain(error))
             else:
@@ -247,7 +247,7 @@ def line_of(number: int, record: Mapping[str, Any]) -> Line:
     try:
         if not isinstance(sql, str) or not sql.strip():
             raise ValueError(
-                "sql is no text"
+                "sql is not text"
                 if sql is not None and not isinstance(sql, str)
                 else "the line has no sql"
             )
@@ -271,7 +271,7 @@ def _object(name: str, value: Any) -> dict[str, Any]:
         try:
             value = json.loads(value)
         except ValueError:
-            raise ValueError(f"{name} can't be read: {value[:60]!r} is no JSON") from None
+            raise ValueError(f"{name} can't be read: {value[:60]!r} is not JSON") from None
     if isinstance(value, list) and all(isinstance(v, tuple) for v in value):  # Parquet's maps
         value = dict(value)
     if value is None:

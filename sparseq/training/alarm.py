@@ -135,7 +135,7 @@ def check_zcdp(store: Store) -> None:
     """
     if store.budget.gaussian:
         raise ParameterError(
-            "the store's epsilon is that of Gaussian noise; a sparse vector's is Laplace noise",
+            "this store promises epsilon for Gaussian noise; a sparse vector has Laplace noise",
             "make the store with a watch (sparseq create … --reserve watch), which claims zCDP "
             "only; or ask with checks and least_active",
         )

@@ -110,7 +110,8 @@ def check_descent(how: Any) -> None:
     """
     if how.steps < 1 or how.last < how.steps:
         raise ParameterError(
-            f"steps is {how.steps}, most {how.last}", "at least 1, and most at least steps"
+            f"steps is {how.steps}, most {how.last}",
+            "steps must be at least 1, and most at least steps",
         )
     checked_clip(how.clip)
     if not callable(how.rate) and not 0 <= how.rate < math.inf:
@@ -188,7 +189,8 @@ class PrivateGD:
             )
         if not 0 < self.check_cost < 1 or not 0 <= self.questions < 0.9:
             raise ParameterError(
-                f"checks would cost {self.questions:.0%} of the run", "ask fewer, or pay less"
+                f"checks would cost {self.questions:.0%} of the run",
+                "ask for fewer checks, or lower check_cost",
             )
 
     @property

@@ -121,18 +121,20 @@ def features_of(table: Table, asked: Iterable[str], target: str) -> tuple[Featur
 
     Raises:
         QueryRefused: A column isn't there, or nothing public says what its values are.
-        ParameterError: Something is asked for twice, or in a form that isn't one.
+        ParameterError: Something is named twice, or in a form that isn't one.
     """
     found: list[Feature] = []
     for text in asked:
         name, slash, ranges = text.strip().partition("/")
         if slash and not (ranges.isdigit() and 2 <= int(ranges) <= MAX_RANGES):
-            raise ParameterError(f"{text!r}: into how many ranges?", f"{name}/8, for example")
+            raise ParameterError(
+                f"{text!r}: the number of ranges is missing", f"{name}/8, for example"
+            )
         feature = _feature(table, table.column(name), int(ranges or 0))
         if feature.column == target:
-            raise ParameterError(f"{target} is the target, and can't be a feature as well")
+            raise ParameterError(f"{target} is the target; it can't also be a feature")
         if feature.column in [f.column for f in found]:
-            raise ParameterError(f"{feature.column} is asked for twice")
+            raise ParameterError(f"{feature.column} is named twice")
         found.append(feature)
     if not found:
         raise ParameterError("there are no features", "--features age,sex")
@@ -141,7 +143,7 @@ def features_of(table: Table, asked: Iterable[str], target: str) -> tuple[Featur
 
 def _feature(table: Table, column: Column, ranges: int) -> Feature:
     if column.name == table.user:
-        raise QueryRefused(f"{column.name} says whom a row is about; it is no feature")
+        raise QueryRefused(f"{column.name} says whom a row is about; it can't be a feature")
     if column.keys is not None and not ranges:
         return Feature(column.name, keys=column.keys)
     if column.type == "BOOLEAN" and not ranges:
@@ -151,8 +153,8 @@ def _feature(table: Table, column: Column, ranges: int) -> Feature:
     what = "bounds" if _is_number(column) else "keys"
     how = f"{column.name}=0..100" if what == "bounds" else f"{column.name}=a,b,c"
     raise QueryRefused(
-        f"nothing public says what values {column.name} has, so it can't be a feature",
-        f"have the curator declare {what}: create --{what} {how}",
+        f"{column.name} can't be a feature: its values are not public",
+        f"ask the curator to declare {what}: create --{what} {how}",
     )
 
 
@@ -186,24 +188,24 @@ def target_of(table: Table, text: str, model: str) -> Target:
     name, equals, value = text.partition("=")
     column = table.column(name.strip())
     if column.name == table.user:
-        raise QueryRefused(f"{column.name} says whom a row is about; it is no target")
+        raise QueryRefused(f"{column.name} says whom a row is about; it can't be the target")
     if equals:
         if model in ("linear", "softmax", "poisson"):
-            raise ParameterError(f"{text!r} is yes or no: that is for --model logistic")
+            raise ParameterError(f"{text!r} is yes or no; use --model logistic")
         return Target(column.name, value=_value(column, value.strip()))
     network = model not in ("logistic", "linear", "softmax", "poisson")
     if model == "softmax" or (network and column.keys is not None):
         if column.keys is None:
             raise QueryRefused(
-                f"nothing public says which classes {column.name} has",
-                f"have the curator declare keys: create --keys {column.name}=a,b,c",
+                f"the classes of {column.name} are not public",
+                f"ask the curator to declare keys: create --keys {column.name}=a,b,c",
             )
         return Target(column.name, keys=column.keys)
     if network and column.type == "BOOLEAN":
         return Target(column.name, value=True)
     if not (_is_number(column) or column.type == "BOOLEAN"):
         raise QueryRefused(
-            f"{column.name} is no number", f"--target {column.name}=VALUE asks for yes or no"
+            f"{column.name} is not a number", f"--target {column.name}=VALUE asks for yes or no"
         )
     return Target(column.name, bounds=column.bounds if model == "linear" or network else None)
 
@@ -215,14 +217,15 @@ def _value(column: Column, text: str) -> Any:
             if str(key) == text:
                 return key
         raise ParameterError(
-            f"{text!r} is none of the keys of {column.name}", ", ".join(map(str, column.keys[:10]))
+            f"{text!r} is not one of the keys of {column.name}",
+            ", ".join(map(str, column.keys[:10])),
         )
     if not _is_number(column):
         return text
     try:
         return float(text)
     except ValueError:
-        raise ParameterError(f"{text!r} is no number, as {column.name} is") from None
+        raise ParameterError(f"{text!r} is not a number, as {column.name} is") from None
 
 
 def _is_number(column: Column) -> bool:

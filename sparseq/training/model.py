@@ -141,7 +141,7 @@ class Model:
                 data["guarantee"]["mu"] is not None,
             )
         except (KeyError, TypeError, ValueError):
-            raise DataError("that is no model that this version reads") from None
+            raise DataError("this is not a model that this version can read") from None
 
 
 def load_model(path: str | Path) -> Model:

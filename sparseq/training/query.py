@@ -65,7 +65,7 @@ class Gradients:
         (noise,) = plan.noise
         if noise.sigma < LEAST_SIGMA * self.clip:
             raise ParameterError(
-                f"sigma is {noise.sigma:.4g} for a clip of {self.clip:g}: that hides nobody",
+                f"sigma is {noise.sigma:.4g} for a clip of {self.clip:g}: too little for privacy",
                 f"sigma is at least {LEAST_SIGMA * self.clip:g} here",
             )
         accountant = Accountant(self.clip, noise, self.left)

@@ -130,7 +130,7 @@ def records(
     if not len(users) == features.shape[0] == len(target):
         raise DataError(
             f"{len(users)} users, {features.shape[0]} rows of features, {len(target)} targets",
-            "there is one of each a record",
+            "give one of each for every record",
         )
     if features.shape[1] >= MAX_WIDTH:
         raise ParameterError(

@@ -196,7 +196,7 @@ def test_plot(suffix: str, tmp_path: Path) -> None:
         (("--orders", "1", "4"), "order is 1.0; it must be in"),
         (("--orders", "4", "2"), "orders go from 4 to 2"),
         (("--pure", "1") * 9, "at most 8"),
-        (("--plot", "x.pdf"), "what kind of picture?"),
+        (("--plot", "x.pdf"), "has a suffix that is not known"),
         (("--plot", "/no/such/folder/x.svg"), "can't write"),
     ],
 )

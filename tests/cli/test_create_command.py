@@ -127,7 +127,7 @@ def test_shares_that_make_no_sense(
 @pytest.mark.parametrize(
     ("extra", "code", "says"),
     [
-        (["--keys", "day=2024-01-01,soon"], 2, "'soon' is no DATE"),
+        (["--keys", "day=2024-01-01,soon"], 2, "'soon' is not a DATE"),
         (["--keys", "page"], 2, "--keys page can't be read"),
         (["--keys", "page=@missing.txt"], 2, "'missing.txt' can't be read"),
         (["--keys", "color=red"], 2, "color"),

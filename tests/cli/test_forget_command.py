@@ -27,7 +27,7 @@ def test_rows_go_and_the_account_stays(store: Path, order: str) -> None:
     after = facts(store, "u1")
     assert after == before | {"id": "(erased)", "rows": {"visits": 0, "orders": 0}}
     again = output("curator", "forget", store, "u1", "--yes")
-    assert again == "nothing to do: u1 had been erased before\n"
+    assert again == "nothing to do: u1 was erased before\n"
     assert json.loads(output("curator", store, "summary", "--format", "json"))["users"] == 40
     assert "(erased)" in output("curator", store, "spend", "--top", "40")
 

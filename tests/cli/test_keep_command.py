@@ -30,7 +30,7 @@ def killed(store: Path) -> Path:
 def test_backup(store: Path, tmp_path: Path) -> None:
     output("sql", store, COUNT)
     said = output("backup", store, tmp_path / "copy.sparseq")
-    assert "copy.sparseq has everything up to release 1; what is charged later" in said
+    assert "copy.sparseq has everything up to release 1, and none of the charges after it" in said
     assert json.loads(output("history", tmp_path / "copy.sparseq", "--format", "json"))
     again = run("backup", store, tmp_path / "copy.sparseq")
     assert (again.exit_code, "exists already" in again.stderr) == (4, True)
@@ -53,7 +53,7 @@ def test_what_is_missing_is_told_with_what_to_bring(killed: Path) -> None:
 def test_a_loss_shows_everywhere_for_ever(killed: Path) -> None:
     Path(f"{killed}.wal").unlink()
     said = output("recover", killed, "--accept-loss")
-    assert "goes on from release 1; a part of it was missing" in said
+    assert "continues from release 1. A part of it was missing" in said
     loud = "A HOLE IN THE GUARANTEE: this store was opened once without a part"
     for command in (["history", killed], ["budget", killed], ["sql", killed, COUNT]):
         assert loud in output(*command)

@@ -58,10 +58,10 @@ def test_without_a_file_it_is_csv(store: Path, queries: tuple[Path, Path]) -> No
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
-        (["--from", "soon"], 2, "'soon' is no date"),
+        (["--from", "soon"], 2, "'soon' is not a date"),
         (["--from", "2024-01-02", "--to", "2024-01-01"], 2, "before the first"),
         (["--from", "2999-01-01"], 2, "has not ended yet"),
-        (["--from", "2024-01-01", "--every", "1y"], 2, "no length of time"),
+        (["--from", "2024-01-01", "--every", "1y"], 2, "not a length of time"),
         (["--from", "2024-01-01", "--to", "2024-01-02", "--every", "1h"], 2, "no times"),
         (["--from", "2024-01-01", "--to", "2024-01-02", "--over", "dya"], 2, "no such column"),
         (["--from", "2024-01-01", "--to", "2024-01-02", "--over", "page"], 2, "VARCHAR"),

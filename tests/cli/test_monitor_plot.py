@@ -135,7 +135,7 @@ def test_hours_are_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plot", "says"), [("x.pdf", "what kind of picture"), ("none/x.html", "no folder")]
+    ("plot", "says"), [("x.pdf", "has a suffix that is not known"), ("none/x.html", "no folder")]
 )
 def test_pictures_that_cant_be(store: Path, tmp_path: Path, plot: str, says: str) -> None:
     query = tmp_path / "visitors.sql"

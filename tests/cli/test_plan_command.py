@@ -131,8 +131,8 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([], "whom is a row of FILE about?"),
-        (["--user", "who", "--plot", "plan.pdf"], "what kind of picture?"),
+        ([], "the user column of FILE is not known"),
+        (["--user", "who", "--plot", "plan.pdf"], "has a suffix that is not known"),
         (["--user", "nobody"], "has no column 'nobody'"),
         (["--user", "who", "--reserve=watch=90%"], "leaves too little"),
     ],

@@ -189,7 +189,7 @@ def test_the_horizon_ends() -> None:
     counter = ToeplitzCounter(2, 1.0, entropy=SeededEntropy(1))
     counter.add(np.array([1]))
     counter.add(np.array([1]))
-    with pytest.raises(QueryRefused, match="served its 2 ticks"):
+    with pytest.raises(QueryRefused, match="used its 2 ticks"):
         counter.add(np.array([1]))
 
 

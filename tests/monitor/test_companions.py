@@ -75,9 +75,9 @@ def test_several_series_share_the_reserve_and_go_on_as_they_were_begun() -> None
 
 def test_a_store_with_nothing_set_aside(tmp_path: Path) -> None:
     with make(None) as con:
-        with pytest.raises(ParameterError, match="set nothing aside"):
+        with pytest.raises(ParameterError, match="no reserve"):
             Watch(con, ticks(), 0.9)
-        with pytest.raises(ParameterError, match="set nothing aside"):
+        with pytest.raises(ParameterError, match="no reserve"):
             ForecastSeries(con, "buyers", QueryText.of(BUYERS), ticks())
         assert con.releases == 0
 

@@ -515,7 +515,7 @@ def test_what_does_not_fit_is_refused_and_charges_nothing(
 def test_a_store_without_a_reserve_makes_no_forecasts() -> None:
     with (
         make(reserves={}) as store,
-        pytest.raises(ParameterError, match="set nothing aside for forecast"),
+        pytest.raises(ParameterError, match="no reserve for forecast"),
     ):
         Forecast(store, "s", ticks=10)
 

@@ -273,7 +273,7 @@ def test_the_budget_command_says_what_the_watch_was_begun_as() -> None:
 
 
 def test_mistakes_are_told() -> None:
-    with make([1] * 5, reserves={}) as con, pytest.raises(ParameterError, match="nothing aside"):
+    with make([1] * 5, reserves={}) as con, pytest.raises(ParameterError, match="no reserve"):
         ActiveWatch(con, 4)
     with make([1] * 5) as con:
         for wrong, says in [
@@ -281,7 +281,7 @@ def test_mistakes_are_told() -> None:
             ({"ticks": 4, "threshold": 1.5}, "threshold is 1.5"),
             ({"ticks": 4, "threshold": [0.5, 0.9]}, "must descend"),
             ({"ticks": 4, "smallest_budget": 2.0**-20}, "too little is set aside"),
-            ({}, "how many ticks"),
+            ({}, "number of ticks"),
         ]:
             with pytest.raises(ParameterError, match=says):
                 ActiveWatch(con, **wrong)
@@ -291,7 +291,7 @@ def test_mistakes_are_told() -> None:
         watch.tick(1, "a")
         with pytest.raises(QueryRefused, match="belongs to another query"):
             watch.tick(1, "b")
-        with pytest.raises(QueryRefused, match="served its 2 ticks"):
+        with pytest.raises(QueryRefused, match="used its 2 ticks"):
             watch.tick(3)
         with pytest.raises(ParameterError, match="tick is 0"):
             watch.tick(0)

@@ -18,7 +18,7 @@ from sparseq.query.plan import Options
 OPTIONS = Options(sigma=8.0)
 """A lattice of 2**-20, on which the grammar's values are far from too large."""
 REFUSED = "Division by zero in expression|no value of .* can pass the WHERE"
-"""A constant that fails, and keys between two ends that exclude each other."""
+"""A constant that fails, and keys between two ends that can't be used together."""
 quickly = settings(
     derandomize=True,
     max_examples=150,

@@ -74,9 +74,9 @@ def test_every_format_gives_the_same_lines(kind: str, tmp_path: Path) -> None:
     ("raw", "why"),
     [
         (b"{", "Expecting"),
-        (b"[1]", "no JSON object"),
+        (b"[1]", "not a JSON object"),
         (b'{"query": "SELECT 1"}', "no sql"),
-        (b'{"sql": 7}', "no text"),
+        (b'{"sql": 7}', "not text"),
         (b'{"sql": "  "}', "no sql"),
         (rb'{"sql": "a", "id": "\ud800"}', "UTF-8"),
         (rb'{"sql": "a", "parameters": {"k": "\ud800"}}', "UTF-8"),
@@ -89,7 +89,7 @@ def test_every_format_gives_the_same_lines(kind: str, tmp_path: Path) -> None:
         (b'{"sql": "a", "options": {"sigma": true}}', "must be a number"),
         (b'{"sql": "a", "options": {"epsilon": 1}}', "no option 'epsilon'"),
         (b'{"sql": "a", "options": {"sigma": 1, "scale": 1}}', "same knob"),
-        (b'{"sql": "a", "options": "sigma 3"}', "no JSON"),
+        (b'{"sql": "a", "options": "sigma 3"}', "not JSON"),
         (b'{"sql": "a", "parameters": [3]}', "must be an object"),
         (b"[" * 100_000, "recursion"),
     ],
@@ -133,9 +133,9 @@ def test_rows_of_csv_that_dont_fit_the_head(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("log.txt", b"", "no log that sparseq reads"),
-        ("log", b"", "no log that sparseq reads"),
-        ("log.parquet.gz", b"", "no log that sparseq reads"),
+        ("log.txt", b"", "not a log that sparseq can read"),
+        ("log", b"", "not a log that sparseq can read"),
+        ("log.parquet.gz", b"", "not a log that sparseq can read"),
         ("log.csv", b"query\nSELECT 1\n", "no column sql; it has query"),
         ("log.csv", b"", "no column sql"),
         ("log.csv", b"\xfd\x05n," * 900, r"no column sql; it has .{9,200} …\n"),

@@ -320,7 +320,7 @@ def test_a_file_that_is_no_run_is_refused_and_left_alone(
     else:
         path.write_bytes(content)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="no file of a run"):
+    with pytest.raises(StoreError, match="not the file of a run"):
         RunFile(path, "x")
     assert path.read_bytes() == before
     with pytest.raises(StoreError, match="can't be opened"):
@@ -332,7 +332,7 @@ def test_a_file_that_is_no_run_is_refused_and_left_alone(
     [
         ({"steps": 0}, "steps is 0"),
         ({"most": 10}, "most 10"),
-        ({"noise": 0.1}, "hides nobody"),
+        ({"noise": 0.1}, "gives no privacy"),
         ({"clip": 0.0}, "clip"),
         ({"momentum": 1.0}, "momentum"),
         ({"people": 0}, "people"),

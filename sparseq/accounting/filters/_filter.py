@@ -238,7 +238,7 @@ def capacity(rule: Rule, *step: Any) -> int:
     ]
     if not any(charges):
         raise ParameterError(
-            "the step is free: 0; its cost must be above 0", "any number of it fits"
+            "the step is free: 0; its cost must be above 0", "a free step needs no filter"
         )
 
     def fits(copies: int) -> bool:

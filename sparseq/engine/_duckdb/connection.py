@@ -140,7 +140,7 @@ def is_damage(error: BaseException) -> bool:
 def damaged_file() -> StoreError:
     """Return what is said where a store's file turns out to be damaged while it is open."""
     return StoreError(
-        "the store is damaged: its file has not what was written to it",
+        "the store is damaged: its file lacks something that was written to it",
         "restore a backup: `sparseq backup` makes them",
     )
 

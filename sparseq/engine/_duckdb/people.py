@@ -75,7 +75,7 @@ class BudgetFaults:
         said = []
         if self.odd:
             said.append(
-                f"{self.odd:,} new people have a budget that is no number from 0 to the store's "
+                f"{self.odd:,} new people have a budget that is not a number from 0 to the store's "
                 "norm_budget; it counts for nothing"
             )
         if self.several:

@@ -88,7 +88,7 @@ def declared_type(column: str, text: str) -> tuple[str, str]:
     kind = _SAME.get(kind, kind)
     if kind not in TYPES and not _is_decimal(kind):
         raise ParameterError(
-            f"the type of {column} is {kind or 'nothing'}",
+            f"the type of {column} is {kind or 'empty'}",
             f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits",
         )
     if format:
@@ -113,7 +113,7 @@ def _check_format(column: str, kind: str, format: str) -> None:
     elif format == "," and re.match("FLOAT|DOUBLE|DECIMAL", kind):
         return
     raise ParameterError(
-        f"the format of {column}, {format!r}, is none of a {kind}",
+        f"the format of {column}, {format!r}, does not fit a {kind}",
         "for example day=DATE:%d/%m/%Y, at='TIMESTAMP:%d.%m.%Y %H:%M', price=DOUBLE:, "
         "(decimal comma)",
     )

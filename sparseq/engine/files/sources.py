@@ -117,7 +117,7 @@ def damaged(name: str, error: BaseException) -> DataError:
     """Return that a file can't be read."""
     text = str(error).strip().splitlines()
     why = shown(text[0]) if text else type(error).__name__
-    return DataError(f"{shown(name)} can't be read: {why}", "is it complete?")
+    return DataError(f"{shown(name)} can't be read: {why}", "check that the file is complete")
 
 
 def kind_of(path: Path) -> str:
@@ -127,7 +127,7 @@ def kind_of(path: Path) -> str:
     if kind and (not packed or kind in ("text", "json")):
         return kind
     raise DataError(
-        f"{shown(path.name)}: what kind of file is this?",
+        f"{shown(path.name)}: this kind of file is not known",
         "names end in .parquet, .csv, .tsv, .jsonl (also .gz, .zst) or .arrow",
     )
 

@@ -189,7 +189,9 @@ class Journal:
             for entry in batch.to_pylist():
                 users, charges = unpack_set(entry["users"]), unpack(entry["charges"])
                 if len(users) != len(charges) or (len(users) and users[-1] >= len(pots)):
-                    raise StoreError("the ledger charges somebody unknown", "restore a copy")
+                    raise StoreError(
+                        "the ledger charges a person who has no account", "restore a copy"
+                    )
                 pots[Pot(entry["pot"])].charge(users, charges)
                 self._unfolded += len(users)
         for _, accounts in pots.items():
@@ -205,7 +207,7 @@ class Journal:
         for since, pot, packed in latest:
             spent = unpack(packed)
             if since > self._last or len(spent) > len(pots):
-                raise StoreError("the ledger has a snapshot of what never was", "restore a copy")
+                raise StoreError("the ledger has a snapshot that fits no release", "restore a copy")
             pots[Pot(pot)].spent[: len(spent)] = spent
         return int(latest[0][0]) if latest else 0
 
@@ -222,7 +224,9 @@ class Journal:
             users = unpack_set(packed)
             known = len(users) == 0 or users[-1] < len(departures.first)
             if not known or np.any(departures.first[users]):
-                raise StoreError("the ledger leaves out somebody unknown", "restore a copy")
+                raise StoreError(
+                    "the ledger leaves out a person who has no account", "restore a copy"
+                )
             departures.add(release, users)
 
     def snapshot(self, pots: Pots, at_least: int) -> None:
@@ -257,7 +261,9 @@ class Journal:
             f"SELECT {_PUBLIC} FROM ledger.release WHERE id = ?", [release_id]
         ).fetchall()
         if not rows:
-            raise StoreError(f"there is no release {release_id}", "`sparseq history` lists them")
+            raise StoreError(
+                f"there is no release {release_id}", "`sparseq history` lists the releases"
+            )
         return _release(rows[0])
 
     def releases(self, last: int | None = None) -> list[Release]:

@@ -66,7 +66,7 @@ class HighWaterMark:
 
 
 @dataclass(frozen=True)
-class Mark:
+class SessionMark:
     """What a store's file says of its last session: which, and whether it was closed."""
 
     id: str
@@ -134,10 +134,10 @@ def read_record(path: Path) -> Record | None:
         return None
 
 
-def read_mark(connection: duckdb.DuckDBPyConnection) -> Mark | None:
+def read_mark(connection: duckdb.DuckDBPyConnection) -> SessionMark | None:
     """Return what a store says of its last session; None: it never had one."""
     mark = _get(connection, _MARK)
-    return None if mark is None else Mark(mark["id"], mark["open"])
+    return None if mark is None else SessionMark(mark["id"], mark["open"])
 
 
 def read_reached(connection: duckdb.DuckDBPyConnection) -> HighWaterMark:

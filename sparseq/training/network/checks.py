@@ -63,7 +63,7 @@ def check_rows(engine: Any, users: int, records: int) -> None:
     if not _same(_numbers(engine, x, y, here), _numbers(engine, other, y, there)):
         raise ParameterError(
             "one user's records change another user's gradient in this module",
-            "no layer may look at other rows of its batch; if none does, another `micro` may help",
+            "use layers that treat each record alone; if all do, try another `micro`",
         )
 
 

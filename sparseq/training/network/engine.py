@@ -185,7 +185,7 @@ class Network:
         if not len(users) == len(self._inputs) == len(self._targets):
             raise DataError(
                 f"{len(users)} users, {len(self._inputs)} inputs, {len(self._targets)} targets",
-                "there is one of each a record",
+                "give one of each for every record",
             )
         self.device = torch.device(device)
         if micro < 1:
@@ -202,7 +202,7 @@ class Network:
         if method == "one-pass" and not fits:
             raise ParameterError(
                 "the module has layers, or uses of layers, that one pass has no recipe for",
-                'say method="vmap", which is general and slower',
+                'use method="vmap", which is general and slower',
             )
         self._pass = (OnePass if fits else PerExamplePass)(self.module, self._names, self._loss)
         self._at_once(lambda shape: check_rows(self, *shape), self._shapes_tried())

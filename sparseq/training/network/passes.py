@@ -56,7 +56,7 @@ class OnePass:
         def hook(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor:
             kept = self._kept
             if name in kept.inputs:
-                raise ParameterError(f"layer {name!r} is used twice", 'say method="vmap"')
+                raise ParameterError(f"layer {name!r} is used twice", 'use method="vmap"')
             if not out.requires_grad:
                 out = out.detach().requires_grad_()
             kept.inputs[name], kept.outputs[name] = inputs[0].detach(), out
@@ -98,7 +98,7 @@ class OnePass:
             if (kept.inputs[name]._version, out._version) != kept.versions[name]:
                 raise ParameterError(
                     f"the input or the output of layer {name!r} is changed in place",
-                    'write relu instead of relu_, and inplace=False, or say method="vmap"',
+                    'write relu instead of relu_, and inplace=False, or use method="vmap"',
                 )
 
 

@@ -201,7 +201,7 @@ def load_network(path: str | Path, model: str | None = None) -> NetworkModel:
         raise DataError(f"{str(path)!r} can't be read as a network") from None
     if model is None and name != "mlp":
         raise ParameterError(
-            f"the network was made by {name}", "say where that is: load_network(path, model=…)"
+            f"the network was made by {name}", "give its place: load_network(path, model=…)"
         )
     module = module_for(model or name, width, outputs_of(target))
     try:

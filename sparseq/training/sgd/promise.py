@@ -94,7 +94,9 @@ def noise_for(
         return bool(Filter(rule).would_admit(np.minimum(costs, 2.0**60)))
 
     if not fits(_MOST_NOISE):
-        raise ParameterError("what is asked besides the steps costs more than epsilon", "ask less")
+        raise ParameterError(
+            "what is asked besides the steps costs more than epsilon", "ask for fewer checks"
+        )
     if fits(LEAST_NOISE):
         return LEAST_NOISE
     low, high = LEAST_NOISE, _MOST_NOISE

@@ -62,7 +62,9 @@ class RunFile:
             raise StoreError(f"{self._name!r} can't be opened as a run: {error}") from None
         except sqlite3.DatabaseError:
             self._con.close()
-            raise StoreError(f"{self._name!r} is no file of a run", "give another one") from None
+            raise StoreError(
+                f"{self._name!r} is not the file of a run", "give another one"
+            ) from None
         except QueryRefused:
             self._con.close()
             raise

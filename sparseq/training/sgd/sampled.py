@@ -73,7 +73,7 @@ class SampledGaussian:
         if not LEAST_NOISE <= self.noise <= 2.0**30:
             raise ParameterError(
                 f"noise is {self.noise!r} times the clip; it must be in [{LEAST_NOISE}, 2**30]",
-                "less hides nobody",
+                "less noise gives no privacy",
             )
 
     @classmethod

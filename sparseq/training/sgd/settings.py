@@ -74,7 +74,7 @@ class SgdSettings:
         if not self.question_noise >= 1 or self.checkpoint < 1:
             raise ParameterError("question_noise and checkpoint are at least 1")
         if self.filtering and not self.refreshes:
-            raise ParameterError("filtering needs norms", "say how many refreshes an epoch has")
+            raise ParameterError("filtering needs norms", "give refreshes, the number in an epoch")
         if self.refreshes and (self.people is None or self.asks):
             raise ParameterError(
                 "individual accounts are of steps, and this run asks questions as well",

@@ -1,0 +1,120 @@
+"""One word, one meaning: names are nouns, and made of words that the glossary or a reader knows."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from sparseq.cli.app import sparseq as command_line
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "sparseq"
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+TERMS = [term.lower() for term in re.findall(r"\*\*([^*]+)\*\*", GLOSSARY)]
+PUBLIC = ["sparseq", *(f"sparseq.{p}" for p in ("accounting", "mechanisms", "monitor", "training"))]
+PLAIN = (
+    "accept all answer averaging backup batch below checks column compare complete config convert "
+    "create data demo derive dry epochs error events every examples explain family file follow "
+    "forget format from history ingest last late lateness least log loss momentum most multiline "
+    "name noise output over param parameter patience plot public quiet rate recover refused replay "
+    "report resume result seed settle shell show spend summary table time to top train type "
+    "upgrade weighted yes sum id in use modes once orders queries accounting aggregation keep "
+    "monitor more less private sparseq sql start stop text training people estimate feature "
+    "engine arrival inbox version charged"
+)
+"""Words that mean here what they mean everywhere."""
+MATHS = (
+    "above closed counter curve entropy form gaussian gd laplace os pure quantiles randomized "
+    "ranks response sampled seeded sgd sparse threshold toeplitz tree vector"
+)
+"""Words of mathematics and of machines: names of mechanisms and distributions."""
+WORDS = frozenset(f"{PLAIN} {MATHS}".split())
+
+
+def parts(name: str) -> list[str]:
+    """The words of a name: `ToeplitzCounter`, `norm_budget`, `--request-id`."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    return re.findall(r"[a-z0-9]+", spaced.lower())
+
+
+KNOWN = {word for term in TERMS for word in parts(term)}
+
+
+def stem(word: str) -> set[str]:
+    return {word, word.removesuffix("s"), word.removesuffix("es")}
+
+
+def command_words(command: click.Command = command_line, first: bool = True) -> set[str]:
+    words = set() if first else set(parts(command.name or ""))
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.hidden:
+            words |= {w for o in param.opts if o.startswith("--") for w in parts(o)}
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            words |= command_words(inner, False)
+    return words
+
+
+def public_words() -> set[str]:
+    found = set()
+    for module in map(importlib.import_module, PUBLIC):
+        classes = {n for n in module.__all__ if isinstance(getattr(module, n), type)}
+        found |= {word for name in classes for word in parts(name)}
+    return found
+
+
+def trees() -> dict[Path, ast.Module]:
+    return {p: ast.parse(p.read_text("utf-8")) for p in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_names_for_users_are_made_of_known_words() -> None:
+    words = command_words() | public_words()
+    assert {w for w in words if not stem(w) & (KNOWN | WORDS)} == set()
+
+
+def test_no_known_word_is_listed_for_nothing() -> None:
+    used = {s for word in command_words() | public_words() for s in stem(word)}
+    assert WORDS - used == set()
+    assert set() == WORDS & KNOWN
+    assert len(f"{PLAIN} {MATHS}".split()) == len(WORDS)
+
+
+def test_each_term_of_the_glossary_is_used_in_names() -> None:
+    names: set[str] = set()
+    for tree in trees().values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names |= set(parts(node.name))
+            elif isinstance(node, ast.arg):
+                names |= set(parts(node.arg))
+            elif isinstance(node, ast.Attribute):
+                names |= set(parts(node.attr))
+    used = {s for word in names | command_words() for s in stem(word)}
+    assert {word for word in KNOWN if not stem(word) & used} == set()
+
+
+def test_a_term_is_explained_once() -> None:
+    assert [term for term, n in Counter(TERMS).items() if n > 1] == []
+
+
+def test_no_class_is_named_by_a_participle() -> None:
+    classes = {n.name for t in trees().values() for n in ast.walk(t) if isinstance(n, ast.ClassDef)}
+    assert {name for name in classes if name.endswith("ed")} == {"QueryRefused"}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    where: dict[str, list[str]] = {}
+    for path, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(path.name)
+    several = {name for name, files in where.items() if len(files) > 1}
+    assert several == {"Table"}, "one of a store, and one that is shown"
