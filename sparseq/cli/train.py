@@ -24,7 +24,7 @@ from sparseq.cli.options import (
     together,
 )
 from sparseq.cli.output import Output, json_text
-from sparseq.cli.picture import check_picture
+from sparseq.cli.picture import check_picture, rendered
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.cli.train_files import (
@@ -33,16 +33,17 @@ from sparseq.cli.train_files import (
     log_format,
     model_bytes,
     model_format,
-    report_bytes,
 )
 from sparseq.errors import ParameterError
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.tables import Table
+from sparseq.pictures.training import training_sheet
 from sparseq.pictures.words import DELTA, NOT_PRIVATE
 from sparseq.training import PrivateGD
 from sparseq.training.features import features_of, target_of
 from sparseq.training.identity import digest_of
 from sparseq.training.model import Model
+from sparseq.training.report import report_of
 from sparseq.training.tables import engine_for
 
 if TYPE_CHECKING:
@@ -172,8 +173,9 @@ def run_training(
             log_file.write(log_bytes(trained, log_kind))
         if report is not None:
             table_of = Table(["", ""], [list(row) for row in summary_rows(facts, None)], ["l", "l"])
-            content = report_bytes(opened, how, trained, made.run, table_of, picture)
-            report_file.write(content)
+            exact = report_of(opened, how, made.run, trained)
+            sheet = training_sheet(exact, trained, f"Training run {made.run}", table_of)
+            report_file.write(rendered(sheet, picture))
             say(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
         say(banner(NOT_PRIVATE), err=True)

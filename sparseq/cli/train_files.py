@@ -1,4 +1,4 @@
-"""What `sparseq train` writes to files: the model, the log, the curator's report."""
+"""What `sparseq train` writes to files: the model and the log."""
 
 from __future__ import annotations
 
@@ -12,15 +12,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from sparseq.cli.picture import rendered
 from sparseq.formats import format_of
-from sparseq.pictures.tables import Table
-from sparseq.pictures.training import training_sheet
-from sparseq.training.report import report_of
 
 if TYPE_CHECKING:
-    from sparseq.store import Store
-    from sparseq.training import PrivateGD, TrainingResult
+    from sparseq.training import TrainingResult
 
 CLOSED = ("logistic", "linear", "softmax", "poisson")
 
@@ -39,15 +34,6 @@ def log_format(log: Path | None) -> str:
     if named in ("csv", "parquet"):
         return named
     raise click.UsageError("--log FILE ends in .csv or .parquet")
-
-
-def report_bytes(
-    store: Store, how: PrivateGD, trained: TrainingResult, run: str, facts: Table, kind: str
-) -> str | bytes:
-    """Return the curator's page or picture of the run. Private."""
-
-    report = report_of(store, how, run, trained)
-    return rendered(training_sheet(report, trained, f"Training run {run}", facts), kind)
 
 
 def model_bytes(model: Any, kind: str) -> str | bytes:

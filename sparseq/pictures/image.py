@@ -115,7 +115,7 @@ def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
 
 def _around(axes: Any, figure: Figure) -> None:
     across, up = figure.scales()
-    axes.margins(x=0)
+    axes.margins(x=0.01)
     axes.set_ylim(up.low, up.high)
     axes.set_xlabel(_plain(figure.x.label), fontsize=8)
     for axis, scale, most in ((axes.xaxis, across, 8), (axes.yaxis, up, 6)):
