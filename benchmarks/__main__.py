@@ -1,6 +1,6 @@
 """Run benchmarks and print their figures; exit code 1 if one misses its limit.
 
-python -m benchmarks                 all of them, as a table
+python -m benchmarks                 all of them, as a table; but for shapes, which is long
 python -m benchmarks noise --json    one of them, a JSON object a line
 """
 
@@ -18,6 +18,9 @@ from sparseq.pictures.tables import format_table
 
 NAMES = ("noise", "startup", "engine", "training", "network", "filters", "forecasts", "replay")
 
+NAMED = ("shapes",)
+"""Those that run when they are named."""
+
 
 def figures(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Yield the figures of each benchmark: name, figure, unit, limit, ok."""
@@ -26,7 +29,7 @@ def figures(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 
 @click.command()
-@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.argument("names", nargs=-1, type=click.Choice((*NAMES, *NAMED)))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def main(names: tuple[str, ...], as_json: bool) -> None:
     """Measure, print, and compare with what is promised."""

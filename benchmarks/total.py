@@ -4,8 +4,9 @@
     python -m benchmarks.total --terms 5000 --seed 3 --json
 
 A term is written as a query writes it, read into the typed tree, and run by DuckDB with statistics
-on and off: nothing may raise, and what a row gives among others must be what it gives alone. The
-last line says how many cases were run. The exit code is 1 if one failed.
+on and off: nothing may raise, and what a row gives among others must be what it gives alone. Where
+the interpreter has the term too, it must give the same, to the last bit. The last line says how
+many cases were run. The exit code is 1 if one failed.
 """
 
 from __future__ import annotations
@@ -20,11 +21,18 @@ from dataclasses import dataclass, field
 
 import click
 import duckdb
+import numpy as np
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
 from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.stored import values_of
+from sparseq.engine.operations import Vector
+from sparseq.engine.program import Column as Read
+from sparseq.engine.program import Program, Rows, Unwritable, Writer
 from sparseq.errors import QueryRefused
+from sparseq.query import catalog
 from sparseq.query import types as T
 from sparseq.query.functions import FUNCTIONS, Function
 from sparseq.query.parse import Dialect
@@ -88,6 +96,7 @@ COLUMNS = (
                            "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
 )  # fmt: skip
 _BY_NAME = {c.name: c for c in COLUMNS}
+_TABLE = catalog.Table("t", tuple(catalog.Column(c.name, c.sql) for c in COLUMNS), "u")
 _CONSTANTS = {
     Family.BOOLEAN: ("true", "false", "NULL"),
     Family.INTEGER: ("0", "1", "-1", "3", "9223372036854775807", "-9223372036854775808"),
@@ -136,6 +145,7 @@ class Report:
     cases: int = 0
     terms: int = 0
     refused: int = 0
+    interpreted: int = 0
     failures: list[str] = field(default_factory=list)
 
     def fail(self, what: str, sql: str, why: object) -> None:
@@ -153,7 +163,8 @@ class Bench:
         self._known: dict[str, object] = {}
 
     def _of(self, column: exp.Column) -> Term:
-        return Term(_BY_NAME[column.name].type, f'"{column.name}"')
+        name = column.name
+        return Term(_BY_NAME[name].type, f'"{name}"', column=name)
 
     def _constant(self, sql: str) -> object:
         if sql not in self._known:
@@ -178,6 +189,27 @@ class Bench:
         for con in self.databases:
             con.execute(f"CREATE OR REPLACE TABLE t AS {made}")
 
+    def interpret(self, what: str, terms: Sequence[Term]) -> None:
+        """Evaluate terms by the interpreter too: it says the same as DuckDB, to the last bit."""
+        for term in terms:
+            writer = Writer(_TABLE)
+            try:
+                step = writer.step(term)
+            except Unwritable:
+                continue
+            self.report.interpreted += 1
+            program = Program(tuple(writer.steps), (), (step,), ())
+            names = {leaf.column: i for i, leaf in program.leaves.items()}
+            columns = ", ".join([f"({term.sql})", *(f'"{name}"' for name in names)])
+            table = self.databases[1].sql(f"SELECT {columns} FROM t ORDER BY u").to_arrow_table()
+            wanted, *read = (_as_column(c) for c in table.columns)
+            found = dict(zip(names.values(), read, strict=True))
+            for some in (slice(0, len(table)), slice(len(table) // 2, len(table) // 2 + 1)):
+                with np.errstate(all="ignore"):
+                    one = Rows(program, found, some, None).result(step)
+                if not _alike(one, wanted.at(some, None)):
+                    self.report.fail(f"{what}: DuckDB has another value", term.sql, one)
+
     def run(self, what: str, sql: str) -> list[list[tuple[object, ...]]]:
         """Run SQL on both; nothing may raise, and both say the same."""
         results = []
@@ -190,6 +222,21 @@ class Bench:
         if len(results) == 2 and _sorted(results[0]) != _sorted(results[1]):
             self.report.fail(f"{what}: statistics change it", sql, results)
         return results
+
+
+def _as_column(column: pa.ChunkedArray) -> Read:
+    return Read(values_of(column), column.is_valid().to_numpy())
+
+
+def _alike(a: Vector, b: Vector) -> bool:
+    """Tell whether two vectors are the same, where they are known, with all NaN being one."""
+    length = len(b.values)
+    x, known = np.broadcast_to(a.values, length), np.broadcast_to(a.known, length)
+    if not np.array_equal(known, b.known) or (x.dtype == np.bool_ and bool(np.any(x & ~known))):
+        return False
+    x, y = x[known], b.values[known]
+    same = (x == y) & (np.signbit(x) == np.signbit(y)) | (x != x) & (y != y)
+    return bool(np.all(same if x.dtype.kind == "f" else x == y))
 
 
 def _sorted(rows: Sequence[tuple[object, ...]]) -> list[str]:
@@ -258,6 +305,7 @@ def _everywhere(bench: Bench, name: str, text: str, positions: Iterable[str]) ->
     for position in positions:
         found = bench.run(f"{name} in {position}", POSITIONS[position].format(e=term.sql))
         if position == "SELECT" and found:
+            bench.interpret(name, [term])
             _alone(bench, name, term, found[-1])
 
 
@@ -350,6 +398,7 @@ def _batch(bench: Bench, terms: list[Term], rng: random.Random) -> None:
     else:
         sql = "SELECT u FROM t WHERE " + " OR ".join(f"({t.sql}) IS NULL" for t in terms)
         sql += " ORDER BY u"
+    bench.interpret("nested", terms)
     before = len(bench.report.failures)
     found = bench.run("nested", sql)
     bench.report.cases += 2 * (len(terms) - 1)
@@ -382,7 +431,8 @@ def main(terms: int, seed: int, as_json: bool) -> None:
     seconds = round(time.perf_counter() - start)
     figures = {
         "functions": len(FUNCTIONS), "terms": report.terms, "cases": report.cases,
-        "cases_of_single_functions": flat, "refused": report.refused,
+        "interpreted": report.interpreted, "refused": report.refused,
+        "cases_of_single_functions": flat,
         "failures": len(report.failures), "seconds": seconds,
     }  # fmt: skip
     shown = ", ".join(f"{k.replace('_', ' ')} {v:,}" for k, v in figures.items())

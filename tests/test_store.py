@@ -319,7 +319,7 @@ def test_a_cache_of_nothing_can_be_asked_for(tmp_path: Path) -> None:
     with sparseq.connect(tmp_path / "s", cache_bytes=0) as con:
         con.sql(COUNT)
         con.sql("SELECT sum(amount) AS s FROM t", scale=1)
-        assert con.stream.engine.cache.nbytes == 0
+        assert con.stream.engine.stored.cache.nbytes == 0
 
 
 # Taking in ----------------------------------------------------------------------------------------

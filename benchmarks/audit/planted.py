@@ -23,9 +23,11 @@ import sparseq.query.plan
 import sparseq.store
 from benchmarks.audit.neighbours import UNIT, World
 from sparseq.engine.files.load import IncomingRows
+from sparseq.engine.operations.table import OPERATIONS, strict
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.scope import Scope
+from sparseq.query.types import Family
 from sparseq.store import Store
 
 Plant = Callable[[], AbstractContextManager[None]]
@@ -75,7 +77,7 @@ def statistics_on() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _in(table: dict[str, Any], key: str, value: Any) -> Iterator[None]:
+def _in(table: dict[Any, Any], key: Any, value: Any) -> Iterator[None]:
     old = table[key]
     table[key] = value
     try:
@@ -113,6 +115,12 @@ def raising_function() -> AbstractContextManager[None]:
     """abs() raises above a thousand, and nothing guards it."""
     form = "(CASE WHEN ({0}) > 1000 THEN CAST(error('planted') AS INTEGER) ELSE abs({0}) END)"
     return _sql_changed(lambda sql: _calls_changed(sql, "abs", form).replace("TRY(", "("))
+
+
+def operation_of_others() -> AbstractContextManager[None]:
+    """abs() of the interpreter is cut off at the mean of its block."""
+    cut = strict(lambda a: np.minimum(np.absolute(a), np.nanmean(np.absolute(a))))
+    return _in(OPERATIONS, ("abs", (Family.DOUBLE,)), lambda _: cut)
 
 
 def charges_too_small() -> AbstractContextManager[None]:
@@ -278,10 +286,11 @@ def sniffed_type() -> AbstractContextManager[None]:
 _COUNT = "SELECT count(*) AS a0 FROM t"
 _SUM = "SELECT sum(x) AS a0 FROM t"
 LEAKS: tuple[Leak, ...] = (
-    Leak("optimiser statistics on", statistics_on, ("SELECT count(*) AS a0 FROM t WHERE n > 1000",),
+    Leak("optimiser statistics on", statistics_on,
+         ("SELECT count(*) AS a0 FROM (SELECT who, n FROM t) AS i WHERE n > 1000",),
          ("engine's plan", "outcome")),
     Leak("a function that raises", raising_function,
-         ("SELECT sum(least(greatest(abs(x), 0), 9)) AS a0 FROM t",),
+         ("SELECT sum(least(greatest(abs(x), 0), 9)) AS a0 FROM (SELECT who, x FROM t) AS i",),
          ("outcome", "backstop", "raw error", "answer", "path", "steps")),
     Leak("a sniffed type", sniffed_type, (), ("charges of others", "answer", "own contribution",
          "own charge", "accounts of others", "activity of others"), files=True),
@@ -303,6 +312,9 @@ LEAKS: tuple[Leak, ...] = (
     Leak("a redefined column that keeps its old bounds", old_bounds,
          ("SELECT sum({c}) AS a0 FROM (SELECT who, pow(x, 3) AS {c} FROM t) AS i",),
          ("a name counts",)),
+    Leak("an operation that looks at other rows", operation_of_others,
+         ("SELECT sum(least(abs(x), 100)) AS a0 FROM t",),
+         ("charges of others", "own charge", "own contribution", "answer")),
 )  # fmt: skip
 
 

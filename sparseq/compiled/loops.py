@@ -166,6 +166,9 @@ def reduce_sums(first, stop, coordinates, values, size, norms, totals):  # type:
 
     One pass: where v joins a cell of x, the square grows by v (2 x + v).
     """
+    if coordinates is None and values is not None:
+        _one_sum(first, stop, values, norms, totals)
+        return
     cells = np.zeros(size + 1, np.int64)  # cell 0 takes the rows that count for nothing
     sums = np.zeros(size + 1, np.int64)
     for r in range(len(first)):
@@ -191,6 +194,17 @@ def reduce_sums(first, stop, coordinates, values, size, norms, totals):  # type:
             norm = _large_norm(first[r], stop[r], coordinates, values, cells)
         norms[r] = norm
     totals += sums[1:]
+
+
+@numba.njit(nogil=True, cache=True)
+def _one_sum(first, stop, values, norms, totals):  # type: ignore[no-untyped-def]
+    """`reduce_sums` for one coordinate."""
+    for r in range(len(first)):
+        total = np.int64(0)
+        for i in range(first[r], stop[r]):
+            total += np.int64(values[i])
+        totals[0] += total
+        norms[r] = total * total if abs(total) <= _CELL_LIMIT else _NORM_LIMIT
 
 
 @numba.njit(nogil=True, cache=True)

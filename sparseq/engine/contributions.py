@@ -19,7 +19,7 @@ from sparseq.engine.reduce import (
     Summands,
     reduce,
 )
-from sparseq.query.plan import Kind, Plan
+from sparseq.query.plan import Kind, Measure, Plan
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,11 @@ def _coordinates(plan: Plan, batch: RowBatch, i: int) -> NDArray[Any] | None:
         return batch.groups
     groups = np.zeros(len(bins), np.int32) if batch.groups is None else batch.groups
     return combine_positions([groups, bins], [plan.query.groups, plan.query.measures[i].bins])
+
+
+def lattice(measure: Measure, granularity: float) -> float:
+    """USERS is counted in ones first; everything else goes on its lattice at once."""
+    return 1.0 if measure.kind is Kind.USERS else granularity
 
 
 def reduce_measure(plan: Plan, batch: RowBatch, i: int) -> Reduction:

@@ -23,6 +23,8 @@ from sparseq.query.allowed import BINNED
 from sparseq.query.parse import said
 from sparseq.query.plan import Cell, Kind, Measure
 from sparseq.query.scope import Scope, integral, refuse
+from sparseq.query.terms import Term, call, constant
+from sparseq.query.types import BOOLEAN, DOUBLE, integer
 
 DEFAULT_BINS = 64
 MAX_BINS = 1000
@@ -137,7 +139,7 @@ class Aggregates:
         return out.measure(self._add(Measure(Kind.USERS, self._truth(condition), label)))
 
     def _truth(self, condition: exp.Expr | None) -> Cell | None:
-        return None if condition is None else Cell(self._scope.truth_sql(condition))
+        return None if condition is None else Cell.of(self._scope.truth(condition))
 
     def _rows(self, condition: exp.Expr | None, label: str) -> int:
         return self._add(Measure(Kind.ROWS, self._truth(condition), label))
@@ -149,7 +151,7 @@ class Aggregates:
         scale = max(map(abs, bounds)) if bounds is not None else None
         if condition is not None:
             value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
-        cell = Cell(self._scope.value_sql(value))
+        cell = Cell.of(self._scope.term(value))
         return self._add(Measure(Kind.SUM, cell, label, integral=False, scale=scale or None))
 
     def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
@@ -161,10 +163,11 @@ class Aggregates:
 
     def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None) -> int:
         """Count the rows that a sum of the value takes in: not NULL, NaN or infinite."""
-        sql = f"isfinite(TRY_CAST({self._scope.value_sql(value)} AS DOUBLE))"
+        number = _as_double(self._scope.term(value))
+        counts = call("isfinite", "isfinite({0})", BOOLEAN, number)
         if condition is not None:
-            sql = f"({sql} AND ({self._scope.truth_sql(condition)}))"
-        return self._add(Measure(Kind.ROWS, Cell(sql), _moment("number", value, condition)))
+            counts = call("and", "({0} AND ({1}))", BOOLEAN, counts, self._scope.truth(condition))
+        return self._add(Measure(Kind.ROWS, Cell.of(counts), _moment("number", value, condition)))
 
     def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:
         """Return the middle of the public bounds, and the value minus it."""
@@ -246,11 +249,15 @@ class Aggregates:
         label: str,
         clamp: bool,
     ) -> int:
-        x = f"TRY_CAST({self._scope.value_sql(value)} AS DOUBLE)"
+        number = _as_double(self._scope.term(value))
+        x = number.sql
         known = f"isfinite({x})" if clamp else f"{x} BETWEEN {edges[0]!r} AND {edges[-1]!r}"
         place = f"CASE WHEN {known} THEN {_bin_sql(x, edges, 0, len(edges) - 1)} ELSE -1 END"
+        name = "nearest bin" if clamp else "bin"
+        found = (number, *(constant(edge, DOUBLE) for edge in edges))
+        term = Term(integer(-1, len(edges) - 2), place, function=name, arguments=found)
         return self._add(
-            Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=Cell(place))
+            Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=Cell.of(term))
         )
 
 
@@ -258,6 +265,10 @@ def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: flo
     """Name a measure that averages and variances of a value have in common."""
     centre = f" {'-' if middle > 0 else '+'} {abs(middle):g}" if middle else ""
     return f"{which} of {said(value)}{centre}" + (f" where {said(condition)}" if condition else "")
+
+
+def _as_double(term: Term) -> Term:
+    return call("cast to DOUBLE", "TRY_CAST({0} AS DOUBLE)", DOUBLE, term)
 
 
 def _bin_sql(x: str, edges: tuple[float, ...], first: int, last: int) -> str:

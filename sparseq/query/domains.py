@@ -21,9 +21,9 @@ from sparseq.query.plan import Cell, Domain
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, integral, refuse
 from sparseq.query.sources import code_of, quoted
-from sparseq.query.terms import Term
+from sparseq.query.terms import Term, constant
 from sparseq.query.typed import ExpressionReader
-from sparseq.query.types import type_named
+from sparseq.query.types import TEXT, integer, type_named
 
 MAX_VALUES = 100_000
 _INLINE = 32
@@ -248,24 +248,28 @@ class Domains:
             if source.table is not None and stored is not None and stored.coded:
                 column = code_of(key.name) if key.name in source.decoded else key.name
                 code = exp.column(column, key.table, quoted=True).sql("duckdb")
-                return Domain(name, domain, Cell(code), (source.table.name, stored.name))
-        sql = self._scope.value_sql(key)
+                cell = Cell.of(Term(TEXT, code, column=stored.name))
+                return Domain(name, domain, cell, (source.table.name, stored.name))
+        term = self._scope.term(key)
         if type == "DATE" and _consecutive(values):
             first = exp.cast(exp.Literal.string(str(values[0])), "DATE")
-            return Domain(name, domain, Cell(self._minus(key, first)))
+            return Domain(name, domain, Cell.of(self._minus(key, first)))
         if integral(type) and type != "BOOLEAN" and _consecutive(values):
             steps = self._minus(key, exp.Literal.number(str(values[0])))
-            return Domain(name, domain, Cell(steps))
+            return Domain(name, domain, Cell.of(steps))
         listed = constants(values, type)
         if len(values) <= _INLINE:
-            return Domain(name, domain, Cell(f"list_position({listed}, {sql}) - 1"))
+            place = f"list_position({listed}, {term.sql}) - 1"
+            found = (term, *(constant(v, term.type) for v in values))
+            found_at = Term(integer(0, _INLINE), place, function="place", arguments=found)
+            return Domain(name, domain, Cell.of(found_at))
         alias = f'"#key{self.joins.count("LEFT JOIN")}"'
         places = f"SELECT unnest({listed}), unnest(range({len(values)})::INTEGER[])"
-        self.joins += f" LEFT JOIN ({places}) AS {alias}(v, i) ON {alias}.v = ({sql})"
+        self.joins += f" LEFT JOIN ({places}) AS {alias}(v, i) ON {alias}.v = ({term.sql})"
         return Domain(name, domain, Cell(f"{alias}.i"))
 
-    def _minus(self, key: exp.Expr, first: exp.Expr) -> str:
-        return self._scope.value_sql(exp.Sub(this=exp.paren(key.copy()), expression=first))
+    def _minus(self, key: exp.Expr, first: exp.Expr) -> Term:
+        return self._scope.term(exp.Sub(this=exp.paren(key.copy()), expression=first))
 
 
 def _consecutive(values: list[Any]) -> bool:

@@ -25,6 +25,7 @@ from sparseq.accounting import (
     simultaneous_bound,
 )
 from sparseq.errors import ParameterError, QueryRefused
+from sparseq.query.terms import Term
 
 MAX_COORDINATES = 1_000_000
 _MAX_COUNT_SIGMA = 2.0**43
@@ -51,10 +52,15 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """An SQL expression over one row; `column` names the stored column if it is just that."""
+    """An SQL expression over one row, and the term that it is written from, if there is one."""
 
     sql: str
-    column: str = ""
+    term: Term | None = None
+
+    @classmethod
+    def of(cls, term: Term) -> Cell:
+        """Return a term as a cell."""
+        return cls(term.sql, term)
 
 
 @dataclass(frozen=True)
@@ -126,15 +132,17 @@ class Relation:
         sql: FROM …
         where: Condition, "" for none.
         user: SQL of a row's user index.
-        table: Set where the rows are all those of one table, as they lie.
         caps: Who is taken out of joins; `sql` looks at their tables (`sparseq.query.work`).
+        stored: Set where the rows are those of one stored table that fulfil the conditions.
+        conditions: The parts of `where`, as terms.
     """
 
     sql: str
     where: str = ""
     user: str = "_user"
-    table: str = ""
     caps: tuple[Cap, ...] = ()
+    stored: str = ""
+    conditions: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)

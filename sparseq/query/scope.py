@@ -14,7 +14,7 @@ answered while the query is lowered, and stand in it as constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import permutations
 from typing import NoReturn
@@ -62,7 +62,7 @@ class Scope:
         self._inner = inner
         self.ctes = dict(outer)
         self.sources: dict[str, FromItem] = {}
-        self._conditions: dict[int, str] = {}
+        self._conditions: dict[int, Term] = {}
         self._reader = ExpressionReader(self._column, public.constant, self._identity)
         self._cap: tuple[Cap | None] | None = None
         for cte in select.ctes:
@@ -381,10 +381,14 @@ class Scope:
         """Return SQL of an expression over the stored columns; nothing in it can raise."""
         return self.term(e).sql
 
+    def truth(self, e: exp.Expr) -> Term:
+        """Return a condition over the stored columns; it has a value on every row."""
+        self._check_one_row(e)
+        return self._reader.truth(e)
+
     def truth_sql(self, e: exp.Expr) -> str:
         """Return SQL of a condition over the stored columns; nothing in it can raise."""
-        self._check_one_row(e)
-        return self._reader.truth(e).sql
+        return self.truth(e).sql
 
     def _check_one_row(self, e: exp.Expr) -> None:
         found = e.find(exp.Window, exp.AggFunc)
@@ -403,7 +407,7 @@ class Scope:
     def _column(self, column: exp.Column) -> Term:
         facts = self.facts(column)
         source = self.sources[column.table]
-        name, type = column.name, type_named(facts.type)
+        name, type, stored = column.name, type_named(facts.type), ""
         if type is None:
             refuse(
                 f"{said(column)} is of type {facts.type[:40]}, which no expression takes",
@@ -413,9 +417,12 @@ class Scope:
             source.needs_ids = True
             name = USER_ID
             type = BIGINT if type.family is BIGINT.family and type.stored != "UBIGINT" else type
-        elif source.table is not None and facts.stored is not None and facts.stored.coded:
-            source.decoded.add(name)
-        return Term(type, exp.column(name, column.table, quoted=True).sql("duckdb"))
+        elif source.table is not None and facts.stored is not None:
+            stored = facts.stored.name
+            if facts.stored.coded:
+                source.decoded.add(name)
+        sql = exp.column(name, column.table, quoted=True).sql("duckdb")
+        return Term(type, sql, column=stored)
 
     # -- SQL -------------------------------------------------------------------------------------
 
@@ -430,19 +437,22 @@ class Scope:
         first, *_ = self.sources.values()
         sql = "FROM " + item(first)
         for source, on in self._joins:
-            condition = " AND ".join(map(self._condition, on)) or "true"
+            condition = _all(map(self._condition, on)) or "true"
             kind = "LEFT" if source.optional else "INNER"
             sql += f" {kind} JOIN {item(source)} ON {condition}"
         return sql
 
     def where_sql(self) -> str:
         """Return the WHERE condition, "" if there is none."""
-        return " AND ".join(map(self._condition, self.where))
+        return _all(self.conditions())
 
-    def _condition(self, e: exp.Expr) -> str:
+    def conditions(self) -> tuple[Term, ...]:
+        """Return the parts of the WHERE condition, all of which must hold."""
+        return tuple(map(self._condition, self.where))
+
+    def _condition(self, e: exp.Expr) -> Term:
         if id(e) not in self._conditions:  # of this tree, which lives as long as the scope
-            sql = self.truth_sql(e)
-            self._conditions[id(e)] = sql if sql.startswith("(") else f"({sql})"
+            self._conditions[id(e)] = self.truth(e)
         return self._conditions[id(e)]
 
     def prepare(self) -> None:
@@ -450,12 +460,10 @@ class Scope:
         for condition in [*self.where, *(c for _, on in self._joins for c in on)]:
             self._condition(condition)
 
-    def plain_table(self) -> str:
-        """Return the table's name if the rows are all those of one stored table, as they lie."""
+    def stored_table(self) -> str:
+        """Return the table's name if the rows are some of those of one stored table."""
         source, *others = self.sources.values()
-        if others or self.where or source.table is None or source.decoded or source.needs_ids:
-            return ""
-        return source.table.name
+        return "" if others or source.table is None or source.needs_ids else source.table.name
 
 
 def conjuncts(condition: exp.Expr | None) -> Conjuncts:
@@ -467,6 +475,12 @@ def conjuncts(condition: exp.Expr | None) -> Conjuncts:
     if isinstance(condition, exp.And):
         return conjuncts(condition.left) + conjuncts(condition.right)
     return [condition]
+
+
+def _all(conditions: Iterable[Term]) -> str:
+    """Return SQL of several conditions at once, "" if there is none."""
+    parts = (c.sql for c in conditions)
+    return " AND ".join(part if part.startswith("(") else f"({part})" for part in parts)
 
 
 def integral(type: str) -> bool:

@@ -90,9 +90,11 @@ class _Outer:
         domains, joins = self._domains()
         measures = self.aggregates.measures(self._types(self.aggregates.values(), joins))
         origin = self.scope.from_sql() + joins
-        plain = self.scope.plain_table() if not joins else ""
-        where, user = self.scope.where_sql(), self.scope.user
-        relation = Relation(origin, where, user, plain, self.scope.caps)
+        stored = self.scope.stored_table() if not joins else ""
+        relation = Relation(
+            origin, self.scope.where_sql(), self.scope.user, self.scope.caps,
+            stored, self.scope.conditions() if stored else (),
+        )  # fmt: skip
         self._check_sql(relation, domains, measures)
         _check_outputs(shown, domains, measures)
         return Query("", relation, domains, measures, shown, tuple(self._notes()))

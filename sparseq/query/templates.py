@@ -14,9 +14,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sparseq.query.plan import Query
+from sparseq.query.terms import Term, day_of
+from sparseq.query.types import Family, Type
 
 _DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
 _COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
@@ -111,6 +114,23 @@ def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:
         moment = others[_moment(found[1])]
         return f"'{moment if len(found[1]) > 10 else moment.removesuffix(_MIDNIGHT)}'"
 
-    where = _DATE.sub(other, shape.query.relation.where)
-    relation = replace(shape.query.relation, where=where)
+    known = shape.query.relation
+    conditions = tuple(_redated(c, lambda sql: _DATE.sub(other, sql)) for c in known.conditions)
+    where = _DATE.sub(other, known.where)
+    relation = replace(known, where=where, conditions=conditions)
     return replace(shape.query, text=text.strip(), relation=relation)
+
+
+def _redated(term: Term, other: Callable[[str], str]) -> Term:
+    """Return a term with other dates in it; they are where its SQL has them."""
+    arguments = tuple(_redated(a, other) for a in term.arguments)
+    sql = other(term.sql)
+    if sql == term.sql or not term.is_written or term.value is None:
+        return replace(term, sql=sql, arguments=arguments)
+    if not term.type.is_time:
+        return replace(term, sql=sql, value=other(f"'{term.value}'")[1:-1])
+    (date,) = _DATE.findall(sql)
+    kind = dt.datetime if term.type.family is Family.TIMESTAMP else dt.date
+    value = kind.fromisoformat(date)
+    day = day_of(dt.date.fromisoformat(date[:10]))
+    return replace(term, sql=sql, value=value, type=Type(term.type.family, day, day))

@@ -40,6 +40,7 @@ class Term:
         size: Nodes of the SQL.
         function: The name of the function, "" for columns and constants.
         arguments: What the function is of.
+        column: Of a column of a stored table, its name there.
     """
 
     type: Type
@@ -49,6 +50,7 @@ class Term:
     size: int = 1
     function: str = ""
     arguments: tuple[Term, ...] = ()
+    column: str = ""
 
     @property
     def is_written(self) -> bool:

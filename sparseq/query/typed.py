@@ -442,7 +442,7 @@ class ExpressionReader:
         if sum(d.size for d in done) > MAX_SIZE:
             _refuse(f"{said(e)[:60]} has too long a list", "join a public table instead")
         places = " OR ".join(f"{{{i}}}" for i in range(len(done)))
-        return call("in", f"({places})", T.BOOLEAN, *done)
+        return call("or", f"({places})", T.BOOLEAN, *done)
 
     @_reads(exp.Like, exp.ILike)
     def _like(self, e: exp.Like | exp.ILike) -> Term:

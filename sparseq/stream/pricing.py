@@ -36,12 +36,27 @@ def _priced(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
         if fit_for_compiled(noise.price, measure.norms):
             return measure.users, _charges_compiled(noise.price, measure.norms, SIGNIFICANT_BITS)
         return measure.users, round_up(charges_of(noise.price, measure.norms))
-    users = np.unique(np.concatenate([m.users for _, m in measures]))
+    users = _union([m.users for _, m in measures])
     total = np.zeros(len(users), np.int64)
     for noise, measure in measures:
-        at = np.searchsorted(users, measure.users)
-        total[at] = add_charges(total[at], charges_of(noise.price, measure.norms))
+        charges = charges_of(noise.price, measure.norms)
+        if len(measure.users) == len(users):
+            total = add_charges(total, charges)
+        else:
+            at = np.searchsorted(users, measure.users)
+            total[at] = add_charges(total[at], charges)
     return users, rounded_up(total)
+
+
+def _union(parts: list[Index]) -> Index:
+    """Return whoever is in one of several ascending lists of distinct people."""
+    first, *others = parts
+    if all(np.array_equal(first, other) for other in others):
+        return first
+    some = np.zeros(max(int(p[-1]) for p in parts if len(p)) + 1, np.bool_)
+    for part in parts:
+        some[part] = True
+    return np.flatnonzero(some).astype(np.int32)
 
 
 def charges_of(price: Price, norms: Ints) -> Ints:

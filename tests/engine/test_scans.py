@@ -129,7 +129,7 @@ def test_slices_kernels_and_the_cache_change_nothing(
     how(monkeypatch)
     con = load(events())
     if not cached:
-        con.stream.engine.cache = ColumnCache(0)
+        con.stream.engine.stored.cache = ColumnCache(0)
     assert stream(con) == expected
 
 
@@ -137,9 +137,9 @@ def test_a_small_cache_that_drops_the_oldest_changes_nothing(
     expected: tuple[dict[str, int], list[Any]],
 ) -> None:
     con = load(events())
-    con.stream.engine.cache = ColumnCache(ROWS * 6)
+    con.stream.engine.stored.cache = ColumnCache(ROWS * 6)
     assert stream(con) == expected
-    assert 0 < con.stream.engine.cache.nbytes <= ROWS * 6
+    assert 0 < con.stream.engine.stored.cache.nbytes <= ROWS * 6
 
 
 @pytest.mark.parametrize("time", ["day", "late"])

@@ -6,8 +6,7 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import duckdb
@@ -16,22 +15,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.engine._duckdb.backstop import Backstop, Failure, Work, halves, pass_on
-from sparseq.engine._duckdb.reader import (
-    Reader,
-    TooManyRows,
-    as_index,
-    bin_sql,
-    lattice,
-    position_sql,
-    value_sql,
-)
+from sparseq.engine._duckdb.reader import Reader, TooManyRows
 from sparseq.engine._duckdb.scans import PlanRows, Scans
 from sparseq.engine._duckdb.storage import dictionary_table
-from sparseq.engine._duckdb.windows import Window, span_sql
-from sparseq.engine.columns import ColumnCache, combine_positions
+from sparseq.engine._duckdb.stored import StoredColumns
+from sparseq.engine._duckdb.windows import Window, span_sql, units_a_day, window
+from sparseq.engine.columns import ColumnCache
 from sparseq.engine.contributions import Contributions, RowBatch, of_batch, pulled, reduce_measure
+from sparseq.engine.interpreter import Interpreter
+from sparseq.engine.program import Program, program_of
 from sparseq.engine.protocol import USER
-from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
+from sparseq.engine.reduce import Index, Reduction, Runs, join_parts
 from sparseq.engine.sql import quote
 from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Plan
@@ -39,6 +33,7 @@ from sparseq.query.plan import Plan
 Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
+FEW_DAYS = 7
 _REMEMBERED = 1024  # types of columns
 _BATCH_ROWS = 1 << 16
 
@@ -56,6 +51,7 @@ class DuckEngine:
             up.
 
     Attributes:
+        stored: Columns in memory, for the interpreter.
         failures: Whom the engine failed on alone since they were last taken: private.
     """
 
@@ -71,8 +67,8 @@ class DuckEngine:
         self._reader = Reader(connection)
         self._backstop = Backstop(connection, catalog)
         self.failures: dict[int, str] = {}
-        self.cache = ColumnCache(cache_bytes)
-        self._layouts: dict[str, tuple[Runs, NDArray[np.int64] | None]] = {}
+        self._catalog = catalog
+        self.stored = StoredColumns(self._reader, ColumnCache(cache_bytes))
         self._sizes: dict[str, int] = {}
         self._types: dict[tuple[str, str], str] = {}
         self._ahead = Scans(self._type_of, self._count, self._read_span, cache_bytes)
@@ -107,6 +103,15 @@ class DuckEngine:
         return self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
 
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
+        done = None if kept else self._tried(lambda: self._by_program(plan))
+        return done if isinstance(done, Contributions) else self.by_sql(plan, users, kept)
+
+    def _by_program(self, plan: Plan) -> Contributions | None:
+        program = self._program(plan)
+        return None if program is None else self.interpreted(plan, program)
+
+    def by_sql(self, plan: Plan, users: int, kept: bool = False) -> Contributions:
+        """Compute a plan over everybody by DuckDB; `kept`: they will be asked again."""
         reads = self._tried(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
             failed = reads
@@ -118,6 +123,26 @@ class DuckEngine:
         if isinstance(found, RowBatch):
             return of_batch(plan, found, kept)
         return self._joined(plan, lambda: self._parts(plan, first, last, found))
+
+    def _program(self, plan: Plan) -> Program | None:
+        """Return the program of a plan that the interpreter is to evaluate; None: DuckDB is.
+
+        What they make of it is the same. Few days are read where they lie together, by DuckDB.
+        """
+        relation = plan.query.relation
+        if not relation.stored or self._rows(relation.stored) > SLICE_ROWS:
+            return None
+        found = window(relation.where, lambda column: self._type_of(relation.sql, column))
+        if found is not None and found.high - found.low <= FEW_DAYS * units_a_day(found):
+            return None
+        return program_of(plan, self._catalog.table(relation.stored))
+
+    def interpreted(self, plan: Plan, program: Program) -> Contributions:
+        """Compute a plan over everybody by its program."""
+        table = plan.query.relation.stored
+        users, runs = self.stored.layout(table)
+        columns = {i: self.stored.column(table, leaf) for i, leaf in program.leaves.items()}
+        return Interpreter(plan, program, columns, users, runs).contributions()
 
     def _joined(self, plan: Plan, batches: Callable[[], Iterable[RowBatch]]) -> Contributions:
         """Return the contributions of disjoint, ascending ranges of users."""
@@ -216,9 +241,7 @@ class DuckEngine:
         ahead = self._ahead.rows(plan)
         if ahead is not None:
             return [(0, users - 1, lambda: batch_of(ahead))]
-        rows = self._rows(relation.table) if relation.table else 0
-        if relation.table and rows <= SLICE_ROWS:
-            return [(0, users - 1, lambda: self._whole_table(plan))]
+        rows = self._rows(relation.stored) if relation.stored and not relation.where else 0
         if rows <= SLICE_ROWS:
             return [(0, users - 1, lambda: _read_by(self._reader, plan, users > 1))]
         width = max(users * SLICE_ROWS // rows, 1)
@@ -242,64 +265,10 @@ class DuckEngine:
             self._sizes[table] = int(rows)
         return self._sizes[table]
 
-    def _whole_table(self, plan: Plan) -> RowBatch:
-        """All rows of one table, every vector from the cache or for it."""
-        table = plan.query.relation.table
-
-        def fetch(sql: str) -> NDArray[Any]:
-            return self._reader.fetch(f"SELECT {sql} AS x {plan.query.relation.sql}")[0]
-
-        runs, order = self._runs(table, lambda: fetch(USER))
-
-        def vector(key: Hashable, sql: str, prepare: Any) -> NDArray[Any]:
-            def make() -> NDArray[Any]:
-                array: NDArray[Any] = prepare(fetch(sql))
-                return array if order is None else array[order]
-
-            return self.cache.get((table, key, sql), make)
-
-        positions = [
-            vector(
-                (d.values, d.dictionary), position_sql(d), lambda a, d=d: self._reader.place(a, d)
-            )
-            for d in plan.query.domains
-        ]
-        sizes = [len(d.values) for d in plan.query.domains]
-        groups = (
-            self.cache.get(
-                (table, "groups", tuple((d.values, d.position.sql) for d in plan.query.domains)),
-                lambda: _narrow(combine_positions(positions, sizes), plan.query.groups),
-            )
-            if positions
-            else None
-        )
-        measures = [
-            (
-                vector("bin", bin_sql(m), as_index) if m.bin is not None else None,
-                vector(step, value_sql(m), partial(quantise, granularity=step))
-                if m.value is not None or step != 1.0
-                else None,
-            )
-            for m, n in zip(plan.query.measures, plan.noise, strict=True)
-            for step in (lattice(m, n.granularity),)  # of the same SQL each lattice has its own
-        ]
-        return RowBatch(runs, groups, measures)
-
-    def _runs(
-        self, table: str, fetch: Callable[[], Index]
-    ) -> tuple[Runs, NDArray[np.int64] | None]:
-        """Return where each user's rows lie, and how to sort rows by user (None: they are)."""
-        if table not in self._layouts:
-            users = fetch()
-            order = _order(users)
-            self._layouts[table] = Runs.of(users if order is None else users[order]), order
-        return self._layouts[table]
-
     def rows_arrived(self) -> None:
         """Forget what was kept of the rows."""
         self._reader.forget_caps()
-        self.cache.clear()
-        self._layouts.clear()
+        self.stored.clear()
         self._sizes.clear()
         self._ahead.clear()
 
@@ -378,9 +347,3 @@ def batch_of(rows: PlanRows) -> RowBatch:
     order = _order(rows.users)
     rows = rows if order is None else rows.at(order)
     return RowBatch(Runs.of(rows.users), rows.groups, rows.measures)
-
-
-def _narrow(places: Index | None, size: int) -> NDArray[Any]:
-    """Return places in the smallest type that holds them: less to read in every scan."""
-    assert places is not None
-    return places.astype(np.int8 if size <= 127 else np.int16 if size <= 32767 else np.int32)

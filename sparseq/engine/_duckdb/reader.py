@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sparseq.engine._duckdb.scans import PlanRows
 from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine.columns import combine_positions
+from sparseq.engine.contributions import lattice
 from sparseq.engine.reduce import Index, quantise
 from sparseq.engine.sql import quote
 from sparseq.query.plan import Cap, Domain, Kind, Measure, Plan
@@ -77,8 +78,12 @@ class Reader:
 
     def fetch(self, sql: str) -> list[NDArray[Any]]:
         """Run SQL; return its columns as arrays."""
+        return [_to_numpy(column) for column in self.columns(sql)]
+
+    def columns(self, sql: str) -> list[pa.ChunkedArray]:
+        """Run SQL; return its columns."""
         table: pa.Table = self._con.sql(sql).to_arrow_table()
-        return [_to_numpy(column) for column in table.columns]
+        return list(table.columns)
 
     def count(self, plan: Plan, where: str) -> int:
         """Return how many rows of a plan a condition holds for."""
@@ -128,11 +133,6 @@ class Reader:
     def reopened(self) -> None:
         """Take note that the connection was opened anew, and its temporary tables are gone."""
         self._caps.clear()
-
-
-def lattice(measure: Measure, granularity: float) -> float:
-    """USERS is counted in ones first; everything else goes on its lattice at once."""
-    return 1.0 if measure.kind is Kind.USERS else granularity
 
 
 def position_sql(domain: Domain) -> str:

@@ -72,6 +72,11 @@ def window(where: str, type_of: Callable[[str], str]) -> Window | None:
     return Window(column, type, " AND ".join(rest), low, max(low, high)) if column else None
 
 
+def units_a_day(window: Window) -> int:
+    """Return how many units of a window's column are a day."""
+    return dt.timedelta(days=1) // _UNITS[window.type]
+
+
 def _conjuncts(where: str) -> list[str]:
     """Split at every AND that is in no parentheses."""
     parts, depth = [""], 0

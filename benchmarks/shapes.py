@@ -1,0 +1,284 @@
+"""Ad-hoc questions of many shapes, each against the same non-private query in plain DuckDB.
+
+    python -m benchmarks.shapes                                   10 million rows, a table
+    python -m benchmarks.shapes --rows 2000000 --users 200000 --only weekday --json
+
+Every repetition asks with constants that no other has, so that nothing can be kept from the last
+one; `--seed` draws others. Ours and plain take turns. What is timed on our side is everything from
+the SQL text to the durable, noised answer; the shares of reducing the rows, of the gate and of the
+commit are given beside it. Everybody still pays in every repetition: that is checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import duckdb
+
+import sparseq
+from sparseq.stream import step
+
+ROWS, USERS, DAYS, ACTIVITIES, TIMES = 10_000_000, 1_000_000, 365, 50, 9
+FIRST = dt.date(2024, 1, 1)
+MEDIAN_RATIO = 1.3
+"""The most that the median over all shapes may be."""
+SIGMA = 1e7
+"""Of all noise: so coarse that whoever has most rows can pay for every question."""
+SLACK = 0.015
+"""Seconds that a shape may take beyond twice the plain query."""
+_BINS = [0, 5, 10, 20, 40, 80, 160, 500]
+
+
+class Draw(random.Random):
+    """Constants of a question."""
+
+    def amount(self, low: float, high: float) -> float:
+        return round(self.uniform(low, high), 4)
+
+    def days(self, length: int) -> str:
+        """A condition that holds for so many days."""
+        first = FIRST + dt.timedelta(self.randrange(DAYS - length + 1))
+        return f"day BETWEEN DATE '{first}' AND DATE '{first + dt.timedelta(length - 1)}'"
+
+    def day(self, last: int = DAYS) -> dt.date:
+        return FIRST + dt.timedelta(self.randrange(last))
+
+
+def _daily(draw: Draw, what: str, length: int) -> str:
+    return (
+        f"SELECT day, {what} AS n FROM events WHERE {draw.days(length)} "
+        f"AND amount > {draw.amount(1, 20)} GROUP BY day"
+    )
+
+
+def _third(draw: Draw) -> tuple[str, str]:
+    low = draw.amount(0, 5)
+    asked = "SELECT avg(amount) AS a FROM (SELECT user_id, amount, row_number() OVER ({}ORDER BY"
+    asked += f" day, amount) AS p FROM events WHERE amount > {low}) AS t WHERE p = 3"
+    return asked.format(""), asked.format("PARTITION BY user_id ")
+
+
+def _median(draw: Draw) -> tuple[str, str]:
+    rest = f"FROM events WHERE amount > {draw.amount(0, 5)}"
+    return f"SELECT median(amount, {_BINS}) AS m {rest}", f"SELECT median(amount) AS m {rest}"
+
+
+def _same(text: Callable[[Draw], str]) -> Callable[[Draw], tuple[str, str]]:
+    def both(draw: Draw) -> tuple[str, str]:
+        sql = text(draw)
+        return sql, sql
+
+    return both
+
+
+_PLAIN: dict[str, Callable[[Draw], str]] = {
+    "one_day": lambda d: f"SELECT count(DISTINCT user_id) AS n FROM events WHERE {d.days(1)} "
+                         f"AND amount > {d.amount(0, 2)}",
+    "week": lambda d: f"SELECT count(DISTINCT user_id) AS n FROM events WHERE {d.days(7)} "
+                      f"AND amount > {d.amount(0, 2)}",
+    "quarter": lambda d: f"SELECT count(DISTINCT user_id) AS n FROM events WHERE {d.days(91)} "
+                         f"AND amount > {d.amount(0, 2)}",
+    "rows_by_value": lambda d: f"SELECT count(*) AS n FROM events WHERE amount > "
+                               f"{d.amount(5, 100)}",
+    "users_by_value": lambda d: f"SELECT count(DISTINCT user_id) AS n FROM events WHERE amount > "
+                                f"{d.amount(5, 100)}",
+    "sum_by_key": lambda d: f"SELECT activity, sum(least(amount, {d.amount(400, 500)})) AS s "
+                            "FROM events GROUP BY activity",
+    "sum_by_key_filter": lambda d: "SELECT activity, sum(amount) AS s FROM events WHERE amount > "
+                                   f"{d.amount(5, 100)} GROUP BY activity",
+    "average_clamped": lambda d: f"SELECT avg(least(amount, {d.amount(50, 300)})) AS a FROM events",
+    "daily_rows_year": lambda d: _daily(d, "count(*)", 365),
+    "daily_users_quarter": lambda d: _daily(d, "count(DISTINCT user_id)", 91),
+    "daily_users_year": lambda d: _daily(d, "count(DISTINCT user_id)", 365),
+    "month_by_key": lambda d: f"SELECT activity, count(*) AS n FROM events WHERE {d.days(30)} "
+                              f"AND amount > {d.amount(0, 2)} GROUP BY activity",
+    "case_buckets": lambda d: f"SELECT CASE WHEN amount < {d.amount(5, 15)} THEN 'low' WHEN amount "
+                              f"< {d.amount(30, 90)} THEN 'mid' ELSE 'high' END AS b, count(*) AS "
+                              "n FROM events GROUP BY b",
+    "weekday": lambda d: "SELECT dayofweek(day) AS w, count(*) AS n FROM events WHERE amount > "
+                         f"{d.amount(1, 20)} GROUP BY w",
+    "hour": lambda d: f"SELECT hour(moment) AS h, count(*) AS n FROM events WHERE amount > "
+                      f"{d.amount(1, 20)} GROUP BY h",
+    "several_aggregates": lambda d: "SELECT count(*) AS n, count(DISTINCT user_id) AS u, "
+                                    f"avg(amount) AS a FROM events WHERE {d.days(30)} AND amount "
+                                    f"> {d.amount(0, 2)}",
+    "orders_per_person": lambda d: "SELECT n, count(*) AS people FROM (SELECT user_id, "
+                                   "least(count(*), 20) AS n FROM events WHERE amount > "
+                                   f"{d.amount(1, 20)} GROUP BY user_id) AS t WHERE n BETWEEN 1 "
+                                   "AND 20 GROUP BY n",
+    "first_day": lambda d: "SELECT first, count(*) AS people FROM (SELECT user_id, min(day) AS "
+                           f"first FROM events WHERE amount > {d.amount(1, 20)} GROUP BY user_id) "
+                           f"AS t WHERE first BETWEEN DATE '{FIRST}' AND "
+                           f"DATE '{FIRST + dt.timedelta(DAYS - 1)}' GROUP BY first",
+    "self_join": lambda d: "SELECT count(DISTINCT a.user_id) AS n FROM events AS a JOIN events AS "
+                           "b ON a.user_id = b.user_id AND b.day > a.day + 30 WHERE a.day = "
+                           f"DATE '{d.day(DAYS - 60)}' AND b.amount > {d.amount(0, 2)}",
+    "text_filter": lambda d: "SELECT count(*) AS n FROM events WHERE activity LIKE "
+                             f"'%{d.randrange(10)}' AND amount > {d.amount(0, 20)}",
+    "two_tables": lambda d: "SELECT k.kind, count(*) AS n FROM events AS e JOIN kinds AS k ON "
+                            f"k.activity = e.activity WHERE e.amount > {d.amount(1, 20)} "
+                            "GROUP BY k.kind",
+}  # fmt: skip
+SHAPES: dict[str, Callable[[Draw], tuple[str, str]]] = {
+    **{name: _same(text) for name, text in _PLAIN.items()},
+    "third_event": _third,
+    "median": _median,
+}
+"""Each draws (asked of a store, asked of plain DuckDB)."""
+
+
+class Clock:
+    """Seconds that parts of a step take, added up."""
+
+    def __init__(self, con: sparseq.Store) -> None:
+        self.seconds: Counter[str] = Counter()
+        stream = con.stream
+        stream.engine.contributions = self._timed("rows", stream.engine.contributions)  # type: ignore[method-assign]
+        stream.ledger.commit = self._timed("commit", stream.ledger.commit)  # type: ignore[method-assign]
+        step.gate = self._timed("gate", step.gate)
+
+    def _timed(self, part: str, do: Callable[..., Any]) -> Callable[..., Any]:
+        def done(*given: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return do(*given)
+            finally:
+                self.seconds[part] += time.perf_counter() - started
+
+        return done
+
+
+class Bench:
+    """A store and a plain database with the same rows."""
+
+    def __init__(self, folder: Path, rows: int, users: int) -> None:
+        events, kinds = folder / "events.parquet", folder / "kinds.parquet"
+        _generate(events, kinds, rows, users)
+        self.plain = duckdb.connect(str(folder / "plain.duckdb"))
+        started = time.perf_counter()
+        self.plain.execute(f"CREATE TABLE events AS SELECT * FROM '{events}'; CHECKPOINT")
+        loaded = time.perf_counter()
+        self.plain.execute(f"CREATE TABLE kinds AS SELECT * FROM '{kinds}'")
+        before = time.perf_counter()
+        keys = {"activity": [f"activity_{i:02d}" for i in range(1, ACTIVITIES + 1)]}
+        self.store = sparseq.create(
+            folder / "events.sparseq", events, table="events", user="user_id", kappa=0.5,
+            norm_budget=10**6, bounds={"amount": (0, 500)}, keys=keys, time="day",
+            public={"kinds": kinds},
+        )  # fmt: skip
+        self.create = (time.perf_counter() - before) / (loaded - started)
+        self.clock = Clock(self.store)
+
+    def shape(self, name: str, seed: int, times: int) -> dict[str, Any]:
+        """Return the figures of one shape."""
+        draw = Draw(f"{seed} {name}")
+        theirs, ours = [], []
+        for i in range(times + 1):
+            asked, plain = SHAPES[name](draw)
+            started = time.perf_counter()
+            self.plain.execute(plain).fetchall()
+            middle = time.perf_counter()
+            self.store.sql(asked, sigma=SIGMA)
+            ended = time.perf_counter()
+            if i == 0:  # columns are read, loops loaded
+                first = ended - middle
+                self.clock.seconds.clear()
+                continue
+            theirs.append(middle - started)
+            ours.append(ended - middle)
+        if self.store.stream.departures.first.any():
+            raise AssertionError(f"{name}: somebody could not pay: nothing was measured")
+        plain_s, our_s = statistics.median(theirs), statistics.median(ours)
+        shares = {p: round(1e3 * s / times, 2) for p, s in sorted(self.clock.seconds.items())}
+        return {
+            "name": f"shapes.{name}",
+            "figure": our_s / plain_s,
+            "unit": "x plain",
+            "limit": f"<= {2 + SLACK / plain_s:.3g} (2x + 15 ms)",
+            "ok": our_s <= 2 * plain_s + SLACK,
+            "plain_ms": round(plain_s * 1e3, 2),
+            "ours_ms": round(our_s * 1e3, 2),
+            "first_ms": round(first * 1e3, 1),
+            "parts_ms": shares,
+        }
+
+
+def run(
+    rows: int = ROWS, users: int = USERS, seed: int = 1, times: int = TIMES, only: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Yield the figures."""
+    ratios = []
+    with tempfile.TemporaryDirectory(prefix="sparseq-shapes-") as folder:
+        bench = Bench(Path(folder), rows, users)
+        yield {
+            "name": "shapes.create", "figure": bench.create, "unit": "x plain table",
+            "limit": "<= 2.5", "ok": bench.create <= 2.5,
+        }  # fmt: skip
+        with contextlib.closing(bench.store):
+            for name in SHAPES:
+                if only in name:
+                    figure = bench.shape(name, seed, times)
+                    ratios.append(figure["figure"])
+                    yield figure
+    median = statistics.median(ratios)
+    yield {
+        "name": "shapes.median", "figure": median, "unit": "x plain",
+        "limit": f"<= {MEDIAN_RATIO}", "ok": median <= MEDIAN_RATIO,
+    }  # fmt: skip
+
+
+def _generate(events: Path, kinds: Path, rows: int, users: int) -> None:
+    """Write the events, with a time of day, and the kinds of activities."""
+    sizes = ["--rows", str(rows), "--users", str(users), "--days", str(DAYS)]
+    command = [sys.executable, "data/events.py", f"{events}.raw", *sizes]
+    command += ["--activities", str(ACTIVITIES)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    con = duckdb.connect()
+    con.execute(
+        "COPY (SELECT *, day + to_seconds(hash(user_id, amount) % 86400) AS moment FROM "
+        f"read_parquet('{events}.raw')) TO '{events}' (FORMAT parquet)"
+    )
+    Path(f"{events}.raw").unlink()
+    con.execute(
+        "COPY (SELECT format('activity_{:02d}', i) AS activity, "
+        f"chr((97 + i % 4)::INTEGER) AS kind FROM range(1, {ACTIVITIES + 1}) AS t(i)) "
+        f"TO '{kinds}' (FORMAT parquet)"
+    )
+
+
+@click.command()
+@click.option("--rows", default=ROWS)
+@click.option("--users", default=USERS)
+@click.option("--seed", default=1, help="Of the constants.")
+@click.option("--times", default=TIMES, help="Repetitions of each shape.")
+@click.option("--only", default="", help="Shapes with this in their names.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def main(rows: int, users: int, seed: int, times: int, only: str, as_json: bool) -> None:
+    """Measure, print, and compare with what is promised."""
+    missed = False
+    for figure in run(rows, users, seed, times, only):
+        missed |= not figure["ok"]
+        if as_json:
+            print(json.dumps(figure), flush=True)
+        else:
+            own = " ".join(f"{k} {v}" for k, v in figure.items() if k.endswith("_ms"))
+            verdict = "ok" if figure["ok"] else "MISSED"
+            print(f"{figure['name']:28} {figure['figure']:6.2f} {verdict:6} {own}", flush=True)
+    sys.exit(missed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The interpreter against DuckDB: the same squared norms and sums, to the last unit.
+
+python tests/query/test_interpreted.py 50000      so many random queries
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+
+import numpy as np
+import pytest
+from grammar import Pair, queries
+from hypothesis import HealthCheck, Phase, given, settings
+from shop import events, store
+
+import sparseq
+from sparseq.engine import interpreter, program, reduce
+from sparseq.engine._duckdb.engine import DuckEngine
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.program import program_of
+from sparseq.errors import QueryRefused
+from sparseq.query.plan import Options, Plan, calibrate
+
+LATTICES = (Options(sigma=8.0), Options(sigma=1e-6), Options(scale=3.0))
+"""The second is so fine that sums saturate; the third is not for every query."""
+WRITTEN = (
+    "SELECT kind, sum(amount), count(*), count(DISTINCT who) FROM events WHERE kind IN ('book', "
+    "'', '日本') GROUP BY kind",
+    "SELECT upper(kind) AS k, avg(least(amount, 40)) FROM events WHERE kind IN ('book', 'Book') "
+    "GROUP BY k",
+    "SELECT CASE WHEN amount < 10 THEN 'low' WHEN qty > 2 THEN CASE WHEN gift THEN 'gift' ELSE "
+    "'low' END END AS b, count(*) FROM events GROUP BY b",
+    "SELECT day, count(DISTINCT who) FROM events WHERE day BETWEEN '1997-02-01' AND '1997-05-09' "
+    "AND reading > 1 GROUP BY day",
+    "SELECT dayofweek(day) AS d, hour(seen) AS h, count(*) FROM events WHERE code LIKE '%7' "
+    "GROUP BY d, h",
+    "SELECT date_trunc('month', seen) AS m, sum(price) FROM events WHERE seen >= '1997-02-01' AND "
+    "seen < '1997-06-01' GROUP BY m",
+    "SELECT histogram(reading, [0, 2, 7.25, 50]) FROM events WHERE NOT (qty > 1 AND gift)",
+    "SELECT median(amount, [0, 20, 40, 60]) FROM events WHERE qty IN (1, 2, NULL) OR kind IS NULL",
+    "SELECT sum(qty) FILTER (WHERE gift), countif(reading > 3), stddev(price) FROM events",
+    "SELECT sum(CASE WHEN kind = 'book' THEN amount ELSE -amount END) FROM events",
+    "SELECT count(*) FROM events WHERE kind = 'nobody has it'",
+    "SELECT shop_id, qty, count(*) FROM events WHERE shop_id BETWEEN 1 AND 3 AND qty BETWEEN -1 "
+    "AND 4 GROUP BY shop_id, qty",
+)  # fmt: skip
+quickly = settings(
+    derandomize=True, max_examples=300, deadline=None, database=None,
+    phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def con() -> sparseq.Store:
+    return store()
+
+
+def facts(found: Contributions, people: int) -> list[tuple[list[int], list[int]]]:
+    """Squared norms by person, 0 for who contributes nothing, and sums."""
+    facts = []
+    for measure in found.measures:
+        norms = np.zeros(people, np.int64)
+        norms[measure.users] = measure.norms
+        facts.append((norms.tolist(), measure.totals.tolist()))
+    return facts
+
+
+def compare(con: sparseq.Store, plan: Plan, others: int = 9) -> bool:
+    """Tell whether the interpreter has a plan; if so, it must do as DuckDB."""
+    engine, people, relation = con.stream.engine, con.stream.people, plan.query.relation
+    assert isinstance(engine, DuckEngine)
+    known = relation.stored and program_of(plan, con.catalog.table(relation.stored))
+    if not known:
+        return False
+    ours, theirs = engine.interpreted(plan, known), engine.by_sql(plan, people)
+    assert facts(ours, people) == facts(theirs, people), plan.query.text
+    only = np.array(sorted(random.Random(1).sample(range(people), others)), np.int32)
+    for users in (only, only[:0], np.arange(people, dtype=np.int32)):
+        pulled = zip(ours.pull(users), theirs.pull(users), strict=True)
+        assert all(a.tolist() == b.tolist() for a, b in pulled), plan.query.text
+    return True
+
+
+def plans(con: sparseq.Store, text: str) -> list[Plan]:
+    found = []
+    for options in LATTICES:
+        try:
+            found.append(calibrate(con.lower(text), con.budget, options))
+        except QueryRefused:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+@pytest.mark.parametrize("rows", [1, 16, 1 << 16])
+@pytest.mark.parametrize("by_loops", [True, False])
+def test_a_written_query_is_duckdbs(
+    con: sparseq.Store, text: str, rows: int, by_loops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With blocks of any size, on one thread and on two, by compiled loops and without."""
+    if by_loops:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(interpreter, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(interpreter, "SHARED", 1 if rows == 16 else 1 << 17)
+    monkeypatch.setattr(reduce, "worthwhile", lambda length: by_loops)
+    assert all(compare(con, plan) for plan in plans(con, text))
+    assert plans(con, text)
+
+
+@quickly
+@given(pair=queries())
+def test_a_random_query_is_duckdbs(con: sparseq.Store, pair: Pair) -> None:
+    for plan in plans(con, pair.asked)[:1]:
+        compare(con, plan)
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_nobody_contributes_nothing(text: str) -> None:
+    rows, bounds = events().slice(0, 0), {"price": (0, 900)}
+    empty = sparseq.create(None, rows, table="events", user="who", bounds=bounds)
+    for plan in plans(empty, text):
+        assert compare(empty, plan, others=0)
+
+
+def test_a_program_has_no_step_twice(con: sparseq.Store) -> None:
+    text = "SELECT sum(amount * 2), sum(amount * 2 + 1) FROM events WHERE amount * 2 > 3"
+    (plan, *_) = plans(con, text)
+    made = program_of(plan, con.catalog.table("events"))
+    assert made is not None
+    kinds = [type(s) for s in made.steps]
+    assert kinds.count(program.Leaf) == 1
+    assert kinds.count(program.Step) == 3  # amount * 2, > 3, + 1
+
+
+def test_what_the_interpreter_lacks_is_duckdbs(con: sparseq.Store) -> None:
+    table = con.catalog.table("events")
+    for text in (
+        "SELECT sum(least(ln(amount), 9)) FROM events",
+        "SELECT count(*) FROM events JOIN visits USING (who)",
+        "SELECT count(*) FROM (SELECT who, amount FROM events) AS t",
+    ):
+        for plan in plans(con, text):
+            assert not plan.query.relation.stored or program_of(plan, table) is None
+
+
+def many(count: int) -> None:
+    """Compare so many random queries."""
+    con, done, compared = store(), itertools.count(1), 0
+
+    @settings(quickly, max_examples=count, derandomize=False)
+    @given(pair=queries())
+    def one(pair: Pair) -> None:
+        nonlocal compared
+        for plan in plans(con, pair.asked)[:1]:
+            compared += compare(con, plan)
+        next(done)
+
+    one()
+    print(f"{next(done) - 1:,} queries, {compared:,} of which the interpreter has")
+
+
+if __name__ == "__main__":
+    many(int(sys.argv[1]))
