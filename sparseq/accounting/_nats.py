@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from sparseq.accounting.charge import MAX_CHARGE
 
-UNITS_PER_NAT = 2**40
 NO_BOUND = MAX_CHARGE
 """Where sums saturate (2**62 units); it stands for infinity. Add with `charge.add_charges`."""
 

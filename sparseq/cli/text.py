@@ -13,7 +13,7 @@ import click
 
 from sparseq.errors import SparseqError
 from sparseq.escape import shown
-from sparseq.pictures.numbers import format_bound, number, upper
+from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ def loud_lines(seeded: bool, losses: int) -> list[str]:
         "what the answers in it cost is not counted."
     )
     return [banner(text) for text, so in ((NOT_PRIVATE, seeded), (hole, losses > 0)) if so]
-
-
-def plus_minus(bound: float | None) -> str:
-    """Return `± 13`, or `± ?` where nothing is known."""
-    return f"± {format_bound(bound) if bound is not None else '?'}"
 
 
 _OURS = re.compile(r"(\x1b\[[0-9;]*m|\n)")  # colours, as click.style makes them, and ends of lines

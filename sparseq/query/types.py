@@ -8,7 +8,6 @@ could is written so that it is NULL (`sparseq.query.functions`).
 from __future__ import annotations
 
 import enum
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -212,8 +211,3 @@ def digits_of(text: str) -> tuple[int, int]:
     before, _, after = text.partition(".")
     width = len(before.lstrip("0")) + len(after)
     return max(width, 1), len(after)
-
-
-def is_finite(value: object) -> bool:
-    """Tell whether a constant is a number, neither NaN nor infinite."""
-    return not isinstance(value, float) or math.isfinite(value)

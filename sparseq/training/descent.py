@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,14 +41,6 @@ EXHAUSTED = 0.01
 """Whoever can't pay for this share of a full gradient counts as no longer active."""
 MARGIN = 2.0
 """Standard deviations by which a noised accuracy must beat another one."""
-
-
-class Classifier(GradientEngine, Protocol):
-    """An engine that can be asked how often the model is right."""
-
-    def right(self, params: Floats, batch: Any) -> Floats:
-        """Return the share of each user's records that the model classifies as they are."""
-        ...
 
 
 @dataclass(frozen=True)
