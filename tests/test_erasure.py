@@ -247,7 +247,7 @@ def test_what_others_share_stays(marked: sparseq.Store) -> None:
 # Kills --------------------------------------------------------------------------------------------
 
 STATEMENTS = [
-    "BEGIN", "INSERT OR REPLACE INTO meta", "CREATE TABLE by_user", "DROP TABLE by_user",
+    "BEGIN", "INSERT INTO meta", "CREATE TABLE by_user", "DROP TABLE by_user",
     "ALTER TABLE by_user", "CREATE TABLE by_time", "CREATE TABLE dictionary",
     "INSERT INTO ledger.forgotten", "DROP TABLE ledger.users", "ALTER TABLE ledger", "COMMIT",
     "DROP TABLE IF EXISTS filling", "CHECKPOINT", "CREATE TABLE filling", "DROP TABLE filling",

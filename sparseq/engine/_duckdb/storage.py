@@ -24,7 +24,6 @@ an earlier version is not given back, as its release is out.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,6 +37,7 @@ from sparseq.engine.files.schema import Schema, schema_of
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import first_line, quote
 from sparseq.errors import DataError, SparseqError
+from sparseq.ledger._duckdb import meta
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
@@ -83,14 +83,11 @@ class Storage:
 
     def get(self, key: str) -> Any:
         """Return what was put under `key`, or None."""
-        rows = self._con.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchall()
-        return json.loads(rows[0][0]) if rows else None
+        return meta.get(self._con, key)
 
     def put(self, key: str, value: Any) -> None:
         """Remember plain data under `key`."""
-        self._con.execute(
-            "INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, json.dumps(value, default=str)]
-        )
+        meta.put(self._con, key, value)
 
     def taken(self) -> dict[str, str]:
         """Return the keys of what was taken in under a key, each with its note."""

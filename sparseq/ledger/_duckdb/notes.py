@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from sparseq.ledger._duckdb import curator_log
+from sparseq.ledger._duckdb import curator_log, meta
 from sparseq.ledger.accounts import Index
 from sparseq.ledger.notes import USER, CuratorLine, Fact, Note, NoteTable
 
@@ -49,17 +48,14 @@ class DuckNotes:
         if isinstance(note, CuratorLine):
             self._con.execute(*curator_log.statement(note.kind, note.message))
         elif isinstance(note, Fact):
-            self._con.execute(
-                "INSERT OR REPLACE INTO meta VALUES (?, ?)", [note.key, json.dumps(note.value)]
-            )
+            meta.put(self._con, note.key, note.value)
         elif note.table.num_rows:
             self._create(note.of, note.of.name)
             self._insert(note.of, note.of.name, note.table)
 
     def fact(self, key: str) -> Any:
         """Return the fact under a key, or None."""
-        rows = self._con.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchall()
-        return json.loads(rows[0][0]) if rows else None
+        return meta.get(self._con, key)
 
     def drop(self, notes: NoteTable, besides: Index, equal: dict[str, Any]) -> None:
         """Delete notes of a table, but for those about some people."""

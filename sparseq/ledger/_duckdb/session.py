@@ -28,17 +28,16 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import glob
-import json
 import os
 import secrets
 import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
 from sparseq.errors import StoreError, StoreInUse
+from sparseq.ledger._duckdb import meta
 from sparseq.ledger.entry import Loss
 
 try:
@@ -136,7 +135,7 @@ def read_record(path: Path) -> Record | None:
 
 def read_mark(connection: duckdb.DuckDBPyConnection) -> SessionMark | None:
     """Return what a store says of its last session; None: it never had one."""
-    mark = _get(connection, _MARK)
+    mark = meta.get(connection, _MARK)
     return None if mark is None else SessionMark(mark["id"], mark["open"])
 
 
@@ -145,33 +144,24 @@ def read_reached(connection: duckdb.DuckDBPyConnection) -> HighWaterMark:
     ((releases,),) = connection.execute(
         "SELECT coalesce(max(id), 0) FROM ledger.release"
     ).fetchall()
-    return HighWaterMark(int(releases), int(_get(connection, WRITES) or 0))
+    return HighWaterMark(int(releases), int(meta.get(connection, WRITES) or 0))
 
 
 def add_loss(connection: duckdb.DuckDBPyConnection, missing: str) -> None:
     """Write into a store for ever that it goes on without a part, and mark it as closed."""
     has = read_reached(connection)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    losses = _get(connection, LOSSES) or []
-    _put(connection, LOSSES, [*losses, asdict(Loss(now, has.releases, missing))])
+    losses = meta.get(connection, LOSSES) or []
+    meta.put(connection, LOSSES, [*losses, asdict(Loss(now, has.releases, missing))])
     close_mark(connection, has)
     connection.execute("CHECKPOINT")
 
 
 def close_mark(connection: duckdb.DuckDBPyConnection, reached: HighWaterMark) -> None:
     """Mark a store as closed, in its file."""
-    mark = _get(connection, _MARK) or {"id": secrets.token_hex(16)}
+    mark = meta.get(connection, _MARK) or {"id": secrets.token_hex(16)}
     numbers = {"releases": reached.releases, "writes": reached.writes}
-    _put(connection, _MARK, {"id": mark["id"], "open": False, **numbers})
-
-
-def _get(connection: duckdb.DuckDBPyConnection, key: str) -> Any:
-    rows = connection.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchall()
-    return json.loads(rows[0][0]) if rows else None
-
-
-def _put(connection: duckdb.DuckDBPyConnection, key: str, value: Any) -> None:
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, json.dumps(value)])
+    meta.put(connection, _MARK, {"id": mark["id"], "open": False, **numbers})
 
 
 class Lock:
@@ -266,7 +256,7 @@ class StoreSession:
                 "a store that is asked needs a folder with room that you may write in",
             ) from None
         self._marked = True
-        _put(self._con, _MARK, {"id": record.session, "open": True})
+        meta.put(self._con, _MARK, {"id": record.session, "open": True})
         self._con.execute("CHECKPOINT")  # from here on the store is whole with this record only
         os.replace(new, beside)
         sync_folder(new)
@@ -290,8 +280,8 @@ class StoreSession:
 
     def count_write(self) -> int:
         """Count a change, in its own transaction; return its number, for `reached`."""
-        number = int(_get(self._con, WRITES) or 0) + 1
-        _put(self._con, WRITES, number)
+        number = int(meta.get(self._con, WRITES) or 0) + 1
+        meta.put(self._con, WRITES, number)
         return number
 
     def finish(self) -> None:
@@ -306,7 +296,7 @@ class StoreSession:
         reached = read_reached(self._con)
         close_mark(self._con, reached)
         self._con.execute("CHECKPOINT")
-        kept = bool(_get(self._con, KEPT))
+        kept = bool(meta.get(self._con, KEPT))
         self._con.close()
         self._drop_earlier()
         beside = record_of(self._path)
