@@ -489,7 +489,7 @@ def begun() -> Iterator[tuple[Store, Forecast]]:
             "one COUNT or SUM",
         ),
         (lambda s, f: Forecast(s, "s", ticks=9), ParameterError, "begun with ticks 10, not 9"),
-        (lambda s, f: Forecast(s, "new"), ParameterError, "for how many ticks"),
+        (lambda s, f: Forecast(s, "new"), ParameterError, "to begin one, give ticks"),
         (lambda s, f: Forecast(s, "new", ticks=5), ParameterError, "more than is left"),
         (lambda s, f: Forecast(s, "new", ticks=0, share=0.1), ParameterError, "ticks is 0"),
         (

@@ -167,7 +167,7 @@ def test_files_that_are_not_this_series(tmp_path: Path) -> None:
     out.write_bytes(b"PAR1")
     with make(None) as con, pytest.raises(StoreError, match="can't be read"):
         run(con, out)
-    with make(None) as con, pytest.raises(ParameterError, match="what kind"):
+    with make(None) as con, pytest.raises(ParameterError, match="not known"):
         run(con, tmp_path / "s.xlsx")
     with make(None) as con:
         with pytest.raises(ParameterError, match="can't write"):
@@ -203,7 +203,7 @@ def test_another_query_under_an_old_name_has_answers_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("SELECT count(*) AS n FROM shop", "the same at every tick"),
+        ("SELECT count(*) AS n FROM shop", "the same answer"),
         ("SELECT count(*) AS n FROM shop WHERE day = :day AND kind = :kind", ":kind"),
         (
             "SELECT count(*) AS n FROM shop WHERE day = :day AND kind IN ('a', 'b') GROUP BY kind",
