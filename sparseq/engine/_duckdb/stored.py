@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.engine._duckdb.reader import Reader
@@ -117,7 +116,7 @@ def values_of(column: pa.ChunkedArray) -> NDArray[Any]:
     elif pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     if column.null_count:
-        column = pc.fill_null(column, pa.scalar(0).cast(column.type))
+        column = column.fill_null(pa.scalar(0).cast(column.type))
     chunks = column.chunks
     one = chunks[0] if len(chunks) == 1 else column.combine_chunks()
     return np.asarray(one.to_numpy(zero_copy_only=False))

@@ -57,7 +57,7 @@ class SpendLess:
     Example:
         >>> start = StepCost(noise=1.0, sampling=0.01)
         >>> SpendLess(noise=0.1).adapted(start, start, True, lambda: 60.0)
-        Setting(noise=1.1, sampling=0.01)
+        StepCost(noise=1.1, sampling=0.01)
     """
 
     noise: float = 0.0
@@ -100,7 +100,7 @@ class SpendMore:
     Example:
         >>> start = StepCost(noise=2.0, sampling=0.01)
         >>> SpendMore().adapted(start, start, False, lambda: 0.0)
-        Setting(noise=1.9, sampling=0.01)
+        StepCost(noise=1.9, sampling=0.01)
     """
 
     noise: float = 0.1
