@@ -188,10 +188,12 @@ def _minus_erfcx_slope(t: NDArray[np.float64]) -> NDArray[np.float64]:
     continued fraction sqrt(pi) erfcx(t) = 1/(t + r), r = (1/2)/(t + (2/2)/(t + (3/2)/(t + ...)))
     gives g = 2/sqrt(pi) · r/(t + r), where every operation adds or divides positive numbers.
     """
+    direct = 2 / math.sqrt(math.pi) - 2 * t * _erfcx(np.minimum(t, _FRACTION_FROM))
+    if not (t >= _FRACTION_FROM).any():
+        return np.asarray(direct)
     large = np.maximum(t, _FRACTION_FROM)
     r = _fraction(large)
     fraction = 2 / math.sqrt(math.pi) * r / (large + r)
-    direct = 2 / math.sqrt(math.pi) - 2 * t * _erfcx(np.minimum(t, _FRACTION_FROM))
     return np.asarray(np.where(t >= _FRACTION_FROM, fraction, direct))
 
 
@@ -209,8 +211,10 @@ def _erfcx(t: NDArray[np.float64]) -> NDArray[np.float64]:
     SciPy has it, but takes longer to import than all that `sparseq budget` does.
     """
     small = np.minimum(t, _FRACTION_FROM)
-    large = np.maximum(t, _FRACTION_FROM)
     square, error = _square(small)
     direct = np.exp(square) * (1 + error) * _erfc(small)
+    if not (t > _FRACTION_FROM).any():
+        return np.asarray(direct)
+    large = np.maximum(t, _FRACTION_FROM)
     fraction = 1 / (math.sqrt(math.pi) * (large + _fraction(large)))
-    return np.asarray(np.where(t >= _FRACTION_FROM, fraction, direct))
+    return np.asarray(np.where(t > _FRACTION_FROM, fraction, direct))
