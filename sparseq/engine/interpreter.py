@@ -61,6 +61,20 @@ class Interpreter:
         parts = self._shared(reduced)
         return Contributions([join_parts([p[i] for p in parts]) for i in measures], self._pull)
 
+    def whole(self) -> RowBatch:
+        """Return all rows on the lattice, of a program without conditions."""
+        parts = self._shared(lambda people: self._batch(people, None))
+
+        def joined(arrays: list[Any]) -> NDArray[Any] | None:
+            return None if arrays[0] is None else np.concatenate(arrays)
+
+        groups = joined([p.groups for p in parts])
+        if groups is not None:  # less to read in every pass
+            groups = groups.astype(np.min_scalar_type(-max(self._plan.query.groups, 1)))
+        columns = list(zip(*(p.measures for p in parts), strict=True))
+        measures = [(joined([b for b, _ in c]), joined([v for _, v in c])) for c in columns]
+        return RowBatch(self._runs, groups, measures)
+
     def _pull(self, only: Index) -> list[NDArray[np.int64]]:
         """Return the sums over some users' rows."""
 

@@ -6,7 +6,8 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import duckdb
@@ -21,7 +22,14 @@ from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine._duckdb.stored import StoredColumns
 from sparseq.engine._duckdb.windows import Window, span_sql, units_a_day, window
 from sparseq.engine.columns import ColumnCache
-from sparseq.engine.contributions import Contributions, RowBatch, of_batch, pulled, reduce_measure
+from sparseq.engine.contributions import (
+    Contributions,
+    RowBatch,
+    lattice,
+    of_batch,
+    pulled,
+    reduce_measure,
+)
 from sparseq.engine.interpreter import Interpreter
 from sparseq.engine.program import Program, program_of
 from sparseq.engine.protocol import USER
@@ -69,6 +77,7 @@ class DuckEngine:
         self.failures: dict[int, str] = {}
         self._catalog = catalog
         self.stored = StoredColumns(self._reader, ColumnCache(cache_bytes))
+        self._asked: set[Hashable] = set()
         self._sizes: dict[str, int] = {}
         self._types: dict[tuple[str, str], str] = {}
         self._ahead = Scans(self._type_of, self._count, self._read_span, cache_bytes)
@@ -142,7 +151,37 @@ class DuckEngine:
         table = plan.query.relation.stored
         users, runs = self.stored.layout(table)
         columns = {i: self.stored.column(table, leaf) for i, leaf in program.leaves.items()}
-        return Interpreter(plan, program, columns, users, runs).contributions()
+        interpreter = Interpreter(plan, program, columns, users, runs)
+        if not program.conditions and self._asked_again(table, plan):
+            return of_batch(plan, self._kept(table, plan, interpreter, runs), False)
+        return interpreter.contributions()
+
+    def _asked_again(self, table: str, plan: Plan) -> bool:
+        """Tell whether these vectors were asked for before; a public fact."""
+        key = (table, _group_key(plan), *(_value_key(plan, i) for i in _measures(plan)))
+        known = key in self._asked
+        if len(self._asked) >= _REMEMBERED:
+            self._asked.clear()
+        self._asked.add(key)
+        return known
+
+    def _kept(self, table: str, plan: Plan, interpreter: Interpreter, runs: Runs) -> RowBatch:
+        """Return all rows on the lattice: each vector from the cache, or for it."""
+        whole = cache(interpreter.whole)
+
+        def vector(key: Hashable, pick: Callable[[RowBatch], Any]) -> NDArray[Any]:
+            return self.stored.cache.get((table, key), lambda: pick(whole()))
+
+        query = plan.query
+        groups = vector(_group_key(plan), lambda b: b.groups) if query.domains else None
+        measures = []
+        for i, m in enumerate(query.measures):
+            key = _value_key(plan, i)
+            bins = vector(("bin", key), partial(_vector, i, 0)) if m.bin else None
+            same = m.value is None and lattice(m, plan.noise[i].granularity) == 1.0
+            values = None if same else vector(("value", key), partial(_vector, i, 1))
+            measures.append((bins, values))
+        return RowBatch(runs, groups, measures)
 
     def _joined(self, plan: Plan, batches: Callable[[], Iterable[RowBatch]]) -> Contributions:
         """Return the contributions of disjoint, ascending ranges of users."""
@@ -291,6 +330,24 @@ class DuckEngine:
             self._types[key] = str(result.description[0][1])
             result.fetchall()
         return self._types[key]
+
+
+def _group_key(plan: Plan) -> Hashable:
+    return tuple((d.values, d.position.sql) for d in plan.query.domains)
+
+
+def _measures(plan: Plan) -> range:
+    return range(len(plan.query.measures))
+
+
+def _vector(i: int, which: int, batch: RowBatch) -> Any:
+    return batch.measures[i][which]
+
+
+def _value_key(plan: Plan, i: int) -> Hashable:
+    measure = plan.query.measures[i]
+    cells = (cell and cell.sql for cell in (measure.bin, measure.value))
+    return (measure.kind, measure.bins, *cells, lattice(measure, plan.noise[i].granularity))
 
 
 def rows_sql(table: Table, columns: Sequence[str]) -> str:
