@@ -7,11 +7,11 @@ between threads, and all that meets are integers, so that the result depends on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from sparseq.engine.program import Column, Program, Rows
 from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
 from sparseq.query.plan import Kind, Measure, Noise, Plan
 
+Made = TypeVar("Made")
 BLOCK_ROWS = 1 << 16
 
 
@@ -54,16 +55,20 @@ class Interpreter:
         """Return what everybody contributes."""
         measures = range(len(self._plan.query.measures))
 
-        def reduced(people: slice) -> list[Reduction]:
-            batch = self._batch(people, None)
-            return [reduce_measure(self._plan, batch, i) for i in measures]
+        def reduced(people: slice) -> tuple[RowBatch, list[Reduction]]:
+            batch = self._batch(people)
+            return batch, [reduce_measure(self._plan, batch, i) for i in measures]
 
-        parts = self._shared(reduced)
-        return Contributions([join_parts([p[i] for p in parts]) for i in measures], self._pull)
+        parts = self._shared(reduced, self._blocks)
+        batches = [batch for batch, _ in parts]
+        return Contributions(
+            [join_parts([found[i] for _, found in parts]) for i in measures],
+            lambda only: self._pull(batches, only),
+        )
 
     def whole(self) -> RowBatch:
         """Return all rows on the lattice, of a program without conditions."""
-        parts = self._shared(lambda people: self._batch(people, None))
+        parts = self._shared(self._batch, self._blocks)
 
         def joined(arrays: list[Any]) -> NDArray[Any] | None:
             return None if arrays[0] is None else np.concatenate(arrays)
@@ -75,41 +80,38 @@ class Interpreter:
         measures = [(joined([b for b, _ in c]), joined([v for _, v in c])) for c in columns]
         return RowBatch(self._runs, groups, measures)
 
-    def _pull(self, only: Index) -> list[NDArray[np.int64]]:
+    def _pull(self, batches: list[RowBatch], only: Index) -> list[NDArray[np.int64]]:
         """Return the sums over some users' rows."""
 
-        def sums(people: slice) -> list[NDArray[np.int64]]:
-            owners = self._runs.owners[people]
+        def sums(batch: RowBatch) -> list[NDArray[np.int64]]:
+            owners = batch.runs.owners
             ends = [owners[0], owners[-1] + 1] if len(owners) else [0, 0]
-            some = only[slice(*np.searchsorted(only, ends))]
-            return pulled(self._plan, self._batch(people, some), some)
+            return pulled(self._plan, batch, only[slice(*np.searchsorted(only, ends))])
 
-        parts = self._shared(sums)
+        parts = self._shared(sums, batches)
         return [np.sum(found, axis=0, dtype=np.int64) for found in zip(*parts, strict=True)]
 
-    def _shared(self, work: Any) -> list[Any]:
+    def _shared(self, work: Callable[[Any], Made], blocks: list[Any]) -> list[Made]:
         """Return what comes of each block, in order."""
 
-        def part(blocks: list[slice]) -> list[Any]:
+        def part(some: list[Any]) -> list[Made]:
             with np.errstate(all="ignore"):
-                return [work(block) for block in blocks]
+                return [work(block) for block in some]
 
-        blocks = self._blocks
         if self._runs.rows < SHARED:
             return part(blocks)
         cuts = [len(blocks) * i // THREADS for i in range(THREADS + 1)]
         parts = _pool().map(part, [blocks[a:b] for a, b in pairwise(cuts)])
         return [found for some in parts for found in some]
 
-    def _batch(self, people: slice, only: Index | None) -> RowBatch:
-        """Return a block's rows that the program keeps, on the lattice; of some users only."""
+    def _batch(self, people: slice) -> RowBatch:
+        """Return a block's rows that the program keeps, on the lattice."""
         all_ = self._runs
         runs = Runs(all_.owners[people], all_.first[people], all_.stop[people])
         start = int(runs.first[0]) if len(runs.first) else 0
         runs = Runs(runs.owners, runs.first - start, runs.stop - start)
         block = slice(start, start + int(runs.stop[-1]) if len(runs.stop) else start)
-        wanted = None if only is None else runs.only(only).row_numbers()
-        rows = Rows(self._program, self._columns, block, wanted)
+        rows = Rows(self._program, self._columns, block)
         if rows.rows is not None:
             runs = Runs.of(self._users[block].take(rows.rows))
         return RowBatch(runs, self._groups(rows), [

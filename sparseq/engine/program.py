@@ -233,18 +233,15 @@ class Rows:
         program: What is evaluated.
         columns: What its leaves are, by step.
         block: Where the block's rows lie.
-        rows: Which of them are meant, ascending; None: all.
 
     Attributes:
-        rows: As given, or those of them that fulfil the conditions.
+        rows: Those that fulfil the conditions, ascending; None: all.
     """
 
-    def __init__(
-        self, program: Program, columns: Mapping[int, Column], block: slice, rows: Ints | None
-    ) -> None:
+    def __init__(self, program: Program, columns: Mapping[int, Column], block: slice) -> None:
         self._program, self._columns, self._block = program, columns, block
         self._results: dict[int, Vector] = {}
-        self.rows = rows
+        self.rows: Ints | None = None
         for condition in program.conditions:
             self._keep(self.result(condition).values)
 
