@@ -206,7 +206,7 @@ class Bench:
             found = dict(zip(names.values(), read, strict=True))
             for some in (slice(0, len(table)), slice(len(table) // 2, len(table) // 2 + 1)):
                 with np.errstate(all="ignore"):
-                    one = Rows(program, found, some, None).result(step)
+                    one = Rows(program, found, some).result(step)
                 if not _alike(one, wanted.at(some, None)):
                     self.report.fail(f"{what}: DuckDB has another value", term.sql, one)
 
