@@ -1,5 +1,6 @@
 """Test set-up for the whole checkout."""
 
+import gc
 import importlib.util
 
 import pytest
@@ -9,7 +10,8 @@ settings.register_profile("sparseq", derandomize=True, deadline=None, print_blob
 settings.load_profile("sparseq")
 
 # whose doctests can't be collected where an extra is not installed
-_NEEDS = {"sparseq/compiled/loops.py": "numba", "sparseq/training/network": "torch"}
+_NEEDS = {"sparseq/compiled/loops.py": "numba", "sparseq/training/network": "torch",
+          "sparseq/server/http": "starlette", "sparseq/server/running.py": "uvicorn"}  # fmt: skip
 collect_ignore = [p for p, extra in _NEEDS.items() if not importlib.util.find_spec(extra)]
 
 FEWEST_TESTS = 600
@@ -29,6 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fail a full run that has lost its tests: a suite that collects nothing passes too easily."""
+    gc.collect()
+    gc.freeze()  # thousands of tests, which every collection of garbage would look at
     config = session.config
     whole = config.args == [str(config.rootpath / p) for p in ("tests", "sparseq")]
     whole = whole or config.args == ["tests", "sparseq"]

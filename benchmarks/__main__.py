@@ -1,6 +1,6 @@
 """Run benchmarks and print their figures; exit code 1 if one misses its limit.
 
-python -m benchmarks                 all of them, as a table; but for shapes, which is long
+python -m benchmarks                 all, as a table, but those that must be named
 python -m benchmarks noise --json    one of them, a JSON object a line
 """
 
@@ -18,7 +18,7 @@ from sparseq.pictures.tables import format_table
 
 NAMES = ("noise", "startup", "engine", "training", "network", "filters", "forecasts", "replay")
 
-NAMED = ("shapes",)
+NAMED = ("loading", "shapes", "scale", "truth", "series", "server", "cluster", "reuse", "lake")
 """Those that run when they are named."""
 
 

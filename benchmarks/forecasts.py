@@ -39,12 +39,11 @@ from numpy.typing import NDArray
 
 import sparseq
 from data.events import generate
-from sparseq.engine.cells import cells_of
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.plan import PlanSearch, plan
-from sparseq.monitor.simulate import BudgetSplit, gates_of, simulate
+from sparseq.monitor.simulate import BudgetSplit, Simulator, simulate
 from sparseq.query.plan import Query
 from sparseq.store import Store
 
@@ -79,8 +78,8 @@ def figures(name: str, events: pa.Table, most: float) -> Iterator[dict[str, Any]
     setting, prefix = best.setting, f"forecasts.{name}.recommended"
     yield figure(f"{prefix}.norm_budget", setting.norm_budget, "squared norm")
     yield figure(f"{prefix}.reserve", setting.forecast, "of it")
-    yield figure(f"{prefix}.clip", setting.clip, "of the scale")
-    yield figure(f"{prefix}.part_time", float(setting.part_time), "1: yes")
+    yield figure(f"{prefix}.cap", setting.cap, "of the scale")
+    yield figure(f"{prefix}.fade", float(setting.fade), "1: yes")
     yield figure(f"{prefix}.season", best.period, "ticks")
     total = mean_error(stream, setting, PostProcessing(period=best.period))
     yield figure(prefix, total, "rmse", most)
@@ -133,15 +132,16 @@ def perfect(stream: KnownStream, planned: PlanSearch) -> float:
     return min(
         _with_rates(stream, c.setting, mean)
         for c in planned.tried
-        if c.setting.forecast and c.setting.clip == 1 and not c.setting.part_time
+        if c.setting.forecast and c.setting.cap == 1 and not c.setting.fade
     )
 
 
 def _with_rates(stream: KnownStream, setting: BudgetSplit, mean: NDArray[np.float64]) -> float:
-    (gate,) = gates_of([stream], KAPPA, setting)
-    who = np.flatnonzero(np.bincount(stream.users[stream.starts][~gate.pairs], minlength=1))
+    simulator = Simulator([stream], KAPPA)
+    (gate,) = simulator.gates(setting)
+    who = np.flatnonzero(np.bincount(stream.users[stream.starts][gate.out], minlength=1))
     informed = replace(gate, rates=mean[who][gate.owner])
-    return simulate([stream], KAPPA, setting, [informed])[0].errors(PostProcessing())[2]
+    return simulator.run(setting, [informed])[0].errors(PostProcessing())[2]
 
 
 def second_half(stream: KnownStream, period: int = 7) -> float:
@@ -161,8 +161,8 @@ def store_differs(events: pa.Table, stream: KnownStream, setting: BudgetSplit) -
     with store_of(events, setting) as store:
         asked = queries(store, events)
         if setting.forecast:
-            series = Forecast(store, "users", ticks=stream.ticks, clip=setting.clip,
-                              part_time=setting.part_time)  # fmt: skip
+            series = Forecast(store, "users", ticks=stream.ticks, cap=setting.cap,
+                              fade=setting.fade)  # fmt: skip
             found = np.array([series.ask(t, q).corrected for t, q in enumerate(asked)])
         else:
             found = np.array([[store.ask(q).value()] for q in asked])
@@ -173,7 +173,7 @@ def store_of(events: pa.Table, setting: BudgetSplit) -> Store:
     """Return a store in memory."""
     return sparseq.create(None, events, user="who", table="t", kappa=KAPPA, seed=SEED,
                           norm_budget=setting.norm_budget,
-                          reserves={"forecast": setting.forecast})  # fmt: skip
+                          reserves={"forecast": setting.forecast}, in_or_out=True)  # fmt: skip
 
 
 def queries(store: Store, events: pa.Table) -> list[Query]:
@@ -187,9 +187,7 @@ def stream_of(events: pa.Table) -> KnownStream:
     """Return the daily counts as a stream."""
     with store_of(events, BudgetSplit(20.0)) as store:
         asked = queries(store, events)
-        cells = [
-            cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked
-        ]
+        cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
         return KnownStream.of(asked[0], store.stream.people, cells, 1.0)
 
 

@@ -54,7 +54,13 @@ def make(path: Path) -> None:
     who, day, amount = zip(*rows, strict=True)
     table = pa.table({"who": who, "day": day, "amount": amount})
     sparseq.create(
-        path, table, table="t", user="who", norm_budget=100_000, bounds={"amount": (0, 10)}
+        path,
+        table,
+        table="t",
+        user="who",
+        norm_budget=100_000,
+        bounds={"amount": (0, 10)},
+        in_or_out=True,
     ).close()
 
 
@@ -314,7 +320,7 @@ def run(times: int, seed: int, tell: Callable[[str], None] = lambda _: None) -> 
             earlier = [*earlier[-3:], left]
             if trial % 3 == 0:  # a session that is closed
                 with sparseq.connect(folder / "s") as con:
-                    con.sql(QUERIES[0])
+                    con.sql(QUERIES[0], fresh=True)
                     said = state(con)
                 earlier = [*earlier[-3:], _parts(folder)]
     children.close()

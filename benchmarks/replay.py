@@ -71,7 +71,7 @@ def _one_by_one(path: Path, start: int) -> float:
     days = _calendar()
     with sparseq.connect(path) as con:
         for day in days[-3:]:
-            con.sql(ONE_DAY.format(day=day))
+            con.sql(ONE_DAY.format(day=day), fresh=True)
         started = time.perf_counter()
         for i in range(start, start + ONE_BY_ONE):
             con.sql(ONE_DAY.format(day=days[i % len(days)]), request_id=f"one {i}")

@@ -29,8 +29,7 @@ from sqlglot import exp
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.stored import values_of
 from sparseq.engine.operations import Vector
-from sparseq.engine.program import Column as Read
-from sparseq.engine.program import Program, Rows, Unwritable, Writer
+from sparseq.engine.program import Program, Rows, StepValues, Unwritable, Writer
 from sparseq.errors import QueryRefused
 from sparseq.query import catalog
 from sparseq.query import types as T
@@ -224,8 +223,8 @@ class Bench:
         return results
 
 
-def _as_column(column: pa.ChunkedArray) -> Read:
-    return Read(values_of(column), column.is_valid().to_numpy())
+def _as_column(column: pa.ChunkedArray) -> StepValues:
+    return StepValues(values_of(column), column.is_valid().to_numpy())
 
 
 def _alike(a: Vector, b: Vector) -> bool:
@@ -256,7 +255,13 @@ def written(f: Function, columns: Sequence[Column]) -> list[str]:
     """Return the texts of a function of columns, one for each constant that it needs."""
     if not f.fixed:
         return [f.form.format(*(c.name for c in columns))]
-    return [f.form.format(columns[0].name, k) for k in ("0", "2", "-2", "400", "-400")]
+    texts = []
+    for constants in f.samples:
+        parts = [c.name for c in columns]
+        for i, constant in zip(f.fixed, constants, strict=True):
+            parts[i] = constant
+        texts.append(f.form.format(*parts))
+    return texts
 
 
 def exhaust(
@@ -347,8 +352,9 @@ def term_text(family: Family, depth: int, rng: random.Random) -> str:
         return term_text(family, 0, rng)
     f = rng.choice(giving)
     parts = [of(k) for k in f.takes]
-    for i in f.fixed:
-        parts[i] = rng.choice(("0", "2", "-3"))
+    if f.fixed:
+        for i, constant in zip(f.fixed, rng.choice(f.samples), strict=True):
+            parts[i] = constant
     return f.form.format(*parts)
 
 

@@ -78,7 +78,9 @@ def problem() -> tuple[Any, Any, ClosedForm, Any]:
 
 def store(path: Path | None) -> sparseq.Store:
     people = pa.table({"who": np.arange(PEOPLE)})
-    return sparseq.create(path, people, table="t", user="who", kappa=0.5, norm_budget=1000)
+    return sparseq.create(
+        path, people, table="t", user="who", kappa=0.5, norm_budget=1000, in_or_out=True
+    )
 
 
 def plain_step(x: Any, y: Any, params: Any) -> Callable[[], Any]:

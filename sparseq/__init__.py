@@ -16,11 +16,13 @@ from sparseq.errors import (
     DataError,
     ParameterError,
     QueryRefused,
+    ServerError,
     SparseqError,
     StoreError,
     StoreInUse,
 )
 from sparseq.facade import lazy
+from sparseq.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sparseq._duckdb.backup import backup
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
     from sparseq.answer import Answer
     from sparseq.files import connect, create
     from sparseq.query.frame import Aggregation, Events
+    from sparseq.remote import Remote
     from sparseq.store import Store
 
-__version__ = "0.2.0"
 __all__ = [
     "Aggregation",
     "Answer",
@@ -38,6 +40,8 @@ __all__ = [
     "Events",
     "ParameterError",
     "QueryRefused",
+    "Remote",
+    "ServerError",
     "SparseqError",
     "Store",
     "StoreError",
@@ -53,6 +57,7 @@ __getattr__ = lazy(
         "Aggregation": "sparseq.query.frame",
         "Answer": "sparseq.answer",
         "Events": "sparseq.query.frame",
+        "Remote": "sparseq.remote",
         "Store": "sparseq.store",
         "backup": "sparseq._duckdb.backup",
         "connect": "sparseq.files",

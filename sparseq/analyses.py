@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._checks import count, in_range
 from sparseq.answer import Answer
-from sparseq.engine.handed import as_arrow, handed_query
 from sparseq.engine.reduce import Ints
+from sparseq.engine.triplets import as_arrow, triplet_query
 from sparseq.errors import QueryRefused
 from sparseq.lipschitz import Analysis, lipschitz_contributions
 from sparseq.query.plan import Options
@@ -252,7 +252,7 @@ def ask_lipschitz(
     heaviest = max([1, *analysis.weights.values()])
     constant, reach = analysis.lipschitz(heaviest), analysis.reach(heaviest)
     full = constant * Fraction(scale) if reach is None else min(constant * Fraction(scale), reach)
-    query = handed_query(analysis.outputs, label, float(full))
+    query = triplet_query(analysis.outputs, label, float(full))
     return store.step(
         query,
         lambda plan: lipschitz_contributions(

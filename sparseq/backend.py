@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine.files.schema import Schema
-from sparseq.engine.protocol import Engine
-from sparseq.engine.reduce import Index, Ints
-from sparseq.ledger.entry import Loss
-from sparseq.ledger.protocol import Ledger
-from sparseq.query.catalog import Catalog, Table
+if TYPE_CHECKING:
+    from sparseq.engine.files.schema import Schema
+    from sparseq.engine.protocol import Engine
+    from sparseq.engine.reduce import Index, Ints
+    from sparseq.ledger.accounts import Person
+    from sparseq.ledger.entry import Loss
+    from sparseq.ledger.notes import LoggedLine
+    from sparseq.ledger.protocol import Ledger
+    from sparseq.query.catalog import Catalog, Table
 
 
 class Backend(Protocol):
@@ -46,7 +50,7 @@ class Backend(Protocol):
     def half_done(self) -> bool:
         """A change was stopped, and nobody can tell what it has left: open the store anew."""
 
-    def public_twin(self) -> tuple[list[str], dict[str, pa.Table]]:
+    def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
         """Return SQL that makes its tables in DuckDB, empty, and the rows of the public ones."""
 
     def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
@@ -59,9 +63,41 @@ class Backend(Protocol):
     def numbers_of(self, identifiers: pa.Array) -> Ints:
         """Return the numbers of people by identifier, -1 for whom there is no account."""
 
+    def people(self) -> Index:
+        """Return the numbers of all who have an account, ascending: private."""
+
+    def count_rows(self, table: Table, user: int | None = None) -> int:
+        """Return how many rows a private table has, or has of one person: private."""
+
+    def find(self, identifier: str) -> Person | None:
+        """Return whose identifier it is, None if nobody's: private."""
+
+    def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
+        """Erase people's rows and identifiers for good, and what else there is to erase.
+
+        Args:
+            users: By number.
+            also: Erases in the same transaction.
+
+        Returns:
+            How many rows are gone, by private table.
+
+        Raises:
+            StoreError: The rows are erased, and their bytes are still there.
+        """
+
     # -- rows that come ----------------------------------------------------------------------------
 
-    def ingest(self, table: Table, source: Any, once: str | None, note: str, late: bool) -> int:
+    def ingest(
+        self,
+        table: Table,
+        source: Any,
+        once: str | None,
+        note: str,
+        late: bool,
+        again: bool,
+        since: dt.date | None = None,
+    ) -> int:
         """Add rows, all or none; return how many came in. See `Store.ingest`."""
 
     def taken(self) -> dict[str, str]:
@@ -80,8 +116,8 @@ class Backend(Protocol):
     def tell_curator(self, kind: str, message: str) -> None:
         """Write a line to the curator's log: private."""
 
-    def curator_notes(self, kind: str) -> list[str]:
-        """Return the lines of one kind in the curator's log, oldest first: private."""
+    def curator_log(self, last: int | None = None) -> list[LoggedLine]:
+        """Return the curator's log, oldest first, or its newest lines: private."""
 
     # -- the end -----------------------------------------------------------------------------------
 

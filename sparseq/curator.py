@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from sparseq._duckdb.backend import as_duckdb
 from sparseq.accounting import UNITS_PER_NORM, Price
-from sparseq.engine._duckdb.erasure import erase, scrub
-from sparseq.engine._duckdb.storage import Storage, dictionary_table
+from sparseq.engine._duckdb.people import person_of
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import first_line, quote
-from sparseq.errors import ParameterError, QueryRefused, StoreError
-from sparseq.ledger._duckdb.curator_log import CuratorLog, Note
-from sparseq.ledger.codec import unpack, unpack_set
+from sparseq.errors import ParameterError, QueryRefused
+from sparseq.ledger.notes import LoggedLine
 from sparseq.ledger.pots import Pot
+from sparseq.ledger.taken import forget_taken
 from sparseq.monitor.forecast_notes import forget_forecasts
 from sparseq.query.catalog import Table
 from sparseq.store import Store
@@ -111,7 +112,8 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
 
     Args:
         store: Open.
-        identifiers: Of people; one that was erased before is nothing to do.
+        identifiers: Of people; one that was erased before is nothing to do. Where accounts are by
+            window, of a person: all windows are erased.
 
     Raises:
         ParameterError: Nobody has one of the identifiers; nothing was erased.
@@ -124,46 +126,41 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
         Erasure(people=1, rows={'t': 1})
     """
     with store.stream.held():
-        people = _storage(store).people()
-        known = {str(identifier): people.find(str(identifier)) for identifier in identifiers}
+        asked = [one for i in identifiers for one in _windows_of(store, str(i))]
+        known = {identifier: store.backend.find(identifier) for identifier in asked}
         for identifier, found in known.items():
             if found is None:
                 raise ParameterError(
                     f"nobody has the identifier {identifier!r}", "nothing was erased"
                 )
         named = sorted({k.user for k in known.values() if k and not k.erased})
-        rows = {t.name: 0 for t in store.catalog.private}
-        if named:
 
-            def forget_all() -> dict[str, int]:
-                forget_forecasts(store.stream.ledger, named)
-                return erase(_storage(store), store.catalog.private, named)
+        def also() -> None:
+            forget_forecasts(store.stream.ledger, named)
+            forget_taken(store.stream.ledger, named)
 
-            rows = _storage(store).in_transaction(forget_all, store.stream.engine.rows_arrived)
-        try:
-            scrub(_database(store))
-        except duckdb.Error as error:
-            raise StoreError(
-                f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
-                "they are overwritten when the store is opened next",
-            ) from None
-        return Erasure(len(named), rows)
+        return Erasure(len(named), store.backend.forget(named, also))
+
+
+def _windows_of(store: Store, person: str) -> list[str]:
+    """Return the identifiers of a person: several, where each window has an account."""
+    if not store.catalog.unit:
+        return [person]
+    found = _storage(store).people().beginning_with(f"{person},")
+    return [one for one in found if person_of(one) == person] or [person]
 
 
 def counts(store: Store) -> Counts:
     """Return how many people and rows the store has."""
     with store.stream.held():
-        rows = {
-            t.name: _number(_database(store), f"SELECT count(*) FROM by_user.{quote(t.name)}")
-            for t in store.catalog.private
-        }
-        return Counts(len(store.stream.accounts), rows)
+        rows = {t.name: store.backend.count_rows(t) for t in store.catalog.private}
+        return Counts(len(store.backend.people()), rows)
 
 
-def log(store: Store, last: int | None = None) -> list[Note]:
+def log(store: Store, last: int | None = None) -> list[LoggedLine]:
     """Return what only the curator is told, oldest first; `last`: so many of the newest."""
     with store.stream.held():
-        return CuratorLog(_database(store)).entries(last)
+        return store.backend.curator_log(last)
 
 
 def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
@@ -173,24 +170,20 @@ def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
         ParameterError: The store has set nothing aside for it.
     """
     with store.stream.held():
-        accounts = store.stream.pots[pot]
-        share = _share(accounts.spent, accounts.budgets)
-        positive = accounts.spent > 0
+        people, accounts = store.backend.people(), store.stream.pots[pot]
+        spent, budgets = accounts.spent[people], accounts.budgets[people]
+        share = _share(spent, budgets)
+        positive = spent > 0
         tenth = np.clip(np.ceil(share[positive] * 10).astype(int), 1, 10)
         return Spend(
-            users=len(accounts),
-            releases=_number(
-                _database(store),
-                f"SELECT count(*) FROM ledger.release WHERE pot = {int(pot)}",
-            ),
+            users=len(people),
+            releases=store.stream.ledger.paid_from(pot),
             untouched=int(np.count_nonzero(~positive)),
             near=int(np.count_nonzero(share >= NEAR_THE_END)),
-            would_drop=int(
-                np.count_nonzero(accounts.budgets - accounts.spent < _price_of_count(store))
-            ),
+            would_drop=int(np.count_nonzero(budgets - spent < _price_of_count(store))),
             left_out=int(np.count_nonzero(store.stream.departures.first)),
-            spent=float(accounts.spent.sum(dtype=np.float64)) / UNITS_PER_NORM,
-            budget=float(accounts.budgets.sum(dtype=np.float64)) / UNITS_PER_NORM,
+            spent=float(spent.sum(dtype=np.float64)) / UNITS_PER_NORM,
+            budget=float(budgets.sum(dtype=np.float64)) / UNITS_PER_NORM,
             tenths=tuple(np.bincount(tenth, minlength=11)[1:].tolist()),
             highest=float(share.max(initial=0.0)),
         )
@@ -204,16 +197,10 @@ def top_spenders(
     The identifier is None where it was erased.
     """
     with store.stream.held():
-        accounts = store.stream.pots[pot]
-        order = np.argsort(-_share(accounts.spent, accounts.budgets), kind="stable")[:most]
-        names = dict(
-            as_duckdb(store.backend)
-            .database.execute(
-                f"SELECT {USER}, id FROM ledger.users WHERE {USER} IN (SELECT unnest(?))",
-                [order.tolist()],
-            )
-            .fetchall()
-        )
+        people, accounts = store.backend.people(), store.stream.pots[pot]
+        share = _share(accounts.spent[people], accounts.budgets[people])
+        order = people[np.argsort(-share, kind="stable")[:most]]
+        names = store.stream.ledger.identifiers(order.tolist())
         return [
             (names[u], _norm(accounts.spent[u]), _norm(accounts.budgets[u])) for u in order.tolist()
         ]
@@ -226,22 +213,12 @@ def account(store: Store, identifier: str) -> Account:
         ParameterError: Nobody has that identifier.
     """
     with store.stream.held():
-        known = _storage(store).people().find(identifier)
+        known = store.backend.find(identifier)
         if known is None:
             raise ParameterError(f"nobody has the identifier {identifier!r}")
         user = known.user
-        ((id,),) = (
-            as_duckdb(store.backend)
-            .database.execute(f"SELECT id FROM ledger.users WHERE {USER} = ?", [user])
-            .fetchall()
-        )
-        rows = {
-            t.name: _number(
-                _database(store),
-                f"SELECT count(*) FROM by_user.{quote(t.name)} WHERE {USER} = {user}",
-            )
-            for t in store.catalog.private
-        }
+        id = store.stream.ledger.identifiers([user])[user]
+        rows = {t.name: store.backend.count_rows(t, user) for t in store.catalog.private}
         pots = {
             pot.name.lower(): (_norm(part.spent[user]), _norm(part.budgets[user]))
             for pot, part in store.stream.pots.items()
@@ -253,7 +230,7 @@ def account(store: Store, identifier: str) -> Account:
             pots,
             rows,
             int(store.stream.departures.first[user]) or None,
-            tuple(sorted(_payments(_database(store), user))),
+            tuple((n, _norm(paid)) for n, paid in store.stream.ledger.payments(user)),
         )
 
 
@@ -307,16 +284,6 @@ def _as_loaded(table: Table) -> str:
     return f"SELECT {', '.join(columns)} {rows} {' '.join(joins)}"
 
 
-def _payments(connection: duckdb.DuckDBPyConnection, user: int) -> Iterator[tuple[int, float]]:
-    entries = connection.execute("SELECT id, users, charges FROM ledger.release")
-    while some := entries.fetchmany(256):
-        for release, users_blob, charges_blob in some:
-            users = unpack_set(users_blob)
-            at = int(np.searchsorted(users, user))
-            if at < len(users) and users[at] == user:
-                yield release, _norm(unpack(charges_blob)[at])
-
-
 def _price_of_count(store: Store) -> int:
     """Return what one count at full weight costs, in ledger units."""
     return Price.of(store.budget.sigma_0, 1.0, store.budget).charge_one(1)
@@ -337,8 +304,3 @@ def _share(spent: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.f
 
 def _norm(units: Any) -> float:
     return float(units) / UNITS_PER_NORM
-
-
-def _number(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
-    ((number,),) = connection.execute(sql).fetchall()
-    return int(number)

@@ -2,11 +2,13 @@
 
     SparseqError                    exit code 1
     ├── ParameterError              2   a number or option out of its range
+    │   └── NoSuchKey               2   an answer has no row of this key; a KeyError too
     ├── QueryRefused                3   the query can't be answered privately, or isn't understood
     │   └── NotSql                  3   it can't be read as SQL at all
     ├── StoreError                  4   the store is missing, exists already, or is damaged
     │   └── StoreInUse              5   another process has the store open (try again later)
-    └── DataError                   6   a file to load does not fit; nothing was loaded
+    ├── DataError                   6   a file to load does not fit; nothing was loaded
+    └── ServerError                 7   a server won't answer now, or not this client
 
 Each says what was wrong in the caller's own words, and carries a `hint` that says how to mend it.
 An error that an analyst can meet never depends on the value of a row.
@@ -15,6 +17,7 @@ An error that an analyst can meet never depends on the value of a row.
 from __future__ import annotations
 
 import difflib
+import enum
 from collections.abc import Iterable
 
 
@@ -36,6 +39,10 @@ class ParameterError(SparseqError, ValueError):
     """A number or option is out of its range; the message has the value and the range."""
 
     exit_code = 2
+
+
+class NoSuchKey(ParameterError, KeyError):
+    """An answer has no row of this key, or several."""
 
 
 class QueryRefused(SparseqError):
@@ -64,6 +71,40 @@ class DataError(SparseqError):
     """A file to load does not fit; nothing was loaded."""
 
     exit_code = 6
+
+
+class Why(enum.StrEnum):
+    """Why a server does not answer."""
+
+    SIGN_IN = "sign in"
+    """There is no such token, or not any more."""
+    ROLE = "role"
+    """The token's role does not allow it."""
+    QUOTA = "quota"
+    """The token's quota is used up."""
+    BUSY = "busy"
+    """Too much is waiting already."""
+    CLOSING = "closing"
+    """The server is about to stop."""
+    SIZE = "size"
+    """Something that was sent is too large."""
+    ABSENT = "absent"
+    """There is nothing of this name or number."""
+    FAILED = "failed"
+    """The server failed. Whether it was charged is told by asking again under the same id."""
+
+
+class ServerError(SparseqError):
+    """A server won't answer now, or not this client; `why` says it for programs.
+
+    Nothing was charged, but where `why` is `Why.FAILED`, when nobody can tell.
+    """
+
+    exit_code = 7
+
+    def __init__(self, why: Why, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.why = why
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -7,38 +7,40 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import datetime as dt
 import os
+import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pyarrow as pa
 
-from sparseq.accounting import UNITS_PER_NORM, Budget, budget_units
 from sparseq.answer import Answer
+from sparseq.asking import Asking
 from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.files.schema import Schema
-from sparseq.engine.handed import as_arrow, contributions_of, handed_query
-from sparseq.errors import ParameterError, StoreError
-from sparseq.ledger.entry import Loss, Release
+from sparseq.engine.triplets import as_arrow, contributions_of, triplet_query
+from sparseq.errors import ParameterError, SparseqError, StoreError
+from sparseq.ledger.entry import Release
 from sparseq.ledger.notes import Note
-from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId, requested
-from sparseq.query.catalog import Catalog
-from sparseq.query.limits import check_most
-from sparseq.query.plan import Options, Plan, Query, calibrate
+from sparseq.promise import StorePromise
+from sparseq.query.catalog import FOUND, Catalog
+from sparseq.query.limits import ROWS, check_most
+from sparseq.query.plan import Options, Plan, Query
 from sparseq.stream.groups import Outcome, Request, ask_many
 from sparseq.stream.step import Mechanism, Participation, Stream, Terms
 
 if TYPE_CHECKING:
-    import polars
-
-    from sparseq.query.frame import Aggregation, Events
     from sparseq.query.lowering import Lowering
 
+_PAUSE = 0.002
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
@@ -53,13 +55,14 @@ def _close_all() -> None:
 atexit.register(_close_all)
 
 
-class Store:
+class Store(Asking):
     """An open store. Use `sparseq.create` or `sparseq.connect`; a context manager.
 
     Threads may share it; queries are answered one after the other. One process at a time can have
     it open.
 
     Attributes:
+        promise: What it promises to everybody in it: public.
         losses: When it was opened although a part of it was missing: public. Each is a hole in the
             guarantee, since what the missing answers cost is not in the accounts.
         stream: Accounts, engine and ledger: private, for the curator and for parts of sparseq.
@@ -70,23 +73,25 @@ class Store:
         self.backend = backend
         _open_stores.add(self)
         self._pid = os.getpid()
-        settings = backend.settings
-        self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
-        self.budget = Budget(
-            settings["kappa"], settings["norm_budget"], gaussian=Pot.WATCH not in self.reserves
-        )
-        self.halt: bool = settings["halt"]
-        self.seed: int | None = settings["seed"]
-        self.losses: tuple[Loss, ...] = backend.losses
-        self.catalog: Catalog = backend.catalog
+        promise = self.promise = StorePromise(backend)
+        self.reserves, self.budget = promise.reserves, promise.budget
+        self.halt, self.seed, self.losses = promise.halt, promise.seed, promise.losses
+        self.catalog: Catalog = backend.catalog.with_found(backend.ledger.fact(FOUND) or {})
+        self.most = check_most(backend.settings.get("most"))
         self.stream = Stream(
             backend.engine,
             backend.ledger,
-            Terms(self.budget, self.seed, len(self.losses)),
+            Terms(
+                self.budget,
+                self.seed,
+                len(self.losses),
+                promise.begun,
+                self.most.get(ROWS),
+                self.catalog.unit,
+            ),
             _weakly(self._check_open),
             _weakly(self._abandon),
         )
-        self.most = check_most(settings.get("most"))
         self._lowering: Lowering | None = None  # made for the first query
         self._why_closed = ""
 
@@ -102,8 +107,13 @@ class Store:
         query: Query,
         options: Options | None = None,
         request_id: RequestId | str | None = None,
+        fresh: bool = False,
     ) -> Answer:
-        """Answer one lowered query (Algorithm 2, one step).
+        """Answer one lowered query (Algorithm 2, one step), if it is not answered already.
+
+        The same question, however it is spelled, with the same options and about the same data, has
+        one answer: it is read back (`facts.repeated`), with no new noise and no charge. A new
+        request id asks anew.
 
         Args:
             query: From `lower`, or a front end's.
@@ -111,11 +121,12 @@ class Store:
             request_id: Asking again with the same id returns the recorded answer: no new noise,
                 no charge. Any text; it is an analyst's, and never that of a monitor's tick or of
                 anything else that the system asks (see `sparseq.ledger.request_id`).
+            fresh: Ask anew, and pay, also what was answered before.
 
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
-        return self.step(query, self.stream.contributions, options, request_id)
+        return self.stream.ask(query, options, request_id, fresh)
 
     def step(
         self,
@@ -127,6 +138,7 @@ class Store:
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
         mechanism: Mechanism | None = None,
+        shown: Callable[[], pa.Table] | None = None,
     ) -> Answer:
         """Answer one query whose contributions the caller computes: the stream's only step.
 
@@ -141,6 +153,8 @@ class Store:
             mechanism: Makes the released integers of the exact sums, in lattice steps; by default
                 it adds Gaussian noise. Another must be worth a user's charge, and in its docs say
                 why; nothing but zCDP is claimed of a store that has one.
+            shown: Makes the answer's table of what was released; by default it is the noised
+                numbers.
 
         Raises:
             QueryRefused: See `ask`.
@@ -148,7 +162,7 @@ class Store:
         """
         return self.stream.step(
             query, contributions, options, request_id,
-            pot=pot, gated=gated, mechanism=mechanism,
+            pot=pot, gated=gated, mechanism=mechanism, shown=shown,
         )  # fmt: skip
 
     def ask_many(self, asked: Iterable[Request]) -> Iterator[Outcome]:
@@ -163,9 +177,31 @@ class Store:
             >>> con = sparseq.create(None, pa.table({"who": [1, 2]}), table="t", user="who", seed=1)
             >>> query = con.lower("SELECT count(*) AS n FROM t")
             >>> [outcome.answer.facts.release for outcome in con.ask_many([Request(query)] * 3)]
-            [1, 2, 3]
+            [1, 1, 1]
         """
         return ask_many(self.stream, asked)
+
+    def warm(self) -> threading.Thread:
+        """Read columns into memory in the background, between questions.
+
+        For processes that stay: else the first question that reads a column waits for it. It
+        changes nothing but the time, and ends by itself when the store is closed.
+
+        Returns:
+            The thread, which nobody needs to wait for.
+        """
+        thread = threading.Thread(target=self._warm, name="warm", daemon=True)
+        thread.start()
+        return thread
+
+    def _warm(self) -> None:
+        columns = self.stream.engine.warm()
+        with contextlib.suppress(SparseqError):  # it was closed meanwhile
+            while True:
+                with self.stream.held():
+                    if next(columns, self) is self:
+                        return
+                time.sleep(_PAUSE)  # so that a question that waits gets the lock
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -185,64 +221,10 @@ class Store:
             from sparseq.query.lowering import Lowering
 
             twin = self.backend.public_twin()
-            self._lowering = Lowering(self.catalog, *twin, self.most)
+            self._lowering = Lowering(
+                self.catalog, *twin, self.most, self.stream.course is not None
+            )
         return self._lowering
-
-    def sql(
-        self,
-        sql: str,
-        *,
-        sigma: float | None = None,
-        accuracy: float | None = None,
-        scale: float | None = None,
-        confidence: float | None = None,
-        request_id: str | None = None,
-    ) -> Answer:
-        """Answer an SQL query.
-
-        Args:
-            sql: One SELECT that aggregates; docs/sql.md says what it may hold.
-            sigma, accuracy, scale: Standard deviation of the noise, or the ± wanted, or C; one at
-                most. By default the scale that is public.
-            confidence: Of every ±, for all values at once; 0.95.
-            request_id: See `ask`.
-
-        Raises:
-            QueryRefused: It can't be answered privately; the message says what to write instead.
-
-        Example:
-            >>> import sparseq, pyarrow as pa
-            >>> events = pa.table({"who": ["a", "b"], "amount": [3.0, 4.0]})
-            >>> con = sparseq.create(None, events, table="t", user="who", seed=1)
-            >>> con.sql("SELECT count(DISTINCT who) AS people FROM t").arrow().num_rows
-            1
-        """
-        return self.ask(self.lower(sql), Options(sigma, accuracy, scale, confidence), request_id)
-
-    def table(self, name: str) -> Events:
-        """Return a private table to ask about in Python (see `sparseq.query.frame`)."""
-        from sparseq.query.frame import Events
-
-        return Events(self, name)
-
-    def count(self, condition: polars.Expr | None = None) -> Aggregation:
-        """Count rows of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
-        return self._only_table().count(condition)
-
-    def users(self, condition: polars.Expr | None = None) -> Aggregation:
-        """Count users of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
-        return self._only_table().users(condition)
-
-    def sum(self, value: polars.Expr | str) -> Aggregation:
-        """Add up a number of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
-        return self._only_table().sum(value)
-
-    def mean(self, value: polars.Expr | str) -> Aggregation:
-        """Average a number of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
-        return self._only_table().mean(value)
-
-    def _only_table(self) -> Events:
-        return self.table(self.catalog.only_private().name)
 
     def contribute(
         self,
@@ -277,7 +259,7 @@ class Store:
             ['coordinate', 'value', 'value_error']
         """
         return self.step(
-            handed_query(coordinates, label, scale),
+            triplet_query(coordinates, label, scale),
             lambda plan: contributions_of(
                 plan, *self.backend.triplets(as_arrow(contributions), coordinates)
             ),
@@ -285,9 +267,12 @@ class Store:
             request_id,
         )
 
-    def explain(self, query: Query, options: Options | None = None) -> Plan:
-        """Return the plan of a query: its noise, bounds and worst case. Nothing is charged."""
-        return calibrate(query, self.budget, options or Options())
+    def relearn(self) -> None:
+        """Take note that keys were found: what is lowered from now on is by them."""
+        with self.stream.held():
+            self.catalog = self.catalog.with_found(self.stream.ledger.fact(FOUND) or {})
+            self._let_go_of_twin()
+            self._lowering = None
 
     # -- reading back ----------------------------------------------------------------------------
 
@@ -338,6 +323,8 @@ class Store:
         once: str | None = None,
         note: str = "",
         late: bool = True,
+        again: bool = False,
+        since: dt.date | None = None,
     ) -> int:
         """Add rows, and the users that are new; all of them or none. Return how many came in.
 
@@ -349,23 +336,33 @@ class Store:
         `sparseq.engine._duckdb.storage`).
 
         Args:
-            source: Paths, or an Arrow table.
+            source: Files, folders, tables of databases, or a table in memory: see `create`.
             table: Which private table; needed if there are several.
             once: A key that stands for these rows, such as the file's name. It is written in the
                 transaction of the rows; under a key that was taken in already nothing is loaded.
             note: Kept beside the key (see `taken`).
             late: The rows may be about moments that were asked about before; forecasts then count
                 these anew. To be told by public facts, such as a file's name.
+            again: A file may have the contents of one that was loaded before. Else it is refused,
+                but where the table has a row key, or `once` says which rows these are.
+            since: The rows are of this day or later, by the table's column of time. Those that are
+                not, or of no time, are left out; so what is known of earlier days is still so, and
+                is free (`Store.ask`). None: they may be of any day, and nothing that was asked
+                before says what they change.
 
         Raises:
-            DataError: A file can't be read, or lacks a column; nothing was loaded.
+            DataError: A file can't be read, lacks a column, or was loaded before; nothing was
+                loaded.
+            ParameterError: The table is public; or `since` says nothing, as it has no column of
+                time, or a row key by which rows replace others; or it is a lake's.
         """
         with self.stream.lock:
             self.stream.flush()  # what an interrupt left
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
-            return self.backend.ingest(target, source, once, note, late)
+            self.stream.rows_arrive(target, since)
+            return self.backend.ingest(target, source, once, note, late, again, since)
 
     def remember(self, key: str, note: str) -> None:
         """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
@@ -382,23 +379,33 @@ class Store:
     def curator_notes(self) -> list[str]:
         """Return what the curator's log says about rows that came in, oldest first: private."""
         with self.stream.held():
-            return self.backend.curator_notes("ingest")
+            return [one.message for one in self.backend.curator_log() if one.kind == "ingest"]
 
-    def schema(self, table: str) -> Schema:
-        """Return how the rows of a private table are read: public."""
+    def schema(self, table: str | None = None) -> Schema:
+        """Return how the rows of a private table are read: public. None: of the only one."""
         with self.stream.held():
-            return self.backend.schema(self.catalog.table(table))
+            found = self.catalog.table(table) if table else self.catalog.only_private()
+            return self.backend.schema(found)
 
     def taken(self) -> dict[str, str]:
         """Return the keys under which rows were taken in (see `ingest`), each with its note."""
         with self.stream.held():
             return self.backend.taken()
 
+    def public_facts(self) -> dict[str, Any]:
+        """Return what the store promises, and how far its stream has come, as plain data."""
+        with self.stream.held():
+            return self.promise.facts()
+
+    def course_facts(self) -> dict[str, Any] | None:
+        """Return how far a stream of weighted answers has come; None: people are in or out."""
+        with self.stream.held():
+            return self.promise.course_facts()
+
     @property
     def parts(self) -> dict[Pot, float]:
         """What each pot has of norm_budget: public."""
-        whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
-        return {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
+        return self.promise.parts
 
     # -- the end -----------------------------------------------------------------------------------
 

@@ -46,6 +46,16 @@ def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
         working.unlink(missing_ok=True)
 
 
+def make_durable(path: Path) -> None:
+    """Flush a file, or a folder, and its name to the disk."""
+    for one in (path, path.parent):
+        descriptor = os.open(one, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def check_writable(path: Path) -> None:
     """Check that a file can be written in its folder.
 

@@ -45,7 +45,7 @@ class Algorithm2:
                 norm = sum(v * v for v in x.values())
                 charges[user] = charges.get(user, 0) + math.ceil(norm * rate)
         charges = {user: round_up(due) for user, due in charges.items()}
-        active = {u for u, due in charges.items() if self.spent[u] + due <= self.budgets[u]}
+        active = self.able(charges)
         for user, due in charges.items():
             if user in active:
                 self.spent[user] += due
@@ -59,6 +59,10 @@ class Algorithm2:
                     total[k] = total.get(k, 0) + v
             sums.append(total)
         return sums
+
+    def able(self, charges: Mapping[int, int]) -> set[int]:
+        """Who can pay."""
+        return {u for u, due in charges.items() if self.spent[u] + due <= self.budgets[u]}
 
     def rate(self, sigma: float, granularity: float) -> Fraction:
         """Units per squared lattice norm: g² (sigma_0/sigma)² units, rounded up to 62 bits."""
@@ -82,3 +86,265 @@ def round_up(charge: int) -> int:
     """The least number >= charge with at most 11 significant bits."""
     step = 2 ** max(charge.bit_length() - 11, 0)
     return math.ceil(Fraction(charge, step)) * step
+
+
+# A cap over all windows of a person ---------------------------------------------------------------
+
+
+@dataclass
+class Lifelong(Algorithm2):
+    """Users are windows of people, who have an account over all of their windows as well.
+
+    `of` says whose a window is, in the order in which windows' accounts were opened.
+    """
+
+    lifetime: int = 0
+    of: dict[int, int] = field(default_factory=dict)
+    lived: dict[int, int] = field(default_factory=dict)
+    apart: bool = False  # no value of the next question adds up two windows
+
+    def step(
+        self, measures: Sequence[Mapping[int, Vector]], noise: Sequence[tuple[float, float]]
+    ) -> list[dict[int, int]]:
+        """As ever; and whoever is summed has paid for what all of their windows say together."""
+        before = dict(self.lived)
+        windows = dict(self.spent)
+        sums = super().step(measures, noise)
+        taken = {w for w in self.spent if self.spent[w] > windows[w]}
+        worth: dict[int, Fraction] = {}
+        for vectors, (sigma, granularity) in zip(measures, noise, strict=True):
+            together: dict[int, dict[int, int]] = {}
+            for window in taken & set(vectors):
+                whole = together.setdefault(self.of[window], {})
+                for k, v in vectors[window].items():
+                    whole[k] = whole.get(k, 0) + v
+            for person, x in together.items():
+                rate = self.rate(sigma, granularity)
+                worth[person] = worth.get(person, Fraction(0)) + squared(x) * rate
+        for person, price in worth.items():
+            assert price <= self.lived[person] - before.get(person, 0)
+        return sums
+
+    def able(self, charges: Mapping[int, int]) -> set[int]:
+        """Who can pay from both accounts; people are charged here."""
+        own, found = super().able(charges), set()
+        for person in dict.fromkeys(self.of.values()):
+            windows = [w for w, whose in self.of.items() if whose == person and w in own]
+            left = self.lifetime - self.lived.get(person, 0)
+            if self.apart:
+                taken, cost = set(), 0
+                for window in windows:
+                    if cost + charges[window] > left:
+                        cost = left  # and out for good
+                        break
+                    taken, cost = taken | {window}, cost + charges[window]
+            else:
+                cost = sum(root_above(charges[w]) for w in windows) ** 2
+                taken, cost = (set(windows), cost) if cost <= left else (set(), 0)
+            found |= taken
+            if windows:
+                self.lived[person] = self.lived.get(person, 0) + cost
+        return found
+
+
+def root_above(number: int) -> int:
+    """The least whole number whose square is no less."""
+    found = math.isqrt(number)
+    return found + (found * found < number)
+
+
+# Weights: Algorithm 3's, and the pilots that choose their scale -----------------------------------
+
+PILOT = 2**16  # lattice steps of a pilot to a person
+NEAR_NOTHING = 64  # ledger units: whoever has less left has no allowance
+SATURATED = 2**62
+
+
+def rounded(x: Fraction | int) -> Fraction:
+    """The float64 nearest to a number: one correctly rounded operation."""
+    return Fraction(float(Fraction(x)))
+
+
+def root(x: Fraction) -> Fraction:
+    """The float64 nearest to the square root of a number, by integers."""
+    if x == 0:
+        return Fraction(0)
+    bits = 130 + max(0, x.denominator.bit_length() - x.numerator.bit_length())
+    scaled = x.numerator * 4**bits // x.denominator
+    below = math.isqrt(scaled)
+    exact = below * below == scaled and x.numerator * 4**bits % x.denominator == 0
+    return rounded(Fraction(2 * below + (not exact), 2 ** (bits + 1)))
+
+
+@dataclass(frozen=True)
+class Rungs:
+    """A pilot as it was announced: edges of the cells, where it begins, variance in sigma_0²."""
+
+    edges: tuple[float, ...]
+    start: int
+    variance: int
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A measure of a weighted question: all public. The lattice step of vectors, the size of the
+    joint unit, the noise and the lattice of the weighted sums."""
+
+    step: Fraction
+    unit: Fraction
+    sigma: float = 0.0
+    granularity: float = 0.0
+
+
+@dataclass
+class Weighted(Algorithm2):
+    """Questions in which people are weighted: the parts in their order, then `end`.
+
+    `due` is what each has to pay exactly for the parts of the question so far; `refused`, who could
+    not pay for a part.
+    """
+
+    due: dict[int, int] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+
+    def left(self, user: int) -> int:
+        return self.budgets[user] - self.spent[user] - round_up(self.due.get(user, 0))
+
+    def allowances(self, users: set[int], cautious: float) -> dict[int, Fraction]:
+        """a_i = sqrt(min(1, left_i / (tau_t p)))."""
+        found = {}
+        for user in users:
+            share = rounded(Fraction(self.left(user)) / (Fraction(cautious) * UNITS))
+            nothing = self.left(user) < NEAR_NOTHING
+            found[user] = Fraction(0) if nothing else root(min(Fraction(1), share))
+        return found
+
+    def admitted(self, due: Mapping[int, int]) -> set[int]:
+        """Who can pay a part: they owe it from here on."""
+        active = set()
+        for user, more in due.items():
+            total = round_up(self.due.get(user, 0) + more)
+            if self.spent[user] + total <= self.budgets[user]:
+                self.due[user] = self.due.get(user, 0) + more
+                active.add(user)
+            else:
+                self.refused.add(user)
+        return active
+
+    def end(self) -> None:
+        """Everybody pays what is owed."""
+        for user, due in self.due.items():
+            self.spent[user] += round_up(due)
+        self.due, self.refused = {}, set()
+
+    def pilot(
+        self, r: Mapping[int, Fraction], a: Mapping[int, Fraction], of: Rungs
+    ) -> tuple[list[int], set[int]]:
+        """A pilot's exact sums by cell, and who is in it."""
+        parts = {user: cells_of(r[user], a[user], of) for user in r}
+        price = Fraction(UNITS, of.variance * PILOT * PILOT)
+        active = self.admitted(
+            {u: math.ceil(sum(v * v for v in x.values()) * price) for u, x in parts.items()}
+        )
+        totals = [0] * len(of.edges)
+        for user in active:
+            for cell, value in parts[user].items():
+                totals[cell] += value
+        return totals, active
+
+    def answer(
+        self,
+        measures: Sequence[Mapping[int, Vector]],
+        said: Sequence[Announced],
+        r: Mapping[int, Fraction],
+        a: Mapping[int, Fraction],
+        scale: Fraction,
+    ) -> list[dict[int, int]]:
+        """Each measure's exact weighted sums, on the lattice of the answer; they are charged."""
+        weights = {user: weight(r[user], a[user], scale) for user in r}
+        for vectors in measures:
+            for user, x in vectors.items():
+                if squared(x) >= SATURATED:
+                    weights[user] = Fraction(0)
+        due = dict.fromkeys(r, 0)
+        for vectors, m in zip(measures, said, strict=True):
+            fine = Fraction(power_above(scale * m.unit), 2**29)
+            rate = self.rate(m.sigma, float(fine))
+            for user, x in vectors.items():
+                norm = weights[user] ** 2 * squared(x) * (m.step / fine) ** 2
+                due[user] += math.ceil(math.ceil(norm) * rate)
+        active = self.admitted(due)
+        sums: list[dict[int, int]] = []
+        for vectors, m in zip(measures, said, strict=True):
+            total: dict[int, int] = {}
+            for user in active & set(vectors):
+                worth = Fraction(0)
+                for k, v in vectors[user].items():
+                    part = int(weights[user] * v * m.step / Fraction(m.granularity))
+                    total[k] = total.get(k, 0) + part
+                    worth += part * part
+                assert worth * self.exact_rate(m) <= due[user], "who is summed has paid for it"
+            sums.append(total)
+        return sums
+
+    def exact_rate(self, m: Announced) -> Fraction:
+        """Units per squared lattice step of an answer, as a real number."""
+        variance = Fraction(self.norm_budget) / (2 * Fraction(self.kappa))
+        return (Fraction(m.granularity) / Fraction(m.sigma)) ** 2 * variance * UNITS
+
+
+def squared(x: Vector) -> int:
+    """The squared norm in lattice steps, saturated where a cell is beyond the lattice."""
+    beyond = any(abs(v) > 2**31 - 1 for v in x.values())
+    return SATURATED if beyond else min(sum(v * v for v in x.values()), SATURATED)
+
+
+def joint_norms(
+    measures: Sequence[Mapping[int, Vector]], said: Sequence[Announced]
+) -> dict[int, Fraction]:
+    """Everybody's norm over all measures, in joint units: r_i² = sum (‖q_m‖ / u_m)²."""
+    users = sorted({user for vectors in measures for user in vectors})
+    found = {}
+    for user in users:
+        total = Fraction(0)
+        for vectors, m in zip(measures, said, strict=True):
+            here = rounded(squared(vectors.get(user, {}))) * (m.step / m.unit) ** 2
+            total = rounded(total + here)
+        found[user] = root(total)
+    return found
+
+
+def cells_of(r: Fraction, a: Fraction, of: Rungs) -> dict[int, int]:
+    """What one person adds to a pilot: a (1 - t) in a cell and a t in the next, of r / a."""
+    if r == 0:
+        return {}
+    edges = [Fraction(e) for e in of.edges]
+    rho = rounded(r / a) if a else edges[-1]
+    cell = next((k for k, e in enumerate(edges) if rho <= e), len(edges) - 1)
+    below = edges[cell - 1] if cell else Fraction(0)
+    t = rounded(rounded(rho - below) / rounded(edges[cell] - below))
+    t = min(max(t, Fraction(0)), Fraction(1))
+    found = {}
+    if cell >= of.start:
+        found[cell] = math.floor(rounded(a * t) * PILOT)
+    if cell > of.start:
+        found[cell - 1] = math.floor(rounded(a * rounded(1 - t)) * PILOT)
+    return found
+
+
+def weight(r: Fraction, a: Fraction, scale: Fraction) -> Fraction:
+    """min(1, C a / r), rounded down to 16 significant bits."""
+    w = Fraction(1) if r == 0 else min(Fraction(1), rounded(rounded(scale * a) / r))
+    if w == 0:
+        return w
+    one = Fraction(power_above(w), 2**16)
+    one = one * 2 if w == power_above(w) else one  # 1 is 2**15 units of 2**-15
+    return math.floor(w / one) * one
+
+
+def power_above(x: Fraction) -> Fraction:
+    """The least power of two that is not below x > 0."""
+    power = Fraction(2) ** (x.numerator.bit_length() - x.denominator.bit_length() - 1)
+    while power < x:
+        power *= 2
+    return power

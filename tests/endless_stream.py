@@ -17,7 +17,6 @@ Lines out: `pid N`, `commit` before each commit, `answer {…}` after each, `dea
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -29,11 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 import sparseq
-import sparseq.files  # what would otherwise be imported in every child: at its first `connect`,
 import sparseq.ledger._duckdb.segments
-
-with contextlib.suppress(ImportError):
-    import pandas  # noqa: F401 - and, where it is installed, at its first Arrow table
 
 SIGMAS = (1.0, 3.0, 40.0, 10 / 3, 7.0)  # in units of sigma_0
 
@@ -130,4 +125,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    import preloaded  # noqa: F401
+
     main()

@@ -24,8 +24,8 @@ import sparseq
 from sparseq import ParameterError
 from sparseq.accounting import Price
 from sparseq.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
-from sparseq.engine.handed import handed_query
 from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.engine.triplets import triplet_query
 from sparseq.lipschitz import Analysis, lipschitz_contributions, mover
 from sparseq.query.plan import Options, calibrate
 from sparseq.store import Store
@@ -184,7 +184,9 @@ def test_a_medians_charge_ends_at_its_reach(norm: int) -> None:
 
 def store(users: int, norm_budget: float = 1000.0, seed: int = 1) -> Store:
     people = pa.table({"who": list(range(users))})
-    return sparseq.create(None, people, table="t", user="who", norm_budget=norm_budget, seed=seed)
+    return sparseq.create(
+        None, people, table="t", user="who", norm_budget=norm_budget, seed=seed, in_or_out=True
+    )
 
 
 def table(x: list[Vector], unit: float = STEP) -> pa.Table:
@@ -205,7 +207,7 @@ def test_released_lattice_points_differ_by_no_more_than_is_charged(
 ) -> None:
     """Integers against integers: the point with everybody, and without each user in turn."""
     for analysis in (MEDIAN, WeightedMean(2, 20, {0: weight})):
-        plan = calibrate(handed_query(2, "x", 1.0), shared.budget, Options(sigma=sigma))
+        plan = calibrate(triplet_query(2, "x", 1.0), shared.budget, Options(sigma=sigma))
         moved = lipschitz_contributions(shared.backend, table(x), analysis, plan)
         (everybody,) = moved.without(np.zeros(0, np.int32))
         (reduced,) = moved.measures

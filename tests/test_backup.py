@@ -26,7 +26,9 @@ def facts(con: sparseq.Store) -> list[Any]:
 
 @pytest.fixture
 def con(tmp_path: Path) -> sparseq.Store:
-    con = sparseq.create(tmp_path / "s", pa.table({"who": [1, 2, 3]}), user="who", table="t")
+    con = sparseq.create(
+        tmp_path / "s", pa.table({"who": [1, 2, 3]}), user="who", table="t", in_or_out=True
+    )
     con.sql(COUNT, request_id="a")
     return con
 
@@ -35,16 +37,16 @@ def test_a_backup_of_an_open_store_is_whole(con: sparseq.Store, tmp_path: Path) 
     con.ingest(pa.table({"who": [4]}), once="b")
     forget(con, "2")
     made = backup(con, tmp_path / "copy")
-    assert (made.releases, made.writes) == (1, 3)
+    assert (made.releases, made.writes) == (1, 4)
     expected = facts(con)
-    con.sql(COUNT)  # the store goes on
+    con.sql(COUNT, fresh=True)  # the store goes on
     assert sorted(p.name for p in tmp_path.iterdir()) == ["copy", "s", "s.session", "s.wal"]
     (tmp_path / "there").mkdir()
     (tmp_path / "copy").rename(tmp_path / "there" / "c")
     with sparseq.connect(tmp_path / "there" / "c") as copy:
         assert facts(copy) == expected
         assert copy.sql(COUNT, request_id="a").facts.release == 1
-        copy.sql(COUNT)
+        copy.sql(COUNT, fresh=True)
     con.close()
     with sparseq.connect(tmp_path / "s") as again:
         assert again.releases == 2
@@ -70,8 +72,8 @@ def test_an_earlier_state_in_the_place_of_its_store_does_not_open(
     con: sparseq.Store, tmp_path: Path
 ) -> None:
     backup(con, tmp_path / "copy")
-    con.sql(COUNT)
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
+    con.sql(COUNT, fresh=True)
     con.close()
     assert record_of(tmp_path / "s").exists(), "it stays"
     with sparseq.connect(tmp_path / "s") as same:
@@ -88,7 +90,7 @@ def test_a_backup_in_the_place_of_a_killed_store_does_not_open(
     con: sparseq.Store, tmp_path: Path
 ) -> None:
     backup(con, tmp_path / "copy")
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     parts = {end: Path(f"{tmp_path / 's'}{end}").read_bytes() for end in (".wal", ".session")}
     con.close()
     for parts_left in ([".session"], [".wal", ".session"], [".wal"]):
@@ -120,15 +122,15 @@ def test_it_appears_whole_or_not_at_all(
     with pytest.raises(sparseq.StoreError, match="the disk is full; there is no backup"):
         backup(con, tmp_path / "copy")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s", "s.session", "there"]
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     con.close()
 
 
 def test_what_has_no_file_has_no_backup(tmp_path: Path) -> None:
-    with sparseq.create(None, pa.table({"who": [1]}), user="who", table="t") as con:
+    with sparseq.create(None, pa.table({"who": [1]}), user="who", table="t", in_or_out=True) as con:
         with pytest.raises(sparseq.ParameterError):
             backup(con, tmp_path / "copy")
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
 
 
 def test_a_closed_store_has_none(con: sparseq.Store, tmp_path: Path) -> None:

@@ -29,16 +29,20 @@ class Changing(Running):
     """A store with a row key beside a dictionary from user and key to the row."""
 
     def __init__(self, stream: Stream, path: Path | None, row_key: tuple[str, ...]) -> None:
-        self.row_key = row_key
+        self.row_key, self.more = row_key, {"row_key": row_key}
         self.current: dict[tuple[Any, ...], Row] = {}
         super().__init__(stream, path)
 
-    def _arrived(self, rows: list[Row]) -> None:
-        super()._arrived(rows)
+    def _arrived(self, rows: list[Row]) -> int:
+        some = super()._arrived(rows)
         for row in rows:
             if row.who is not None:
                 self.current[row.who, *(getattr(row, c) for c in self.row_key)] = row
-        self.rows = list(self.current.values())
+        self._settle()
+        return some
+
+    def _settle(self) -> None:
+        self.rows = [(row.who, row) for row in self.current.values() if row.who is not None]
 
     def ingest(self, rows: list[Row]) -> None:
         whole = [r for r in rows if r.who is not None]
@@ -55,7 +59,7 @@ class Changing(Running):
         assert forget(self.con, who).rows == {"t": len(theirs)}
         for k in theirs:
             del self.current[k]
-        self.rows = list(self.current.values())
+        self._settle()
 
     def check_spends(self) -> None:
         """Everybody's account is the one that they have always had, erased or not."""
@@ -69,7 +73,7 @@ class Changing(Running):
 
     def check_rows(self) -> None:
         """Both orders hold the rows as they are now."""
-        expected = sorted((r.who, str(r.day), str(r.kind)) for r in self.rows)
+        expected = sorted((r.who, str(r.day), str(r.kind)) for _, r in self.rows)
         for schema in ("by_user", "by_time"):
             found = self.con.backend.database.execute(
                 f"SELECT id, t.day, d.value FROM {schema}.t AS t JOIN ledger.users USING (_user) "
@@ -175,7 +179,7 @@ def orders(*rows: tuple[Any, Any, Any, Any]) -> pa.Table:
 
 def store(*rows: Any, path: Path | None = None, **more: Any) -> sparseq.Store:
     more = {"row_key": "order", "norm_budget": 1e6, **more}
-    return sparseq.create(path, orders(*rows), table="t", user="who", **more)
+    return sparseq.create(path, orders(*rows), table="t", user="who", **more, in_or_out=True)
 
 
 def stored(con: sparseq.Store, schema: str = "by_user") -> list[tuple[Any, ...]]:
@@ -214,7 +218,7 @@ def test_files_are_in_the_order_in_which_they_are_given(tmp_path: Path) -> None:
     paths = [tmp_path / "b.parquet", tmp_path / "a.parquet"]
     for i, path in enumerate(paths):
         pyarrow.parquet.write_table(orders(("ann", 1, 7, float(i))), path)
-    con = sparseq.create(None, paths, table="t", user="who", row_key=["order"])
+    con = sparseq.create(None, paths, table="t", user="who", row_key=["order"], in_or_out=True)
     assert stored(con) == [("ann", 1, 7, 1.0)]
     con.ingest(paths[::-1])
     assert stored(con) == [("ann", 1, 7, 0.0)]
@@ -231,7 +235,7 @@ def test_the_last_version_is_the_last_in_a_large_file_too(tmp_path: Path) -> Non
         }
     )
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=10_000)
-    con = sparseq.create(None, tmp_path / "t.parquet", user="who", row_key="k")
+    con = sparseq.create(None, tmp_path / "t.parquet", user="who", row_key="k", in_or_out=True)
     for _ in range(2):
         found = con.backend.database.execute("SELECT count(*), min(v) FROM by_user.t").fetchall()
         assert found == [(size, versions - 1)]
@@ -255,7 +259,7 @@ def test_each_of_several_tables_has_its_own_key_or_none() -> None:
     visits = pa.table({"WHO": ["ann", "ann"], "Page": ["x", "x"]})
     tables = {"t": orders(("ann", 1, 7, 1.0), ("ann", 1, 7, 2.0)), "visits": visits}
     for row_key, rows in [({"t": ["ORDER", "who"]}, (1, 2)), ({"visits": "page"}, (2, 1))]:
-        con = sparseq.create(None, user="who", tables=tables, row_key=row_key)
+        con = sparseq.create(None, user="who", tables=tables, row_key=row_key, in_or_out=True)
         con.ingest(visits, "visits")
         many = [
             con.backend.database.execute(f"SELECT count(*) FROM by_user.{t}").fetchall()[0][0]
@@ -263,9 +267,9 @@ def test_each_of_several_tables_has_its_own_key_or_none() -> None:
         ]
         assert many == [rows[0], 1 if rows[1] == 1 else 4]
     with pytest.raises(sparseq.ParameterError, match="several tables"):
-        sparseq.create(None, user="who", tables=tables, row_key=["day"])
+        sparseq.create(None, user="who", tables=tables, row_key=["day"], in_or_out=True)
     with pytest.raises(sparseq.ParameterError, match="'visit'") as caught:
-        sparseq.create(None, user="who", tables=tables, row_key={"visit": ["page"]})
+        sparseq.create(None, user="who", tables=tables, row_key={"visit": ["page"]}, in_or_out=True)
     assert "visits" in caught.value.hint
 
 

@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         }
     )
     with sparseq.create(path, rows, table="t", user="who", time="day", bounds={"x": (0, 10)},
-                        norm_budget=10_000, kappa=1000) as con:  # fmt: skip
+                        norm_budget=10_000, kappa=1000, in_or_out=True) as con:  # fmt: skip
         con.sql(QUERIES[0])
     return path.read_bytes()
 

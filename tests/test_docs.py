@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-_NEEDS = {"networks.md": "torch"}
+_NEEDS = {"networks.md": "torch", "lake.md": "deltalake"}
 """Pages whose examples need an extra."""
 
 

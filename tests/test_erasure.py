@@ -16,7 +16,7 @@ import pytest
 
 import sparseq
 from sparseq.curator import Erasure, account, exact_sql, forget, top_spenders
-from sparseq.engine._duckdb import storage
+from sparseq.engine.files import held
 
 UNIT = 2**24
 COUNT = "SELECT count(*) AS n FROM t"
@@ -54,9 +54,9 @@ def test_whoever_comes_back_has_the_same_account(kind: str, tmp_path: Path) -> N
     def file(*people: int) -> Path:
         return typed(kind, table(of, *people), tmp_path / "t.parquet")
 
-    con = sparseq.create(tmp_path / "s", file(2, 2, 3), user="who", norm_budget=7)
+    con = sparseq.create(tmp_path / "s", file(2, 2, 3), user="who", norm_budget=7, in_or_out=True)
     assert con.backend.storage.get("users") == kind
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     assert (spent(con, of(2)), spent(con, of(3))) == (4, 1)
     assert forget(con, of(2)) == Erasure(1, {"t": 2})
     assert forget(con, of(2)) == Erasure(0, {"t": 0})
@@ -65,23 +65,23 @@ def test_whoever_comes_back_has_the_same_account(kind: str, tmp_path: Path) -> N
         assert (found.id, found.spent, found.budget, found.rows) == (None, 4, 7, {"t": 0})
         con.close()
         con = sparseq.connect(tmp_path / "s")
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     assert (spent(con, of(2)), spent(con, of(3))) == (4, 2)
     con.ingest(file(2, 5))
     assert len(con.stream.accounts) == 3
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     assert [spent(con, of(i)) for i in (2, 3, 5)] == [5, 3, 1]
     assert account(con, str(of(2))).id is not None
     assert forget(con, of(2), of(3)) == Erasure(2, {"t": 2})
     con.ingest(file(2, 2, 2))
-    con.sql(COUNT)  # 9 is more than is left
+    con.sql(COUNT, fresh=True)  # 9 is more than is left
     assert [spent(con, of(i)) for i in (2, 3, 5)] == [5, 3, 2]
     con.close()
 
 
 def test_a_width_of_integers_is_not_part_of_an_identifier() -> None:
-    con = sparseq.create(None, table(lambda i: i, 1, 2), table="t", user="who")
-    con.sql(COUNT)
+    con = sparseq.create(None, table(lambda i: i, 1, 2), table="t", user="who", in_or_out=True)
+    con.sql(COUNT, fresh=True)
     forget(con, 1)
     con.ingest(pa.table({"who": pa.array([1], pa.int8()), "k": [0]}))
     assert (len(con.stream.accounts), spent(con, 1)) == (2, 1)
@@ -91,8 +91,10 @@ def test_an_own_budget_is_as_it_was_whatever_comes_back() -> None:
     def rows(own: float | None) -> pa.Table:
         return pa.table({"who": ["ann", "bob"], "own": pa.array([own, 2.0], pa.float64())})
 
-    con = sparseq.create(None, rows(3.0), table="t", user="who", budget_column="own")
-    con.sql(COUNT)
+    con = sparseq.create(
+        None, rows(3.0), table="t", user="who", budget_column="own", in_or_out=True
+    )
+    con.sql(COUNT, fresh=True)
     for own in (None, 20.0, 1.0):
         forget(con, "ann")
         con.ingest(rows(own))
@@ -109,25 +111,31 @@ def test_nobody_elses_rows_answers_or_accounts_change() -> None:
         }
     )
     con = sparseq.create(
-        None, rows, table="t", user="who", keys={"shop": ["x", "y", "z"]}, norm_budget=2**10
+        None,
+        rows,
+        table="t",
+        user="who",
+        keys={"shop": ["x", "y", "z"]},
+        norm_budget=2**10,
+        in_or_out=True,
     )
     by_shop = "SELECT shop, count(*) AS n FROM t GROUP BY shop"
-    con.sql(by_shop)
+    con.sql(by_shop, fresh=True)
     answers = [con.release(r.id).to_bytes() for r in con.history()]
     forget(con, "ann")
     assert [con.release(r.id).to_bytes() for r in con.history()] == answers
     left = exact_sql(con, "SELECT * FROM t ORDER BY ALL").to_pylist()
     assert left == rows.slice(1).sort_by([("who", "ascending"), ("day", "ascending")]).to_pylist()
-    con.sql(by_shop)
+    con.sql(by_shop, fresh=True)
     con.ingest(pa.table({"who": ["ann", "bob"], "shop": ["z", "new"], "day": [1, 1]}))
     left = exact_sql(con, "SELECT shop, count(*) AS n FROM t GROUP BY ALL ORDER BY ALL")
     assert left.to_pydict() == {"shop": ["new", "x", "y", "z"], "n": [1, 2, 1, 1]}
-    con.sql(by_shop)
+    con.sql(by_shop, fresh=True)
     assert [spent(con, who) for who in ("ann", "bob", "cid")] == [1, 6, 3]
 
 
 def test_an_identifier_that_nobody_has_erases_nothing() -> None:
-    con = sparseq.create(None, table(str, 1, 2), table="t", user="who")
+    con = sparseq.create(None, table(str, 1, 2), table="t", user="who", in_or_out=True)
     with pytest.raises(sparseq.ParameterError, match="'9'") as caught:
         forget(con, "1", "9")
     assert caught.value.hint == "nothing was erased"
@@ -139,11 +147,11 @@ def test_an_identifier_that_nobody_has_erases_nothing() -> None:
 
 
 def test_everybody_can_be_erased_and_come_back() -> None:
-    con = sparseq.create(None, table(str, 1, 2, 2), table="t", user="who", seed=1)
-    con.sql(COUNT)
+    con = sparseq.create(None, table(str, 1, 2, 2), table="t", user="who", seed=1, in_or_out=True)
+    con.sql(COUNT, fresh=True)
     assert forget(con, "1", "2", "2") == Erasure(2, {"t": 3})
     assert {name for name, *_ in top_spenders(con)} == {None}
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     con.ingest(table(str, 2, 1, 3))
     assert [spent(con, i) for i in "123"] == [1, 4, 0]
 
@@ -151,7 +159,7 @@ def test_everybody_can_be_erased_and_come_back() -> None:
 def test_the_hash_is_under_a_key_of_the_stores_own() -> None:
     hashes = set()
     for _ in range(2):
-        con = sparseq.create(None, table(str, 1), table="t", user="who", seed=1)
+        con = sparseq.create(None, table(str, 1), table="t", user="who", seed=1, in_or_out=True)
         forget(con, "1")
         ((hash,),) = con.backend.database.execute("SELECT hash FROM ledger.forgotten").fetchall()
         hashes.add(bytes(hash))
@@ -192,13 +200,15 @@ def found(path: Path) -> set[str]:
 @pytest.fixture
 def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sparseq.Store:
     """A store with one person's marks in every place that a value can be in."""
-    monkeypatch.setattr(storage, "DICTIONARY_LIMIT", 50)
+    monkeypatch.setattr(held, "DICTIONARY_LIMIT", 50)
     who, code, text = MARKS[0], MARKS[1], MARKS[2]
     others = [(f"person {i % 700}", f"k{i % 9}", f"text {i * 7919 % 5003}", i) for i in range(5000)]
     columns = zip(*others, (who, code, text, -1), (who, "k1", MARKS[3], -2), strict=True)
     rows = pa.table(dict(zip(("who", "kind", "text", "n"), map(list, columns), strict=True)))
     path = tmp_path / "s.sparseq"
-    con = sparseq.create(path, rows, table="t", user="who", time="n", row_key="n", norm_budget=500)
+    con = sparseq.create(
+        path, rows, table="t", user="who", time="n", row_key="n", norm_budget=500, in_or_out=True
+    )
     assert con.catalog.table("t").column("kind").coded
     assert not con.catalog.table("t").column("text").coded
     more = {"who": [who, who, "person 3"], "kind": [MARKS[1]] * 2 + ["k2"], "n": [-2, -3, -3]}
@@ -256,20 +266,25 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize(
-    "after", [pytest.param(False, marks=pytest.mark.deep), True], ids=["before", "after"]
+    ("after", "step"),
+    [
+        pytest.param(False, 1, marks=pytest.mark.deep),
+        pytest.param(True, 1, marks=pytest.mark.deep),
+        (True, 5),  # the commit is among them
+    ],
 )
 def test_killed_at_any_statement_everything_is_erased_or_nothing(
-    marked: sparseq.Store, after: bool, tmp_path: Path
+    marked: sparseq.Store, after: bool, step: int, tmp_path: Path
 ) -> None:
     marked.sql(COUNT)
     marked.close()
     original = (tmp_path / "s.sparseq").read_bytes()
-    paths = [tmp_path / f"{i}.sparseq" for i in range(len(STATEMENTS))]
-    for path in paths:
+    paths = {i: tmp_path / f"{i}.sparseq" for i in range(0, len(STATEMENTS), step)}
+    for path in paths.values():
         path.write_bytes(original)
-    kill_all(paths, after)
+    kill_all({str(path): STATEMENTS[i] for i, path in paths.items()}, after)
     done = STATEMENTS.index("COMMIT")
-    for i, path in enumerate(paths):
+    for i, path in paths.items():
         erased = i > done or (i == done and after)
         with sparseq.connect(path) as con:
             assert account(con, MARKS[0]).spent == 9
@@ -279,12 +294,12 @@ def test_killed_at_any_statement_everything_is_erased_or_nothing(
             assert gone(con)
             assert con.backend.storage.get("scrub") is None
             assert exact_sql(con, COUNT)["n"].to_pylist() == [5001]
-            con.sql(COUNT)
+            con.sql(COUNT, fresh=True)
             assert account(con, MARKS[0]).spent == 9
 
 
-def kill_all(paths: list[Path], after: bool) -> None:
-    """Forget in processes that are killed, each before or after another statement.
+def kill_all(paths: dict[str, str], after: bool) -> None:
+    """Forget in processes that are killed, each before or after a statement of its own.
 
     They are copies of one that has imported everything and opened nothing.
     """
@@ -292,7 +307,7 @@ def kill_all(paths: list[Path], after: bool) -> None:
 import os, sys
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
 import endless_stream, sparseq, sparseq.curator, sparseq.files
-for path, statement in zip({list(map(str, paths))!r}, {STATEMENTS!r}, strict=True):
+for path, statement in {paths!r}.items():
     if os.fork() == 0:
         con = sparseq.connect(path)
         back = con.backend

@@ -26,7 +26,9 @@ EVENTS = pl.DataFrame(
 
 @pytest.fixture
 def con() -> sparseq.Store:
-    return sparseq.create(None, EVENTS, table="events", user="who", norm_budget=100, seed=3)
+    return sparseq.create(
+        None, EVENTS, table="events", user="who", norm_budget=100, seed=3, in_or_out=True
+    )
 
 
 def test_questions_become_sql(con: sparseq.Store) -> None:
@@ -147,7 +149,9 @@ def test_contributions_in_any_order_are_the_same_query() -> None:
     rows = handed(user=users, coordinate=coordinates, value=rng.normal(size=200) / 8)
     spent, values = [], []
     for order in (np.arange(200), rng.permutation(200)):
-        con = sparseq.create(None, EVENTS, table="events", user="who", norm_budget=100, seed=3)
+        con = sparseq.create(
+            None, EVENTS, table="events", user="who", norm_budget=100, seed=3, in_or_out=True
+        )
         answer = con.contribute(rows.take(order), coordinates=7, label="shuffled")
         spent.append(con.stream.accounts.spent.tolist())
         values.append(answer.arrow()["value"].to_pylist())

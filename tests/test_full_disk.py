@@ -83,7 +83,13 @@ CASES = [("ask", 0), ("ask", 900), ("ask", 5000), ("ingest", 0), ("ingest", 4096
 def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     table = pa.table({"who": list(range(500)), "x": [f"{i:09}" for i in range(500)]})
     with sparseq.create(
-        tmp_path / "made", table, user="who", table="t", norm_budget=400, row_key="x"
+        tmp_path / "made",
+        table,
+        user="who",
+        table="t",
+        norm_budget=400,
+        row_key="x",
+        in_or_out=True,
     ):
         pass
     for how, room in CASES:

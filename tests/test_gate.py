@@ -39,7 +39,15 @@ def plan() -> Plan:
     rows = pa.table({"who": [1], "x": [1.0], "k": ["a"]})
     keys = {"k": ("a", "b", "c")}
     with sparseq.create(
-        None, rows, table="t", user="who", bounds={"x": (0, 9)}, keys=keys, kappa=0.5, norm_budget=3
+        None,
+        rows,
+        table="t",
+        user="who",
+        bounds={"x": (0, 9)},
+        keys=keys,
+        kappa=0.5,
+        norm_budget=3,
+        in_or_out=True,
     ) as con:
         return calibrate(con.lower("SELECT k, sum(x) FROM t GROUP BY k"), con.budget, Options())
 
@@ -107,10 +115,13 @@ def test_a_full_scan_goes_in_one_pass_and_answers_the_same(
         return passed
 
     monkeypatch.setattr(gate, "_one_pass", counted)
-    with sparseq.create(None, rows, **made) as one, sparseq.create(None, rows, **made) as many:
-        first = [one.sql(asked, scale=200).arrow() for _ in range(5)]
+    with (
+        sparseq.create(None, rows, **made, in_or_out=True) as one,
+        sparseq.create(None, rows, **made, in_or_out=True) as many,
+    ):
+        first = [one.sql(asked, scale=200, fresh=True).arrow() for _ in range(5)]
         monkeypatch.setattr(gate, "_in_one_pass", lambda *_: False)
-        assert [many.sql(asked, scale=200).arrow() for _ in range(5)] == first
+        assert [many.sql(asked, scale=200, fresh=True).arrow() for _ in range(5)] == first
         assert len(went) == 5
         assert went[0] < went[-1]
         assert one.stream.accounts.spent.tolist() == many.stream.accounts.spent.tolist()

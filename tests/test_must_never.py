@@ -51,7 +51,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 def store(who: list[int], path: Path | None = None, **more: Any) -> sparseq.Store:
     columns = {name: more.pop(name) for name in ("k", "day", "amount", "text") if name in more}
     table = pa.table({"who": pa.array(who, pa.int64()), **columns})
-    return sparseq.create(path, table, table="t", user="who", **more)
+    return sparseq.create(path, table, table="t", user="who", **more, in_or_out=True)
 
 
 def spent(con: sparseq.Store) -> dict[int, int]:
@@ -61,7 +61,7 @@ def spent(con: sparseq.Store) -> dict[int, int]:
 
 
 def values(con: sparseq.Store, sql: str, **options: Any) -> list[float]:
-    answer: list[float] = con.sql(sql, **options).arrow()["x"].to_pylist()
+    answer: list[float] = con.sql(sql, fresh=True, **options).arrow()["x"].to_pylist()
     return answer
 
 
@@ -73,11 +73,17 @@ def test_1_no_sequence_of_queries_in_whatever_threads_overdraws_a_budget(tmp_pat
     own = pa.array([[None, 5.0, 0.5, 0.0, 2.5, 5.0, 4.0, 5.0][u] for u in who])
     table = pa.table({"who": who, "own": own})
     con = sparseq.create(
-        tmp_path / "s", table, table="t", user="who", norm_budget=5, budget_column="own"
+        tmp_path / "s",
+        table,
+        table="t",
+        user="who",
+        norm_budget=5,
+        budget_column="own",
+        in_or_out=True,
     )
     sigmas = [con.budget.sigma_0 * (1 + 0.37 * (i % 11)) for i in range(60)]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda s: con.sql(COUNT if s > 9 else PEOPLE, sigma=s), sigmas))
+        list(pool.map(lambda s: con.sql(COUNT if s > 9 else PEOPLE, sigma=s, fresh=True), sigmas))
     for _ in range(2):
         assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
         left = (con.stream.accounts.budgets - con.stream.accounts.spent).tolist()
@@ -94,7 +100,7 @@ def test_1_no_sequence_of_queries_in_whatever_threads_overdraws_a_budget(tmp_pat
 def test_2_when_an_answer_is_out_the_disk_has_its_charges_and_the_answer(tmp_path: Path) -> None:
     con = store([1, 1, 2], tmp_path / "s")
     for i in range(1, 5):
-        answer = con.sql(COUNT)
+        answer = con.sql(COUNT, fresh=True)
         copy = tmp_path / f"copy{i}"  # the files as they lie, as a loss of power would leave them
         shutil.copy(tmp_path / "s", copy)
         for part in (".wal", ".session"):
@@ -113,9 +119,9 @@ def test_2_the_gate_charges_before_and_the_answer_is_made_before_the_commit(
     con = store([1, 1, 2])
     monkeypatch.setattr(con.stream.ledger, "commit", lambda *_: (_ for _ in ()).throw(OSError()))
     with pytest.raises(OSError):  # noqa: PT011
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
     with pytest.raises(sparseq.StoreError, match="closed"):
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
 
 
 # 3. Less noise costs less; the order of fixed queries matters -------------------------------------
@@ -378,7 +384,8 @@ def test_6_an_answer_that_cannot_be_shown_as_asked_is_its_measures() -> None:
 
     plan = replace(plan, query=replace(plan.query, outputs=Outputs((OutputColumn("k", shown),))))
     noised = [
-        Measurements([np.array([[x], [2.0]])], [0.5], key_columns(plan), 2) for x in (3.0, 7.0)
+        Measurements([np.array([[x], [2.0]])], [0.5], key_columns(plan.query.domains), 2)
+        for x in (3.0, 7.0)
     ]
     assert render(plan, noised[0]).to_pydict() == {"k": [1, 2]}
     assert render(plan, noised[1]).to_pydict() == {
@@ -397,7 +404,7 @@ def test_6_what_the_database_says_of_a_row_is_not_passed_on() -> None:
     assert con.sql(sql).arrow() == same.sql(sql).arrow()  # read in a database of its own
     con.stream.engine._backstop._con = Telling()  # type: ignore[assignment]
     with pytest.raises(sparseq.QueryRefused) as refused:
-        con.sql(sql)
+        con.sql(sql, fresh=True)
     trace = traceback.format_exception(refused.value)
     assert "sniffles" not in "".join(trace)
 
@@ -407,8 +414,10 @@ def test_6_that_somebody_was_left_out_shows_nowhere() -> None:
     answers = []
     for rows in (1, 500):
         con = store([1, 2, *[3] * rows])
-        con.sql(COUNT)
-        answers.append((con.sql(COUNT).facts, con.history()[-1], outcome(con, COUNT), repr(con)))
+        con.sql(COUNT, fresh=True)
+        answers.append(
+            (con.sql(COUNT, fresh=True).facts, con.history()[-1], outcome(con, COUNT), repr(con))
+        )
         assert (spent(con)[3] == 0) == (rows == 500)
     one, other = answers
     assert one[0] == other[0]
@@ -562,7 +571,7 @@ def test_9_errors_about_the_active_sum_are_within_the_bound_at_the_stated_rate(b
     active = np.array([1.5, 2.0, 2.5, 0, 0, 0, 0])  # user 3 could not pay 4000² at scale 1
     within = 0
     for _ in range(300):
-        answer = con.sql(sql, scale=2.0)
+        answer = con.sql(sql, scale=2.0, fresh=True)
         errors = np.asarray(answer.arrow()["x"].to_numpy()) - active
         within += bool(np.max(np.abs(errors)) <= answer.bound(beta))
         assert answer.bound(beta) <= answer.corollary_bound(beta)

@@ -21,7 +21,9 @@ def test_own_budgets_are_parted_like_the_stores(tmp_path: Path) -> None:
     rows = pa.table({"who": list(OWN), "own": list(OWN.values())})
     shares = {"watch": 0.125, "forecast": 0.25}
     path = tmp_path / "s.sparseq"
-    sparseq.create(path, rows, user="who", table="t", budget_column="own", reserves=shares).close()
+    sparseq.create(
+        path, rows, user="who", table="t", budget_column="own", reserves=shares, in_or_out=True
+    ).close()
     with sparseq.connect(path) as con:
         con.ingest(pa.table({"who": ["dan"], "own": [4.0]}))
         for pot, share in ((Pot.QUERIES, 0.625), (Pot.WATCH, 0.125), (Pot.FORECAST, 0.25)):
@@ -42,7 +44,13 @@ def test_the_first_release_that_somebody_is_left_out_of_is_remembered(
     rows = {"who": [i for i, w in enumerate(weight) for _ in range(w)]}
     path = tmp_path / "s.sparseq"
     sparseq.create(
-        path, pa.table(rows), user="who", table="t", reserves={"watch": 0.25}, halt=halt
+        path,
+        pa.table(rows),
+        user="who",
+        table="t",
+        reserves={"watch": 0.25},
+        in_or_out=True,
+        halt=halt,
     ).close()
     first, spent = [0] * people, np.zeros(people, np.int64)
     for release in range(1, 13):
@@ -50,7 +58,7 @@ def test_the_first_release_that_somebody_is_left_out_of_is_remembered(
         with sparseq.connect(path) as con:
             price = [w * w * UNIT / factor**2 for w in weight]
             left = con.stream.accounts.left(np.arange(people, dtype=np.int32))
-            con.sql("SELECT count(*) FROM t", sigma=factor * con.budget.sigma_0)
+            con.sql("SELECT count(*) FROM t", sigma=factor * con.budget.sigma_0, fresh=True)
             for i in range(people):
                 if price[i] > left[i] and not first[i]:
                     first[i] = release
@@ -68,7 +76,9 @@ def test_the_first_release_that_somebody_is_left_out_of_is_remembered(
 
 def test_history_says_what_a_release_was_paid_from_and_others_leave_nobody_out() -> None:
     rows = pa.table({"who": [1, 1, 2]})
-    con = sparseq.create(None, rows, user="who", table="t", reserves={"watch": 0.05}, seed=1)
+    con = sparseq.create(
+        None, rows, user="who", table="t", reserves={"watch": 0.05}, seed=1, in_or_out=True
+    )
     query = con.lower("SELECT count(*) AS n FROM t")
     con.step(
         query, con.stream.contributions, pot=Pot.WATCH
@@ -85,11 +95,12 @@ def test_many_at_once_leave_out_the_same_people_as_one_by_one(tmp_path: Path) ->
     for batch in (False, True):
         path = tmp_path / f"{batch}.sparseq"
         with sparseq.create(
-            path, rows, user="who", table="t", reserves={"watch": 0.25}, seed=1
+            path, rows, user="who", table="t", reserves={"watch": 0.25}, seed=1, in_or_out=True
         ) as con:
             query = con.lower("SELECT count(*) AS n FROM t")
-            asked = [Request(query)] * 16
-            for one in con.ask_many(asked) if batch else map(con.ask, [query] * 16):
+            asked = [Request(query, fresh=True)] * 16
+            one_by_one = (con.ask(query, fresh=True) for _ in asked)
+            for one in con.ask_many(asked) if batch else one_by_one:
                 assert one is not None
             firsts.append(con.stream.departures.first.tolist())
             between = con.stream.departures.between(2, 5).tolist()

@@ -24,6 +24,7 @@ import pytest
 import sparseq
 from sparseq._duckdb.backend import FORMAT
 from sparseq.accounting import Budget
+from sparseq.curator import exact_sql
 from sparseq.engine._duckdb.storage import MAX_RUNS
 
 UNIT = 2**24
@@ -40,7 +41,7 @@ ROWS = pa.table(
 
 
 def store(path: Path | None = None, rows: Any = ROWS, **more: Any) -> sparseq.Store:
-    return sparseq.create(path, rows, **{"table": "t", "user": "who", **more})
+    return sparseq.create(path, rows, **{"table": "t", "user": "who", **more}, in_or_out=True)
 
 
 def spent(con: sparseq.Store) -> dict[Any, int]:
@@ -63,8 +64,11 @@ def number(con: sparseq.Store, sql: str) -> int:
 def test_kappa_and_norm_budget_are_the_stores_budget() -> None:
     con = store(kappa=0.25, norm_budget=8)
     assert con.budget == Budget(0.25, 8)
-    assert con.sql(COUNT).sigma == 4.0
-    assert (con.sql(COUNT).facts.kappa, con.sql(COUNT).facts.norm_budget) == (0.25, 8)
+    assert con.sql(COUNT, fresh=True).sigma == 4.0
+    assert (
+        con.sql(COUNT, fresh=True).facts.kappa,
+        con.sql(COUNT, fresh=True).facts.norm_budget,
+    ) == (0.25, 8)
 
 
 def test_epsilon_and_delta_are_converted_by_way_of_mu() -> None:
@@ -82,7 +86,7 @@ def test_files_of_every_kind_make_the_same_store(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     sums = set()
     for kind in ("parquet", "csv", "arrow", "jsonl"):
-        con = sparseq.create(None, tmp_path / f"a.{kind}", user="who", seed=1)
+        con = sparseq.create(None, tmp_path / f"a.{kind}", user="who", seed=1, in_or_out=True)
         answer = con.sql("SELECT count(*) AS n, sum(amount) AS s FROM a", scale=9)
         sums.add((*answer.rows()[0].values(), *spent(con).values()))
     assert len(sums) == 1
@@ -91,7 +95,7 @@ def test_files_of_every_kind_make_the_same_store(tmp_path: Path) -> None:
 def test_several_files_are_one_table(tmp_path: Path) -> None:
     for i in range(3):
         pyarrow.parquet.write_table(ROWS.slice(i, 1), tmp_path / f"p{i}.parquet")
-    con = sparseq.create(None, sorted(tmp_path.iterdir()), table="t", user="who")
+    con = sparseq.create(None, sorted(tmp_path.iterdir()), table="t", user="who", in_or_out=True)
     assert number(con, "SELECT count(*) FROM by_user.t") == 3
     assert set(spent(con)) == {"ann", "bob"}
 
@@ -100,7 +104,11 @@ def test_private_tables_share_their_users_and_public_ones_have_none() -> None:
     visits = pa.table({"WHO": ["bob", "dan"], "pages": [3, 4]})
     shops = pa.table({"shop": ["x", "y"], "town": ["Ulm", "Bonn"]})
     con = sparseq.create(
-        None, user="who", tables={"t": ROWS, "visits": visits}, public={"shops": shops}
+        None,
+        user="who",
+        tables={"t": ROWS, "visits": visits},
+        public={"shops": shops},
+        in_or_out=True,
     )
     assert list(spent(con)) == ["ann", "bob", "cid", "dan"]
     con.sql("SELECT count(*) AS n FROM visits")
@@ -117,13 +125,13 @@ def test_users_of_another_type_in_another_table_are_refused(kind: pa.DataType) -
     first = pa.table({"who": [1, 2]})
     second = pa.table({"who": pa.array([1, 0, 1], pa.int8()).cast(kind), "k": [1, 2, 3]})
     with pytest.raises(sparseq.DataError, match="user"):
-        sparseq.create(None, user="who", tables={"t": first, "u": second})
+        sparseq.create(None, user="who", tables={"t": first, "u": second}, in_or_out=True)
 
 
 def test_nobody_has_two_accounts_whatever_the_width_of_the_identifiers() -> None:
     first = pa.table({"who": pa.array([1, 2], pa.int32())})
     second = pa.table({"who": pa.array([2, 3], pa.int8())})
-    con = sparseq.create(None, user="who", tables={"t": first, "u": second})
+    con = sparseq.create(None, user="who", tables={"t": first, "u": second}, in_or_out=True)
     con.ingest(pa.table({"who": [3, 4]}), "t")
     assert list(spent(con)) == [1, 2, 3, 4]
 
@@ -271,7 +279,7 @@ def test_a_store_in_use_by_this_process_says_so_also_by_another_name(tmp_path: P
 
 def test_after_a_fork_the_child_is_told_to_open_its_own(tmp_path: Path) -> None:
     con = store(tmp_path / "s")
-    uses = [lambda: con.sql(COUNT), con.history, lambda: con.ingest(ROWS)]
+    uses = [lambda: con.sql(COUNT, fresh=True), con.history, lambda: con.ingest(ROWS)]
     child = os.fork()
     if child == 0:
         told = 0
@@ -282,7 +290,7 @@ def test_after_a_fork_the_child_is_told_to_open_its_own(tmp_path: Path) -> None:
                 told += "before a fork" in str(error)
         os._exit(told)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(uses)
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     con.close()
 
 
@@ -291,7 +299,7 @@ def test_a_closed_store_says_so_and_closing_twice_is_fine(tmp_path: Path) -> Non
     con.close()
     con.close()
     with pytest.raises(sparseq.StoreError, match="closed"):
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
 
 
 @pytest.mark.parametrize("empty", ["", " "])
@@ -317,7 +325,7 @@ def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
 def test_a_cache_of_nothing_can_be_asked_for(tmp_path: Path) -> None:
     store(tmp_path / "s").close()
     with sparseq.connect(tmp_path / "s", cache_bytes=0) as con:
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
         con.sql("SELECT sum(amount) AS s FROM t", scale=1)
         assert con.stream.engine.stored.cache.nbytes == 0
 
@@ -327,7 +335,7 @@ def test_a_cache_of_nothing_can_be_asked_for(tmp_path: Path) -> None:
 
 def test_new_users_start_from_nothing_and_known_ones_keep_what_they_spent(tmp_path: Path) -> None:
     con = store(tmp_path / "s", norm_budget=30)
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     assert con.ingest(pa.table(ROWS).slice(2)) == 2
     aaron = {"who": ["aaron", "bob"], "day": [DAY] * 2, "amount": [1.0] * 2, "shop": ["q", "x"]}
     assert con.ingest(pa.table(aaron)) == 2
@@ -335,7 +343,7 @@ def test_new_users_start_from_nothing_and_known_ones_keep_what_they_spent(tmp_pa
         assert spent(con) == {"ann": 4 * UNIT, "bob": UNIT, "cid": UNIT, "aaron": 0}
         con.close()
         con = sparseq.connect(tmp_path / "s")
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     assert spent(con) == {"ann": 8 * UNIT, "bob": 10 * UNIT, "cid": 5 * UNIT, "aaron": UNIT}
     con.close()
 
@@ -393,7 +401,7 @@ def test_many_small_ingests_are_put_in_order_again_now_and_then() -> None:
         assert con.backend.storage.get("runs.t") < MAX_RUNS
         assert number(con, "SELECT count(*) FROM by_user.t") == 4 + i
         assert number(con, "SELECT count(*) FROM by_time.t") == 4 + i
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     assert sum(round((units / UNIT) ** 0.5) for units in spent(con).values()) == 3 + 2 * MAX_RUNS
 
 
@@ -419,7 +427,7 @@ def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
 )
 def test_what_does_not_fit_is_left_out_whole(bad: Any, tmp_path: Path) -> None:
     con = store()
-    con.sql(COUNT)
+    con.sql(COUNT, fresh=True)
     before = spent(con)
     with pytest.raises(sparseq.DataError) as raised:
         con.ingest(bad(tmp_path) if callable(bad) else bad)
@@ -430,7 +438,9 @@ def test_what_does_not_fit_is_left_out_whole(bad: Any, tmp_path: Path) -> None:
 
 
 def test_ingest_names_its_table_if_there_are_several_and_public_ones_take_nothing() -> None:
-    con = sparseq.create(None, user="who", tables={"t": ROWS, "u": ROWS}, public={"p": ROWS})
+    con = sparseq.create(
+        None, user="who", tables={"t": ROWS, "u": ROWS}, public={"p": ROWS}, in_or_out=True
+    )
     with pytest.raises(sparseq.SparseqError):
         con.ingest(ROWS)
     with pytest.raises(sparseq.ParameterError, match="public"):
@@ -463,7 +473,7 @@ def test_an_answer_comes_as_arrow_polars_pandas_and_rows() -> None:
     assert answer.pl().to_dicts() == answer.rows() == answer.df().to_dict("records")
     with pytest.raises(sparseq.ParameterError, match="one number"):
         answer.value()
-    one = con.sql(COUNT)
+    one = con.sql(COUNT, fresh=True)
     assert one.value() == one.rows()[0]["n"]
 
 
@@ -491,7 +501,7 @@ def test_every_answer_of_a_seeded_store_says_so_and_can_be_had_again() -> None:
     runs = []
     for seed in (5, 5, 6):
         con = store(seed=seed)
-        answers = [con.sql(COUNT, sigma=1e4) for _ in range(3)]
+        answers = [con.sql(COUNT, sigma=1e4, fresh=True) for _ in range(3)]
         assert all(a.facts.seeded for a in answers)
         assert sparseq.Answer.from_bytes(con.history()[0].answer).facts.seeded
         runs.append([a.value() for a in answers])
@@ -558,7 +568,7 @@ def test_threads_may_ingest_and_close_while_others_ask(tmp_path: Path) -> None:
             elif i == 35:
                 con.close()
             else:
-                con.sql(COUNT)
+                con.sql(COUNT, fresh=True)
         except sparseq.StoreError as error:
             return str(error)
         return ""
@@ -581,7 +591,7 @@ def test_reach_is_the_most_that_any_budget_pays_for(kappa: float, norm_budget: f
     con = sparseq.create(
         None, pa.table({"who": whose}), table="t", user="who", kappa=kappa,
         norm_budget=norm_budget, seed=1,
-    )  # fmt: skip
+     in_or_out=True)  # fmt: skip
     (reach,) = con.sql("SELECT count(*) AS n FROM t").facts.reach
     counted = [n for n, units in spent(con).items() if units > 0]
     assert counted == [n for n in rows if n <= reach * (1 + 2**-40)]
@@ -616,7 +626,9 @@ def test_columns_without_a_name_get_one_that_can_be_typed() -> None:
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_settings_are_locked_once_a_store_is_open(tmp_path: Path, in_memory: bool) -> None:
     rows = pa.table({"who": [1, 2]})
-    with sparseq.create(None if in_memory else tmp_path / "s", rows, table="t", user="who") as con:
+    with sparseq.create(
+        None if in_memory else tmp_path / "s", rows, table="t", user="who", in_or_out=True
+    ) as con:
         for setting in ("memory_limit = '1TB'", "enable_external_access = true"):
             with pytest.raises(duckdb.Error, match="locked"):
                 con.backend.database.execute(f"SET {setting}")
@@ -624,7 +636,7 @@ def test_settings_are_locked_once_a_store_is_open(tmp_path: Path, in_memory: boo
 
 def test_what_a_killed_process_had_put_aside_is_removed_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    sparseq.create(path, pa.table({"who": [1, 2]}), table="t", user="who").close()
+    sparseq.create(path, pa.table({"who": [1, 2]}), table="t", user="who", in_or_out=True).close()
     folder = tmp_path / "s.tmp"
     folder.mkdir()
     private, other = folder / "duckdb_temp_7_0_storage_DEFAULT-0.tmp", folder / "notes.txt"
@@ -633,3 +645,53 @@ def test_what_a_killed_process_had_put_aside_is_removed_and_nothing_else(tmp_pat
     with sparseq.connect(path):
         assert not private.exists()
         assert other.read_text() == "mine"
+
+
+def test_nobody_has_more_rows_than_declared_and_the_curator_is_told() -> None:
+    """Kept are a person's first rows; an interval that rests on it is proved."""
+    days = [dt.date(2024, 1, 1) + dt.timedelta(days=k) for k in range(30)]
+    rows = pa.table(
+        {
+            "who": ["heavy"] * 30 + ["light"] * 2,
+            "day": days + days[:2],
+            "amount": [1.0] * 30 + [900.0, 5.0],
+        }
+    )
+    con = sparseq.create(
+        None, rows, table="t", user="who", most={"rows": 5}, bounds={"amount": (0, 10)}, seed=1
+    )
+    counted = exact_sql(con, "SELECT count(*) AS n FROM t WHERE day <= DATE '2024-01-05'")
+    assert exact_sql(con, "SELECT count(*) AS n FROM t")["n"].to_pylist() == [7]
+    assert counted["n"].to_pylist() == [7]
+    cut = "t: 25 rows were left out: nobody has more than 5, as declared"
+    assert cut in con.curator_notes()
+    (total,) = con.lower("SELECT sum(amount) AS s FROM t").measures
+    assert total.value is not None
+    assert total.value.sql.lower().startswith("least(")  # values are cut to their bounds
+    con.ingest(pa.table({"who": ["light"] * 9, "day": days[10:19], "amount": [1.0] * 9}))
+    assert exact_sql(con, "SELECT count(*) AS n FROM t")["n"].to_pylist() == [10]
+    answer = con.sql("SELECT count(*) AS n FROM t")
+    assert answer.facts.interval == "bounded"
+    row = answer.rows()[0]
+    assert row["n_low"] <= 10 <= row["n_high"]
+    con.close()
+
+
+def test_an_interval_says_when_a_join_may_leave_people_out() -> None:
+    rows = pa.table({"who": [1, 1, 2], "x": [1, 2, 3]})
+    con = sparseq.create(None, rows, table="t", user="who", seed=1)
+    joined = "SELECT count(DISTINCT a.who) AS n FROM t a JOIN t b ON a.who = b.who AND a.x < b.x"
+    answer = con.sql(joined)
+    assert answer.facts.interval == "capped"
+    assert "combinations" in repr(answer)
+    con.close()
+
+
+def test_an_interval_says_when_some_may_be_used_up() -> None:
+    """A series of counts of rows may take all that somebody has: nobody can tell from outside."""
+    con = sparseq.create(None, pa.table({"who": [1, 1, 2]}), table="t", user="who", seed=1)
+    query = con.lower("SELECT count(*) AS n FROM t")
+    assert con.ask(query).facts.interval == "assumed"
+    con.step(query, con.stream.contributions)
+    assert con.ask(query, fresh=True).facts.interval == "active"
+    con.close()

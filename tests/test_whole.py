@@ -51,7 +51,7 @@ def bytes_of(path: Path) -> Killed:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     path = tmp_path_factory.mktemp("killed") / "s.sparseq"
     table = pa.table({"who": list(range(50))})
-    with sparseq.create(path, table, table="t", user="who", norm_budget=20) as con:
+    with sparseq.create(path, table, table="t", user="who", norm_budget=20, in_or_out=True) as con:
         con.sql(COUNT, request_id="q0")
         con.ingest(pa.table({"who": [50]}), once="late")
         for i in range(1, ASKED):
@@ -194,8 +194,10 @@ def test_which_of_several_logs_is_for_the_user_to_say(killed: Killed, tmp_path: 
 def test_two_stores_that_swapped_names(tmp_path: Path) -> None:
     """Each finds the other's log at its own name: told, not mixed up."""
     for name in "ab":
-        with sparseq.create(tmp_path / name, pa.table({"who": [1]}), user="who", table="t") as con:
-            con.sql(COUNT)
+        with sparseq.create(
+            tmp_path / name, pa.table({"who": [1]}), user="who", table="t", in_or_out=True
+        ) as con:
+            con.sql(COUNT, fresh=True)
             files = bytes_of(tmp_path / name)
         files.lay(tmp_path / name)
     (tmp_path / "a").rename(tmp_path / "c")
@@ -207,8 +209,10 @@ def test_two_stores_that_swapped_names(tmp_path: Path) -> None:
 
 def test_a_store_that_is_in_use_keeps_its_log_and_record(tmp_path: Path) -> None:
     path, copy = tmp_path / "s.sparseq", tmp_path / "copy.sparseq"
-    with sparseq.create(path, pa.table({"who": [1, 2]}), user="who", table="t") as con:
-        con.sql(COUNT)
+    with sparseq.create(
+        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+    ) as con:
+        con.sql(COUNT, fresh=True)
         files = bytes_of(path)
         files.lay(copy, log=None, record=None)
         with pytest.raises(sparseq.StoreError):
@@ -216,7 +220,7 @@ def test_a_store_that_is_in_use_keeps_its_log_and_record(tmp_path: Path) -> None
         files.lay(copy, log=None)
         with pytest.raises(sparseq.StoreError):
             sparseq.connect(copy)
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
     with sparseq.connect(path) as con:
         assert con.releases == 2
     assert not list(tmp_path.glob("s.sparseq.*"))
@@ -228,7 +232,9 @@ def test_a_store_that_is_in_use_keeps_its_log_and_record(tmp_path: Path) -> None
 def test_logs_and_states_of_other_sessions(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     sessions: list[Killed] = []
-    sparseq.create(path, pa.table({"who": [1, 2]}), user="who", table="t", norm_budget=50).close()
+    sparseq.create(
+        path, pa.table({"who": [1, 2]}), user="who", table="t", norm_budget=50, in_or_out=True
+    ).close()
     for i in range(3):
         with sparseq.connect(path) as con:
             con.sql(COUNT, request_id=f"{i}")
@@ -257,11 +263,13 @@ def test_logs_and_states_of_other_sessions(tmp_path: Path) -> None:
 def test_a_checkpoint_in_the_middle_of_a_session(tmp_path: Path) -> None:
     """DuckDB makes one when the log is long: what is in the file then needs no log."""
     path = tmp_path / "s.sparseq"
-    with sparseq.create(path, pa.table({"who": [1, 2]}), user="who", table="t") as con:
-        con.sql(COUNT)
+    with sparseq.create(
+        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+    ) as con:
+        con.sql(COUNT, fresh=True)
         con.backend.database.execute("CHECKPOINT")
         at_checkpoint = bytes_of(path)
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
         after = bytes_of(path)
     folder = tmp_path / "there"
     folder.mkdir()
@@ -278,7 +286,9 @@ def test_a_checkpoint_in_the_middle_of_a_session(tmp_path: Path) -> None:
 
 def test_whoever_only_reads_leaves_everything_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
-    with sparseq.create(path, pa.table({"who": [1, 2]}), user="who", table="t") as con:
+    with sparseq.create(
+        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+    ) as con:
         con.sql(COUNT, request_id="a")
     before = path.read_bytes()
     with sparseq.connect(path) as con:
@@ -316,7 +326,7 @@ def test_a_new_store_is_not_made_where_a_part_of_another_lies(
         path.unlink()
         Path(f"{path}{part}").unlink()
         with pytest.raises(sparseq.StoreError, match="a store of this name was not closed"):
-            sparseq.create(path, pa.table({"who": [1]}), user="who", table="t")
+            sparseq.create(path, pa.table({"who": [1]}), user="who", table="t", in_or_out=True)
 
 
 # With a loss --------------------------------------------------------------------------------------
@@ -337,29 +347,31 @@ def test_a_loss_can_be_accepted_and_is_told_for_ever(
         (loss,) = con.losses
         assert loss.after == con.releases
         assert "s.sparseq" in loss.missing
-        assert con.sql(COUNT).facts.losses == 1
+        assert con.sql(COUNT, fresh=True).facts.losses == 1
         assert con.releases <= ASKED + 1
     for _ in range(2):
         with sparseq.connect(path) as con:
             assert con.losses == (loss,)
-            assert con.sql(COUNT).facts.losses == 1
+            assert con.sql(COUNT, fresh=True).facts.losses == 1
 
 
 def test_nothing_is_accepted_where_nothing_is_missing(killed: Killed, tmp_path: Path) -> None:
     with sparseq.connect(killed.lay(tmp_path / "s.sparseq"), accept_loss=True) as con:
         assert con.losses == ()
-        assert con.sql(COUNT).facts.losses == 0
+        assert con.sql(COUNT, fresh=True).facts.losses == 0
 
 
 def test_the_record_is_written_before_the_answer_leaves(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
-    with sparseq.create(path, pa.table({"who": [1, 2]}), user="who", table="t") as con:
+    with sparseq.create(
+        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+    ) as con:
         for i in range(1, 4):
-            con.sql(COUNT)
+            con.sql(COUNT, fresh=True)
             record = Record.from_bytes(record_of(path).read_bytes())
             assert record is not None
-            assert record.reached == HighWaterMark(i, i - 1)
+            assert record.reached == HighWaterMark(i, 2 * i - 2)
             con.ingest(pa.table({"who": [i]}))
             record = Record.from_bytes(record_of(path).read_bytes())
             assert record is not None
-            assert record.reached == HighWaterMark(i, i)
+            assert record.reached == HighWaterMark(i, 2 * i), "the epoch, and the rows"

@@ -21,11 +21,12 @@ PLAIN = (
     "accept all answer averaging backup batch below checks column compare complete config convert "
     "create data demo derive dry epochs error events every examples explain family file follow "
     "forget format from history ingest last late lateness least log loss momentum most multiline "
-    "name noise output over param parameter patience plot public quiet rate recover refused replay "
-    "report resume result seed settle shell show spend summary table time to top train type "
-    "upgrade weighted yes sum id in use modes once orders queries accounting aggregation keep "
-    "monitor more less private sparseq sql start stop text training people estimate feature "
-    "engine arrival inbox version charged"
+    "memory name noise null output over param parameter patience plot public quiet rate recover "
+    "refused replay report resume result seed settle shell show spend summary table time to top "
+    "train type upgrade weighted yes sum id in use modes once orders queries accounting "
+    "aggregation keep monitor more less private sparseq sql start stop text training people "
+    "estimate feature for engine arrival inbox version charged again schema print or out serve "
+    "revoke expires pg http tls cert no list audit verify mcp fresh doctor sweep deep since picks"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (
@@ -117,4 +118,5 @@ def test_a_class_name_has_one_meaning() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 where.setdefault(node.name, []).append(path.name)
     several = {name for name, files in where.items() if len(files) > 1}
-    assert several <= {"Column", "Table"}, "those of a store, and of what is computed or shown"
+    fixed = {"DataError"}  # by PEP 249, in sparseq.dbapi
+    assert several - fixed <= {"Table"}, "those of a store, and those that are shown"

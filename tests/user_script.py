@@ -27,6 +27,7 @@ ROWS = pa.table(
 def monthly(store: sparseq.Store) -> list[float]:
     """Ask in SQL and in Polars; return single numbers."""
     answer: sparseq.Answer = store.sql("SELECT count(*) AS n FROM t", request_id="january")
+    assert answer.interval.confidence == 0.95
     here = pl.col("day").is_between(dt.date(2024, 1, 1), dt.date(2024, 1, 31))
     spent: sparseq.Aggregation = store.sum(pl.col("amount").clip(0, 50)).where(here)
     events: sparseq.Events = store.table("t")
@@ -55,7 +56,14 @@ def main(folder: Path) -> None:
     """Make a store, ask it, and open it again."""
     path = folder / "shop.sparseq"
     with sparseq.create(
-        path, ROWS, table="t", user="who", time="day", kappa=0.5, bounds={"amount": (0, 50)}
+        path,
+        ROWS,
+        table="t",
+        user="who",
+        time="day",
+        kappa=0.5,
+        bounds={"amount": (0, 50)},
+        in_or_out=True,
     ) as store:
         numbers = monthly(store)
         frame, table = by_kind(store)

@@ -14,7 +14,6 @@ import sys
 from typing import Any
 
 import sparseq
-import sparseq.files
 from sparseq.monitor.watch import ActiveWatch
 
 THRESHOLDS = [0.95, 0.5]
@@ -70,4 +69,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    import preloaded  # noqa: F401
+
     main()

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import math
+import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import sparseq
+from benchmarks.audit import windows
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.files import ingested
 from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT, Quartet
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.planted import POOR, SMALL, Leak
 from benchmarks.audit.seams import Watching
-from benchmarks.audit.search import asked, engine_plans, name_counts
+from benchmarks.audit.search import Result, asked, engine_plans, name_counts, search
 
 PERSON = "5000"
+SERIES = 1
+"""Seed of a series that late rows come to."""
+LIVES = (1, 2, 3)
+"""Seeds of lives of stores with accounts by window."""
 
 
 def directed(leak: Leak, planted: bool = True) -> list[Finding]:
@@ -30,7 +38,18 @@ def directed(leak: Leak, planted: bool = True) -> list[Finding]:
     if leak.files:
         with leak.plant() if planted else contextlib.nullcontext():
             return sniffed()
+    if leak.series:
+        with leak.plant() if planted else contextlib.nullcontext():
+            return search(SERIES, math.inf, kinds=("series",), worlds=1).findings
+    if leak.windows:
+        with leak.plant() if planted else contextlib.nullcontext():
+            return lives(leak.windows)
     world, found, noise = POOR if leak.poor else SMALL, [], NoiseTest()
+    named = any("{c}" in question for question in leak.questions)
+    bounds = {"x": (0.0, 100.0)} if named else {}
+    world = replace(
+        world, options=world.options | {"in_or_out": not leak.weighted, "bounds": bounds}
+    )
     terms = Terms(world.options["kappa"], world.options["norm_budget"])
     with contextlib.ExitStack() as stack:
         if planted:
@@ -45,6 +64,17 @@ def directed(leak: Leak, planted: bool = True) -> list[Finding]:
             found += compare(seen, world.who, terms)
             found += engine_plans(quartet, seen)
             found += noise.take(seen[WITHOUT])
+    return found
+
+
+def lives(neighbours: str) -> list[Finding]:
+    """Let stores with accounts by window live, some times."""
+    found: list[Finding] = []
+    watching, noise, result = Watching(), NoiseTest(), Result()
+    with watching.entered():
+        for seed in LIVES:
+            rng = random.Random(seed)
+            found += windows.run(rng, "windows", watching, noise, result, math.inf, neighbours, 15)
     return found
 
 
@@ -68,7 +98,9 @@ def sniffed() -> list[Finding]:
         base = _csv(folder / "base.csv", lines)
         stores = {
             variant: stack.enter_context(
-                sparseq.create(None, [base], table="t", user="who", time="day", seed=1)
+                sparseq.create(
+                    None, [base], table="t", user="who", time="day", seed=1, in_or_out=True
+                )
             )
             for variant in VARIANTS
         }
@@ -79,7 +111,7 @@ def sniffed() -> list[Finding]:
         watching.all_four(stores, lambda v, s, f=files: ingested(s, f[v], "1", True))
         for asked_day in (day, dt.date(2024, 1, 2)):
             sql = f"SELECT count(*) AS a0 FROM t WHERE day = DATE '{asked_day}'"
-            seen = watching.all_four(stores, lambda _, s, q=sql: s.sql(q))
+            seen = watching.all_four(stores, lambda _, s, q=sql: s.sql(q, fresh=True))
             found += compare(seen, int(PERSON), Terms(0.5, 20.0))
     return found
 

@@ -69,15 +69,16 @@ def _store(with_: bool, reserves: dict[str, float] | None = None) -> Store:
     x = [0.5, 3.5, 0.5, 3.5, 0.5, *[3.5] * with_]
     rows = pa.table({"who": pa.array(who, pa.int64()), "x": pa.array(x, pa.float64())})
     return sparseq.create(
-        None, rows, table="t", user="who", kappa=_KAPPA, norm_budget=_NORM, reserves=reserves or {}
-    )
+        None, rows, table="t", user="who", kappa=_KAPPA, norm_budget=_NORM, in_or_out=True,
+        reserves=reserves or {},
+    )  # fmt: skip
 
 
 def _sql(text: str, sigma: float = 1.0) -> Callable[[bool, int], tuple[Floats, float]]:
     def run(with_: bool, runs: int) -> tuple[Floats, float]:
         with _store(with_) as store:
             query = store.lower(text)
-            asked = [Request(query, Options(sigma=sigma))] * runs
+            asked = [Request(query, Options(sigma=sigma), fresh=True)] * runs
             rows = []
             for outcome in store.ask_many(asked):
                 assert outcome.answer is not None

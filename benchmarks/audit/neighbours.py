@@ -48,6 +48,8 @@ PUBLIC = pa.table(
         "weight": [0.5, -1.0, 1e6, 2.0, 3.0, 0.0],
     }
 )
+_BOUNDS = {"x": (0, 100), "n": (0, 10), "pages": (0, 20)}
+"""Values are cut to those that are declared; extremes come to the other columns."""
 _DAY0 = dt.date(2024, 1, 1)
 _NASTY: dict[str, list[Any]] = {
     "n": [2**63 - 1, -(2**63), 2**31, -1, 0, None, 1234],
@@ -162,11 +164,12 @@ def world(rng: random.Random, kind: str) -> World:
     options: dict[str, Any] = {
         "kappa": 0.5 if kind == "poor" else 1024.0,
         "norm_budget": budget,
-        "halt": kind == "poor" and rng.random() < 0.3,
+        "halt": kind == "poor" and rng.random() < 0.2,
+        "in_or_out": rng.random() < 0.4,
         "time": "day",
         "most": {"work": rng.choice((3, 20, 1000)) if kind in ("poor", "small") else 20_000_000},
         "seed": rng.randrange(2**31),
-        "bounds": {"x": (0, 100), "n": (0, 10), "pages": (0, 20)},
+        "bounds": {name: both for name, both in _BOUNDS.items() if rng.random() < 0.5},
         "keys": {"s": ["a", "b", "zz", ""], "k": [0, 1, 2, 3, 77]},
     }
     who = rng.choice((5_000, 0, -1, 2**62))

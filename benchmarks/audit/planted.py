@@ -16,19 +16,31 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
+import sparseq.monitor.correlated
 import sparseq.query.plan
 import sparseq.store
+import sparseq.stream.contributors
+import sparseq.stream.weighted
 from benchmarks.audit.neighbours import UNIT, World
+from sparseq.accounting.strategies import ONE
+from sparseq.engine._duckdb.engine import DuckEngine
+from sparseq.engine.cells import Cells
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.files.composite import CompositeFile
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.operations.table import OPERATIONS, strict
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
+from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.query.scope import Scope
 from sparseq.query.types import Family
 from sparseq.store import Store
+from sparseq.stream.weights import PILOT_BITS, Hats
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -42,6 +54,9 @@ class Leak:
         questions: That find it, asked of `SMALL`, or of `POOR` where budgets matter.
         rules: What it is found as.
         files: It is in how files are read: found by a life of files.
+        weighted: It is in how people are weighted; else the stores are in-or-out.
+        series: It is in series under strategies: found by the life of one.
+        windows: It is in accounts by window: found by lives of such neighbours (`windows.KINDS`).
     """
 
     name: str
@@ -50,6 +65,9 @@ class Leak:
     rules: tuple[str, ...]
     poor: bool = False
     files: bool = False
+    weighted: bool = False
+    series: bool = False
+    windows: str = ""
 
 
 @contextlib.contextmanager
@@ -134,12 +152,15 @@ def charges_too_small() -> AbstractContextManager[None]:
     return _set(sparseq.stream.step, "gate", gated)
 
 
-def noise_too_small() -> AbstractContextManager[None]:
+@contextlib.contextmanager
+def noise_too_small() -> Iterator[None]:
     """The noise has 10 % less sigma than is stated."""
     draw = sparseq.stream.step.rounded_gaussian
-    return _set(
-        sparseq.stream.step, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest)
-    )
+    with contextlib.ExitStack() as stack:
+        for place in (sparseq.stream.step, sparseq.stream.weighted):
+            less = _set(place, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest))
+            stack.enter_context(less)
+        yield
 
 
 @contextlib.contextmanager
@@ -154,6 +175,8 @@ def key_if_present() -> Iterator[None]:
 
     def rendered(plan: Any, noised: Any) -> Any:
         table = render(plan, noised)
+        if not sums:
+            return table
         there = np.any([s.any(axis=1) for s in sums], axis=0)
         return table.filter(there) if table.num_rows == len(there) > 1 else table
 
@@ -283,8 +306,158 @@ def sniffed_type() -> AbstractContextManager[None]:
     )
 
 
+@contextlib.contextmanager
+def scale_of_exact_counts() -> Iterator[None]:
+    """C is chosen from a pilot's exact sums, before their noise."""
+    choose, histogram, kept = sparseq.stream.weighted.choose, Hats.histogram, list[Any]()
+
+    def counted(hats: Hats, cells: int) -> Any:
+        kept[:] = [histogram(hats, cells)]
+        return kept[0]
+
+    def chosen(question: Any, reading: Any, *rest: Any) -> Any:
+        exact = kept[0] / 2.0**PILOT_BITS
+        return choose(question, replace(reading, people=exact), *rest)
+
+    with (
+        _set(Hats, "histogram", counted),
+        _set(sparseq.stream.weighted, "choose", chosen),
+    ):
+        yield
+
+
+def account_of_another() -> AbstractContextManager[None]:
+    """A person's weight is made of what the next one has left."""
+    allowances = sparseq.stream.contributors.allowances
+    return _set(
+        sparseq.stream.contributors, "allowances", lambda *args: np.roll(allowances(*args), 1)
+    )
+
+
+@contextlib.contextmanager
+def pilots_by_accounts() -> Iterator[None]:
+    """There are no pilots where nobody has faded: accounts say so, and not the release log."""
+    allowances, kept = sparseq.stream.contributors.allowances, list[Any]()
+    needs = sparseq.stream.weighted.needs_pilots
+
+    def looked(*args: Any) -> Any:
+        kept[:] = [allowances(*args)]
+        return kept[0]
+
+    def needed(*args: Any) -> bool:
+        return bool(needs(*args)) and bool(kept[0].min(initial=1.0) < 1.0)
+
+    with (
+        _set(sparseq.stream.contributors, "allowances", looked),
+        _set(sparseq.stream.weighted, "needs_pilots", needed),
+    ):
+        yield
+
+
+def pilots_for_nothing() -> AbstractContextManager[None]:
+    """Nobody pays for pilots."""
+    return _set(Hats, "norms", property(lambda hats: np.zeros_like(hats.low)))
+
+
+@contextlib.contextmanager
+def tap_not_charged() -> Iterator[None]:
+    """Who is measured for earlier ticks alone pays nothing."""
+    place, kept = sparseq.monitor.correlated, list[Any]()
+    made, tick = place.contributions_of_distinct, place.Band.tick
+
+    def ticked(band: Any, *args: Any) -> Any:
+        kept[:] = [tick(band, *args)]
+        return kept[0]
+
+    def of(cells: Cells, size: int) -> Contributions:
+        whole = made(cells, size)
+        (all_,) = whole.measures
+        norms = np.where(np.isin(all_.users, kept[0].cells.users), all_.norms, 0)
+        return Contributions([replace(all_, norms=norms)], whole.pull)
+
+    with _set(place.Band, "tick", ticked), _set(place, "contributions_of_distinct", of):
+        yield
+
+
+@contextlib.contextmanager
+def late_rows_free() -> Iterator[None]:
+    """Rows that came after their tick are added to the next measurement, and nobody pays."""
+    place = sparseq.monitor.correlated
+    cells_of, made = DuckEngine.cells, place.contributions_of_distinct
+    before: dict[Any, tuple[Any, Cells]] = {}
+    late: list[Any] = [0]
+
+    def sums(cells: Cells, size: int) -> Any:
+        return np.bincount(cells.coordinates, cells.values, size).astype(np.int64)
+
+    def counted(engine: Any, plan: Any, users: int) -> Cells:
+        size = plan.query.coordinates
+        last = before.get(engine)
+        late[0] = (
+            0 if last is None
+            else ONE * (sums(cells_of(engine, last[0], users), size) - sums(last[1], size))
+        )  # fmt: skip
+        cells = cells_of(engine, plan, users)
+        before[engine] = plan, cells
+        return cells
+
+    def of(cells: Cells, size: int) -> Contributions:
+        whole = made(cells, size)
+        (all_,) = whole.measures
+        return Contributions([replace(all_, totals=all_.totals + late[0])], whole.pull)
+
+    with _set(DuckEngine, "cells", counted), _set(place, "contributions_of_distinct", of):
+        yield
+
+
+def window_of_the_day_after() -> AbstractContextManager[None]:
+    """Rows of a window's last day are another window's: as if a day began elsewhere."""
+    made = CompositeFile._identifiers
+
+    def identifiers(file: Any, arrays: list[pa.Array]) -> pa.Array:
+        day = pc.add(arrays[-1].cast(pa.timestamp("us")), pa.scalar(dt.timedelta(1)))
+        return made(file, [*arrays[:-1], day.cast(arrays[-1].type)])
+
+    return _set(CompositeFile, "_identifiers", identifiers)
+
+
+def window_not_charged() -> AbstractContextManager[None]:
+    """A question charges the first window that it touches, and no other."""
+    gate = sparseq.stream.step.gate
+
+    def gated(*args: Any) -> Any:
+        passed = gate(*args)
+        first = np.arange(len(passed.due)) == 0
+        return replace(passed, due=np.asarray(passed.due) * first)
+
+    return _set(sparseq.stream.step, "gate", gated)
+
+
+def cap_of_one_window() -> AbstractContextManager[None]:
+    """The account for life pays for one window of a question, whichever else are in it."""
+    admits = Lifetimes.admits
+
+    def admitted(lifetimes: Lifetimes, windows: Any, charges: Any, apart: bool) -> Any:
+        _, first = np.unique(lifetimes.people[windows], return_index=True)
+        _, dues = admits(lifetimes, windows[np.sort(first)], charges[np.sort(first)], apart)
+        return admits(lifetimes, windows, charges, apart)[0], dues
+
+    return _set(Lifetimes, "admits", admitted)
+
+
+def life_of_another() -> AbstractContextManager[None]:
+    """The account for life is another person's."""
+    made = Lifetimes.add_windows
+
+    def shared(lifetimes: Lifetimes, people: Any) -> None:
+        made(lifetimes, people % 2)
+
+    return _set(Lifetimes, "add_windows", shared)
+
+
 _COUNT = "SELECT count(*) AS a0 FROM t"
-_SUM = "SELECT sum(x) AS a0 FROM t"
+_SUM = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) sum(x) AS a0 FROM t"
+_PEOPLE = "SELECT count(DISTINCT who) AS a0 FROM t"
 LEAKS: tuple[Leak, ...] = (
     Leak("optimiser statistics on", statistics_on,
          ("SELECT count(*) AS a0 FROM (SELECT who, n FROM t) AS i WHERE n > 1000",),
@@ -315,6 +488,27 @@ LEAKS: tuple[Leak, ...] = (
     Leak("an operation that looks at other rows", operation_of_others,
          ("SELECT sum(least(abs(x), 100)) AS a0 FROM t",),
          ("charges of others", "own charge", "own contribution", "answer")),
+    Leak("a scale chosen from exact counts", scale_of_exact_counts, (_COUNT, _SUM),
+         ("answer", "own contribution", "own charge", "charges of others"), weighted=True),
+    Leak("a weight from another person's account", account_of_another, (_COUNT,) * 12,
+         ("own contribution", "own charge", "charges of others", "overcharged"),
+         poor=True, weighted=True),
+    Leak("a pilot skipped by looking at accounts", pilots_by_accounts, (_PEOPLE,) * 12,
+         ("answer", "outcome"), poor=True, weighted=True),
+    Leak("a pilot that nobody pays", pilots_for_nothing, (_COUNT,), ("undercharged",),
+         weighted=True),
+    Leak("a tap that is not charged", tap_not_charged, (), ("undercharged",), series=True),
+    Leak("a late row that is free", late_rows_free, (),
+         ("undercharged", "own contribution"), series=True),
+    Leak("a row that pays from the next window", window_of_the_day_after, (),
+         ("charges of others", "accounts of others", "undercharged"), windows="month"),
+    Leak("a question that touches a window it does not charge", window_not_charged, (),
+         ("undercharged", "own charge"), windows="month"),
+    Leak("a cap for life that counts one window only", cap_of_one_window, (),
+         ("undercharged",), windows="person"),
+    Leak("a cap for life that others share", life_of_another, (),
+         ("charges of others", "accounts of others", "own charge", "own contribution",
+          "activity of others"), windows="person"),
 )  # fmt: skip
 
 
@@ -330,14 +524,13 @@ def _row(who: int, n: int, k: int, x: float) -> dict[str, Any]:
 
 _CROWD = [_row(i, i % 7, i % 3, 3.0 + 7.123 * i) for i in range(1, 9) for _ in range(2)]
 _PERSON = [_row(0, 1234, 77, 9e4), _row(0, 3, 1, 0.1), _row(0, 4, 1, 2e3)]
-_BOUNDS = {"x": (0.0, 100.0), "n": (0.0, 10.0)}
 SMALL = World(
     {"t": _CROWD, "v": []}, {"t": _PERSON, "v": []}, 0,
-    {"kappa": 1024.0, "norm_budget": 2.0**20, "bounds": _BOUNDS, "seed": 1},
+    {"kappa": 1024.0, "norm_budget": 2.0**20, "seed": 1, "in_or_out": True},
 )  # fmt: skip
 POOR = replace(
     SMALL,
-    options={"kappa": 0.5, "norm_budget": 9.0, "bounds": _BOUNDS, "seed": 1},
+    options=SMALL.options | {"kappa": 0.5, "norm_budget": 9.0},
     own={i: 4 - UNIT if i else 9 - UNIT for i in range(9)},
 )
 

@@ -284,6 +284,8 @@ _AGGREGATES: tuple[tuple[tuple[str, ...], str], ...] = (
     ((NUMBER,), "sum(least(greatest({}, -5), 5))"), ((INT,), "sum(least(greatest({}, 0), 9))"),
     ((NUMBER,), "sum({})"), ((NUMBER,), "avg(least(greatest({}, 0), 100))"),
     ((FLOAT,), "stddev(least(greatest({}, 0), 10))"), ((NUMBER,), "histogram({}, [0, 1, 10, 100])"),
+    ((FLOAT, NUMBER), "corr(least(greatest({}, 0), 10), least(greatest({}, -5), 5))"),
+    ((FLOAT, INT), "regr_slope(least(greatest({}, 0), 9), least(greatest({}, 0), 7))"),
     ((FLOAT,), "median({}, [0, 1, 2, 50])"), ((NUMBER,), "quantile({}, 0.9, [-10, 0, 10, 1000])"),
 )  # fmt: skip
 _SOURCES = (

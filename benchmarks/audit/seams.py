@@ -14,7 +14,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,14 @@ from numpy.typing import NDArray
 
 import sparseq.engine._duckdb.reader
 import sparseq.store
+import sparseq.stream.weighted
 from sparseq.comparison import Comparison
+from sparseq.engine.contributions import Contributions
 from sparseq.errors import SparseqError
 from sparseq.ledger.pots import Pot
 from sparseq.query.plan import Kind, Plan
 from sparseq.store import Store
+from sparseq.stream.contributors import Contributors, Loops
 
 Ints = NDArray[np.int64]
 Id = Any
@@ -37,10 +40,13 @@ class Step:
     """One step of the stream: private.
 
     Attributes:
-        noise: (kind, sigma, granularity) of each measure.
+        noise: (kind, sigma, granularity) of each measure; of a weighted answer, of each part,
+            pilots among them.
         charges: What each identifier paid, in ledger units; `out`: who could not.
         sums: Exact, one array a measure. `released`: what left, in lattice steps.
         gaussian: It was the default mechanism, which noise and price can be checked of.
+        weighted: People were weighted, by a scale that pilots chose.
+        lived: Where there is a cap over all windows, what people paid of it, by a first window.
     """
 
     label: str
@@ -50,6 +56,8 @@ class Step:
     sums: list[Ints]
     released: list[Ints] = field(default_factory=list)
     gaussian: bool = True
+    weighted: bool = False
+    lived: dict[Id, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -62,6 +70,7 @@ class Seen:
         steps, spent: Private; what each identifier has spent so far, by pot.
         overdrawn: Identifiers that have spent more than they had.
         told: New lines of the curator's log: private.
+        lived: Where there is a cap over all windows, what people have spent of it so far.
     """
 
     public: tuple[Any, ...]
@@ -70,6 +79,7 @@ class Seen:
     spent: dict[str, dict[Id, int]]
     overdrawn: list[Id]
     told: list[str]
+    lived: dict[Id, int] = field(default_factory=dict)
 
 
 class Tape:
@@ -98,11 +108,21 @@ class Tape:
         return [np.array(o) for o in draw()]
 
 
+@dataclass
+class Part:
+    """A noised part of a weighted answer: what is said of its noise, exact sums, what left."""
+
+    noise: tuple[str, float, float]
+    sums: Ints
+    released: Ints
+
+
 class Watching:
     """Wraps the product's step while it is entered; one at a time."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[Plan, Any, list[Ints], list[Ints], bool]] = []
+        self.steps: list[tuple[Plan, Any, list[Ints], list[Ints], bool] | Step] = []
+        self.weighted = Weighted(self)
         self.path: list[str] = []
         self.tape = Tape()
         self._passed: Any = None
@@ -143,6 +163,7 @@ class Watching:
             for place, name, new in (
                 (sparseq.stream.step, "gate", gated), (sparseq.stream.step, "add_gaussian", added),
                 (Store, "step", stepped), (sparseq.engine._duckdb.reader.Reader, "fetch", fetched),
+                *self.weighted.places(),
             ):  # fmt: skip
                 undo.callback(setattr, place, name, getattr(place, name))
                 setattr(place, name, new)
@@ -188,10 +209,11 @@ class Watching:
         return Seen(
             (*public, words),
             self.path,
-            [self._step(ids, *one) for one in self.steps],
+            [self._step(ids, one) for one in self.steps],
             {pot.name: dict(zip(ids, a.spent.tolist(), strict=True)) for pot, a in pots},
             [i for _, a in pots for i, over in zip(ids, a.spent > a.budgets, strict=True) if over],
             notes(store)[before:],
+            _lived(store, ids),
         )
 
     def _ids(self, store: Store) -> list[Id]:
@@ -205,9 +227,10 @@ class Watching:
         return known[: len(rows)]
 
     @staticmethod
-    def _step(
-        ids: list[Id], plan: Plan, passed: Any, sums: list[Ints], out: list[Ints], gaussian: bool
-    ) -> Step:
+    def _step(ids: list[Id], one: Any) -> Step:
+        if isinstance(one, Step):
+            return replace(one, charges={ids[u]: due for u, due in one.charges.items()})
+        plan, passed, sums, out, gaussian = one
         paid = zip(passed.paying.tolist(), np.asarray(passed.due).tolist(), strict=True)
         return Step(
             plan.query.text,
@@ -220,7 +243,91 @@ class Watching:
             sums,
             out,
             gaussian and not plan.query.comparisons,
+            lived=_paid_for_life(passed.lifetimes, ids),
         )
+
+
+class Weighted:
+    """Wraps the step in which people are weighted: every noised part goes over the tape."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+        self._parts: list[Part] = []
+        self._sums: list[Ints] = []  # of parts whose noise is not yet drawn
+        self._said: tuple[str, float, float] | None = None  # of a pilot's noise
+
+    def places(self) -> list[tuple[Any, str, Any]]:
+        """Return what is wrapped: (where, name, what stands there)."""
+        place = sparseq.stream.weighted
+        draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
+        weighted, answer = Contributions.weighted, place.WeightedStep.answer
+
+        def said(variance: int, budget: Any) -> Any:
+            noise = pilot_noise(variance, budget)
+            self._said = ("pilot", noise.sigma, noise.granularity)
+            return noise
+
+        def tallied(tally: Any) -> Any:
+            def counted(people: Any, *asked: Any) -> Ints:
+                found: Ints = tally(people, *asked)
+                self._sums = [np.array(found)]
+                return found
+
+            return counted
+
+        def summed(made: Contributions, weights: Any) -> list[Ints]:
+            found = weighted(made, weights)
+            self._sums = [np.array(total) for total in found]
+            return found
+
+        def drawn(sigma: float, size: int, entropy: Any) -> Ints:
+            total = self._sums.pop(0)
+            (out,) = self._watching.tape.output(
+                [total], lambda: [total + draw(sigma, size, entropy)]
+            )
+            self._parts.append(Part(self._said or ("", sigma, 1.0), total, out))
+            self._said = None
+            return out - total
+
+        def answered(step: Any, query: Any, options: Any) -> Any:
+            self._parts, self._sums, self._said = [], [], None
+            done = answer(step, query, options)
+            self._watching.steps.append(self._step(done))
+            return done
+
+        return [
+            (place, "rounded_gaussian", drawn), (place, "pilot_noise", said),
+            (Contributors, "tally", tallied(Contributors.tally)),
+            (Loops, "tally", tallied(Loops.tally)), (Contributions, "weighted", summed),
+            (place.WeightedStep, "answer", answered),
+        ]  # fmt: skip
+
+    def _step(self, done: Any) -> Step:
+        said = [
+            (plan.query.measures[i].kind.value, noise.sigma, noise.granularity)
+            for plan in (part.plan for part in done.measured)
+            for i, noise in enumerate(plan.noise)
+        ]
+        noise = [part.noise if part.noise[0] else said.pop(0) for part in self._parts]
+        paid = zip(done.users.tolist(), done.charges.tolist(), strict=True)
+        return Step(
+            done.query.text, tuple(noise), {u: due for u, due in paid if due}, frozenset(),
+            [part.sums for part in self._parts], [part.released for part in self._parts],
+            weighted=True,
+        )  # fmt: skip
+
+
+def _paid_for_life(dues: Any, ids: list[Id]) -> dict[Id, int]:
+    if dues is None:
+        return {}
+    return {ids[p]: u for p, u in zip(dues.people.tolist(), dues.units.tolist(), strict=True)}
+
+
+def _lived(store: Store, ids: list[Id]) -> dict[Id, int]:
+    lifetimes = store.stream.ledger.lifetimes
+    if lifetimes is None:
+        return {}
+    return {ids[p]: int(lifetimes.spent[p]) for p in set(lifetimes.people.tolist())}
 
 
 class _Said(logging.Handler):

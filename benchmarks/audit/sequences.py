@@ -141,6 +141,7 @@ def _begun(rng: random.Random, folder: Path) -> Life:
         "bounds": {"x": (0, 100), "n": (0, 10)},
         "row_key": rng.choice(("", "key")),
         "seed": rng.randrange(2**31),
+        "in_or_out": rng.random() < 0.5,
     }
     life.crowd = rng.sample(range(10, 4_000), 12)
     known = [files.ordinary(rng, who, _FIRST) for who in (KNOWN, STAYING) for _ in range(3)]
@@ -203,13 +204,13 @@ def _file(life: Life) -> tuple[str, Act]:
 
 def _question(life: Life) -> tuple[str, Act]:
     sql = life.rng.choice(_FIXED)
-    return sql, lambda _, s: s.sql(sql)
+    return sql, lambda _, s: s.sql(sql, fresh=True)
 
 
 def _months(life: Life) -> tuple[str, Act]:
     """Where everybody's days lie: a file that was read otherwise shows here."""
     sql = "SELECT month(day) AS m, count(*) AS a0 FROM t GROUP BY m"
-    return sql, lambda _, s: s.sql(sql)
+    return sql, lambda _, s: s.sql(sql, fresh=True)
 
 
 def _random(life: Life) -> tuple[str, Act]:
@@ -217,7 +218,7 @@ def _random(life: Life) -> tuple[str, Act]:
     expressions = Expressions(rng, functions(), {})
     term = expressions.term(BOOL, _COLUMNS, 3)
     sql = f"SELECT s, count(*) AS a0 FROM t WHERE {term.sql} GROUP BY s"
-    return sql, lambda _, s: s.sql(sql)
+    return sql, lambda _, s: s.sql(sql, fresh=True)
 
 
 def _batch(life: Life) -> tuple[str, Act]:
@@ -226,7 +227,7 @@ def _batch(life: Life) -> tuple[str, Act]:
     text = "SELECT count(*) AS a0 FROM t WHERE day = DATE '{}'"
 
     def ask(_: str, store: Store) -> object:
-        asked = [Request(store.lower(text.format(day))) for day in days]
+        asked = [Request(store.lower(text.format(day)), fresh=True) for day in days]
         return [
             (o.answer and o.answer.rows(), o.refused and str(o.refused))
             for o in store.ask_many(asked)

@@ -41,7 +41,7 @@ def trial(train: Any, test: Any, epsilon: float, settings: PrivateGD) -> tuple[f
     with sparseq.create(
         None, people, table="people", user="who", epsilon=epsilon, delta=DELTA,
         norm_budget=settings.steps,
-    ) as store:  # fmt: skip
+     in_or_out=True) as store:  # fmt: skip
         engine = ClosedForm(family("logistic"), users, x, y, bound=1.0)
         trained = settings.fit(store, engine, run="adult", about="income")
     return accuracy(trained.plain, test), accuracy(trained.params, test)

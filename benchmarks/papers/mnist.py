@@ -157,7 +157,7 @@ def trial(
     with sparseq.create(
         None, pa.table({"who": users}), table="people", user="who", epsilon=epsilon, delta=DELTA,
         norm_budget=how.steps,
-    ) as store:  # fmt: skip
+     in_or_out=True) as store:  # fmt: skip
         learner = engine(*train, seed)
         full = (
             store.stream.pots[Pot.QUERIES].left(users).max() / how.steps

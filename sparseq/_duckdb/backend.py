@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import datetime as dt
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq._duckdb.memory import held_bytes
 from sparseq.accounting import budget_units
-from sparseq.backend import Backend
 from sparseq.engine._duckdb.connection import ReplaceableConnection
-from sparseq.engine._duckdb.engine import DuckEngine
-from sparseq.engine._duckdb.erasure import scrub
-from sparseq.engine._duckdb.handed import numbers_of, triplets
-from sparseq.engine._duckdb.storage import DATA_SCHEMAS, Storage
-from sparseq.engine.files.schema import Schema
-from sparseq.engine.reduce import Index, Ints
+from sparseq.engine._duckdb.erasure import erase, scrub
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine._duckdb.triplets import numbers_of, triplets
+from sparseq.engine.sql import first_line, quote
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import not_written
@@ -31,9 +32,18 @@ from sparseq.ledger._duckdb.ledger import DuckLedger
 from sparseq.ledger._duckdb.session import LOSSES, StoreSession
 from sparseq.ledger.entry import Loss
 from sparseq.ledger.pots import Pot
-from sparseq.query.catalog import Table
 
-FORMAT = 4
+if TYPE_CHECKING:
+    from sparseq.backend import Backend
+    from sparseq.engine._duckdb.engine import DuckEngine
+    from sparseq.engine.files.schema import Schema
+    from sparseq.engine.reduce import Index, Ints
+    from sparseq.ledger.accounts import Person
+    from sparseq.ledger.notes import LoggedLine
+    from sparseq.query.catalog import Table
+
+FORMAT, FORMAT_WITH_KEYS = 4, 5
+"""Of a store; and of one with keys_delta, so that no version that can't tell of it opens it."""
 UPGRADED_FROM = (3,)
 """Formats that `sparseq upgrade` makes this one."""
 _open: weakref.WeakSet[DuckBackend] = weakref.WeakSet()
@@ -61,7 +71,9 @@ def as_duckdb(backend: Backend) -> DuckBackend:
         StoreError: It is another.
     """
     if not isinstance(backend, DuckBackend):
-        raise StoreError("this works for stores in a file only")
+        raise StoreError(
+            "this works for stores in a file only", "docs/lake.md says what works in a lake"
+        )
     return backend
 
 
@@ -96,26 +108,29 @@ class DuckBackend:
         self.session = session or StoreSession(connection)
         self.session.goes_over(connection)
         _open.add(self)
-        self.storage = Storage(connection, self.session)
+        self.storage = Storage(connection, self.session, held_bytes())
         scrub(connection)  # of an erasure that was killed
         self.settings: Mapping[str, Any] = self.storage.get("settings")
         self.losses = tuple(Loss(**loss) for loss in self.storage.get(LOSSES) or ())
         self.catalog = self.storage.catalog()
-        self.engine = DuckEngine(connection, cache_bytes, self.catalog, self._weak_open_anew())
+        self._cache_bytes = cache_bytes
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
         self.ledger = DuckLedger(
             connection, reserves, self.settings["halt"], self.storage.get(FORMER) or 0,
-            self.session, self.storage.in_transaction,
+            self.session, self.storage.in_transaction, self.settings.get("lifetime"),
         )  # fmt: skip
 
-    def public_twin(self) -> tuple[list[str], dict[str, pa.Table]]:
+    @cached_property
+    def engine(self) -> DuckEngine:
+        """See `Backend`; made when it is first needed."""
+        from sparseq.engine._duckdb.engine import DuckEngine
+
+        return DuckEngine(self.database, self._cache_bytes, self.catalog, self._weak_open_anew())
+
+    def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
         """See `Backend`."""
-        schema = [f"CREATE SCHEMA {name}" for name in DATA_SCHEMAS]
-        made = self.database.execute(
-            f"SELECT sql FROM duckdb_tables() WHERE schema_name IN {DATA_SCHEMAS}"
-        ).fetchall()
         rows = {t.name: self.storage.public_rows(t) for t in self.catalog.tables if not t.private}
-        return [*schema, *(sql for (sql,) in made)], rows
+        return self.storage.empty_tables(self.catalog), rows
 
     def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
         """See `Backend`."""
@@ -125,15 +140,69 @@ class DuckBackend:
         """See `Backend`."""
         return numbers_of(self.database, identifiers)
 
+    def people(self) -> Index:
+        """See `Backend`."""
+        return np.arange(len(self.ledger.pots), dtype=np.int32)
+
+    def count_rows(self, table: Table, user: int | None = None) -> int:
+        """See `Backend`."""
+        if user is not None:
+            return self.storage.count_rows(table, [user])
+        sql = f"SELECT count(*) FROM by_user.{quote(table.name)}"
+        ((rows,),) = self.database.execute(sql).fetchall()
+        return int(rows)
+
+    def find(self, identifier: str) -> Person | None:
+        """See `Backend`."""
+        return self.storage.people().find(identifier)
+
+    def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
+        """See `Backend`: old blocks of the file are overwritten."""
+
+        def work() -> dict[str, int]:
+            also()
+            return erase(self.storage, self.catalog.private, users)
+
+        rows: dict[str, int] = {t.name: 0 for t in self.catalog.private}
+        if len(users):
+            rows = self.storage.in_transaction(work, self.engine.rows_arrived)
+        try:
+            scrub(self.database)
+        except duckdb.Error as error:
+            raise StoreError(
+                f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
+                "they are overwritten when the store is opened next",
+            ) from None
+        return rows
+
     # -- rows that come ----------------------------------------------------------------------------
 
-    def ingest(self, table: Table, source: Any, once: str | None, note: str, late: bool) -> int:
+    def ingest(
+        self,
+        table: Table,
+        source: Any,
+        once: str | None,
+        note: str,
+        late: bool,
+        again: bool,
+        since: dt.date | None = None,
+    ) -> int:
         """See `Backend`."""
+        from sparseq._duckdb.files_seen import FilesSeen
+        from sparseq._duckdb.outside import Outside
         from sparseq.engine.files.load import IncomingRows
 
         if once is not None and self.storage.has_taken(once):
             return 0
-        rows = IncomingRows(source, self.storage.schema(table))
+        rows = IncomingRows(
+            source,
+            self.storage.schema(table),
+            bounds=table.bounds,
+            since=(table.time, since) if since else None,
+        )
+        files = FilesSeen(self.storage, table.name, rows)
+        if not again and once is None and not table.row_key:
+            files.check()
         units = budget_units(self.settings["norm_budget"])
         column = self.settings["budget_column"]
         own = column if column and rows.has(column) else ""
@@ -143,7 +212,11 @@ class DuckBackend:
                 self.storage.take(once, note)
             if late:
                 self.storage.revise()
-            return self.storage.load(table, rows, units, own, new=False)[1]
+            before = Outside.of(self.database, table)
+            count = self.storage.load(table, rows, units, own, new=False)[1]
+            files.keep()
+            before.tell(self.database, table)
+            return count
 
         try:
             return int(self.storage.in_transaction(load, self._catch_up))
@@ -161,7 +234,7 @@ class DuckBackend:
 
     def remember(self, key: str, note: str) -> None:
         """See `Backend`."""
-        self.storage.in_transaction(lambda: self.storage.remember(key, note))
+        self.storage.in_transaction(lambda: self.storage.remember({key: note}))
 
     @property
     def revision(self) -> int:
@@ -177,9 +250,9 @@ class DuckBackend:
         log = CuratorLog(self.database)
         self.storage.in_transaction(lambda: log.add(kind, message), counted=False)
 
-    def curator_notes(self, kind: str) -> list[str]:
+    def curator_log(self, last: int | None = None) -> list[LoggedLine]:
         """See `Backend`."""
-        return [n.message for n in CuratorLog(self.database).entries() if n.kind == kind]
+        return CuratorLog(self.database).entries(last)
 
     @contextlib.contextmanager
     def at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:

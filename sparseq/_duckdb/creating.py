@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from sparseq._duckdb.backend import FORMAT, DuckBackend
-from sparseq._duckdb.memory import machine_memory
+from sparseq._duckdb.backend import FORMAT, FORMAT_WITH_KEYS, DuckBackend
+from sparseq._duckdb.files_seen import FilesSeen
+from sparseq._duckdb.memory import held_bytes, loading_bytes, machine_memory
 from sparseq._duckdb.opening import check_free, publish
+from sparseq._duckdb.outside import Outside
 from sparseq.accounting import Budget, budget_units
 from sparseq.engine._duckdb.connection import connected
-from sparseq.engine._duckdb.storage import SCHEMAS, Storage
+from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger._duckdb import curator_log
 from sparseq.ledger._duckdb.journal import TABLES
-from sparseq.query.catalog import Catalog, Table, declared
+from sparseq.query.catalog import AccountWindow, Bound, Catalog, Table, declared
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a store is made of and what its curator says of it: see `sparseq.create`."""
+    """What a store is made of and what its curator says of it: see `sparseq.create`.
+
+    Attributes:
+        coded: Of each table, the columns whose strings have codes; None: its rows decide.
+        lifetime_kappa: Of all windows of a person together; None: there is no such cap.
+    """
 
     sources: Mapping[str, Any]
     public: Mapping[str, Any]
@@ -35,28 +44,42 @@ class Declaration:
     user: str
     time: str
     keys: Mapping[str, Sequence[Any]]
-    bounds: Mapping[str, tuple[float, float]]
+    bounds: Mapping[str, tuple[Bound, Bound]]
     row_key: str | Sequence[str] | Mapping[str, Sequence[str]]
     budget_column: str
     halt: bool
+    weights: Mapping[str, float] | None
     reserves: Mapping[str, float]
     most: Mapping[str, int]
     read_as: Declarations
     seed: int | None
+    again: bool
+    coded: Mapping[str, frozenset[str]] | None = None
+    lifetime_kappa: float | None = None
 
     def settings(self) -> dict[str, Any]:
         """Return what the store's file has of it, with a number for the store."""
         return {
-            "format": FORMAT,
+            "format": FORMAT_WITH_KEYS if self.budget.keys_delta else FORMAT,
             "store": secrets.token_hex(16),
             "kappa": self.budget.kappa,
             "norm_budget": self.budget.norm_budget,
+            "keys_delta": self.budget.keys_delta,
             "halt": self.halt,
+            "weights": None if self.weights is None else dict(self.weights),
             "reserves": dict(self.reserves),
             "most": dict(self.most),
             "seed": self.seed,
             "budget_column": self.budget_column,
+            "lifetime": self._lifetime(),
         }
+
+    def _lifetime(self) -> int | None:
+        """Return what a person may spend over all windows, in ledger units, rounded down."""
+        if self.lifetime_kappa is None:
+            return None
+        share = Fraction(self.lifetime_kappa) / Fraction(self.budget.kappa)
+        return math.floor(share * budget_units(self.budget.norm_budget))
 
 
 def in_memory(declaration: Declaration) -> DuckBackend:
@@ -77,7 +100,7 @@ def create_file(path: Path, declaration: Declaration) -> None:
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     working.unlink(missing_ok=True)  # of a process of the same number that was killed
     try:
-        connection = connected(working, locked=True)
+        connection = connected(working, locked=True, memory=loading_bytes())
         try:
             _fill(connection, declaration)
             connection.execute("CHECKPOINT")
@@ -91,8 +114,8 @@ def create_file(path: Path, declaration: Declaration) -> None:
 
 def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     """Write a new store's tables."""
-    connection.execute(SCHEMAS + TABLES + curator_log.TABLE)
-    storage = Storage(connection)
+    connection.execute(SCHEMAS + FACTS + TABLES + curator_log.TABLE)
+    storage = Storage(connection, held_bytes=held_bytes())
     storage.put("settings", made.settings())
     row_keys = _row_keys(made.row_key, made.sources)
     tables = [
@@ -100,7 +123,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
         for name, source in made.sources.items()
     ]
     for name, source in made.public.items():
-        rows = IncomingRows(source, declared=made.read_as)
+        rows = IncomingRows(source, declared=replace(made.read_as.of(name), bounds={}))
         tables.append(storage.create_public(name, rows))
         rows.close()
     catalog = Catalog(())
@@ -114,21 +137,26 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
                 f"no table has a column {name!r}", "check --keys, --bounds and --type"
             )
     storage.put("catalog", catalog.to_dict())
+    for table in catalog.private:
+        Outside().tell(connection, table)
 
 
 def _load_private(
     storage: Storage, made: Declaration, name: str, source: Any, row_key: Sequence[str]
 ) -> Table:
-    rows = IncomingRows(source, declared=made.read_as, user=made.user)
+    rows = IncomingRows(source, declared=made.read_as.of(name), user=made.user)
     try:
+        files = FilesSeen(storage, name, rows)
+        if not made.again and not row_key:
+            files.check()
         types = rows.usable()
         actual = {n.lower(): n for n in types}
-        if made.user.lower() not in actual:
+        if rows.user.lower() not in actual:
             raise DataError(
                 f"{name} has no column {made.user!r}; it has {', '.join(types)}",
                 "--user names the column that says whom a row is about",
             )
-        user = actual[made.user.lower()]
+        user = actual[rows.user.lower()]
         column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
         if column:
             types.pop(column)
@@ -136,13 +164,32 @@ def _load_private(
             raise DataError(f"{name} has no column {made.time!r}; it has {', '.join(types)}")
         time = actual[made.time.lower()] if made.time else ""
         table = storage.create_private(name, types, user, time, row_key)
+        if made.read_as.window:
+            table = replace(table, window=_window(made, types[time], row_key))
         storage.identify_users(name, types[user])
         storage.keep_schema(name, rows.schema)
         units = budget_units(made.budget.norm_budget)
-        table, _ = storage.load(table, rows, units, column, new=True)
+        coded = None if made.coded is None else made.coded[name]
+        table, _ = storage.load(table, rows, units, column, new=True, coded=coded)
+        files.keep()
         return table
     finally:
         rows.close()
+
+
+def _window(made: Declaration, type: str, row_key: Sequence[str]) -> AccountWindow:
+    read_as = made.read_as
+    if type not in ("DATE", "TIMESTAMP"):
+        raise ParameterError(
+            f"{read_as.time} is {type}: it says no {read_as.window}",
+            "--time names a column of dates or times",
+        )
+    if row_key:
+        raise ParameterError(
+            "a store with windows has no row keys",
+            "a row that is corrected could go to another window; leave --row-key out",
+        )
+    return AccountWindow(read_as.window, made.user, made.lifetime_kappa)
 
 
 def _row_keys(

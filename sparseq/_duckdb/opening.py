@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import duckdb
 
-from sparseq._duckdb.backend import FORMAT, UPGRADED_FROM, DuckBackend
+from sparseq._duckdb.backend import FORMAT, FORMAT_WITH_KEYS, UPGRADED_FROM, DuckBackend
 from sparseq._duckdb.memory import limit_memory, machine_memory
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.engine._duckdb.storage import Storage
@@ -116,11 +116,12 @@ def open_backend(
 
 def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
     """Check that there is a store of this version's format; return which store it is."""
-    tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
-    if not {("main", "meta"), ("ledger", "users"), ("ledger", "snapshot")} <= set(tables):
-        raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one")
+    try:  # a look at the list of tables takes 9 ms
+        connection.execute("FROM main.meta, ledger.users, ledger.snapshot LIMIT 0")
+    except duckdb.CatalogException:
+        raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one") from None
     settings = Storage(connection).get("settings")
-    if settings is None or settings["format"] != FORMAT:
+    if settings is None or settings["format"] not in (FORMAT, FORMAT_WITH_KEYS):
         older = settings is not None and settings["format"] in UPGRADED_FROM
         raise StoreError(
             f"{path} is not a store that this version of sparseq reads",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 
-from sparseq._duckdb.backend import FORMAT, UPGRADED_FROM
+from sparseq._duckdb.backend import FORMAT, FORMAT_WITH_KEYS, UPGRADED_FROM
 from sparseq._duckdb.opening import hold, open_database
 from sparseq.engine._duckdb.former_types import keep_to_types
 from sparseq.engine._duckdb.storage import Storage
@@ -104,7 +104,7 @@ def _upgraded(connection: Connection, path: Path) -> bool:
     if not {("main", "meta"), ("ledger", "users")} <= set(tables):
         raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one")
     format = Storage(connection).get("settings")["format"]
-    if format == FORMAT:
+    if format in (FORMAT, FORMAT_WITH_KEYS):
         return False
     if format not in UPGRADED_FROM:
         raise StoreError(

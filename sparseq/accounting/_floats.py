@@ -49,13 +49,16 @@ def round_down(exact: Fraction) -> float:
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
-def boundary(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+def boundary(
+    holds: Callable[[float], bool], low: float, high: float, near: float | None = None
+) -> tuple[float, float]:
     """Return neighbouring floats (a, b), a <= b, between which `holds` changes its mind.
 
     Args:
         holds: A test of a float. It need not be monotone: rounding may make it flicker
             near its true threshold, and (a, b) is then one of the places where it changes.
         low, high: 0 <= low < high, where `holds` must differ.
+        near: Where (a, b) is thought to be: the better the guess, the fewer tests.
 
     Bisection runs over bit patterns: non-negative floats sort as their bit patterns do, so
     63 tests end at neighbouring floats for any bracket, where midpoints of floats take a
@@ -68,6 +71,12 @@ def boundary(holds: Callable[[float], bool], low: float, high: float) -> tuple[f
     """
     at_low = holds(low)
     left, right = _bits(low), _bits(high)
+    middle = _bits(low if near is None else near)
+    for width in (1 << 12, 1 << 24, 1 << 36) if near is not None else ():
+        below, above = max(middle - width, left), min(middle + width, right)
+        if holds(_float(below)) == at_low and holds(_float(above)) != at_low:
+            left, right = below, above
+            break
     while right - left > 1:
         middle = (left + right) // 2
         if holds(_float(middle)) == at_low:

@@ -12,6 +12,7 @@ changed: they are never the total error.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import overload
 
 import numpy as np
@@ -88,6 +89,17 @@ def simultaneous_bound(
     return _bound(sigma, _simultaneous_quantile(coordinates, beta), lattice_step)
 
 
+def rough_bound(sigma: float, coordinates: int, beta: float, lattice_step: float = 0.0) -> float:
+    """Return `simultaneous_bound` to nine digits, to be shown: SciPy takes 0.4 s to import.
+
+    Example:
+        >>> round(rough_bound(10.0, coordinates=5, beta=0.05), 4)
+        25.6876
+    """
+    _, tail = _inside_and_tail(coordinates, beta)
+    return float(_bound(sigma, -NormalDist().inv_cdf(tail), lattice_step))
+
+
 def comparison_bound(scale: float, comparisons: int, beta: float) -> float:
     """Return by how much a sparse vector's comparison may be wrong, with Laplace noise of `scale`.
 
@@ -153,12 +165,16 @@ def _simultaneous_quantile(coordinates: int, beta: float) -> float:
     """
     from scipy.special import erfinv, ndtri
 
-    beta = probability("beta", beta)
-    log_inside = math.log1p(-beta) / count("coordinates", coordinates)
-    tail = -math.expm1(log_inside) / 2
+    log_inside, tail = _inside_and_tail(coordinates, beta)
     if tail < 0.25:
         return float(-ndtri(tail))
     return float(math.sqrt(2) * erfinv(math.exp(log_inside)))
+
+
+def _inside_and_tail(coordinates: int, beta: float) -> tuple[float, float]:
+    """Return log((1-beta)^(1/d)), and the probability beyond each end."""
+    inside = math.log1p(-probability("beta", beta)) / count("coordinates", coordinates)
+    return inside, -math.expm1(inside) / 2
 
 
 def _bound(sigma: float | _Sigmas, quantile: float, lattice_step: float) -> float | _Sigmas:

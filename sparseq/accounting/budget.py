@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from sparseq.accounting import gdp, zcdp
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._checks import count, in_range, probability
 from sparseq.accounting._floats import round_down, sqrt_up
 from sparseq.errors import ParameterError
 
@@ -30,6 +31,8 @@ class Budget:
             queries' scale, that a user can contribute before being left out.
         gaussian: Whether every mechanism is an unsubsampled Gaussian. If one may not be, only the
             zCDP claim is made.
+        keys_delta: What privately found keys may fail with, in [0, 1/4]: where it is not 0, all
+            that is claimed holds but for an event of that probability.
 
     Raises:
         ParameterError: A number is out of its range.
@@ -47,16 +50,23 @@ class Budget:
     kappa: float
     norm_budget: float
     gaussian: bool = True
+    keys_delta: float = 0.0
 
     def __post_init__(self) -> None:
         kappa = in_range("kappa", self.kappa, *KAPPA_RANGE)
         norm_budget = in_range("norm_budget", self.norm_budget, *NORM_BUDGET_RANGE)
         object.__setattr__(self, "kappa", kappa)
         object.__setattr__(self, "norm_budget", norm_budget)
+        object.__setattr__(self, "keys_delta", in_range("keys_delta", self.keys_delta, 0.0, 0.25))
 
     @classmethod
     def from_epsilon_delta(
-        cls, epsilon: float, delta: float, norm_budget: float, gaussian: bool = True
+        cls,
+        epsilon: float,
+        delta: float,
+        norm_budget: float,
+        gaussian: bool = True,
+        keys_delta: float = 0.0,
     ) -> Budget:
         """Return the largest budget that is (epsilon, delta)-DP, by way of mu-GDP (or of zCDP).
 
@@ -64,6 +74,7 @@ class Budget:
             epsilon: >= 0 (nats); with the usual deltas it must be positive to be in range.
             delta: In [2**-500, 1).
             norm_budget, gaussian: See the class.
+            keys_delta: See the class; at most a tenth of `delta`, of which it is a part.
 
         Returns:
             A budget with kappa = mu²/2 rounded down, where mu = gdp.mu(epsilon, delta), so that
@@ -77,6 +88,13 @@ class Budget:
             >>> Budget.from_epsilon_delta(1.0, 1e-6, norm_budget=100).epsilon(1e-6) <= 1.0
             True
         """
+        delta = probability("delta", delta)
+        if in_range("keys_delta", keys_delta, 0.0, 0.25) > delta / 10:
+            raise ParameterError(
+                f"keys_delta is {keys_delta!r}; it must be in [0, {delta / 10:g}], a tenth",
+                "take a smaller keys_delta, or a larger delta",
+            )
+        total, delta = delta, _without(delta, keys_delta)
         if gaussian:
             kappa = round_down(Fraction(gdp.mu(epsilon, delta)) ** 2 / 2)
         else:
@@ -84,11 +102,11 @@ class Budget:
         low, high = KAPPA_RANGE
         if not low <= kappa <= high:
             raise ParameterError(
-                f"epsilon {epsilon!r} at delta {delta!r} needs kappa = {kappa:.4g}; "
+                f"epsilon {epsilon!r} at delta {total!r} needs kappa = {kappa:.4g}; "
                 f"kappa must be in [{low:g}, {high:g}]",
                 f"give a {'larger' if kappa < low else 'smaller'} epsilon or delta",
             )
-        return cls(kappa, norm_budget, gaussian)
+        return cls(kappa, norm_budget, gaussian, keys_delta)
 
     @property
     def unit_variance(self) -> Fraction:
@@ -102,7 +120,18 @@ class Budget:
         It is the smallest float64 that is not below the real number; both facts are checked in
         exact rationals, see `_floats.sqrt_up`.
         """
-        return sqrt_up(self.unit_variance)
+        return _sigma_0(self)
+
+    @property
+    def promise(self) -> str:
+        """What is claimed, in the field's words; GDP, where it is, holds in the same way.
+
+        Example:
+            >>> Budget(0.5, 100).promise, Budget(0.5, 100, keys_delta=1e-6).promise
+            ('0.5-zCDP', '1e-6-approximate 0.5-zCDP')
+        """
+        delta = f"{self.keys_delta:g}".replace("e-0", "e-")
+        return f"{delta}-approximate " * bool(self.keys_delta) + f"{self.kappa:.5g}-zCDP"
 
     @property
     def mu(self) -> float | None:
@@ -115,7 +144,8 @@ class Budget:
     def epsilon(self, delta: float) -> float:
         """Return epsilon at `delta` for everything ever released, rounded up.
 
-        By way of mu-GDP, which is valid while every mechanism is an unsubsampled Gaussian (Smith &
+        Infinite where keys_delta takes all of `delta`. By way of mu-GDP,
+        which is valid while every mechanism is an unsubsampled Gaussian (Smith &
         Thakurta 2022; Koskela et al. 2023); otherwise it is `epsilon_zcdp`.
 
         Raises:
@@ -127,8 +157,9 @@ class Budget:
             >>> round(Budget(0.5, 100, gaussian=False).epsilon(1e-6), 6)
             5.221534
         """
-        mu = self.mu
-        return self.epsilon_zcdp(delta) if mu is None else gdp.epsilon(delta, mu)
+        if self.mu is None:
+            return self.epsilon_zcdp(delta)
+        return math.inf if self._all_taken(delta) else gdp.epsilon(self._rest(delta), self.mu)
 
     def epsilon_zcdp(self, delta: float) -> float:
         """Return epsilon at `delta` from kappa-zCDP alone (Corollary 4.7), rounded up.
@@ -140,7 +171,13 @@ class Budget:
             >>> round(Budget(0.5, 100).epsilon_zcdp(1e-6), 6)
             5.221534
         """
-        return zcdp.epsilon(delta, self.kappa)
+        return math.inf if self._all_taken(delta) else zcdp.epsilon(self._rest(delta), self.kappa)
+
+    def _all_taken(self, delta: float) -> bool:
+        return bool(self.keys_delta) and delta <= self.keys_delta
+
+    def _rest(self, delta: float) -> float:
+        return _without(delta, self.keys_delta)
 
     def worst_case_queries(self, scale: float = 1.0, sigma: float | None = None) -> int:
         """Return k0, how many queries worst-case composition answers at the same noise.
@@ -186,3 +223,13 @@ class Budget:
         queries = count("queries", queries)
         scale = in_range("scale", scale, 2.0**-500, 2.0**500)
         return sqrt_up(Fraction(scale) ** 2 * queries / (2 * Fraction(self.kappa)))
+
+
+def _without(delta: float, keys_delta: float) -> float:
+    """Return delta - keys_delta, rounded down."""
+    return round_down(Fraction(delta) - Fraction(keys_delta)) if keys_delta else delta
+
+
+@lru_cache(maxsize=64)
+def _sigma_0(budget: Budget) -> float:
+    return sqrt_up(budget.unit_variance)

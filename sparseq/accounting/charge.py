@@ -245,7 +245,10 @@ def add_charges(charges: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[
     """
     _check_units(charges)
     _check_units(more)
-    return np.asarray(np.minimum(charges, MAX_CHARGE - more) + more)
+    total = np.asarray(MAX_CHARGE - more)
+    np.minimum(charges, total, out=total)
+    total += more
+    return total
 
 
 def _check_units(charges: NDArray[np.int64]) -> None:

@@ -103,7 +103,24 @@ def epsilon(delta: float, mu: float) -> float:
     if safe(0.0):
         return 0.0
     highest = mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
-    return boundary(safe, 0.0, highest * (1 + SLACK))[1]
+    return boundary(safe, 0.0, highest * (1 + SLACK), _near(delta, mu, highest))[1]
+
+
+def _near(delta: float, mu: float, highest: float) -> float:
+    """Return about the epsilon at which delta(epsilon) is `delta`: log delta by secants."""
+
+    def excess(eps: float) -> float:
+        return math.log(max(_scalar_delta(eps, mu), 1e-300) / delta)
+
+    last, now = highest, highest * 0.9
+    before = excess(last)
+    for _ in range(12):
+        here = excess(now)
+        if here == before or abs(now - last) <= 1e-13 * now:
+            break
+        last, now, before = now, now - here * (now - last) / (here - before), here
+        now = min(max(now, 0.0), highest)
+    return now
 
 
 def mu(epsilon: float, delta: float) -> float:

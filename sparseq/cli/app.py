@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
+from sparseq.cli.stopping import INTERRUPTED
 from sparseq.cli.text import error_text, say, unexpected
 from sparseq.errors import SparseqError
 from sparseq.escape import shown
 
 __all__ = ["sparseq"]
 
-INTERRUPTED = 130
 COMMANDS = {
     "create": ("create", "Make a store from files of events about people."),
     "sql": ("sql", "Ask a query, and get a private answer with its error bound."),
@@ -26,11 +26,17 @@ COMMANDS = {
     "train": ("train", "Train a model on the rows, privately."),
     "plan": ("plan", "Choose norm_budget and the reserve, from public or historical data."),
     "ingest": ("create", "Add rows, and people that are new."),
+    "keys": ("keys", "Find the keys of a column privately, and list those that were found."),
     "budget": ("budget", "Show the guarantee, and what it buys."),
     "history": ("history", "List what was answered; show an old answer again, free."),
     "backup": ("keep", "Make a whole copy of a store."),
     "recover": ("keep", "Open a store that was not closed, and tidy up."),
+    "doctor": ("keep", "Check a lake; remove what nothing refers to."),
     "upgrade": ("keep", "Make a store of an earlier version one of this."),
+    "serve": ("serve", "Serve a store to clients with tokens."),
+    "token": ("token", "Make, list and revoke tokens of a served store."),
+    "mcp": ("serve", "Tools for an agent, by standard input and output (MCP)."),
+    "audit": ("token", "Look at the audit log of a served store."),
     "curator": ("curator", "Exact facts about people, and their erasure: for the curator only."),
     "accounting": ("accounting", "Convert and compare guarantees; no store needed."),
     "demo": ("demo", "Monitor real purchases for 546 days, privately."),

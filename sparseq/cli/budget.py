@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sparseq.cli.options import command, facts_format_option, open_store, store_argument
-from sparseq.cli.output import json_text
-from sparseq.cli.text import labelled, loud_lines, say
-from sparseq.monitor.watch import begun_as
+from sparseq.cli.course import course_text
+from sparseq.cli.options import command, facts_format_option, store_argument
+from sparseq.cli.text import labelled, loud_lines, say, windows_line
+from sparseq.json_text import json_text
 from sparseq.pictures.numbers import number, percent, upper
 from sparseq.pictures.tables import format_table
-
-if TYPE_CHECKING:
-    from sparseq.store import Store
-
-DELTAS = (1e-5, 1e-6, 1e-9, 1e-12)
+from sparseq.promise import promised
 
 
 @command(short_help="Show the guarantee, and what it buys.")
@@ -30,36 +25,9 @@ def budget(store: Path, format: str) -> None:
       sparseq budget shop.sparseq
       sparseq budget shop.sparseq --format json
     """
-    with open_store(store) as opened:
-        facts = budget_facts(opened)
+    with promised(store) as promise:
+        facts = promise.facts()
     say(json_text(facts) if format == "json" else budget_text(facts))
-
-
-def budget_facts(store: Store) -> dict[str, Any]:
-    """Return the public facts as plain data."""
-
-    budget = store.budget
-    return {
-        "kappa": budget.kappa,
-        "mu": budget.mu,
-        "epsilon": [
-            {
-                "delta": d,
-                "gdp": budget.epsilon(d) if budget.gaussian else None,
-                "zcdp": budget.epsilon_zcdp(d),
-            }
-            for d in DELTAS
-        ],
-        "norm_budget": budget.norm_budget,
-        "parts": {pot.name.lower(): part for pot, part in store.parts.items()},
-        "sigma_0": budget.sigma_0,
-        "worst_case_queries": budget.worst_case_queries(),
-        "watch": begun_as(store),
-        "releases": store.releases,
-        "halt": store.halt,
-        "seeded": store.seed is not None,
-        "losses": [asdict(loss) for loss in store.losses],
-    }
 
 
 def budget_text(facts: dict[str, Any]) -> str:
@@ -72,15 +40,25 @@ def budget_text(facts: dict[str, Any]) -> str:
     names = ["at delta", "epsilon", "by zCDP alone"][: 1 + len(claims)]
     epsilons = format_table(names, rows, ["l", *"." * len(claims)])
     gdp = "" if facts["mu"] is None else f", mu {number(facts['mu'])} (GDP)"
+    approximate = ""
+    if facts["keys_delta"]:
+        approximate = f",\nbut for keys_delta {facts['keys_delta']:g}: {facts['promise']}"
     stays = (
         "stays out of all later ones" if facts["halt"] else "is left out of it, and pays nothing"
     )
+    budget = f"norm_budget {number(facts['norm_budget'])}: "
+    if facts["weighted"] is None:
+        budget += f"a person pays 1 for a count, and whoever can't pay\nfor a query {stays}"
+    else:
+        budget += course_text(facts["weighted"])
+    unit = facts["unit"]
     lines = [
-        ("private", f"kappa {number(facts['kappa'])} (zCDP){gdp}, for all answers ever, together"),
+        ("private", f"kappa {number(facts['kappa'])} (zCDP){gdp}, for all answers ever, together"
+                    + approximate),
         ("", epsilons),
+        *([("windows", windows_line(unit, facts["lifetime_kappa"]))] if unit else []),
         ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
-        ("budget", f"norm_budget {number(facts['norm_budget'])}: a person pays 1 for a count, "
-                   f"and whoever can't pay\nfor a query {stays}"),
+        ("budget", budget),
         *aside_lines(facts["parts"]),
         *_watch_lines(facts["watch"]),
         *[("lost", f"after release {loss['after']:,}, {loss['at']}: {loss['missing']}")

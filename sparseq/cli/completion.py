@@ -1,35 +1,35 @@
-"""Completion in the shell: SQL words, tables, columns, declared keys, commands."""
+"""Completion in the shell: words of SQL, names, functions, declared keys, commands, files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
 from sparseq.cli.output import FORMATS
 from sparseq.cli.session import COMMANDS
+from sparseq.cli.statements import is_command
+from sparseq.query.allowed import function_names
 from sparseq.query.catalog import Catalog
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
+def _split(words: str) -> list[str]:
+    return words.split()
 
 
-KEYWORDS = _words(
+KEYWORDS = _split(
     "SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT AND OR NOT IN BETWEEN LIKE IS NULL AS JOIN LEFT "
-    "USING ON CASE WHEN THEN ELSE END DATE INTERVAL DISTINCT FILTER DESC WITH DIFFERENTIAL_PRIVACY "
-    "OPTIONS"
+    "USING ON CASE WHEN THEN ELSE END DATE INTERVAL DISTINCT FILTER DESC WITH UNION OVER "
+    "DIFFERENTIAL_PRIVACY OPTIONS"
 )
-FUNCTIONS = _words(
-    "count sum avg variance stddev countif histogram median quantile least greatest coalesce round "
-    "abs floor ceil sqrt ln exp lower upper length year month day hour date_trunc extract"
-)
-_WORD = re.compile(r"[\w\\?]*$")
-_AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN)\s+[\w]*$|^\\d\s+\w*$", re.IGNORECASE)
+_WORD = re.compile(r"\w*$")
+_AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN)\s+\w*$", re.IGNORECASE)
 _AFTER_DOT = re.compile(r"(\w+)\.\w*$")
 _IN_STRING = re.compile(r"'([^']*)$")
+_ARGUMENTS = {".mode": FORMATS, ".explain": ("on", "off"), ".confirm": ("on", "off")}
+_FILES = (".output", ".read")
 
 
 class Words(Completer):
@@ -37,41 +37,66 @@ class Words(Completer):
 
     def __init__(self, catalog: Catalog) -> None:
         self._tables = {t.name: [c.name for c in t.columns] for t in catalog.tables}
-        self._keys = sorted(
-            {
-                k
-                for t in catalog.tables
-                for c in t.columns
-                for k in c.keys or ()
-                if isinstance(k, str)
-            }
+        columns = [c for t in catalog.tables for c in t.columns]
+        self._keys = sorted({k for c in columns for k in c.keys or () if isinstance(k, str)})
+        self._functions = function_names()
+        named = "|".join(map(re.escape, self._tables))
+        self._named = re.compile(
+            rf'\b(?:FROM|JOIN)\s+"?({named})"?(?:\s+(?:AS\s+)?(?!WHERE|JOIN|ON|GROUP)(\w+))?',
+            re.IGNORECASE,
         )
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
         """Yield what could stand at the cursor."""
         before = document.text_before_cursor
-        string = None if before.lstrip().startswith("\\") else _open_string(before)
+        if is_command(before) or before.strip() == ".":
+            name, space, argument = before.lstrip().partition(" ")
+            if not space:
+                return _matching(name, _COMMAND_NAMES, "command")
+            if name in _FILES:
+                return PathCompleter(expanduser=True).get_completions(Document(argument), event)
+            if name != ".explain" or " " not in argument.lstrip():
+                return self._argument(name, argument)
+            before = argument
+        string = _open_string(before)
         if string is not None:
             return _matching(string, self._keys, "key")
-        word = _WORD.search(before)
-        return self._words(before, word[0] if word else "")
+        return self._words(before, document.text_after_cursor)
 
-    def _words(self, before: str, word: str) -> Iterator[Completion]:
-        if re.fullmatch(r"\s*\\\S*", before):
-            yield from _matching(word, list(COMMANDS), "command")
-        elif re.match(r"\s*\\format\s", before):
-            yield from _matching(word, list(FORMATS), "format")
-        elif dotted := _AFTER_DOT.search(before):
-            columns = {t.lower(): c for t, c in self._tables.items()}.get(dotted[1].lower(), [])
-            yield from _matching(word, columns, dotted[1])
+    def _argument(self, name: str, argument: str) -> Iterator[Completion]:
+        known = self._tables if name in (".schema", "\\d") else _ARGUMENTS.get(name, ())
+        return _matching(argument, known, "")
+
+    def _words(self, before: str, after: str) -> Iterator[Completion]:
+        found = _WORD.search(before)
+        word = found[0] if found else ""
+        if dotted := _AFTER_DOT.search(before):
+            names = {name.lower(): name for name in self._tables} | self._meant(before + after)
+            table = names.get(dotted[1].lower(), "")
+            yield from _matching(word, self._tables.get(table, []), table)
         elif _AFTER_TABLE_WORD.search(before):
-            yield from _matching(word, list(self._tables), "table")
-        elif word and not re.match(r"\s*\\(?!explain\s)", before):
-            columns = list(dict.fromkeys(c for cs in self._tables.values() for c in cs))
-            yield from _matching(word, columns, "column")
-            yield from _matching(word, list(self._tables), "table")
-            yield from _matching(word, FUNCTIONS, "function")
+            yield from _matching(word, self._tables, "table")
+        elif word:
+            read = self._meant(before + after).values()
+            columns: dict[str, str] = {}
+            for table in dict.fromkeys(read) or self._tables:
+                for column in self._tables[table]:
+                    columns.setdefault(column, table)
+            for column, table in columns.items():
+                yield from _matching(word, [column], f"column of {table}")
+            yield from _matching(word, self._tables, "table")
+            yield from _matching(word, self._functions, "function")
             yield from _matching(word, KEYWORDS, "")
+
+    def _meant(self, query: str) -> dict[str, str]:
+        """Return the tables that a query reads, by the names that they have in it."""
+        known = {name.lower(): name for name in self._tables}
+        found = self._named.findall(query) if known else []
+        aliases = {alias.lower(): known[name.lower()] for name, alias in found if alias}
+        return {name.lower(): known[name.lower()] for name, _ in found} | aliases
+
+
+_COMMAND_NAMES = list(dict.fromkeys(command.usage.split()[0] for command in COMMANDS))
 
 
 def _open_string(before: str) -> str | None:

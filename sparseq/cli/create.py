@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import datetime as dt
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,17 @@ import click
 
 import sparseq
 from sparseq.accounting import simultaneous_bound
+from sparseq.address import address
 from sparseq.cli.budget import aside_lines
+from sparseq.cli.course import course_text
 from sparseq.cli.declare import (
     bounds_of,
     keys_of,
     most_of,
     public_tables,
     row_key_of,
+    schema_file,
+    schema_text,
     tables_of,
     types_of,
 )
@@ -25,6 +30,8 @@ from sparseq.cli.options import (
     bounds_option,
     command,
     keys_option,
+    memory_option,
+    new_store_argument,
     open_store,
     reserve_option,
     reserves_of,
@@ -32,33 +39,52 @@ from sparseq.cli.options import (
     store_argument,
     table_option,
 )
-from sparseq.cli.show import plain_text
-from sparseq.cli.text import banner, labelled, one_line, say
+from sparseq.cli.text import banner, labelled, one_line, say, windows_line
 from sparseq.curator import counts
 from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.files.schema import Declarations
+from sparseq.engine.files.schema import NULLS, Declarations, Schema, schemas_of
 from sparseq.escape import shown
+from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.numbers import format_bound, number, upper
 from sparseq.pictures.tables import format_table
 from sparseq.pictures.words import NOT_PRIVATE
+from sparseq.query.catalog import WINDOWS, bound_text
 
 if TYPE_CHECKING:
-    from sparseq.engine.files.schema import Declarations
     from sparseq.query.catalog import Catalog, Column, Table
     from sparseq.store import Store
 
 
+again_option = click.option(
+    "--again", is_flag=True, help="Load a file even if its contents were loaded before."
+)
+
+
 @command(short_help="Make a store from files of events about people.")
-@store_argument
+@new_store_argument
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--user", required=True, metavar="COL", help="Column that says whom a row is about.")
+@click.option("--user", required=True, metavar="COL[,COL]",
+              help="Column that says whom a row is about, or several columns.")  # fmt: skip
 @click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
 @click.option("--kappa", type=float, help="zCDP level of all answers ever. [default: 0.5]")
 @click.option("--epsilon", type=float, help="The level as epsilon, with --delta.")
 @click.option("--delta", type=float, help="See --epsilon.")
-@click.option("--norm-budget", type=float, default=20.0, show_default=True, metavar="B",
-              help="How much one person takes part: B counts at full weight.")  # fmt: skip
+@click.option("--keys-delta", type=float, default=0.0, metavar="D",
+              help="What privately found keys may fail with (see `sparseq keys`): the promise is "
+              "then D-approximate. [default: 0, none]")  # fmt: skip
+@click.option("--answers", type=int, metavar="N",
+              help="About how many mixed questions are to be answered well; more of them mean more "
+              "noise. [default: 60]")  # fmt: skip
+@click.option("--norm-budget", type=float, metavar="B",
+              help="How much one person takes part: B counts at full weight. [default: what "
+              "--answers takes; 20 with --in-or-out]")  # fmt: skip
 @click.option("--time", default="", metavar="COL", help="Column that most queries select by.")
+@click.option("--window", type=click.Choice(WINDOWS), default=None,
+              help="An account is for a person's rows of one such window of --time, not for a "
+              "person: budgets for years.")  # fmt: skip
+@click.option("--lifetime-kappa", type=float, metavar="K",
+              help="With --window: zCDP level of all windows of a person together; people are then "
+              "in or out.")  # fmt: skip
 @keys_option
 @bounds_option
 @click.option(
@@ -68,22 +94,47 @@ if TYPE_CHECKING:
               help="Columns that name a row of a person; a later row with that key replaces it. "
               "TABLE=COL[,COL] if there are several tables.")  # fmt: skip
 @click.option("--budget-column", default="", metavar="COL", help="People's own budgets, at most B.")
-@click.option("--halt", is_flag=True, help="Once left out, people stay out.")
+@click.option("--least-budget", type=float, metavar="B",
+              help="With --budget-column: the least that anybody has; known to all.")  # fmt: skip
+@click.option("--in-or-out", is_flag=True, help="Leave people out of what they can't pay wholly; "
+              "scales are declared, and every ± is about those who took part.")  # fmt: skip
+@click.option("--halt", is_flag=True, help="In or out; and once left out, people stay out.")
 @reserve_option
 @click.option("--type", "types", multiple=True, metavar="COL=TYPE[:FORMAT]",
               help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
               "comma). [default: guessed from the first rows, then fixed]")  # fmt: skip
+@click.option("--schema", type=click.Path(path_type=Path), metavar="FILE",
+              help="All columns with their types, a line each in TOML: day = \"DATE:%d/%m/%Y\". "
+              "Other columns are not stored.")  # fmt: skip
+@click.option(
+    "--print-schema",
+    is_flag=True,
+    help="Print how FILEs would be read, as a file for --schema, and make nothing.",
+)
 @click.option("--multiline", is_flag=True, help="In text files, values between quotes may have "
               "several lines; one odd quote can then change how later lines are read.")  # fmt: skip
-@click.option("--most", multiple=True, metavar="work=N",
-              help="Row combinations that one person may have in a join; whoever has more is left "
-              "out of that join, and pays nothing. [default: work=20000000]")  # fmt: skip
+@click.option("--null", "nulls", multiple=True, metavar="TEXT",
+              help=r"A text that is NULL in text files, in every column; '' for no other than the "
+              r"empty one. [default: NULL and \N]")  # fmt: skip
+@click.option("--most", multiple=True, metavar="rows=N,work=N",
+              help="rows: the most that a person has in a table; later ones are left out, and "
+              "intervals are proved. work: row combinations of one person in a join; whoever has "
+              "more is left out of that join. [default: work=20000000]")  # fmt: skip
+@click.option("--buckets", type=int, metavar="N",
+              help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see "
+              "docs/lake.md.")  # fmt: skip
+@memory_option
+@again_option
 @seed_option
-def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
-    """Make STORE from FILEs of events: Parquet, CSV, JSON Lines or Arrow.
+def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **options: Any) -> None:
+    """Make STORE from FILEs of events.
+
+    A FILE is Parquet, CSV, JSON, Arrow or a workbook; a folder of such files or a pattern in
+    quotes; FILE#TABLE of SQLite or DuckDB; delta:FOLDER; postgresql://HOST/DB#TABLE.
 
     Columns' types and formats are shown, and fixed from then on. Each row is read by itself: a
     value that does not fit is NULL, a row that names nobody is left out, and you are told how many.
+    A file that is there twice is refused.
 
     All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have
     the --user column.
@@ -94,17 +145,33 @@ def create(store: Path, files: tuple[str, ...], **options: Any) -> None:
       sparseq create shop.sparseq jan.csv feb.csv --table purchases --user customer_id
           --epsilon 2 --delta 1e-6 --norm-budget 40 --bounds amount=0..200
       sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
+      sparseq create web.sparseq "exports/visits-*.csv.gz" --user id
+      sparseq create shop.sparseq postgresql://db.example/shop#orders --user customer_id
       sparseq create shop.sparseq purchases.parquet --user customer_id
           --reserve watch=5%,forecast=20%
+      sparseq create lake://events "events/*.parquet" --user customer_id --buckets 16
     """
 
     tables = tables_of(files, options.pop("table"))
     public = public_tables(options.pop("public"))
     options["types"] = types_of(options["types"])
-    read_as = Declarations(options["types"], options["multiline"])
-    inspected = inspect([*tables.values(), *public.values()], read_as, options["user"])
-    options["keys"] = keys_of(options["keys"], inspected.types)
+    options["schema"] = schema_file(options["schema"])
+    said = schemas_of(options["schema"])
+    given = options["nulls"]
+    options["nulls"] = () if given == ("",) else given or NULLS
     options["bounds"] = bounds_of(options["bounds"])
+    read_as = Declarations(
+        options["types"],
+        options["multiline"],
+        said,
+        nulls=tuple(options["nulls"]),
+        bounds=options["bounds"],
+    )
+    inspected = inspect(tables, public, read_as, options["user"])
+    if print_schema:
+        say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
+        return
+    options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
     options["most"] = most_of(options["most"])
     options["reserves"] = reserves_of(options.pop("reserve"))
@@ -127,14 +194,23 @@ class Inspection:
     left_out: list[str] = field(default_factory=list)
     guessed: list[str] = field(default_factory=list)
     """How texts in another than the usual format are read, in words."""
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    """How each table is read."""
 
 
-def inspect(tables: Iterable[list[str]], declared: Declarations, user: str) -> Inspection:
+def inspect(
+    tables: Mapping[str, list[str]],
+    public: Mapping[str, list[str]],
+    declared: Declarations,
+    user: str,
+) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
     found = Inspection()
-    for files in tables:
-        rows = IncomingRows(files, declared=declared, user=user)
+    for table, files in (*tables.items(), *public.items()):
+        whom = user if table in tables else ""
+        rows = IncomingRows(files, declared=declared.of(table), user=whom)
+        found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
         found.left_out += rows.left_out
@@ -161,18 +237,18 @@ def made_text(store: Store, inspected: Inspection) -> str:
         lines.append(("read", "\n".join(inspected.guessed)))
     if inspected.left_out:
         names = ", ".join(inspected.left_out)
-        lines.append(("left out", f"columns of a type that is not stored: {names}"))
+        lines.append(("left out", f"columns that are not stored: {names}"))
     table = store.catalog.private[0]
     query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
     return "\n".join(
         [
-            click.style(f"made {shown(store.path, None)}", bold=True),
+            click.style(f"made {shown(address(store.path), None)}", bold=True),
             "",
             catalog_text(store.catalog),
             "",
             *loud,
-            labelled([*lines, ("try", f'sparseq sql {store.path} "{query}"')]),
+            labelled([*lines, ("try", f'sparseq sql {address(store.path)} "{query}"')]),
         ]
     )
 
@@ -183,20 +259,28 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
     budget, (queries, *_) = store.budget, store.parts.values()
     gdp = "" if budget.mu is None else f", {number(budget.mu)}-GDP"
     bound = float(simultaneous_bound(budget.sigma_0, 1, 0.05, lattice_step=1.0))
+    window = store.catalog.window
     return [
         (
             "private",
-            f"all answers ever, together: {number(budget.kappa)}-zCDP{gdp},\n"
+            f"all answers ever, together: {budget.promise}{gdp},\n"
             f"epsilon {upper(budget.epsilon(1e-6))} at delta 1e-6, "
             f"{upper(budget.epsilon(1e-9))} at delta 1e-9",
         ),
+        *([] if window is None else [("windows", windows_line(window.said, window.lifetime))]),
         ("noise", f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} (95 %)"),
-        (
-            "budget",
-            f"a person takes part in {number(queries)} counts at full weight, and is then left out",
-        ),
+        ("budget", _budget_text(store, queries)),
         *aside_lines({pot.name.lower(): part for pot, part in store.parts.items()}),
     ]
+
+
+def _budget_text(store: Store, queries: float) -> str:
+    course = store.course_facts()
+    if course is None:
+        return (
+            f"a person takes part in {number(queries)} counts at full weight, and is then left out"
+        )
+    return f"norm_budget {number(store.budget.norm_budget)}: {course_text(course)}"
 
 
 def catalog_text(catalog: Catalog) -> str:
@@ -224,7 +308,7 @@ def column_role(table: Table, column: Column) -> str:
     if column.name in table.row_key:
         parts.append("row key")
     if column.bounds is not None:
-        parts.append(f"{number(column.bounds[0])} to {number(column.bounds[1])}")
+        parts.append(" to ".join(bound_text(column, end) for end in column.bounds))
     if column.keys is not None:
         values = ", ".join(plain_text(k) for k in column.keys)
         parts.append(one_line(f"keys ({len(column.keys):,}): {values}", 60))
@@ -235,25 +319,39 @@ def column_role(table: Table, column: Column) -> str:
 @store_argument
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @table_option
-def ingest(store: Path, files: tuple[str, ...], table: str | None) -> None:
+@memory_option
+@again_option
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Rows of earlier days are left out; what is known of those stays known.",
+)
+def ingest(
+    store: Path, files: tuple[str, ...], table: str | None, again: bool, since: dt.datetime | None
+) -> None:
     """Add the rows of FILEs to STORE: all of them, or none.
 
     They are read by the types and formats that the table was made with, each by itself: a value
     that does not fit is NULL, a row that names nobody is left out, and you are told how many.
 
     People who are new get an account; accounts of the others stay as they are. Where the table was
-    made with --row-key, a row replaces the one that the same person has under the same key.
+    made with --row-key, a row replaces the one that the same person has under the same key. Where
+    it was not, a file whose contents were loaded before is refused.
+
+    Without --since, rows of any day may have come, and every question is new. With it, what is
+    known of earlier days stays known, and is free.
 
     \b
     Examples:
-      sparseq ingest shop.sparseq march.parquet
+      sparseq ingest shop.sparseq march.parquet --since 2024-03-01
       sparseq ingest web.sparseq visits-2024-03.csv --table visits
     """
 
     with open_store(store) as opened:
         before = counts(opened)
         told = len(opened.curator_notes())
-        rows = opened.ingest(list(files), table)
+        rows = opened.ingest(list(files), table, again=again, since=since and since.date())
         after = counts(opened)
         tell_curator(opened.curator_notes()[told:])
     replaced = rows - (sum(after.rows.values()) - sum(before.rows.values()))

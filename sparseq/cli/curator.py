@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from sparseq import curator as facts
+from sparseq.address import address
 from sparseq.cli.options import (
     POTS,
     Group,
@@ -18,14 +19,17 @@ from sparseq.cli.options import (
     list_format_option,
     open_store,
     output_option,
+    store_argument,
 )
-from sparseq.cli.output import BINARY, Output, chosen_format, json_text
-from sparseq.cli.show import answer_csv, csv_text, plain_text
+from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
+from sparseq.csv_text import answer_csv, csv_text
 from sparseq.curator import account, counts, exact_sql
 from sparseq.curator import log as entries
 from sparseq.escape import shown
+from sparseq.json_text import json_text
 from sparseq.ledger.pots import Pot
+from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.numbers import number
 from sparseq.pictures.tables import format_table
 
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.curator import Account, Spend
-    from sparseq.ledger._duckdb.curator_log import Note
+    from sparseq.ledger.notes import LoggedLine
     from sparseq.ledger.pots import Pot
 
 _BAR = 40
@@ -73,7 +77,7 @@ class _EitherOrder(Group):
     short_help="Exact facts about people, and their erasure: for the curator only.",
     subcommand_metavar="COMMAND [ARGS]...",
 )
-@click.argument("store", type=click.Path(path_type=Path))
+@store_argument
 @click.pass_context
 def curator(ctx: click.Context, store: Path) -> None:
     """Show exact facts about the people in STORE. Never show them to an analyst.
@@ -252,7 +256,9 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
     whom = shown(ids[0]) if len(ids) == 1 else f"{len(ids):,} people"
     if not yes:
         click.confirm(
-            f"Erase everything about {whom} from {shown(store)} for good?", abort=True, err=True
+            f"Erase everything about {whom} from {shown(address(store))} for good?",
+            abort=True,
+            err=True,
         )
     with open_store(store) as opened:
         erased = facts.forget(opened, *ids)
@@ -290,7 +296,7 @@ def log(store: Path, last: int | None, format: str | None, output: Path | None) 
         out.write(log_text(entries(opened, last), chosen, width))
 
 
-def log_text(notes: Sequence[Note], format: str, width: int | None = None) -> str:
+def log_text(notes: Sequence[LoggedLine], format: str, width: int | None = None) -> str:
     """Return the curator's log as table, csv or json."""
     rows = [
         (note.at.isoformat(timespec="seconds") + "Z", note.kind, note.message) for note in notes

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import json
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparseq.engine.files.found import exists, table_name
+from sparseq.engine.files.schema import Schema
 from sparseq.errors import ParameterError
+from sparseq.escape import shown
+from sparseq.query.catalog import Bound
 
 _WHOLE = re.compile("U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
-
-
-def table_name(path: str) -> str:
-    """Return the name of the table that a file makes, if it isn't given one.
-
-    >>> table_name("data/web-log.2024.csv")
-    'web_log'
-    """
-    return re.sub(r"\W", "_", Path(path).name.split(".")[0])
 
 
 def tables_of(files: Sequence[str], name: str | None) -> dict[str, list[str]]:
@@ -32,7 +29,7 @@ def tables_of(files: Sequence[str], name: str | None) -> dict[str, list[str]]:
     tables: dict[str, list[str]] = {}
     for file in files:
         found = re.fullmatch(r"(\w+)=(.+)", file)
-        if found and not Path(file).exists():
+        if found and not exists(file):
             tables.setdefault(found[1], []).append(found[2])
         else:
             name = name or table_name(file)
@@ -54,28 +51,39 @@ def public_tables(files: Sequence[str]) -> dict[str, list[str]]:
     return tables_of(files, None)
 
 
-def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the bounds of columns.
+def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[Bound, Bound]]:
+    """Return the bounds of columns: numbers, or days.
 
     Raises:
         ParameterError: One isn't of the form COL=LOW..HIGH.
 
     >>> bounds_of(["amount=0..99.5"])
     {'amount': (0.0, 99.5)}
+    >>> bounds_of(["day=2024-01-01..2024-12-31"])
+    {'day': ('2024-01-01', '2024-12-31')}
     """
-    bounds = {}
+    bounds: dict[str, tuple[Bound, Bound]] = {}
     for declaration in declarations:
         column, _, reach = declaration.rpartition("=")
         low, _, high = reach.partition("..")
         try:
-            bounds[column] = (float(low), float(high))
+            bounds[column] = (_end(low), _end(high))
         except ValueError:
             column = ""
         if not column:
             raise ParameterError(
-                f"--bounds {declaration} can't be read", "for example --bounds amount=0..100"
+                f"--bounds {declaration} can't be read",
+                "for example --bounds amount=0..100 or --bounds day=2024-01-01..2024-12-31",
             )
     return bounds
+
+
+def _end(text: str) -> Bound:
+    """Return an end of bounds; a ValueError if it is neither a number nor a day."""
+    try:
+        return float(text)
+    except ValueError:
+        return dt.date.fromisoformat(text.strip()).isoformat()
 
 
 def types_of(declarations: Sequence[str]) -> dict[str, str]:
@@ -97,6 +105,38 @@ def types_of(declarations: Sequence[str]) -> dict[str, str]:
             )
         types[column] = kind
     return types
+
+
+def schema_file(path: Path | None) -> dict[str, Any]:
+    """Return what a schema file says: TOML, a column a line, or a section for each table.
+
+    Raises:
+        ParameterError: It can't be read.
+    """
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ParameterError(
+            f"--schema {shown(path)} can't be read: {shown(error)}",
+            'it has a line for each column: day = "DATE:%d/%m/%Y"',
+        ) from None
+
+
+def schema_text(table: str, schema: Schema) -> str:
+    """Return how a table's rows are read as a section of a schema file.
+
+    >>> print(schema_text("visits", Schema({"who": "BIGINT", "day": "DATE"}, {"day": "%d/%m/%Y"})))
+    [visits]
+    "who" = "BIGINT"
+    "day" = "DATE:%d/%m/%Y"
+    """
+    lines = [f"[{table}]"]
+    for name, kind in schema.types.items():
+        format = schema.formats.get(name, "")
+        lines.append(f"{json.dumps(name)} = {json.dumps(f'{kind}:{format}' if format else kind)}")
+    return "\n".join(lines)
 
 
 def most_of(declarations: Sequence[str]) -> dict[str, int]:

@@ -16,11 +16,11 @@ import numpy as np
 import sparseq
 from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
 from sparseq.cli.options import command, facts_format_option, seed_option
-from sparseq.cli.output import json_text
 from sparseq.cli.picture import write_picture
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.errors import DataError, ParameterError
+from sparseq.json_text import json_text
 from sparseq.pictures.demo import demo_figure
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.numbers import number, upper
@@ -98,7 +98,7 @@ def demo(
         path = folder / "cdnow.sparseq"
         with sparseq.create(
             path, [str(source)], table="purchases", user="customer_id", time="date",
-            kappa=kappa, norm_budget=norm_budget, seed=seed,
+            kappa=kappa, norm_budget=norm_budget, seed=seed, in_or_out=True,
         ) as store:  # fmt: skip
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
             seen = _monitored(store, days)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,13 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from sparseq.accounting.strategies import Floats, Strategy
 from sparseq.cli.options import command, series_output_option
 from sparseq.cli.text import put_out
+from sparseq.errors import StoreError
 from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.monitor.output import CsvFormat, series_format, series_table
-from sparseq.monitor.rows import ANSWER
+from sparseq.monitor.rows import ANSWER, STRATEGY
 from sparseq.writing import whole_file, writing
 
 if TYPE_CHECKING:
@@ -48,6 +51,27 @@ def derive(series: Path, output: Path | None, confidence: float) -> None:
         format.write(None, derived(series_table(series), confidence), working)
 
 
+def strategy_of(line: Sequence[Mapping[str, Any]]) -> Strategy | None:
+    """Return the strategy of a series' rows; None: the noises of its answers are independent."""
+    text = line[0].get(STRATEGY)
+    return Strategy.of(text) if text else None
+
+
+def measured(sigma: Floats, strategy: Strategy) -> Floats:
+    """Return the noise of what was measured, from that of the ticks of a whole series.
+
+    Raises:
+        StoreError: Ticks are missing: what was measured of them is in the noise of the others.
+    """
+    white = sigma / np.sqrt(np.cumsum(strategy.inverse(len(sigma)) ** 2))
+    if not np.allclose(white, white[0], rtol=1e-6):
+        raise StoreError(
+            "ticks of a series with a strategy are missing in the file",
+            "`sparseq monitor --output FILE` writes all of them again, free of charge",
+        )
+    return white
+
+
 def derived(rows: pa.Table, confidence: float) -> pa.Table:
     """Return the derived rows of a series file: those of answers that are one noised number."""
 
@@ -62,7 +86,10 @@ def derived(rows: pa.Table, confidence: float) -> pa.Table:
     for line in lines.values():
         line.sort(key=lambda row: row["tick"])
         values = [np.nan if r["value"] is None else r["value"] for r in line]
-        answers = NoisySeries.of(np.array(values), np.array([r["sigma"] for r in line]), confidence)
+        sigma, strategy = np.array([r["sigma"] for r in line]), strategy_of(line)
+        if strategy is not None:
+            sigma = measured(sigma, strategy)
+        answers = NoisySeries.of(np.array(values), sigma, confidence, strategy)
         flags = out_of_band(answers)[1].tolist()
         for name, f in DERIVED.items():
             found = f(answers)

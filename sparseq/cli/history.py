@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.answer import Answer
+from sparseq.cli.course import course_text
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
-from sparseq.cli.output import BINARY, Output, chosen_format, json_text
-from sparseq.cli.show import both_bounds, encode, warn_if_seeded
-from sparseq.cli.text import loud_lines, one_line, terminal_width
+from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.show import encode, warn_if_seeded
+from sparseq.cli.text import labelled, loud_lines, one_line, terminal_width
+from sparseq.json_text import json_text
 from sparseq.pictures.numbers import format_bound, number
 from sparseq.pictures.tables import format_table
+from sparseq.plain_facts import release_facts
 
 if TYPE_CHECKING:
-    from sparseq.ledger.entry import Release
     from sparseq.store import Store
 
 LAST = 20
+_LISTS = ("sigma", "bound", "half_width", "corollary_bound")
 
 
 @command(short_help="List what was answered; show an old answer again, free.")
@@ -68,7 +70,7 @@ def history(
 
 def history_text(store: Store, last: int | None, format: str, width: int | None) -> str:
     """Return the `last` releases (None: all), oldest first, as table, csv or json."""
-    releases = [release_facts(r) for r in store.history(last)]
+    releases = [release_facts(r, rough=format == "table") for r in store.history(last)]
     if format == "json":
         return json_text(releases)
     if format == "csv":
@@ -78,26 +80,9 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
         return "\n".join([*loud, "nothing has been asked yet"])
     earlier = releases[0]["release"] - 1
     more = [f"… {earlier:,} before these: --last N or --all shows them"] if earlier else []
-    return "\n".join([*loud, _table(releases, width), *more])
-
-
-def release_facts(release: Release) -> dict[str, Any]:
-    """Return a release, without its answer, as plain data."""
-
-    bounds, corollary = both_bounds(Answer.from_bytes(release.answer))
-    return {
-        "release": release.id,
-        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
-        "request_id": release.request_id,
-        "asked_by": release.asker.value,
-        "pot": release.pot.name.lower(),
-        "query": release.query,
-        "coordinates": release.coordinates,
-        "sigma": list(release.sigma),
-        "bound": list(bounds),
-        "corollary_bound": list(corollary),
-        "confidence": release.confidence,
-    }
+    course = store.course_facts()
+    so_far = ["", labelled([("budget", course_text(course))])] if course else []
+    return "\n".join([*loud, _table(releases, width), *more, *so_far])
 
 
 def _table(releases: list[dict[str, Any]], width: int | None) -> str:
@@ -112,7 +97,7 @@ def _table(releases: list[dict[str, Any]], width: int | None) -> str:
             *([r["asked_by"]] if with_askers else []),
             *([r["pot"]] if with_pots else []),
             ", ".join(dict.fromkeys(map(number, r["sigma"]))),
-            ", ".join(dict.fromkeys(map(format_bound, r["bound"]))),
+            ", ".join(dict.fromkeys(map(format_bound, r["half_width"] or r["bound"]))),
             one_line(r["query"]),
         ]
         for r in releases
@@ -128,10 +113,10 @@ def _table(releases: list[dict[str, Any]], width: int | None) -> str:
 def _csv(releases: list[dict[str, Any]]) -> str:
     sink = io.StringIO()
     names = ["release", "released_at", "request_id", "asked_by", "pot", "query", "coordinates",
-             "sigma", "bound", "corollary_bound", "confidence"]  # fmt: skip
+             "sigma", "bound", "half_width", "corollary_bound", "confidence"]  # fmt: skip
     writer = csv.DictWriter(sink, names, lineterminator="\n")
     writer.writeheader()
     for r in releases:
-        lists = {k: ";".join(map(repr, r[k])) for k in ("sigma", "bound", "corollary_bound")}
+        lists = {k: ";".join(map(repr, r[k])) for k in _LISTS}
         writer.writerow(r | lists)
     return sink.getvalue().removesuffix("\n")

@@ -9,8 +9,11 @@ import click
 import sparseq
 from sparseq._duckdb.backup import backup as back_up
 from sparseq._duckdb.upgrade import upgrade as up
+from sparseq.address import address, lake_folder
 from sparseq.cli.options import command, open_store, store_argument
-from sparseq.cli.text import say
+from sparseq.cli.text import labelled, say
+from sparseq.cluster.doctor import examined, swept
+from sparseq.errors import ParameterError, StoreError
 from sparseq.escape import shown
 
 
@@ -55,9 +58,9 @@ def recover(store: Path, accept_loss: bool) -> None:
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
         releases, losses = opened.releases, opened.losses
     if not losses:
-        say(f"{shown(store)} is whole, up to release {releases:,}")
+        say(f"{shown(address(store))} is whole, up to release {releases:,}")
         return
-    say(f"{shown(store)} continues from release {releases:,}. A part of it was missing:")
+    say(f"{shown(address(store))} continues from release {releases:,}. A part of it was missing:")
     for loss in losses:
         say(f"  {loss.at}, after release {loss.after:,}: {shown(loss.missing)}")
 
@@ -75,5 +78,38 @@ def upgrade(store: Path) -> None:
       sparseq upgrade shop.sparseq
     """
 
-    done = up(store)
-    say(f"{shown(store)} is of this version {'now' if done else 'already'}")
+    if lake_folder(store) is None:
+        done = up(store)
+    else:
+        sparseq.connect(store).close()  # a lake of another version does not open
+        done = False
+    say(f"{shown(address(store))} is of this version {'now' if done else 'already'}")
+
+
+@command(short_help="Check a lake; remove what nothing refers to.")
+@store_argument
+@click.option("--deep", is_flag=True, help="Read all rows, and compare them with what was written.")
+@click.option("--sweep", is_flag=True,
+              help="Remove the files that nothing refers to. Other drivers have to open the lake "
+              "again.")  # fmt: skip
+def doctor(store: Path, deep: bool, sweep: bool) -> None:
+    """Check a lake: its log, buckets, accounts and fence, and what is left over.
+
+    It ends with code 4 where something is wrong. A store in a file is checked when it is opened.
+
+    \b
+    Examples:
+      sparseq doctor lake://shop
+      sparseq doctor lake://shop --deep --sweep
+    """
+
+    folder = lake_folder(store)
+    if folder is None:
+        raise ParameterError("the doctor is for lakes", "a file is checked when it is opened")
+    found = list(examined(folder, deep))
+    say(labelled([(one.of, f"{'!! ' * one.wrong}{shown(one.said)}") for one in found]))
+    for one in found:
+        if one.wrong:
+            raise StoreError(f"{address(store)} is not in order", one.hint)
+    if sweep:
+        say(f"{swept(folder):,} files are removed")

@@ -31,7 +31,8 @@ from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.escape import shown
 from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
 from sparseq.monitor.arrivals import Inbox
-from sparseq.monitor.companions import WATCH, ForecastSeries, Watch, alarming
+from sparseq.monitor.companions import WATCH, ForecastSeries, StrategySeries, Watch, alarming
+from sparseq.monitor.correlated import has_strategy
 from sparseq.monitor.folder import Folder
 from sparseq.monitor.ticks import OF_TICKS, length_of, moment
 from sparseq.pictures.words import NOT_PRIVATE
@@ -77,6 +78,7 @@ class MonitorOptions:
     forecast_cap: float | None
     fade: bool
     season: int
+    strategy: str | None
     plot: Path | None
     quiet: bool
 
@@ -133,6 +135,9 @@ class MonitorOptions:
 @click.option("--season", type=click.IntRange(0, 1000), default=0, metavar="TICKS",
               help="With --forecast: forecasts follow the answers' season, such as 7 days.",
               )  # fmt: skip
+@click.option("--strategy", metavar="TAPS", help="What is measured of people's last ticks, so that "
+              "noise is correlated: news, fractional:0.1, window:28, sqrt, or taps such as "
+              "1,-0.08,-0.04; fixed at the first tick. [default: none]")  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @quiet_option
@@ -252,12 +257,18 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
     values, options = given(wanted.params, OF_TICKS), Options(confidence=wanted.confidence)
     texts = [QueryText.of(query_text(None, str(path))) for path in wanted.queries]
     sources: list[RowSource] = []
+    if wanted.forecast and wanted.strategy:
+        raise ParameterError("a series has forecasts or a strategy", "leave out one of them")
     for stem, text in zip(stems, texts, strict=True):
-        if wanted.forecast:
+        if wanted.strategy not in (None, "none") or has_strategy(store, stem):
+            sources.append(
+                StrategySeries(store, stem, text, ticks, values, options, wanted.strategy or "")
+            )
+        elif wanted.forecast:
             sources.append(
                 ForecastSeries(
                     store, stem, text, ticks, values, options, wanted.horizon, wanted.forecast_cap,
-                    share=1 / len(stems), part_time=wanted.fade, period=wanted.season,
+                    share=1 / len(stems), fade=wanted.fade, period=wanted.season,
                 )
             )  # fmt: skip
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,11 +14,15 @@ import sparseq
 from sparseq.cli.config import read_config
 from sparseq.cli.output import FORMATS
 from sparseq.cli.text import say
+from sparseq.errors import StoreError
+from sparseq.escape import shown
 
 if TYPE_CHECKING:
     from sparseq.store import Store
 
 Decorator = Callable[[Any], Any]
+LAKE = "lake://"
+"""What the address of a lake begins with."""
 POTS = ("queries", "watch", "forecast")
 """Names of `sparseq.ledger.pots.Pot`, which takes time to import."""
 RESERVES = {"watch": 0.05, "forecast": 0.25}
@@ -175,9 +180,36 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
+class StoreAddress(click.Path):
+    """Where a store is: a path, or lake://FOLDER."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path.
+
+        Raises:
+            StoreError: There is no lake there.
+        """
+        path = str(value).removeprefix(LAKE)
+        if path != str(value) and not Path(path, "lake.json").is_file():
+            raise StoreError(f"there is no lake at {shown(value)}", "`sparseq create` makes one")
+        return super().convert(path, param, ctx)
+
+
+class NewStoreAddress(StoreAddress):
+    """Where a store is to be: of a lake the address as it was written."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or a lake's address."""
+        return value if str(value).startswith(LAKE) else super().convert(value, param, ctx)
+
+
 command = partial(click.command, cls=Command)
 file_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
-store_argument = click.argument("store", type=click.Path(path_type=Path))
+store_argument = click.argument("store", type=StoreAddress())
+new_store_argument = click.argument("store", type=NewStoreAddress())
 format_option = click.option(
     "--format",
     "format",
@@ -225,8 +257,32 @@ keys_option = click.option(
     "--keys", multiple=True, metavar="COL=a,b,c", help="Public values; COL=@FILE reads them."
 )
 bounds_option = click.option(
-    "--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds, for sums."
+    "--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds: numbers, or days."
 )
+
+
+def _limit_memory(ctx: click.Context, _: click.Parameter, size: str | None) -> None:
+    """Say how much memory this command may take: to what it calls, and to processes it starts."""
+    if size is None:
+        return
+    before = os.environ.get(MEMORY)
+    os.environ[MEMORY] = size
+
+    def restore() -> None:
+        if before is None:
+            del os.environ[MEMORY]
+        else:
+            os.environ[MEMORY] = before
+
+    ctx.call_on_close(restore)
+
+
+MEMORY = "SPARSEQ_MEMORY"
+"""As in `sparseq._duckdb.memory`, which takes time to import."""
+memory_option = click.option(
+    "--memory", metavar="SIZE", expose_value=False, callback=_limit_memory,
+    help="How much memory may be taken, such as 4GB. [default: SPARSEQ_MEMORY, or what there is]",
+)  # fmt: skip
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 seed_option = click.option(
     "--seed", type=int, help="Repeatable noise, for tests only: NOT private."

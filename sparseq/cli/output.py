@@ -7,13 +7,10 @@ charged.
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import sys
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
@@ -37,25 +34,6 @@ def chosen_format(format: str | None, path: Path | None) -> str:
         return format
     named, packed = format_of(path) if path is not None else ("", "")
     return named if named in FORMATS and not packed else "table"
-
-
-def json_text(value: Any, indent: int | None = 2) -> str:
-    """Return plain data as JSON: dataclasses are objects, dates texts, what is not finite null.
-
-    >>> json_text({"a": [1, float("nan")]}, indent=None)
-    '{"a": [1, null]}'
-    """
-    return json.dumps(_finite(value), indent=indent, default=str, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Output:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,18 +26,20 @@ from sparseq.cli.options import (
     reserves_of,
     together,
 )
-from sparseq.cli.output import json_text
 from sparseq.cli.picture import check_picture, write_picture
+from sparseq.cli.plan_strategies import comparable, strategies_plain, strategies_text
+from sparseq.cli.progress import late_bar
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
-from sparseq.engine.cells import cells_of
 from sparseq.engine.files.load import IncomingRows
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
+from sparseq.json_text import json_text
 from sparseq.monitor import QuerySeries, QueryText, Ticks
-from sparseq.monitor.charged_plan import charged_plan, charged_ranks
+from sparseq.monitor.charged_plan import charged_plan, charged_ranks, most_charged
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.plan import plan as planned_of
+from sparseq.monitor.plan_strategies import StrategyPlan, plan_strategies, targets_of
 from sparseq.monitor.ticks import OF_TICKS, moment
 from sparseq.pictures.numbers import format_number
 from sparseq.pictures.planning import plan_sheet
@@ -55,6 +57,10 @@ EXACT_PLAN = (
 )
 SEASONS = {"1d": 7, "1h": 24}
 """Ticks to a season, by the length of a tick."""
+_AHEAD = 512  # ticks that are read together
+ADDS_UP = (
+    "What stores about the same people tell adds up: two of kappa 0.5 tell as much as one of 1."
+)
 _COLUMNS = ("norm_budget", "watch", "reserve", "cap", "sigma", "left out", "noise", "bias",
             "total", "")  # fmt: skip
 
@@ -72,6 +78,7 @@ class PlanOptions:
     kappa: float | None
     reserve: tuple[dict[str, float], ...]
     forecasts: bool
+    targets: str | None
     plot: Path | None
     format: str
 
@@ -105,6 +112,9 @@ planning = together(
                  help="Plan with SHARE (5 %) of every budget set aside for a watch."),
     click.option("--forecast/--no-forecast", "forecasts", default=True, show_default=True,
                  help="Whether to try departure forecasts."),
+    click.option("--for", "targets", metavar="day,week,28d,total",
+                 help="Try strategies too, for what people look at: ticks, sums over windows, the "
+                 "running total; 28d:2 counts twice."),
     file_option("--plot", help="Draw the trade-off: .html, .png or .svg."),
     facts_format_option,
 )  # fmt: skip
@@ -136,7 +146,9 @@ def plan(
     bias, too. If a plan made on the first half of the data fails on the second half, the first row
     is recommended.
 
-    For a STORE: --charged, or `sparseq curator plan STORE`, which looks at exact facts.
+    For a STORE: --charged, or `sparseq curator plan STORE`, which looks at exact facts. Charged
+    means: one release of how people's totals are distributed, which everybody in the series pays
+    for; it says how much before.
 
     \b
     Examples:
@@ -152,12 +164,20 @@ def plan(
     if not _is_store(source):
         with _made(source, user, table, time, keys, bounds) as store:
             say(banner(EXACT_PLAN), err=True)
-            _show(_planned(store, wanted), wanted)
+            found = _planned(store, wanted)
+        _show(*found, wanted)
     elif charged is not None:
+        if wanted.targets is not None:
+            raise ParameterError(
+                "--for plans on what people do tick by tick, and --charged shows their totals",
+                "leave one of them out",
+            )
         with open_store(source) as store:
-            streams, names = streams_of(store, wanted)
-            found = _charged(store, streams, charged, kappa_of(store, wanted), wanted), names
-        _show(found, wanted, "")
+            say(_told(store, wanted, charged), err=True)
+            with late_bar() as bar:
+                streams, names = streams_of(store, wanted, bar)
+            planned = _charged(store, streams, charged, kappa_of(store, wanted), wanted)
+        _show(planned, names, None, wanted, "")
     elif historical:
         say(f"plan STORE --historical is now curator plan STORE; {GOES}", err=True)
         plan_exactly(source, wanted)
@@ -189,7 +209,7 @@ def plan_exactly(path: Path, wanted: PlanOptions) -> None:
     say(banner(EXACT_PLAN), err=True)
     with open_store(path) as store:
         found = _planned(store, wanted)
-    _show(found, wanted)
+    _show(*found, wanted)
 
 
 def kappa_of(store: Store, wanted: PlanOptions) -> float:
@@ -197,27 +217,48 @@ def kappa_of(store: Store, wanted: PlanOptions) -> float:
     return wanted.kappa if wanted.kappa is not None else store.budget.kappa
 
 
-def _planned(store: Store, wanted: PlanOptions) -> tuple[PlanSearch, list[str]]:
-    streams, names = streams_of(store, wanted)
-    return planned_of(
-        streams, kappa_of(store, wanted), ticks=wanted.horizon, others=wanted.others,
-        forecasts=wanted.forecasts, period=SEASONS.get(wanted.every, 0),
-    ), names  # fmt: skip
+def _planned(
+    store: Store, wanted: PlanOptions
+) -> tuple[PlanSearch, list[str], StrategyPlan | None]:
+    kappa = kappa_of(store, wanted)
+    targets = None if wanted.targets is None else targets_of(wanted.targets)
+    with late_bar() as bar:
+        streams, names = streams_of(store, wanted, bar)
+        if targets is not None and len(streams) != 1:
+            raise ParameterError("--for plans for one series", "give one --queries")
+        planned = planned_of(
+            streams, kappa, ticks=wanted.horizon, others=wanted.others,
+            forecasts=wanted.forecasts, period=SEASONS.get(wanted.every, 0),
+            advance=lambda done, of: bar("planning", done, of),
+        )  # fmt: skip
+        if targets is None:
+            return planned, names, None
+        stream = streams[0] if wanted.horizon is None else streams[0].over(wanted.horizon)
+        return planned, names, plan_strategies(
+            stream, kappa, targets, lambda done, of: bar("strategies", done, of)
+        )  # fmt: skip
 
 
 def _show(
-    found: tuple[PlanSearch, list[str]], wanted: PlanOptions, warning: str = EXACT_PLAN
-) -> None:
+    planned: PlanSearch, names: Sequence[str], strategies: StrategyPlan | None,
+    wanted: PlanOptions, warning: str = EXACT_PLAN,
+) -> None:  # fmt: skip
     if wanted.plot is not None:
-        write_picture(plan_sheet(*found, warning), wanted.plot)
-    say(as_json(*found) if wanted.format == "json" else as_text(*found))
+        write_picture(plan_sheet(planned, names, warning), wanted.plot)
+    if wanted.format == "json":
+        say(as_json(planned, names, strategies))
+        return
+    parts = [as_text(planned, names)]
+    if strategies is not None:
+        totals = planned.recommended.total
+        parts.append(strategies_text(strategies, names[0], comparable(strategies, totals)))
+    say("\n\n".join(parts))
 
 
 def _charged(
     store: Store, streams: Sequence[KnownStream], sigma: float, kappa: float, asked: PlanOptions
 ) -> PlanSearch:
     """Release the totals, and plan on them."""
-
     if len(streams) != 1 or asked.horizon is not None:
         raise ParameterError(
             "--charged plans for one series, over the ticks that there are",
@@ -225,6 +266,16 @@ def _charged(
         )
     ranks = charged_ranks(store, streams[0], sigma)
     return charged_plan(ranks, kappa, streams[0].ticks, asked.others)
+
+
+def _told(store: Store, asked: PlanOptions, sigma: float) -> str:
+    """Return what planning on a store costs, in words; public."""
+    most, whole = most_charged(store, len(_ticks(asked)), sigma), store.budget.norm_budget
+    return (
+        f"Planning is charged, once: whoever is in the series pays up to {most:.3g} of a budget of "
+        f"{whole:g} ({most / whole:.1%}), as for {most:.3g} counts at full weight, and has so much "
+        "less for other questions. More noise costs less."
+    )
 
 
 def _is_store(path: Path) -> bool:
@@ -247,13 +298,14 @@ def _made(
     rows.close()
     return sparseq.create(
         None, str(source), user=user, table=table, time=time, keys=keys_of(keys, types),
-        bounds=bounds_of(bounds),
+        bounds=bounds_of(bounds), in_or_out=True,
     )  # fmt: skip
 
 
-def streams_of(store: Store, asked: PlanOptions) -> tuple[list[KnownStream], list[str]]:
+def streams_of(
+    store: Store, asked: PlanOptions, told: Callable[[str, int, int], None]
+) -> tuple[list[KnownStream], list[str]]:
     """Compute what every user contributes to every query at every tick; return it, and names."""
-
     ticks, values, found, names = _ticks(asked), given(asked.params, OF_TICKS), [], []
     for path in asked.queries:
         text = QueryText.of(query_text(None, str(path)))
@@ -264,16 +316,20 @@ def streams_of(store: Store, asked: PlanOptions) -> tuple[list[KnownStream], lis
                 f"{path.stem} has several numbers for each group",
                 "plan for one COUNT or SUM a query",
             )
-        granularity = store.explain(queries[0]).noise[0].granularity
-        people = store.stream.people
-        cells = [cells_of(store.stream.engine, store.explain(q), people) for q in queries]
+        engine, people, cells = store.stream.engine, store.stream.people, []
+        plans = [store.explain(query) for query in queries]
+        granularity = plans[0].noise[0].granularity
+        for first in range(0, len(plans), _AHEAD):
+            engine.read_ahead(plans[first : first + _AHEAD])
+            for plan in plans[first : first + _AHEAD]:
+                cells.append(engine.cells(plan, people))
+                told(f"reading {path.stem}", len(cells), len(plans))
         found.append(KnownStream.of(queries[0], people, cells, granularity))
         names.append(path.stem)
     return found, names
 
 
 def _ticks(asked: PlanOptions) -> Ticks:
-
     return Ticks(moment(asked.first), asked.every, moment(asked.last))
 
 
@@ -288,19 +344,39 @@ def as_text(planned: PlanSearch, names: Sequence[str]) -> str:
         columns, rows = columns[:at] + columns[at + 1 :], [r[:at] + r[at + 1 :] for r in rows]
         align = align[1:]
     table = format_table(columns, rows, align)
-    return f"{head}\n\n{table}\n\n{advice(planned)}"
+    return "\n\n".join(
+        [head + _sizes(planned, names), table, advice(planned), *_warned(planned, names), ADDS_UP]
+    )
+
+
+def _sizes(planned: PlanSearch, names: Sequence[str]) -> str:
+    """Return how large the series are that the errors are of."""
+    lines = [
+        f"\n{shown(name)} itself: mean {mean:,.4g}, root mean square {size:,.4g}"
+        for name, (mean, size) in zip(names, planned.sizes, strict=True)
+    ]
+    return "".join(lines)
+
+
+def _warned(planned: PlanSearch, names: Sequence[str]) -> list[str]:
+    best = planned.recommended
+    return [
+        f"{shown(names[i])}: publishing 0 at every tick would do as well. The error would be "
+        f"{planned.sizes[i][1]:,.4g}, that of this plan is {best.total[i]:,.4g}."
+        for i in planned.no_better_than_nothing
+    ]
 
 
 def _row(c: Candidate, planned: PlanSearch) -> list[str]:
     marks = ["worst case"] * c.worst_case
     marks += ["recommended"] * (c == planned.recommended and not c.worst_case)
-    marks += ["fading"] * c.setting.part_time + [f"season {c.period}"] * (c.period > 0)
+    marks += ["fading"] * c.setting.fade + [f"season {c.period}"] * (c.period > 0)
     forecast = c.setting.forecast
     return [
         format_number(c.setting.norm_budget, 2),
         f"{c.setting.others:.0%}" if c.setting.others else "–",
         f"{forecast:.0%}" if forecast else "–",
-        _percent(c.setting.clip) if forecast else "–",
+        _percent(c.setting.cap) if forecast else "–",
         *(_numbers(x) for x in (c.sigma,)),
         f"{c.dropped:.1%}",
         *(_numbers(x) for x in (c.noise, c.bias, c.total)),
@@ -324,10 +400,12 @@ def advice(planned: PlanSearch) -> str:
             )
         return (
             f"Recommended: worst-case composition. {why}\nand with this one nobody is left out:\n"
-            f"  sparseq create … --norm-budget {best.setting.norm_budget:g}"
+            f"  sparseq create … --in-or-out --norm-budget {best.setting.norm_budget:g}"
         )
     setting = best.setting
     made, run = [f"--norm-budget {setting.norm_budget:g}"], []
+    if not setting.forecast:
+        made.insert(0, "--in-or-out")
     shares = {"watch": setting.others, "forecast": setting.forecast}
     reserve = ",".join(f"{name}={_percent(share)}" for name, share in shares.items() if share)
     if reserve:
@@ -339,8 +417,8 @@ def advice(planned: PlanSearch) -> str:
     if run:
         run.append(f"--horizon {planned.ticks}")
     if setting.forecast:
-        run.append(f"--forecast-cap {_percent(setting.clip)}")
-        run += ["--fade"] * setting.part_time
+        run.append(f"--forecast-cap {_percent(setting.cap)}")
+        run += ["--fade"] * setting.fade
         run += [f"--season {best.period}"] * (best.period > 0)
     text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
     text += f"  sparseq create … {' '.join(made)}"
@@ -357,7 +435,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.10g}%"
 
 
-def as_json(planned: PlanSearch, names: Sequence[str]) -> str:
+def as_json(
+    planned: PlanSearch, names: Sequence[str], strategies: StrategyPlan | None = None
+) -> str:
     """Return all of it as JSON."""
 
     def plain(c: Candidate) -> dict[str, Any]:
@@ -371,7 +451,10 @@ def as_json(planned: PlanSearch, names: Sequence[str]) -> str:
             "ticks": planned.ticks,
             "kappa": planned.kappa,
             "hindsight": planned.hindsight,
+            "sizes": [{"mean": mean, "root_mean_square": size} for mean, size in planned.sizes],
+            "publish_0": [names[i] for i in planned.no_better_than_nothing],
             "recommended": plain(planned.recommended),
             "rows": [plain(c) for c in planned.rows],
-        },
+        }
+        | ({} if strategies is None else {"strategies": strategies_plain(strategies)}),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import click
 import pyarrow.parquet as pq
 from rich.progress import BarColumn, TimeElapsedColumn
 
+from sparseq.cli.course import course_text
 from sparseq.cli.options import (
     GOES,
     command,
@@ -20,10 +22,11 @@ from sparseq.cli.options import (
     quiet_option,
     store_argument,
 )
-from sparseq.cli.output import Output, json_text
+from sparseq.cli.output import Output
 from sparseq.cli.progress import progress_bar
-from sparseq.cli.text import PRIVATE, banner, say
+from sparseq.cli.text import PRIVATE, banner, labelled, say
 from sparseq.escape import shown
+from sparseq.json_text import json_text
 from sparseq.pictures.page import html_page
 from sparseq.pictures.replay import replay_sheet, summary_table
 from sparseq.pictures.tables import format_table
@@ -100,10 +103,16 @@ def replay(
         try:
             with progress(lines, answers.lines, quiet) as advance:
                 summary = run(opened, lines, answers, name, advance)
+            course = opened.course_facts()
         except KeyboardInterrupt:
             say(f"\nstopped after {answers.lines:,} lines; --resume goes on", err=True)
             raise
-    say(json_text(summary, indent=None) if format == "json" else summary_text(summary))
+    if format == "json":
+        say(json_text(asdict(summary) | ({"weighted": course} if course else {}), indent=None))
+        return
+    say(summary_text(summary))
+    if course:
+        say(labelled([("budget", course_text(course))]))
 
 
 @command("compare", short_help="Run a log of queries under several ways of accounting.")

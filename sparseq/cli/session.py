@@ -1,4 +1,4 @@
-"""One sitting at a store: queries and \\-commands in, text out. The shell's inside."""
+"""One sitting at a store: queries and commands in, text out. The shell's inside."""
 
 from __future__ import annotations
 
@@ -9,66 +9,82 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
-from sparseq.cli.budget import budget_facts, budget_text
+from sparseq.cli.budget import budget_text
 from sparseq.cli.create import catalog_text
-from sparseq.cli.explain import plan_text
 from sparseq.cli.history import LAST, history_text
 from sparseq.cli.options import open_store
 from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
-from sparseq.cli.show import brief_text, encode, warn_if_seeded
+from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import Knobs
 from sparseq.cli.statements import is_command, items
+from sparseq.cli.stopping import standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import error_text, say, terminal_width, unexpected
-from sparseq.errors import ParameterError, SparseqError
+from sparseq.errors import ParameterError, SparseqError, did_you_mean
 from sparseq.escape import shown
 from sparseq.pictures.numbers import percent
 from sparseq.pictures.tables import format_table
 from sparseq.query.catalog import Catalog
 
 if TYPE_CHECKING:
+    from sparseq.answer import Answer
+    from sparseq.query.plan import Options
     from sparseq.store import Store
 
-DEEPEST = 8  # files that \i reads may read others, so many deep
+DEEPEST = 8  # files that .read reads may read others, so many deep
 
 
 @dataclass(frozen=True)
 class ShellCommand:
-    """A \\-command: how it is written, what it does, and what runs it."""
+    """A command: how it is written, what it does, what runs it, and its name in psql."""
 
     usage: str
     help: str
     run: Callable[[ShellSession, str], None]
+    in_psql: str = ""
 
 
 class ShellSession:
     """A store, and how its answers are shown. An error is said, and the session goes on.
 
+    Args:
+        path: Of the store.
+        agreed: Asks the user a question; None: there is nobody to ask.
+
     Attributes:
-        format, confidence: Of the answers to come.
+        mode, confidence: Of the answers to come.
         output: File that answers go to, or None for standard output.
+        explains: Queries are explained, and not asked.
+        confirms: Each query's price is shown, and it is asked only if the user agrees.
         failed: Exit code of the first error, 0 so far.
         done: The user wants to leave.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, agreed: Callable[[str], bool] | None = None) -> None:
         self.path = path
         self.store: Store = open_store(path)
-        self.format = "table"
+        self.mode = "table"
         self.confidence: float | None = None
         self.output: Path | None = None
+        self.explains = self.confirms = False
         self.failed = 0
         self.done = False
+        self._agreed = agreed
         self._depth = 0
 
     def run_all(self, lines: Iterable[str]) -> None:
-        """Run what the lines say, in order, until the end or \\q."""
+        """Run what the lines say, in order, until the end or .quit."""
         for item in items(lines):
             if self.done:
                 return
             self.run(item)
 
     def run(self, item: str) -> None:
-        """Run one query or command; say what goes wrong on standard error."""
+        """Run one query or command; say what goes wrong on standard error.
+
+        Raises:
+            KeyboardInterrupt: The user stopped it; what it cost is said, and the store open again.
+        """
+        before = standing(self.store)
         try:
             if is_command(item):
                 self._command(item)
@@ -77,9 +93,14 @@ class ShellSession:
         except SparseqError as error:
             self._fail(error)
         except KeyboardInterrupt:
-            say("stopped", err=True)
-            self.store.close()
-            self.store = open_store(self.path)
+            if is_command(item):  # a query in a file has said it
+                raise
+            with unstoppable():
+                self.store.close()
+                self.store = open_store(self.path)
+                say(stopped_text(self.store, before, ".release {}"), err=True)
+                self.store.warm()
+            raise
         except BrokenPipeError:
             raise
         except Exception as error:
@@ -93,66 +114,111 @@ class ShellSession:
         say(error_text(error), err=True)
         self.failed = self.failed or error.exit_code
 
-    def _ask(self, query: str) -> None:
-        with Output(self.output if self.format in BINARY else None, self.format) as out:
-            answer = self.store.ask(
-                self.store.lower(query), replace(Knobs(), confidence=self.confidence).options()
-            )
-            warn_if_seeded(answer, self.format)
-            if self.format == "table":
-                text: str | bytes = brief_text(answer, None if self.output else terminal_width())
-            else:
-                text = encode(answer, self.format)
-            if self.output is None or self.format in BINARY:
-                out.write(text)
-            else:
-                self._append(text)
-        if self.output is None and self.format == "table":
+    def _ask(self, text: str) -> None:
+        if self.explains:
+            self._explain(text)
+            return
+        options = self._options()
+        with Output(self.output if self.mode in BINARY else None, self.mode) as out:
+            query = self.store.lower(text)
+            if self.confirms and not self._confirmed(text):
+                say("not asked, nothing charged", err=True)
+                return
+            with stoppable():
+                answer = self.store.ask(query, options)
+            self._show(answer, out)
+        if self.output is None and self.mode == "table":
             say()
+
+    def _show(self, answer: Answer, out: Output) -> None:
+        warn_if_seeded(answer, self.mode)
+        if self.mode == "table":
+            text: str | bytes = brief_text(answer, None if self.output else terminal_width())
+        else:
+            text = encode(answer, self.mode)
+        if self.output is None or self.mode in BINARY:
+            out.write(text)
+        else:
+            self._append(text)
+
+    def _options(self) -> Options:
+        return replace(Knobs(), confidence=self.confidence).options()
+
+    def _confirmed(self, query: str) -> bool:
+        if self._agreed is None:
+            raise ParameterError("there is nobody to confirm the query", ".confirm off")
+        say(self.store.explain(query, self._options()).price)
+        return self._agreed("ask it? [y/N] ")
 
     def _append(self, text: str | bytes) -> None:
         """Write text to the end of the file that answers go to."""
         assert self.output is not None
         assert isinstance(text, str)
         with _opened(self.output, "a") as file:
-            file.write((text if self.format in EXACT else click.unstyle(text)) + "\n")
+            file.write((text if self.mode in EXACT else click.unstyle(text)) + "\n")
 
     def _command(self, line: str) -> None:
-        name, _, argument = line.strip().partition(" ")
-        command = COMMANDS.get(name)
+        name, _, argument = line.strip().rstrip(";").partition(" ")
+        command = NAMED.get(name.lower())
         if command is None:
-            raise ParameterError(f"there is no command {name}", "\\? lists the commands")
-        command.run(self, argument.strip().rstrip(";").strip())
+            hint = did_you_mean(name, (n for n in NAMED if n.startswith(".")))
+            if "mean" not in hint:
+                hint = ".help lists the commands"
+            raise ParameterError(f"there is no command {name}", hint)
+        command.run(self, argument.strip())
 
-    def show_tables(self, name: str) -> None:
+    def show_tables(self, _: str) -> None:
+        """List the tables."""
+        rows = [
+            [t.name, f"{len(t.columns)} columns", f"about people, by {t.user}" if t.private else
+             "public"]
+            for t in self.store.catalog.tables
+        ]  # fmt: skip
+        say(format_table(["table", "has", "is"], rows, ["l", "l", "l"]))
+
+    def show_schema(self, name: str) -> None:
         """Show what is public about all tables, or about one."""
-
         catalog = self.store.catalog
         say(catalog_text(Catalog((catalog.table(name),)) if name else catalog))
 
     def show_budget(self, _: str) -> None:
         """Show the guarantee."""
-        say(budget_text(budget_facts(self.store)))
+        say(budget_text(self.store.public_facts()))
 
     def show_history(self, argument: str) -> None:
         """List the last releases."""
-        if argument and not argument.isdigit():
-            raise ParameterError(f"{argument!r} is not a number of releases", "\\history 5")
-        last = max(int(argument or LAST), 1)
+        last = _whole(argument, ".history 5") if argument else LAST
         say(history_text(self.store, last, "table", terminal_width()))
 
-    def explain(self, query: str) -> None:
-        """Show what a query would be."""
-        knobs = replace(Knobs(), confidence=self.confidence)
-        plan = self.store.explain(self.store.lower(query), knobs.options())
-        say(plan_text(plan, self.store.budget))
+    def show_release(self, argument: str) -> None:
+        """Show an old answer again."""
+        answer = self.store.release(_whole(argument, ".release 5"))
+        say(answer_text(answer, terminal_width(), recorded=True))
 
-    def set_format(self, name: str) -> None:
+    def explain(self, argument: str) -> None:
+        """Show what a query would be; or do that from now on, for every query."""
+        if argument.lower() in ("", "on", "off"):
+            self.explains = _switched(argument, self.explains)
+            said = "explained, and not asked" if self.explains else "asked"
+            say(f"queries are {said}", err=True)
+        else:
+            self._explain(argument)
+
+    def _explain(self, query: str) -> None:
+        say(self.store.explain(query, self._options()).styled)
+
+    def confirm(self, argument: str) -> None:
+        """Show each query's price before it is asked, or stop doing so."""
+        self.confirms = _switched(argument, self.confirms)
+        said = "only if you agree to its price" if self.confirms else "at once"
+        say(f"a query is asked {said}", err=True)
+
+    def set_mode(self, name: str) -> None:
         """Say, or set, how answers are written."""
         if name and name not in FORMATS:
-            raise ParameterError(f"there is no format {name!r}", f"one of {', '.join(FORMATS)}")
-        self.format = name or self.format
-        say(f"answers are written as {self.format}", err=True)
+            raise ParameterError(f"there is no mode {name!r}", f"one of {', '.join(FORMATS)}")
+        self.mode = name or self.mode
+        say(f"answers are written as {self.mode}", err=True)
 
     def set_confidence(self, text: str) -> None:
         """Say, or set, the confidence of every ±."""
@@ -161,7 +227,7 @@ class ShellSession:
                 confidence = float(text)
             except ValueError:
                 raise ParameterError(
-                    f"confidence {text!r} is not a number", "\\confidence 0.99"
+                    f"confidence {text!r} is not a number", ".confidence 0.99"
                 ) from None
             replace(Knobs(), confidence=confidence).options()
             self.confidence = confidence
@@ -178,7 +244,7 @@ class ShellSession:
     def include(self, name: str) -> None:
         """Run a file."""
         if self._depth >= DEEPEST:
-            raise ParameterError(f"\\i {name}: files are included {DEEPEST} deep already")
+            raise ParameterError(f".read {name}: files are included {DEEPEST} deep already")
         with _opened(Path(name).expanduser(), "r") as file:
             try:
                 lines = file.read().splitlines()
@@ -196,9 +262,23 @@ class ShellSession:
 
     def help(self, _: str) -> None:
         """List the commands."""
-        rows = [[c.usage, c.help] for c in COMMANDS.values()]
-        rows.append(["SELECT …;", "ask a query; it may take several lines, up to its ;"])
-        say(format_table(["type", "to"], rows, ["l", "l"]))
+        rows = [[c.usage, c.help, c.in_psql] for c in COMMANDS]
+        rows.append(["SELECT …;", "ask a query; it may take several lines, up to its ;", ""])
+        say(format_table(["type", "to", "or, as in psql"], rows, ["l", "l", "l"]))
+
+
+def _whole(text: str, example: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ParameterError(f"{text!r} is not a number of releases", example)
+    return int(text)
+
+
+def _switched(argument: str, now: bool) -> bool:
+    """Return what on or off says, or nothing; raises `ParameterError` for anything else."""
+    found = {"": now, "on": True, "off": False}.get(argument.lower())
+    if found is None:
+        raise ParameterError(f"{argument!r} is neither on nor off")
+    return found
 
 
 def _opened(path: Path, mode: str) -> TextIO:
@@ -210,23 +290,36 @@ def _opened(path: Path, mode: str) -> TextIO:
         raise ParameterError(f"can't {doing} {str(path)!r}: {error.strerror}") from None
 
 
-COMMANDS = {
-    "\\d": ShellCommand("\\d [TABLE]", "list tables and columns", ShellSession.show_tables),
-    "\\budget": ShellCommand("\\budget", "show the guarantee", ShellSession.show_budget),
-    "\\history": ShellCommand("\\history [N]", "list the last releases", ShellSession.show_history),
-    "\\explain": ShellCommand(
-        "\\explain QUERY", "show what a query would be, free", ShellSession.explain
-    ),
-    "\\format": ShellCommand(
-        "\\format F", f"write answers as {', '.join(FORMATS)}", ShellSession.set_format
-    ),
-    "\\confidence": ShellCommand(
-        "\\confidence C", "set the confidence of ±", ShellSession.set_confidence
-    ),
-    "\\o": ShellCommand(
-        "\\o [FILE]", "send answers to FILE, or back to the screen", ShellSession.set_output
-    ),
-    "\\i": ShellCommand("\\i FILE", "run what FILE says", ShellSession.include),
-    "\\?": ShellCommand("\\?", "show this", ShellSession.help),
-    "\\q": ShellCommand("\\q", "leave (as Ctrl-D does)", ShellSession.leave),
-}
+COMMANDS = (
+    ShellCommand(".tables", "list the tables", ShellSession.show_tables, r"\dt"),
+    ShellCommand(".schema [TABLE]", "list columns, and what is public about them",
+                 ShellSession.show_schema, r"\d"),
+    ShellCommand(".explain QUERY", "show what a query would be: free", ShellSession.explain),
+    ShellCommand(".explain on|off", "explain every query instead of asking it",
+                 ShellSession.explain),
+    ShellCommand(".confirm on|off", "show a query's price, and ask it only if you agree",
+                 ShellSession.confirm),
+    ShellCommand(".mode M", f"write answers as {', '.join(FORMATS)}", ShellSession.set_mode),
+    ShellCommand(".confidence C", "set the confidence of intervals",
+                 ShellSession.set_confidence),
+    ShellCommand(".output [FILE]", "send answers to FILE, or back to the screen",
+                 ShellSession.set_output, r"\o"),
+    ShellCommand(".read FILE", "run what FILE says", ShellSession.include, r"\i"),
+    ShellCommand(".budget", "show the guarantee", ShellSession.show_budget),
+    ShellCommand(".history [N]", "list the last releases", ShellSession.show_history),
+    ShellCommand(".release N", "show an old answer again: free", ShellSession.show_release),
+    ShellCommand(".help", "show this", ShellSession.help, r"\?"),
+    ShellCommand(".quit", "leave; so do .exit and Ctrl-D", ShellSession.leave, r"\q"),
+)  # fmt: skip
+_LIKE = {r"\format": ".mode", ".exit": ".quit", "exit": ".quit", "quit": ".quit", "help": ".help"}
+
+
+def _by_name() -> dict[str, ShellCommand]:
+    """Return the commands by all the names that they may be called by."""
+    found = {command.usage.split()[0]: command for command in COMMANDS}
+    psql = {command.in_psql: command for command in COMMANDS if command.in_psql}
+    backslashed = {"\\" + name[1:]: command for name, command in found.items()}
+    return backslashed | psql | found | {name: found[like] for name, like in _LIKE.items()}
+
+
+NAMED = _by_name()

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
+from prompt_toolkit import PromptSession, prompt
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 
+from sparseq.address import address
 from sparseq.cli.completion import Words
-from sparseq.cli.options import command, store_argument
+from sparseq.cli.options import command, memory_option, store_argument
 from sparseq.cli.session import ShellSession
 from sparseq.cli.statements import is_complete
+from sparseq.cli.stopping import INTERRUPTED
 from sparseq.cli.text import guarantee_line, loud_lines, say
 from sparseq.escape import shown
 
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
 
 @command(short_help="Ask one query after another, at a prompt or from a pipe.")
 @store_argument
+@memory_option
 @click.pass_context
 def shell(ctx: click.Context, store: Path) -> None:
     """Open STORE, and answer queries as they are typed; each ends with a semicolon.
 
-    \\? lists the commands. From a pipe or a file, answers are printed in order, an error does not
-    stop the rest, and the exit code is that of the first error.
+    .help lists the commands. From a pipe or a file, answers are printed in order, an error does not
+    stop the rest, and the exit code is that of the first error. Ctrl-C stops a query: before it is
+    answered nothing is charged; after, you are told what it cost, and can read it again.
 
     \b
     Examples:
@@ -42,29 +45,43 @@ def shell(ctx: click.Context, store: Path) -> None:
       sparseq shell shop.sparseq < queries.sql
     """
 
-    session = ShellSession(store)
+    typed = sys.stdin.isatty()
+    session = ShellSession(store, _agreed if typed else None)
     try:
-        if sys.stdin.isatty():
+        if typed:
             _talk(session)
         else:
-            session.run_all(sys.stdin)
+            try:
+                session.run_all(sys.stdin)
+            except KeyboardInterrupt:
+                ctx.exit(INTERRUPTED)
             ctx.exit(session.failed)
     finally:
         session.close()
 
 
+def _agreed(question: str) -> bool:
+    """Ask the user; only yes is yes."""
+    try:
+        return prompt(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
 def _talk(session: ShellSession) -> None:
-    """Prompt until \\q or Ctrl-D; Ctrl-C drops the line."""
+    """Prompt until .quit or Ctrl-D; Ctrl-C drops the line, or stops the query."""
     store = session.store
     tables = ", ".join(shown(t.name) for t in store.catalog.tables)
-    say(f"{shown(store.path)}: {tables}; {guarantee_line(store.budget)}")
+    where = shown(address(store.path))
+    say(f"{where}: {tables}; {guarantee_line(store.budget, store.catalog.unit)}")
     for line in loud_lines(store.seed is not None, len(store.losses)):
         say(line)
-    say("A query ends with ; and Tab completes. \\? shows more, \\q leaves.\n")
-    prompt = _prompt(session)
+    say("A query ends with ; and Tab completes. .help shows more, .quit leaves.\n")
+    asked = _prompt(session)
+    store.warm()
     while not session.done:
         try:
-            session.run_all(prompt.prompt().splitlines())
+            session.run_all(asked.prompt().splitlines())
         except KeyboardInterrupt:
             continue
         except EOFError:
@@ -72,16 +89,16 @@ def _talk(session: ShellSession) -> None:
 
 
 def _prompt(session: ShellSession) -> PromptSession[str]:
-
-    return PromptSession(
-        "sparseq> ",
-        multiline=Condition(lambda: not is_complete(get_app().current_buffer.text)),
+    asked: PromptSession[str] = PromptSession(
+        lambda: "explain> " if session.explains else "sparseq> ",
+        multiline=Condition(lambda: not is_complete(asked.default_buffer.text)),
         prompt_continuation="    ...> ",
         completer=Words(session.store.catalog),
         complete_while_typing=False,
         history=_history(),
         enable_history_search=True,
     )
+    return asked
 
 
 def _history() -> History:

@@ -8,37 +8,56 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparseq.cli.explain import plan_json, plan_text
-from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
+import sparseq
+from sparseq.asking import Asking
+from sparseq.cli.options import (
+    LAKE,
+    Share,
+    command,
+    format_option,
+    memory_option,
+    open_store,
+    output_option,
+)
 from sparseq.cli.output import Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
-from sparseq.cli.text import terminal_width
+from sparseq.cli.stopping import INTERRUPTED, standing, stoppable, stopped_text, unstoppable
+from sparseq.cli.text import say, terminal_width
 from sparseq.errors import ParameterError
+from sparseq.json_text import json_text
 from sparseq.query.plan import Options
 
 if TYPE_CHECKING:
-    from sparseq.query.plan import Options
+    from sparseq.remote import Remote
     from sparseq.store import Store
 
 
 @dataclass(frozen=True)
 class Knobs:
-    """What may be said about one query's noise; sigma, accuracy and scale are the same knob."""
+    """What may be said about one query's noise; all but scale and confidence are one knob."""
 
     sigma: float | None = None
     accuracy: float | None = None
     scale: float | None = None
     confidence: float | None = None
+    price: float | None = None
+    precision: float | None = None
 
     def options(self) -> Options:
         """Return it as the store takes it; raises `ParameterError` where it makes no sense."""
-
-        return Options(self.sigma, self.accuracy, self.scale, self.confidence)
+        return Options(
+            self.sigma, self.accuracy, self.scale, self.confidence, self.price, self.precision
+        )
 
 
 @command(short_help="Ask a query, and get a private answer with its error bound.")
-@store_argument
+@click.argument("store", required=False)
 @click.argument("query", required=False)
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Ask the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
+)
 @click.option(
     "--file", "-f", "file", metavar="FILE", help="Read the query from FILE; - is standard input."
 )
@@ -49,52 +68,88 @@ class Knobs:
     metavar="ID",
     help="Name this question; asked again with ID, its answer is free.",
 )
+@click.option("--fresh", is_flag=True, help="Ask anew, and pay, also what was asked before.")
 @click.option("--explain", is_flag=True, help="Show what would be asked; charge nothing.")
 @click.option("--sigma", type=float, help="Standard deviation of the noise.")
 @click.option("--accuracy", type=float, metavar="A", help="Keep the noise within ± A.")
-@click.option("--scale", type=float, metavar="C", help="Most that one person adds to a sum.")
+@click.option("--precision", type=Share(), metavar="P%", help="Keep the noise within a part of "
+              "the answer, such as 2%.")  # fmt: skip
+@click.option("--price", type=float, metavar="P", help="What the answer may cost a person: a "
+              "price of 4 halves the noise of 1. [default: 1]")  # fmt: skip
+@click.option("--scale", type=float, metavar="C", help="Most that one person adds to a sum: who "
+              "adds more is weighted down to it. [default: chosen by pilots]")  # fmt: skip
 @click.option(
     "--confidence",
     type=float,
     help="Confidence of every ±, for all values at once. [default: 0.95]",
 )
+@memory_option
 def sql(
-    store: Path,
+    store: str | None,
     query: str | None,
+    server: str | None,
     file: str | None,
     format: str | None,
     output: Path | None,
     request_id: str | None,
+    fresh: bool,
     explain: bool,
     sigma: float | None,
     accuracy: float | None,
+    precision: float | None,
+    price: float | None,
     scale: float | None,
     confidence: float | None,
 ) -> None:
     """Ask QUERY, one SELECT that aggregates; - reads it from standard input.
 
-    Every value comes with its ±. Asking charges the people in the rows that the query reads; a
-    refused query charges nobody. Give one of --sigma, --accuracy and --scale at most: they turn the
-    same knob.
+    Every value comes with an interval about everybody. Asking charges the people in the rows that
+    the query reads; a refused query charges nobody. The same question on the same data has one
+    answer: asked again, it is read back and free. Give one of --sigma, --accuracy, --precision
+    and --price at most: they turn the same knob.
 
     \b
     Examples:
       sparseq sql shop.sparseq "SELECT count(DISTINCT customer_id) AS buyers FROM purchases"
       sparseq sql shop.sparseq "SELECT sum(amount) FROM purchases" --scale 100 --explain
       sparseq sql shop.sparseq --file daily.sql --request-id 1997-03-01 --output daily.csv
+      sparseq sql --server https://numbers.example.org "SELECT count(*) FROM purchases"
     """
+    if server is not None:
+        if query is not None:
+            raise click.UsageError("give a STORE, or a --server")
+        store, query = None, store
+    elif store is None:
+        raise click.UsageError("Missing argument 'STORE'.")
     text = query_text(query, file)
-    knobs = Knobs(sigma, accuracy, scale, confidence)
+    knobs = Knobs(sigma, accuracy, scale, confidence, price, precision)
     knobs.options()
     width = terminal_width() if output is None else None
-    with (
-        open_store(store) as opened,
-        Output(output, chosen := chosen_format(format, output)) as out,
-    ):
-        if explain:
-            out.write(explained(opened, text, knobs, chosen))
-        else:
-            out.write(asked(opened, text, knobs, chosen, request_id, width))
+    before: tuple[int, float] | None = None
+    try:
+        with (
+            _opened(store, server) as opened,
+            Output(output, chosen := chosen_format(format, output)) as out,
+        ):
+            if explain:
+                out.write(explanation(opened, text, knobs, chosen))
+            else:
+                before = standing(opened) if isinstance(opened, Asking) else None
+                with stoppable():
+                    out.write(asked(opened, text, knobs, chosen, request_id, width, fresh))
+    except KeyboardInterrupt:
+        if before is None:
+            raise
+        with unstoppable(), open_store(Path(str(store))) as opened:
+            show = f"sparseq history {store} --show {{}}"
+            say("\nsparseq: " + stopped_text(opened, before, show), err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _opened(store: str | None, server: str | None) -> Store | Remote:
+    if server is not None:
+        return sparseq.connect(server, token="")
+    return open_store(Path(str(store).removeprefix(LAKE)))
 
 
 def query_text(query: str | None, file: str | None) -> str:
@@ -117,27 +172,30 @@ def query_text(query: str | None, file: str | None) -> str:
         raise ParameterError(f"can't read {source!r}: {why}") from None
 
 
-def explained(store: Store, text: str, knobs: Knobs, format: str) -> str:
-    """Return the plan of a query as a table or JSON."""
-
+def explanation(store: Store | Remote, text: str, knobs: Knobs, format: str) -> str:
+    """Return what a query would be as a table or JSON."""
     if format not in ("table", "json"):
         raise click.UsageError("--explain is written as table or json")
-    plan = store.explain(store.lower(text), knobs.options())
-    return plan_json(plan, store.budget) if format == "json" else plan_text(plan, store.budget)
+    found = store.explain(text, knobs.options())
+    return json_text(found.facts) if format == "json" else found.styled
 
 
 def asked(
-    store: Store,
+    store: Store | Remote,
     text: str,
     knobs: Knobs,
     format: str,
     request_id: str | None = None,
     width: int | None = None,
+    fresh: bool = False,
 ) -> str | bytes:
     """Ask a query; return the answer in the format."""
 
     before = store.releases if request_id is not None else 0
-    answer = store.ask(store.lower(text), knobs.options(), request_id)
+    if isinstance(store, Asking):
+        answer = store.ask(store.lower(text), knobs.options(), request_id, fresh)
+    else:
+        answer = store.asked(text, knobs.options(), request_id, fresh=fresh)
     warn_if_seeded(answer, format)
     recorded = request_id is not None and answer.facts.release <= before
     return encode(answer, format, width, recorded)

@@ -13,6 +13,7 @@ _TOKEN = re.compile(
     | ;""",
     re.VERBOSE | re.DOTALL,
 )
+_COMMAND = re.compile(r"\s*(?:\\|\.[a-zA-Z]|(?:help|exit|quit)\s*;?\s*\Z)")
 _COMMENTS = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 
 
@@ -31,12 +32,12 @@ def split(text: str) -> tuple[list[str], str]:
 
 
 def is_command(text: str) -> bool:
-    """Tell whether a line is a \\-command.
+    """Tell whether a line is a command of the shell: `.tables`, psql's `\\d`, or `exit`.
 
-    >>> is_command(" \\\\d purchases"), is_command("SELECT 1")
-    (True, False)
+    >>> [is_command(text) for text in (" .tables", "\\\\d", "exit", "SELECT 1", ".5 > x")]
+    [True, True, True, False, False]
     """
-    return text.lstrip().startswith("\\")
+    return _COMMAND.match(text) is not None
 
 
 def is_complete(text: str) -> bool:
@@ -49,8 +50,8 @@ def items(lines: Iterable[str]) -> Iterator[str]:
 
     A query that the last line leaves unended is yielded too.
 
-    >>> list(items(["\\\\d", "SELECT", " 1; SELECT 2"]))
-    ['\\\\d', 'SELECT\\n 1', 'SELECT 2']
+    >>> list(items([".tables", "SELECT", " 1; SELECT 2"]))
+    ['.tables', 'SELECT\\n 1', 'SELECT 2']
     """
     pending = ""
     for line in lines:

@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 import sys
-import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sparseq.errors import SparseqError
 from sparseq.escape import shown
+from sparseq.pictures.lines import labelled as labelled
+from sparseq.pictures.lines import one_line as one_line
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
 
@@ -70,16 +71,6 @@ def visible(text: str) -> str:
     return "".join(part if k % 2 else shown(part, None) for k, part in enumerate(_OURS.split(text)))
 
 
-def one_line(text: str, width: int | None = None) -> str:
-    """Return text on one line, cut to `width`.
-
-    >>> one_line("SELECT\\n  1", 6)
-    'SELEC…'
-    """
-    line = shown(" ".join(text.split()), None)
-    return line if width is None or len(line) <= width else line[: max(width - 1, 1)] + "…"
-
-
 def error_text(error: SparseqError) -> str:
     """Return an error as the command line shows it."""
     text = click.style("sparseq: ", fg="red", bold=True) + one_line(error.message)
@@ -103,50 +94,31 @@ def unexpected(error: Exception) -> SparseqError:
     )
 
 
-def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
-    """Return (label, text) lines, the labels dim, in a column of their own; a text may have lines.
-
-    Nothing in them is hidden. With `wrap`, texts are broken at words to be that many columns wide
-    at most, labels and all.
-
-    >>> print(labelled([("a", "one"), ("bcd", "two")]))
-    \x1b[2ma    \x1b[0mone
-    \x1b[2mbcd  \x1b[0mtwo
-    """
-    width = max(len(label) for label, _ in lines) + 2
-    margin = "\n" + " " * width
-
-    def broken(text: str) -> list[str]:
-        return textwrap.wrap(text, max(wrap - width, 20)) if wrap else [text]
-
-    return "\n".join(
-        click.style(shown(label, None).ljust(width), dim=True)
-        + margin.join(part for line in text.split("\n") for part in broken(shown(line, None)))
-        for label, text in lines
-    )
-
-
 def banner(text: str) -> str:
     """Return a line that nobody overlooks."""
     return click.style(f"!! {shown(text, None)}", fg="red", bold=True)
 
 
-def guarantee_facts(budget: Budget) -> dict[str, Any]:
-    """Return the guarantee as plain data."""
-    return {
-        "kappa": budget.kappa,
-        "mu": budget.mu,
-        "epsilon": budget.epsilon(DELTA),
-        "delta": DELTA,
-        "norm_budget": budget.norm_budget,
-    }
-
-
-def guarantee_line(budget: Budget) -> str:
-    """Return the guarantee in one line."""
+def guarantee_line(budget: Budget, unit: str = "") -> str:
+    """Return the guarantee in one line; `unit`: for whom, if not for a person."""
     return (
-        f"{number(budget.kappa)}-zCDP for all answers ever, together "
+        f"{budget.promise} for all answers ever, together "
         f"(epsilon {upper(budget.epsilon(DELTA))} at delta {DELTA_TEXT})"
+        f"{f', for {unit}' if unit else ''}"
+    )
+
+
+def windows_line(unit: str, lifetime: float | None = None) -> str:
+    """Say what accounts by window protect, and what they don't; `lifetime`: kappa of a person."""
+    if lifetime is not None:
+        return (
+            f"the promise is for {unit}, and {number(lifetime)}-zCDP for all of a\n"
+            "person, always. Whoever has used that up is left out; from then on one of them is\n"
+            "promised less than kappa: see docs/theorems/windows.md"
+        )
+    return (
+        f"the promise is for {unit}; for n of them together it is n times\n"
+        "kappa where each value is about one of them, and n² times kappa in any case"
     )
 
 

@@ -23,18 +23,13 @@ from sparseq.cli.options import (
     table_option,
     together,
 )
-from sparseq.cli.output import Output, json_text
+from sparseq.cli.output import Output
 from sparseq.cli.picture import check_picture, rendered
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
-from sparseq.cli.train_files import (
-    CLOSED,
-    log_bytes,
-    log_format,
-    model_bytes,
-    model_format,
-)
+from sparseq.cli.train_files import CLOSED, log_bytes, log_format, model_bytes, model_format
 from sparseq.errors import ParameterError
+from sparseq.json_text import json_text
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.tables import Table
 from sparseq.pictures.training import training_sheet

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 THREADS = 2
-SHARED = 1 << 17  # rows from which a second thread pays
+SHARED = 1 << 19  # rows from which a second thread pays
 COLD, WARM = 200_000, 4_000  # rows from which loops pay, before and after they have been loaded
 
 
@@ -44,6 +44,40 @@ def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     out = np.empty(len(values) + 1, values.dtype)
     chosen: NDArray[Any] = out[: compiled().select(values, mask, out)]
     return chosen.copy() if 2 * len(chosen) < len(values) else chosen
+
+
+def true_places(mask: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Return where a mask is true."""
+    if not worthwhile(len(mask)):
+        return np.flatnonzero(mask).astype(np.uint32)
+    out = np.empty(len(mask) + 1, np.uint32)
+    return out[: compiled().true_places(mask, out)]
+
+
+def order_of(numbers: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    """Return how to sort numbers, stably; None: they are sorted.
+
+    Example:
+        >>> order_of(np.array([2, 1, 2], np.int32)).tolist()
+        [1, 0, 2]
+    """
+    if len(numbers) < 2 or bool(np.all(numbers[1:] >= numbers[:-1])):
+        return None
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low > 8 * len(numbers) or not worthwhile(len(numbers)):
+        return np.argsort(numbers, kind="stable")
+    out = np.empty(len(numbers), np.int64)
+    compiled().counting_order(numbers - low, np.zeros(high - low + 2, np.int64), out)
+    return out
+
+
+def looked_up(table: NDArray[Any], codes: NDArray[Any]) -> NDArray[Any]:
+    """Return `table[codes]`; codes are unsigned, and the table has them all."""
+    if not worthwhile(len(codes)):
+        return table.take(codes)
+    out, bits = np.empty(len(codes), table.dtype), f"u{table.dtype.itemsize}"
+    compiled().look_up(table.view(bits), codes, out.view(bits))
+    return out
 
 
 def halves(length: int, work: Callable[[slice], object], shared: int = SHARED) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from sparseq.compiled import dense, images
+from sparseq.compiled import bands, dense, images, weights
+from sparseq.compiled.prices import charged, rounded_up
 
-__all__ = ["dense", "images"]  # and all below
+__all__ = ["bands", "dense", "images", "weights"]  # and all below
 
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
-_SMALL = 128  # coordinates up to which all cells are cleared sooner than the user's own
+_SMALL = 128  # coordinates up to which all cells are cleared sooner than those of many rows
 _AT_ONCE = 1 << 12  # users whose rows stay in a core's cache
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
@@ -28,47 +29,11 @@ def quantise(values, inverse, out):  # type: ignore[no-untyped-def]
         out[i] = np.int32(np.rint(x)) if abs(values[i]) < np.inf else np.int32(0)
 
 
-@numba.njit(nogil=True, inline="always")
-def _rounded_up(charge, significant_bits):  # type: ignore[no-untyped-def]
-    if charge > np.int64(2**52) or significant_bits > 52:
-        return charge
-    # as a float64, which is exact, what is above the significant bits are its last ones; a carry
-    # out of them goes on to the exponent, as it should
-    unused = (np.int64(1) << (53 - significant_bits)) - 1
-    bits = (np.float64(charge).view(np.int64) + unused) & ~unused
-    return np.int64(np.int64(bits).view(np.float64))
-
-
 @numba.njit(nogil=True, cache=True)
 def charge(norms, upper, lower, shift, most, significant_bits, out):  # type: ignore[no-untyped-def]
-    """Fill out with min(ceil(norm · P / 2**shift), most), P = upper · 2**32 + lower < 2**62.
-
-    It is rounded up to some significant bits; 63 of them are all.
-
-    The product of 63 and 62 bits is made of 32-bit limbs, as in `accounting.charge`; shift is at
-    most 127. A norm that has saturated is charged the most.
-    """
-    mask = np.uint64(0xFFFFFFFF)
-    half = np.uint64(32)
+    """Fill out with charges; see `prices.charged`."""
     for i in range(len(norms)):
-        s = np.uint64(norms[i])
-        bottom = (s & mask) * lower
-        middle = (s >> half) * lower + (bottom >> half)
-        carry = (s & mask) * upper + (middle & mask)
-        high = (s >> half) * upper + (middle >> half) + (carry >> half)
-        low = (carry << half) | (bottom & mask)
-        if shift >= 64:
-            whole = high >> np.uint64(shift - 64)
-            rest = low | (high & ((np.uint64(1) << np.uint64(shift - 64)) - np.uint64(1)))
-        elif high >> np.uint64(shift) != 0:
-            whole, rest = np.uint64(most), np.uint64(0)
-        else:
-            whole = (high << np.uint64(64 - shift)) | (low >> np.uint64(shift))
-            rest = low & ((np.uint64(1) << np.uint64(shift)) - np.uint64(1))
-        if rest != 0 and whole < np.uint64(most):
-            whole += np.uint64(1)
-        saturated = norms[i] >= _NORM_LIMIT or whole > np.uint64(most)
-        out[i] = np.int64(most) if saturated else _rounded_up(np.int64(whole), significant_bits)
+        out[i] = charged(norms[i], upper, lower, shift, most, significant_bits)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -123,6 +88,23 @@ def select(values, mask, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def true_places(mask, out):  # type: ignore[no-untyped-def]
+    """Fill out with where a mask is true; return how many places there are."""
+    found = 0
+    for i in range(len(mask)):
+        out[found] = i
+        found += mask[i]
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def look_up(table, codes, out):  # type: ignore[no-untyped-def]
+    """Fill out with what the table has for each code, which is within it."""
+    for i in range(len(codes)):
+        out[i] = table[codes[i]]
+
+
+@numba.njit(nogil=True, cache=True)
 def starts(users, out):  # type: ignore[no-untyped-def]
     """Fill out with where each run of equal, ascending users begins; -1 if they don't ascend."""
     found = 0
@@ -154,10 +136,17 @@ def shorten(numbers, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def tally(codes, counts):  # type: ignore[no-untyped-def]
+    """Count each code."""
+    for i in range(len(codes)):
+        counts[codes[i]] += 1
+
+
+@numba.njit(nogil=True, cache=True)
 def round_up(charges, significant_bits, out):  # type: ignore[no-untyped-def]
     """Fill out with charges rounded up to some significant bits, as `accounting.round_up` does."""
     for i in range(len(charges)):
-        out[i] = _rounded_up(charges[i], significant_bits)
+        out[i] = rounded_up(charges[i], significant_bits)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -184,7 +173,7 @@ def reduce_sums(first, stop, coordinates, values, size, norms, totals):  # type:
             sums[k] += v
             norm += v * (x + x + v)
             magnitude += abs(v)
-        if size <= _SMALL:
+        if size <= _SMALL and size <= 4 * (end - start):
             cells[:] = 0
         else:
             for i in range(start, end):
@@ -221,6 +210,34 @@ def _large_norm(start, stop, coordinates, values, cells):  # type: ignore[no-unt
         cells[k] = 0
         norm = _NORM_LIMIT if x > _CELL_LIMIT else min(norm + x * x, _NORM_LIMIT)
     return norm
+
+
+@numba.njit(nogil=True, cache=True)
+def weight_losses(  # type: ignore[no-untyped-def]
+    first, stop, coordinates, values, distinct, mantissa, exponent, shift, totals
+):
+    """Add to totals what every user's cells times 2**shift lose when they are m · 2**(shift - x).
+
+    That is cut off towards zero. With `distinct` a cell with a row of a value is 1. All is modulo
+    2**64.
+    """
+    cells = np.zeros(len(totals), np.int64)
+    for r in range(len(first)):
+        for i in range(first[r], stop[r]):
+            k = 0 if coordinates is None else np.int64(coordinates[i])
+            if k >= 0:
+                cells[k] += 1 if values is None else np.int64(values[i])
+        back = exponent[r] - shift
+        for i in range(first[r], stop[r]):
+            k = 0 if coordinates is None else np.int64(coordinates[i])
+            if k < 0 or cells[k] == 0:
+                continue
+            size = np.int64(1) if distinct else abs(cells[k])
+            part = mantissa[r] * size
+            part = part >> min(back, 63) if back >= 0 else part << -back
+            lost = (size << shift) - part
+            totals[k] += lost if cells[k] > 0 else -lost
+            cells[k] = 0
 
 
 @numba.njit(nogil=True, cache=True)
@@ -277,3 +294,19 @@ def gated_sums(  # type: ignore[no-untyped-def]
         out += here
     totals -= taken_out
     return out, owing
+
+
+@numba.njit(nogil=True, cache=True)
+def counting_order(keys, ends, order):  # type: ignore[no-untyped-def]
+    """Fill order with the places of keys from 0 up, the smallest first; what is equal stays.
+
+    `ends` has a 0 for every key that there can be, and one more.
+    """
+    for key in keys:
+        ends[np.uint64(key) + np.uint64(1)] += 1
+    for k in range(1, len(ends)):
+        ends[k] += ends[k - 1]
+    for i in range(len(keys)):
+        key = np.uint64(keys[i])
+        order[ends[key]] = i
+        ends[key] += 1

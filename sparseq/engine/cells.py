@@ -1,11 +1,12 @@
 """A one-measure plan's contributions cell by cell: (user, coordinate, value), exact integers.
 
 `Engine.contributions` adds rows up at once and keeps no cell; who has to remember what each user
-contributed, or leaves users out before the gate, takes the cells and reduces those.
+contributed, or leaves users out before the gate, takes `Engine.cells` and reduces those.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,15 @@ from numpy.typing import NDArray
 
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import Contributions, RowBatch
-from sparseq.engine.protocol import Engine
-from sparseq.engine.reduce import CELL_LIMIT, Index, Ints, Reduction, Runs, reduce_numpy
+from sparseq.engine.reduce import (
+    CELL_LIMIT,
+    Index,
+    Ints,
+    Reduction,
+    Runs,
+    reduce_numpy,
+    sum_of_squares,
+)
 from sparseq.query.plan import Kind, Plan
 
 
@@ -37,9 +45,9 @@ class Cells:
         return Cells(self.users[keep], self.coordinates[keep], self.values[keep])
 
 
-def cells_of(engine: Engine, plan: Plan, users: int) -> Cells:
-    """Return the cells of a plan with one measure over everybody; `users`: how many there are."""
-    parts = [_cells(plan, batch) for batch in engine.batches(plan, users)]
+def cells_of(plan: Plan, batches: Iterable[RowBatch]) -> Cells:
+    """Return the cells of a plan with one measure, of its rows in ascending ranges of users."""
+    parts = [_cells(plan, batch) for batch in batches]
     return Cells(
         np.concatenate([p.users for p in parts]),
         np.concatenate([p.coordinates for p in parts]),
@@ -57,8 +65,32 @@ def contributions_from(cells: Cells, size: int) -> Contributions:
     return Contributions([reduced(runs)], lambda only: [reduced(runs.only(only)).totals])
 
 
+def contributions_of_distinct(cells: Cells, size: int) -> Contributions:
+    """Return the contributions that cells are, where no two are of one person and coordinate."""
+    if len(cells.users) == 0:
+        return contributions_from(cells, size)
+    first = np.flatnonzero(np.diff(cells.users, prepend=-1))
+    norms = sum_of_squares(cells.values, first)
+    whole = Reduction(cells.users[first], norms, _totals(cells, size))
+
+    def pulled(only: Index) -> list[Ints]:
+        return [_totals(cells.where(np.isin(cells.users, only)), size)]
+
+    return Contributions([whole], pulled)
+
+
+def _totals(cells: Cells, size: int) -> Ints:
+    if size == 1:
+        return np.array([cells.values.sum()], np.int64)
+    totals = np.zeros(size, np.int64)
+    np.add.at(totals, cells.coordinates, cells.values)
+    return totals
+
+
 def _cells(plan: Plan, batch: RowBatch) -> Cells:
     measure, (bins, values) = plan.query.measures[0], batch.measures[0]
+    if bins is None and batch.groups is None:
+        return _one_cell_each(plan, batch)
     rows = batch.runs.row_numbers()
     owners = np.repeat(batch.runs.owners, batch.runs.stop - batch.runs.first)
     places = np.zeros(len(rows), np.int32) if batch.groups is None else batch.groups[rows]
@@ -80,3 +112,27 @@ def _cells(plan: Plan, batch: RowBatch) -> Cells:
     stay = sums != 0
     keys = keys[stay]
     return Cells((keys >> 32).astype(np.int32), keys.astype(np.int32), sums[stay])
+
+
+def _one_cell_each(plan: Plan, batch: RowBatch) -> Cells:
+    """Return the cells where there is one coordinate: a run of rows is one."""
+    runs, (_, values) = batch.runs, batch.measures[0]
+    if not len(runs.owners):
+        none = np.zeros(0, np.int32)
+        return Cells(none, none, none.astype(np.int64))
+    if values is None:
+        sums = runs.stop - runs.first
+    else:
+        whole = len(values) == runs.rows
+        rows = values if whole else values[runs.row_numbers()]
+        lengths = runs.stop - runs.first
+        if plan.query.measures[0].kind is Kind.USERS:
+            rows = rows != 0
+        sums = np.add.reduceat(rows.astype(np.int64), np.cumsum(lengths) - lengths)
+    if plan.query.measures[0].kind is Kind.USERS:
+        steps = round(1 / min(plan.noise[0].granularity, 1.0))
+        sums = np.where(sums != 0, min(steps, CELL_LIMIT + 1), 0)
+    sums = np.clip(sums, -CELL_LIMIT - 1, CELL_LIMIT + 1)
+    stay = sums != 0
+    users = runs.owners[stay]
+    return Cells(users, np.zeros(len(users), np.int32), sums[stay])

@@ -43,6 +43,11 @@ class ColumnCache:
         self._size = 0
 
     @property
+    def roomy(self) -> bool:
+        """Tell whether at least half of the room is left."""
+        return 2 * self._size < self._capacity
+
+    @property
     def nbytes(self) -> int:
         """Bytes held now."""
         return self._size

@@ -19,6 +19,7 @@ from sparseq.engine.reduce import (
     Summands,
     reduce,
 )
+from sparseq.engine.weighing import Weigh, Weights, weight_losses
 from sparseq.query.plan import Kind, Measure, Plan
 
 
@@ -28,8 +29,8 @@ class RowBatch:
 
     Attributes:
         runs: Where each user's rows lie.
-        groups: Place in the groups, by row; None if there is one group.
-        measures: (bin index or None, lattice values or None) by row, one pair a measure.
+        groups: Place in the groups, by row, -1 for none; None if there is one group.
+        measures: (bin or None, lattice values or None) by row, one pair a measure; -1 is no bin.
     """
 
     runs: Runs
@@ -45,6 +46,7 @@ class Contributions:
             they are first asked for.
         pull: Sums over some users (ascending), one array a measure.
         summands: The rows of the one measure, if it has them all at hand.
+        weigh: What weights take from the sums; None: who contributes is in or out.
 
     Attributes:
         priced: What it costs whom, by the prices of the measures; kept by `pricing.price`.
@@ -55,8 +57,10 @@ class Contributions:
         measures: list[Reduction] | Callable[[], list[Reduction]],
         pull: Callable[[Index], list[NDArray[np.int64]]],
         summands: Summands | None = None,
+        weigh: Weigh | None = None,
     ) -> None:
         self._measures = measures
+        self._weigh = weigh
         self.pull = pull
         self.summands = summands
         self.priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = {}
@@ -75,6 +79,18 @@ class Contributions:
             return totals
         return [all_ - some for all_, some in zip(totals, self.pull(dropped), strict=True)]
 
+    def weighted(self, weights: Weights) -> list[NDArray[np.int64]]:
+        """Return the sums with everybody's vector times a weight, each on its finer lattice.
+
+        Args:
+            weights: Of those whose weight is not 1.
+        """
+        whole = [m.totals << shift for m, shift in zip(self.measures, weights.shifts, strict=True)]
+        if len(weights.users) == 0:
+            return whole
+        assert self._weigh is not None, "these contributions are in or out"
+        return [all_ - lost for all_, lost in zip(whole, self._weigh(weights), strict=True)]
+
 
 def of_batch(plan: Plan, batch: RowBatch, kept: bool) -> Contributions:
     """Return the contributions of rows that are all at hand; `kept`: they will be asked again."""
@@ -87,7 +103,12 @@ def of_batch(plan: Plan, batch: RowBatch, kept: bool) -> Contributions:
         size = plan.query.groups * plan.query.measures[0].bins
         places = _coordinates(plan, batch, 0)
         summands = Summands(batch.runs, places, batch.measures[0][1], size)
-    return Contributions(measures, lambda only: pulled(plan, batch, only), summands)
+    return Contributions(
+        measures,
+        lambda only: pulled(plan, batch, only),
+        summands,
+        lambda weights: losses(plan, batch, weights),
+    )
 
 
 def pulled(plan: Plan, batch: RowBatch, only: Index) -> list[NDArray[np.int64]]:
@@ -96,13 +117,31 @@ def pulled(plan: Plan, batch: RowBatch, only: Index) -> list[NDArray[np.int64]]:
     return [reduce_measure(plan, part, i).totals for i in range(len(batch.measures))]
 
 
+def losses(plan: Plan, batch: RowBatch, weights: Weights) -> list[NDArray[np.int64]]:
+    """Return what weights take from the sums, one array a measure."""
+    runs = batch.runs.only(weights.users)
+    return [
+        weight_losses(
+            runs,
+            _coordinates(plan, batch, i),
+            values,
+            plan.query.groups * measure.bins,
+            measure.kind is Kind.USERS,
+            weights.of(runs.owners),
+            shift,
+        )
+        for i, (measure, (_, values), shift) in enumerate(
+            zip(plan.query.measures, batch.measures, weights.shifts, strict=True)
+        )
+    ]
+
+
 def _coordinates(plan: Plan, batch: RowBatch, i: int) -> NDArray[Any] | None:
     """Return each row's coordinate of one measure; None if there is but one."""
     bins = batch.measures[i][0]
-    if bins is None:
-        return batch.groups
-    groups = np.zeros(len(bins), np.int32) if batch.groups is None else batch.groups
-    return combine_positions([groups, bins], [plan.query.groups, plan.query.measures[i].bins])
+    if bins is None or batch.groups is None:
+        return batch.groups if bins is None else bins
+    return combine_positions([batch.groups, bins], [plan.query.groups, plan.query.measures[i].bins])
 
 
 def lattice(measure: Measure, granularity: float) -> float:
@@ -110,11 +149,13 @@ def lattice(measure: Measure, granularity: float) -> float:
     return 1.0 if measure.kind is Kind.USERS else granularity
 
 
-def reduce_measure(plan: Plan, batch: RowBatch, i: int) -> Reduction:
-    """Reduce one measure of a batch."""
+def reduce_measure(
+    plan: Plan, batch: RowBatch, i: int, norms: NDArray[np.int64] | None = None
+) -> Reduction:
+    """Reduce one measure of a batch; `norms`: see `reduce`."""
     measure, values = plan.query.measures[i], batch.measures[i][1]
     size, distinct = plan.query.groups * measure.bins, measure.kind is Kind.USERS
-    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct)
+    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct, norms)
     steps = round(1 / plan.noise[i].granularity) if plan.noise[i].granularity < 1 else 1
     if distinct and steps > 1:  # 1 user is that many lattice steps
         steps = min(steps, CELL_LIMIT + 1)  # beyond, nobody can pay, and the sums are of nobody

@@ -16,16 +16,24 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import SHARED, THREADS
+from sparseq.compiled import SHARED, THREADS, looked_up
 from sparseq.engine.columns import combine_positions
-from sparseq.engine.contributions import Contributions, RowBatch, lattice, pulled, reduce_measure
-from sparseq.engine.operations import Vector
-from sparseq.engine.program import Column, Program, Rows
+from sparseq.engine.contributions import (
+    Contributions,
+    RowBatch,
+    lattice,
+    losses,
+    pulled,
+    reduce_measure,
+)
+from sparseq.engine.program import Program, Rows, StepValues, with_tables
 from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
-from sparseq.query.plan import Kind, Measure, Noise, Plan
+from sparseq.engine.weighing import Weights
+from sparseq.query.plan import Plan
 
 Made = TypeVar("Made")
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 18
+"""Small enough for a core's cache, large enough that few calls are made."""
 
 
 class Interpreter:
@@ -33,7 +41,7 @@ class Interpreter:
 
     Args:
         plan, program: What is asked.
-        columns: What the program's leaves are, by step.
+        leaves: What the program's leaves are, by step.
         users: Whose each row is, ascending.
         runs: Where each user's rows lie, without gaps.
     """
@@ -42,11 +50,13 @@ class Interpreter:
         self,
         plan: Plan,
         program: Program,
-        columns: Mapping[int, Column],
+        leaves: Mapping[int, StepValues],
         users: Index,
         runs: Runs,
     ) -> None:
-        self._plan, self._program, self._columns = plan, program, columns
+        self._plan, self._program = plan, program
+        with np.errstate(all="ignore"):
+            self._columns = with_tables(program, leaves)
         self._users, self._runs = users, runs
         size = max(plan.query.groups * m.bins for m in plan.query.measures)
         self._blocks = _blocks(runs, max(BLOCK_ROWS, size))
@@ -54,21 +64,28 @@ class Interpreter:
     def contributions(self) -> Contributions:
         """Return what everybody contributes."""
         measures = range(len(self._plan.query.measures))
+        norms = [np.empty(len(self._runs.owners), np.int64) for _ in measures]
 
         def reduced(people: slice) -> tuple[RowBatch, list[Reduction]]:
-            batch = self._batch(people)
-            return batch, [reduce_measure(self._plan, batch, i) for i in measures]
+            batch, some = self._batch(people), people.stop - people.start
+            own = [n[people] if len(batch.runs.owners) == some else None for n in norms]
+            return batch, [reduce_measure(self._plan, batch, i, own[i]) for i in measures]
 
         parts = self._shared(reduced, self._blocks)
         batches = [batch for batch, _ in parts]
         return Contributions(
             [join_parts([found[i] for _, found in parts]) for i in measures],
             lambda only: self._pull(batches, only),
+            weigh=lambda weights: self._weigh(batches, weights),
         )
+
+    def batches(self) -> list[RowBatch]:
+        """Return everybody's rows on the lattice, some people after the other."""
+        return self._shared(self._batch, self._blocks)
 
     def whole(self) -> RowBatch:
         """Return all rows on the lattice, of a program without conditions."""
-        parts = self._shared(self._batch, self._blocks)
+        parts = self.batches()
 
         def joined(arrays: list[Any]) -> NDArray[Any] | None:
             return None if arrays[0] is None else np.concatenate(arrays)
@@ -84,10 +101,21 @@ class Interpreter:
         """Return the sums over some users' rows."""
 
         def sums(batch: RowBatch) -> list[NDArray[np.int64]]:
-            owners = batch.runs.owners
-            ends = [owners[0], owners[-1] + 1] if len(owners) else [0, 0]
-            return pulled(self._plan, batch, only[slice(*np.searchsorted(only, ends))])
+            first, last = _ends(batch)
+            here = only[slice(*np.searchsorted(only, [first, last + 1]))]
+            return pulled(self._plan, batch, here)
 
+        return self._added(sums, batches)
+
+    def _weigh(self, batches: list[RowBatch], weights: Weights) -> list[NDArray[np.int64]]:
+        """Return what weights take from the sums."""
+        return self._added(
+            lambda batch: losses(self._plan, batch, weights.between(*_ends(batch))), batches
+        )
+
+    def _added(
+        self, sums: Callable[[RowBatch], list[NDArray[np.int64]]], batches: list[RowBatch]
+    ) -> list[NDArray[np.int64]]:
         parts = self._shared(sums, batches)
         return [np.sum(found, axis=0, dtype=np.int64) for found in zip(*parts, strict=True)]
 
@@ -105,7 +133,7 @@ class Interpreter:
         return [found for some in parts for found in some]
 
     def _batch(self, people: slice) -> RowBatch:
-        """Return a block's rows that the program keeps, on the lattice."""
+        """Return a block's rows on the lattice; those that the program does not keep count 0."""
         all_ = self._runs
         runs = Runs(all_.owners[people], all_.first[people], all_.stop[people])
         start = int(runs.first[0]) if len(runs.first) else 0
@@ -113,50 +141,49 @@ class Interpreter:
         block = slice(start, start + int(runs.stop[-1]) if len(runs.stop) else start)
         rows = Rows(self._program, self._columns, block)
         if rows.rows is not None:
-            runs = Runs.of(self._users[block].take(rows.rows))
-        return RowBatch(runs, self._groups(rows), [
-            self._measure(rows, m, n, *steps)
+            runs = Runs.of(looked_up(self._users[block], rows.rows))
+        groups = self._groups(rows)
+        return RowBatch(runs, groups, [
+            self._measure(rows, lattice(m, n.granularity), *steps, groups is None)
             for m, n, steps in zip(self._plan.query.measures, self._plan.noise,
                                    self._program.measures, strict=True)
         ])  # fmt: skip
 
-    def _groups(self, rows: Rows) -> Index | None:
+    def _groups(self, rows: Rows) -> NDArray[Any] | None:
+        places = [_by_row(rows, step) for step in self._program.positions]
         sizes = [len(d.values) for d in self._plan.query.domains]
-        places = [
-            _places(rows.result(step), size, len(rows))
-            for step, size in zip(self._program.positions, sizes, strict=True)
-        ]
-        return places[0] if len(places) == 1 else combine_positions(places, sizes)
+        index = places[0] if len(places) == 1 else combine_positions(places, sizes)
+        return None if index is None else _placed_if(rows.kept, index)
 
     def _measure(
-        self, rows: Rows, measure: Measure, noise: Noise, bin: int | None, value: int | None
-    ) -> tuple[Index | None, Index | None]:
-        """Return a measure's (bin, value) by row."""
-        bins = None if bin is None else _places(rows.result(bin), measure.bins, len(rows))
-        step = lattice(measure, noise.granularity)
-        if value is None:
-            one = None if step == 1.0 else np.repeat(quantise(np.ones(1), step), len(rows))
-            return bins, one
-        found = rows.result(value)
-        values = np.broadcast_to(found.values, len(rows))
-        if measure.kind is not Kind.SUM:
-            return bins, quantise(values.view(np.uint8), step)
-        if found.known is not True:
-            values = np.where(found.known, values, np.nan)
-        return bins, quantise(values, step)
+        self, rows: Rows, step: float, bin: int | None, value: int | None, alone: bool
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Return a measure's (bin, value) by row; `alone`: nothing else says which rows count."""
+        bins = None if bin is None else _by_row(rows, bin)
+        values = None if value is None else _by_row(rows, value)
+        if values is None and step != 1.0:
+            values = np.full(len(rows), quantise(np.ones(1), step)[0])
+        if rows.kept is True or not alone:
+            return bins, values
+        if bins is not None:
+            return _placed_if(rows.kept, bins), values
+        return None, rows.kept.view(np.uint8) if values is None else values * rows.kept
 
 
-def _places(found: Vector, size: int, rows: int) -> Index:
-    """Return places as int32, -1 for what is out of range or not known."""
-    places = np.broadcast_to(np.asarray(found.values), rows)
-    if places.dtype != np.int32:
-        places = places.astype(np.int64)
-    inside = places.view(f"u{places.dtype.itemsize}") < size  # what is negative is above all
-    if found.known is not True:
-        inside = inside & found.known
-    if inside.all():
-        return places.astype(np.int32, copy=False)
-    return np.where(inside, places, -1).astype(np.int32)
+def _ends(batch: RowBatch) -> tuple[int, int]:
+    """Return the first and the last user of a batch."""
+    owners = batch.runs.owners
+    return (int(owners[0]), int(owners[-1])) if len(owners) else (0, -1)
+
+
+def _by_row(rows: Rows, step: int) -> NDArray[Any]:
+    values = rows.result(step).values
+    return values if np.ndim(values) else np.full(len(rows), values)
+
+
+def _placed_if(kept: Any, places: NDArray[Any]) -> NDArray[Any]:
+    """Return places of the rows that are kept, -1 for the others."""
+    return places if kept is True else places | (kept.view(np.int8) - np.int8(1))
 
 
 def _blocks(runs: Runs, rows: int) -> list[slice]:

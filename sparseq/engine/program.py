@@ -2,35 +2,43 @@
 
 Nothing is compiled for a query. `program_of` writes the terms of a plan down as steps, each an
 operation of `sparseq.engine.operations` on the results of steps before it; a term that occurs twice
-is one step. `Rows` carries them out on some rows of one table, each step when it is first needed,
-and the steps behind a condition on the rows that fulfil it only.
+is one step. `Rows` carries them out on some rows of one table, each step when it is first needed;
+where few rows fulfil the conditions, on these only.
 
-Texts are read by dictionary: what depends on one coded column is said once of each of its strings
-(`Leaf.said`), and looked up by code.
+What depends on one column of few values is worked out once for each of them and looked up by code:
+texts by dictionary (`Leaf.said`), days and small integers by what they are above the least one
+(`looked_up`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.compiled import looked_up, true_places
+from sparseq.engine.contributions import lattice
 from sparseq.engine.operations import (
     Kernel,
     Vector,
     constant_vector,
     kernel_of,
+    on_lattice,
+    placed,
     representable,
 )
-from sparseq.engine.reduce import Ints
 from sparseq.query import types as T
 from sparseq.query.catalog import Table
-from sparseq.query.plan import Domain, Kind, Plan
+from sparseq.query.plan import Domain, Kind, Lookup, Measure, Noise, Plan
 from sparseq.query.terms import Term, call, constant
 from sparseq.query.types import Family
+
+RowNumbers = NDArray[np.uint32]
+FEW = 8
+"""Rows of which a share below one in so many fulfil the conditions are picked out of a block."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +74,8 @@ class Program:
     Attributes:
         steps: Leaves, constants and operations.
         conditions: What must be true of a row.
-        positions: Places in the group keys' domains.
-        measures: (bin, value) of each measure, None where it has none.
+        positions: Places in the group keys' domains, -1 for none.
+        measures: (bin, lattice value) of each measure, None where it has none; a bin as a place.
     """
 
     steps: tuple[Leaf | Vector | Step, ...]
@@ -90,17 +98,21 @@ def program_of(plan: Plan, table: Table) -> Program | None:
 
     Which of them it is depends on the query and on public facts alone.
     """
-    writer = Writer(table)
+    relation = plan.query.relation
+    writer = Writer(table, relation.lookups)
     try:
         return Program(
-            conditions=tuple(map(writer.step, plan.query.relation.conditions)),
+            conditions=(
+                *map(writer.found, relation.lookups),
+                *map(writer.step, relation.conditions),
+            ),
             positions=tuple(map(writer.position, plan.query.domains)),
             measures=tuple(
                 (
-                    None if m.bin is None else writer.step(_term(m.bin.term)),
-                    None if m.value is None else writer.value(m.kind, _term(m.value.term)),
+                    None if m.bin is None else writer.bin(_term(m.bin.term), m.bins),
+                    None if m.value is None else writer.value(m, n),
                 )
-                for m in plan.query.measures
+                for m, n in zip(plan.query.measures, plan.noise, strict=True)
             ),
             steps=tuple(writer.steps),
         )
@@ -115,10 +127,10 @@ def _term(term: Term | None) -> Term:
 
 
 class Writer:
-    """Writes the steps of terms over one stored table."""
+    """Writes the steps of terms over one stored table, and public ones that are looked up."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, lookups: Sequence[Lookup] = ()) -> None:
+        self._table, self._lookups = table, lookups
         self.steps: list[Leaf | Vector | Step] = []
         self._known: dict[str, int] = {}
 
@@ -126,14 +138,25 @@ class Writer:
         """Return the step that gives a row's place in a domain."""
         term = _term(domain.position.term)
         if domain.dictionary is not None:
-            return self._add(f"place {domain}", Leaf(term.column, T.TEXT, domain))
-        return self.step(_inside_cases(term))
+            found = self._add(f"place {domain}", Leaf(term.column, T.TEXT, domain))
+        else:
+            found = self.step(_inside_cases(term))
+        return self._end(found, f"placed {len(domain.values)}", placed(len(domain.values)))
 
-    def value(self, kind: Kind, term: Term) -> int:
-        """Return the step that gives a measure's value: a number of a sum, else a truth."""
-        if kind is Kind.SUM and term.type.family is not Family.DOUBLE:
+    def bin(self, term: Term, bins: int) -> int:
+        """Return the step that gives a row's bin."""
+        return self._end(self.step(term), f"placed {bins}", placed(bins))
+
+    def value(self, measure: Measure, noise: Noise) -> int:
+        """Return the step that gives a measure's lattice value: of a number, or else of a truth."""
+        assert measure.value is not None
+        term, step = _term(measure.value.term), lattice(measure, noise.granularity)
+        if measure.kind is Kind.SUM and term.type.family is not Family.DOUBLE:
             term = call("cast to DOUBLE", "TRY_CAST({0} AS DOUBLE)", T.DOUBLE, term)
-        return self.step(term)
+        return self._end(self.step(term), f"on lattice {step}", on_lattice(step))
+
+    def _end(self, step: int, what: str, kernel: Kernel) -> int:
+        return self._add(f"{what} of step {step}", Step(kernel, (step,)))
 
     def step(self, term: Term) -> int:
         """Return the step that gives a term."""
@@ -143,17 +166,46 @@ class Writer:
             if not representable(term.type):
                 raise Unwritable
             return self._add(term.sql, constant_vector(term))
+        columns = _columns(term)
+        if any(map(self._lookup_of, columns)):
+            return self._looked_up(term, columns)
         if term.column:
             if self._is_coded(term) or not representable(term.type):
                 raise Unwritable
             return self._add(term.sql, Leaf(term.column, term.type))
-        columns = {t.column: t for t in _columns(term)}
-        if len(columns) == 1 and all(map(self._is_coded, columns.values())):
-            if not representable(term.type):
-                raise Unwritable
-            ((name, column),) = columns.items()
-            return self._add(term.sql, Leaf(name, term.type, term.sql, column.sql))
-        kernel = kernel_of(term)
+        named = {t.column: t for t in columns}
+        if len(named) == 1 and all(map(self._is_coded, named.values())):
+            return self._said(term, next(iter(named.values())), term.sql)
+        return self._operation(term)
+
+    def found(self, lookup: Lookup) -> int:
+        """Return the step that tells which rows have one in a public table."""
+        there = f"EXISTS (SELECT 1 FROM {lookup.sql} WHERE {lookup.on.sql})"
+        return self._said(Term(T.BOOLEAN, there), lookup.column, there)
+
+    def _looked_up(self, term: Term, columns: Sequence[Term]) -> int:
+        """Return the step of a term that looks at public tables."""
+        tables = {lookup.alias: lookup for lookup in map(self._lookup_of, columns) if lookup}
+        own = {lookup.column.sql: lookup.column for lookup in tables.values()}
+        own |= {t.sql: t for t in columns if self._lookup_of(t) is None}
+        if len(own) > 1 or not all(map(self._is_coded, own.values())):
+            return self._operation(term)
+        origin = ", ".join(lookup.sql for lookup in tables.values())
+        on = " AND ".join(lookup.on.sql for lookup in tables.values())
+        (column,) = own.values()
+        return self._said(term, column, f"(SELECT {term.sql} FROM {origin} WHERE {on})")
+
+    def _lookup_of(self, column: Term) -> Lookup | None:
+        return next((x for x in self._lookups if column.sql.startswith(f"{x.alias}.")), None)
+
+    def _said(self, term: Term, column: Term, sql: str) -> int:
+        """Return the step of what SQL says of each string of a coded column."""
+        if not representable(term.type):
+            raise Unwritable
+        return self._add(sql, Leaf(column.column, term.type, sql, column.sql))
+
+    def _operation(self, term: Term) -> int:
+        kernel = kernel_of(term) if term.arguments else None
         if kernel is None:
             raise Unwritable
         step = Step(kernel, tuple(map(self.step, term.arguments)))
@@ -190,7 +242,7 @@ def _inside_cases(term: Term) -> Term:
     for i in [*range(1, count, 2), *([count - 1] if count % 2 else [])]:
         result = arguments[i]
         if result.function == "case":
-            inner = f"place of {result.sql} in {term.sql}"  # no SQL: only what tells it apart
+            inner = term.sql.replace(value.sql, result.sql)
             arguments[i] = _inside_cases(replace(term, sql=inner, arguments=(result, *listed)))
         elif result.is_written:
             arguments[i] = constant(places.get(result.value, -1), T.BIGINT)
@@ -201,11 +253,11 @@ def _inside_cases(term: Term) -> Term:
     return replace(term, function="case", arguments=tuple(arguments))
 
 
-class Column:
-    """A leaf's values for every row of a table, by row or by code.
+class StepValues:
+    """A step's values for every row of a table, by row or by code.
 
     Attributes:
-        values: By row; or codes by row, the last code being that of NULL.
+        values: By row; or codes by row.
         known: By row, or True.
         table: Of codes: what each stands for.
     """
@@ -213,17 +265,57 @@ class Column:
     def __init__(self, values: NDArray[Any], known: Any = True, table: Vector | None = None):
         self.values, self.known, self.table = values, known, table
 
-    def at(self, some: slice, rows: Ints | None) -> Vector:
+    def at(self, some: slice, rows: RowNumbers | None) -> Vector:
         """Return some of a block's rows; None: all of them."""
-        values = self.values[some] if rows is None else self.values[some].take(rows)
+
+        def of_rows(array: NDArray[Any]) -> NDArray[Any]:
+            return array[some] if rows is None else looked_up(array[some], rows)
+
+        values = of_rows(self.values)
         if self.table is not None:
             known = self.table.known
             return Vector(
-                self.table.values.take(values), True if known is True else known.take(values)
+                looked_up(self.table.values, values),
+                True if known is True else looked_up(known, values),
             )
-        if self.known is True:
-            return Vector(values)
-        return Vector(values, self.known[some] if rows is None else self.known[some].take(rows))
+        return Vector(values, True if self.known is True else of_rows(self.known))
+
+
+def with_tables(program: Program, leaves: Mapping[int, StepValues]) -> dict[int, StepValues]:
+    """Return the leaves, and the steps that depend on one column by code: worked out for each code.
+
+    Args:
+        program: Of which they are steps.
+        leaves: By step.
+    """
+    columns, of = dict(leaves), {i: leaf.column for i, leaf in program.leaves.items()}
+    for i, step in enumerate(program.steps):
+        if not isinstance(step, Step):
+            continue
+        inside = [a for a in step.arguments if not isinstance(program.steps[a], Vector)]
+        tables = [columns[a].table for a in inside if a in columns]
+        alike = len({of[a] for a in inside if a in of}) == 1
+        if len(tables) < len(inside) or None in tables or not alike:
+            continue
+        column = columns[inside[0]]
+        assert column.table is not None
+        codes = len(column.table.values)
+        found = step.kernel(*(_table(program, columns, a) for a in step.arguments))
+        known = found.known if found.known is True else np.broadcast_to(found.known, codes)
+        values = np.ascontiguousarray(np.broadcast_to(found.values, codes))
+        of[i] = of[inside[0]]
+        columns[i] = StepValues(column.values, True, Vector(values, known))
+    return columns
+
+
+def _table(program: Program, columns: Mapping[int, StepValues], step: int) -> Vector:
+    """Return what a step gives for each code, or as a constant."""
+    what = program.steps[step]
+    if isinstance(what, Vector):
+        return what
+    table = columns[step].table
+    assert table is not None
+    return table
 
 
 class Rows:
@@ -231,17 +323,19 @@ class Rows:
 
     Args:
         program: What is evaluated.
-        columns: What its leaves are, by step.
+        columns: What its leaves are, and other steps that are at hand, by step.
         block: Where the block's rows lie.
 
     Attributes:
-        rows: Those that fulfil the conditions, ascending; None: all.
+        rows: Those that are looked at, ascending; None: all.
+        kept: Which of these fulfil the conditions, or True.
     """
 
-    def __init__(self, program: Program, columns: Mapping[int, Column], block: slice) -> None:
+    def __init__(self, program: Program, columns: Mapping[int, StepValues], block: slice) -> None:
         self._program, self._columns, self._block = program, columns, block
         self._results: dict[int, Vector] = {}
-        self.rows: Ints | None = None
+        self.rows: RowNumbers | None = None
+        self.kept: Any = True
         for condition in program.conditions:
             self._keep(self.result(condition).values)
 
@@ -254,18 +348,26 @@ class Rows:
         """Return what a step gives for these rows."""
         if step not in self._results:
             what = self._program.steps[step]
-            if isinstance(what, Leaf):
+            if step in self._columns:
                 self._results[step] = self._columns[step].at(self._block, self.rows)
             elif isinstance(what, Step):
                 self._results[step] = what.kernel(*map(self.result, what.arguments))
             else:
+                assert isinstance(what, Vector)
                 self._results[step] = what
         return self._results[step]
 
     def _keep(self, true: Any) -> None:
         if np.ndim(true) == 0:
             true = np.full(len(self), bool(true))
-        keep = np.flatnonzero(true)
-        if len(keep) < len(true):
-            self.rows = keep if self.rows is None else self.rows.take(keep)
-            self._results.clear()
+        kept = true if self.kept is True else self.kept & true
+        many = int(np.count_nonzero(kept))
+        if many == len(kept):
+            return
+        if FEW * many > len(kept):
+            self.kept = kept
+            return
+        keep = true_places(kept)
+        self.rows = keep if self.rows is None else looked_up(self.rows, keep)
+        self.kept = True
+        self._results.clear()

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
-from sparseq.engine.contributions import Contributions, RowBatch
-from sparseq.query.catalog import Table
-from sparseq.query.plan import Plan
+if TYPE_CHECKING:
+    from sparseq.engine.cells import Cells
+    from sparseq.engine.contributions import Contributions
+    from sparseq.query.catalog import Table
+    from sparseq.query.plan import Plan
 
 Made = TypeVar("Made")
 USER = "_user"
 """The column that holds the number of a person."""
 
 
+@dataclass(frozen=True)
+class EngineFailure:
+    """What went wrong in an engine: private.
+
+    Attributes:
+        user: On whose rows it failed, they alone; None: on those of several, or of nobody.
+        error: What it said.
+        mended: Another evaluator has done it; False: the person contributes nothing.
+    """
+
+    user: int | None
+    error: str
+    mended: bool = False
+
+
 class Engine(Protocol):
     """The rows of one store, evaluated.
 
     What a person contributes depends on that person's rows and on public facts alone. Nothing that
-    rows decide is ever raised: on whose rows an engine fails, contributes nothing, and is told of
-    by `take_failures`.
+    rows decide is ever raised: on whose rows all of an engine's evaluators fail, contributes
+    nothing, and is told of by `take_failures`.
     """
 
     def lacks(self, plan: Plan) -> str:
@@ -38,8 +56,8 @@ class Engine(Protocol):
             QueryRefused: The engine `lacks` what the plan needs.
         """
 
-    def batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
-        """Yield the rows that a plan has, in ranges of people, ascending."""
+    def cells(self, plan: Plan, users: int) -> Cells:
+        """Return what everybody contributes to a plan with one measure, cell by cell."""
 
     def by_people(
         self,
@@ -60,8 +78,14 @@ class Engine(Protocol):
     def read_ahead(self, plans: Iterable[Plan]) -> None:
         """Read what coming plans need together; it changes nothing but the time."""
 
-    def take_failures(self) -> dict[int, str]:
-        """Return on whose rows the engine failed since this was last asked, and how: private."""
+    def take_failures(self) -> list[EngineFailure]:
+        """Return what has failed since this was last asked: private."""
 
     def rows_arrived(self) -> None:
         """Take note that rows have come, changed or gone."""
+
+    def warm(self) -> Iterator[None]:
+        """Bring into memory what questions will need, a column before each item.
+
+        It changes nothing but the time.
+        """

@@ -121,6 +121,7 @@ def reduce(
     values: Index | None,
     size: int,
     distinct: bool,
+    norms: Ints | None = None,
 ) -> Reduction:
     """Return squared norms by user and sums by coordinate.
 
@@ -130,6 +131,7 @@ def reduce(
         values: int32 (rows,), lattice values. None: all 1.
         size: Number of coordinates.
         distinct: A user's value at a coordinate is 1 if any row there has a value other than 0.
+        norms: One a run, to be filled where that saves a copy; those of the result count.
 
     Example:
         >>> runs = Runs.of(np.array([3, 3, 7], np.int32))
@@ -139,7 +141,7 @@ def reduce(
     """
     every_row_is_one = coordinates is None and values is None
     if not every_row_is_one and worthwhile(runs.rows):
-        return reduce_compiled(runs, coordinates, values, size, distinct)
+        return reduce_compiled(runs, coordinates, values, size, distinct, norms)
     return reduce_numpy(runs, coordinates, values, size, distinct)
 
 
@@ -171,7 +173,7 @@ def reduce_numpy(
     first = _changes(owner)
     totals = np.zeros(size, np.int64)
     np.add.at(totals, place, cells)
-    norms = _sum_of_squares(cells, first)
+    norms = sum_of_squares(cells, first)
     return Reduction(owner[first].astype(np.int32), norms, totals)
 
 
@@ -192,7 +194,7 @@ def _changes(key: Ints) -> NDArray[np.intp]:
     return np.concatenate(([0], np.flatnonzero(key[1:] != key[:-1]) + 1))
 
 
-def _sum_of_squares(cells: Ints, first: NDArray[np.intp]) -> Ints:
+def sum_of_squares(cells: Ints, first: NDArray[np.intp]) -> Ints:
     """Return the sum of squares of each run of cells, saturated at 2**62.
 
     Squares are split at bit 31, so that the sums of the parts can't overflow.
@@ -220,9 +222,11 @@ def reduce_compiled(
     values: Index | None,
     size: int,
     distinct: bool,
+    norms: Ints | None = None,
 ) -> Reduction:
     """`reduce` by the compiled loop, one part of the users a thread."""
-    norms = np.empty(len(runs.owners), np.int64)
+    if norms is None:
+        norms = np.empty(len(runs.owners), np.int64)
     loop = compiled().reduce_distinct if distinct else compiled().reduce_sums
 
     def part(users: slice) -> Ints:
@@ -249,10 +253,22 @@ def join_parts(parts: list[Reduction]) -> Reduction:
     if len(parts) == 1:
         return parts[0]
     return Reduction(
-        np.concatenate([p.users for p in parts]),
-        np.concatenate([p.norms for p in parts]),
+        _end_to_end([p.users for p in parts]),
+        _end_to_end([p.norms for p in parts]),
         np.sum([p.totals for p in parts], axis=0, dtype=np.int64),
     )
+
+
+def _end_to_end(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return arrays one after the other: where they are all of one array, that itself."""
+    base = parts[0].base
+    if isinstance(base, np.ndarray) and base.shape == (sum(map(len, parts)),):
+        places = np.cumsum([0, *map(len, parts)]) * base.itemsize + base.ctypes.data
+        if all(
+            p.base is base and p.ctypes.data == at for p, at in zip(parts, places, strict=False)
+        ):
+            return base
+    return np.concatenate(parts)
 
 
 def quantise(values: NDArray[Any], granularity: float) -> Index:

@@ -11,6 +11,8 @@ only `charge` adds to spent, and only what `admits` let through.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,14 @@ from sparseq.compiled import compiled, halves, selected, worthwhile
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody who has an account: the index, and whether the identifier was erased."""
+
+    user: int
+    erased: bool
 
 
 class Accounts:
@@ -46,6 +56,8 @@ class Accounts:
         self.budgets = np.zeros(0, np.int64)
         self.spent = np.zeros(0, np.int64)
         self.halt = halt
+        self._held: Ints | None = None  # by everybody, for all that holds something
+        self._held_for: dict[str, tuple[Index, Ints]] = {}
         self.same_budget: int | None = None
         self.add_users(budgets)
 
@@ -57,11 +69,35 @@ class Accounts:
         at = _as_slice(users)
         budgets = self.budgets[at] if self.same_budget is None else self.same_budget
         left: Ints = budgets - self.spent[at]
-        return left
+        return left if self._held is None else left - self._held[at]
+
+    @property
+    def gone(self) -> Ints:
+        """What can't be spent any more: what is spent, and what is held."""
+        return self.spent if self._held is None else self.spent + self._held
+
+    def hold(self, name: str, users: Index, units: Ints) -> None:
+        """Hold back what some people are going to be charged, in place of what `name` held.
+
+        Nobody else can spend it. Whoever charges it lets go of it first.
+
+        Example:
+            >>> accounts = Accounts(np.array([10, 10]))
+            >>> accounts.hold("series", np.array([1], np.int32), np.array([4]))
+            >>> accounts.left(np.array([0, 1], np.int32)).tolist()
+            [10, 6]
+        """
+        if self._held is None:
+            self._held = np.zeros(len(self.budgets), np.int64)
+        before = self._held_for.get(name)
+        if before is not None:
+            self._held[before[0]] -= before[1]
+        self._held[users] += units
+        self._held_for[name] = users, units
 
     def admits(self, users: Index, charges: Ints) -> Mask:
         """Tell who can pay; changes nothing."""
-        if self.same_budget is None or not self._by_loop(users):
+        if self.same_budget is None or self._held is not None or not self._by_loop(users):
             return charges <= self.left(users)
         at = _as_slice(users)
         admitted: Mask = np.empty(len(users), bool)
@@ -115,6 +151,8 @@ class Accounts:
         """Open accounts for new users, with nothing spent."""
         self.budgets = np.concatenate([self.budgets, budgets])
         self.spent = np.concatenate([self.spent, np.zeros(len(budgets), np.int64)])
+        if self._held is not None:
+            self._held = np.concatenate([self._held, np.zeros(len(budgets), np.int64)])
         same = len(self.budgets) > 0 and bool(np.all(self.budgets == self.budgets[0]))
         self.same_budget = int(self.budgets[0]) if same else None
 

@@ -2,7 +2,9 @@
 
 A constant array is one number. Otherwise each number takes two bytes if all have at most 11
 significant bits, as charges have (the upper half of a float32, with its exponent counted from 1,
-which is exact), or else the 1, 2, 4 or 8 bytes that the largest needs. A sorted set of users is
+which is exact), or else the 1, 2, 4 or 8 bytes that the largest needs. Where most of many are of
+few kinds, as with counts, these are listed: a number is its place in the list, in one byte, or in
+one bit if there are two kinds; the others follow, in two bytes each. A sorted set of users is
 written as the gaps between them, in one byte each where few are large (a gap is as many 255s as go
 into it, and the rest), or as a bitmap where that is shorter. Little-endian throughout.
 """
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import compiled, halves, worthwhile
+from sparseq.compiled import compiled, halves, looked_up, worthwhile
 from sparseq.errors import StoreError
 
 _HEAD = struct.Struct("<cqq")  # width, length, constant (or first user)
@@ -25,7 +27,8 @@ _BIAS = np.uint32(126 << 10)  # so that 1 has the code 1 << 10, and 0 is free fo
 _WIDTHS = {b"1": "<u1", b"2": "<u2", b"4": "<u4", b"8": "<u8"}
 _ALIGNED = 32  # where codes begin in a buffer: the head fits in before them
 _USERS = 2**31  # what an index can tell apart
-_FULL = 255  # a byte that a gap goes on after
+_FULL = 255  # a byte that a gap goes on after; kinds that are listed, at most
+_MANY = 1 << 12  # numbers from which it pays to list their kinds
 
 
 def pack(numbers: NDArray[np.int64]) -> bytes | memoryview:
@@ -45,10 +48,16 @@ def pack(numbers: NDArray[np.int64]) -> bytes | memoryview:
         raise ValueError("only numbers of at least 0 can be packed")
     if low == high:
         return _HEAD.pack(b"=", len(numbers), low)
-    if high >= 2**16 and short is not None:
+    width = next(w for w in _WIDTHS if high < 256 ** int(w))
+    by_code = high >= 2**16 and short is not None
+    plain = len(numbers) * (2 if by_code else int(width))
+    if short is not None and len(numbers) >= _MANY and (high >= 256 or high - low == 1):
+        listed = _listed(short[_ALIGNED:].view("<u2"), plain * 9 // 10)
+        if listed is not None:
+            return listed
+    if by_code and short is not None:
         _HEAD.pack_into(short.data, _ALIGNED - _HEAD.size, b"h", len(numbers), 0)
         return short.data[_ALIGNED - _HEAD.size :]
-    width = next(w for w in _WIDTHS if high < 256 ** int(w))
     return b"".join((_HEAD.pack(width, len(numbers), 0), numbers.astype(_WIDTHS[width]).data))
 
 
@@ -58,9 +67,11 @@ def unpack(data: bytes) -> NDArray[np.int64]:
     Raises:
         StoreError: The bytes are not what `pack` writes.
     """
-    width, length, constant = _head(data, b"=1248h")
+    width, length, constant = _head(data, b"=1248hd")
     if width == b"=":
         return np.full(length, constant, np.int64)
+    if width == b"d":
+        return _lengthen(_unlisted(data, length, constant))
     if width == b"h":
         return _lengthen(np.frombuffer(_body(data, length * 2), "<u2"))
     numbers = np.frombuffer(_body(data, length * int(width)), _WIDTHS[width]).astype(np.int64)
@@ -73,7 +84,7 @@ def _looked_over(numbers: NDArray[np.int64]) -> tuple[int, int, NDArray[np.uint8
     """Return the lowest, the highest, and each number as 16 bits, after room for the head.
 
     The last is None if one has too many significant bits; one of 2**53 or more counts as having
-    too many, whatever its bits. It may be None if all are below 2**16.
+    too many, whatever its bits.
     """
     if worthwhile(len(numbers)):
         short = np.empty(_ALIGNED + 2 * len(numbers), np.uint8)
@@ -82,7 +93,7 @@ def _looked_over(numbers: NDArray[np.int64]) -> tuple[int, int, NDArray[np.uint8
         lows, highs, whole = zip(*seen, strict=True)
         return min(lows), max(highs), short if all(whole) else None
     low, high = int(numbers.min()), int(numbers.max())
-    return low, high, _shorten(numbers) if high >= 2**16 and low >= 0 else None
+    return low, high, _shorten(numbers) if low >= 0 else None
 
 
 def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint8] | None:
@@ -98,6 +109,53 @@ def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint8] | None:
         # 0 alone is below the bias
         codes[start : start + _BLOCK] = np.maximum(bits >> _DROPPED, _BIAS) - _BIAS
     return short
+
+
+def _listed(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None:
+    """Return codes as places among the most frequent ones, and what is not among them.
+
+    None: that takes more bytes.
+    """
+    counts = np.zeros(1 << 16, np.int64)
+    if worthwhile(len(codes)):
+        compiled().tally(codes, counts)
+    else:
+        counts = np.bincount(codes, minlength=1 << 16)
+    kinds = np.flatnonzero(counts)
+    most = np.sort(kinds[np.argsort(-counts[kinds], kind="stable")[:_FULL]])
+    beyond = len(codes) - int(counts[most].sum())
+    if len(kinds) > 2 and len(codes) + 2 * beyond > most_bytes:
+        return None
+    place = np.full(1 << 16, _FULL, np.uint8)
+    place[most] = np.arange(len(most))
+    places = looked_up(place, codes)
+    head = _HEAD.pack(b"d", len(codes), len(most)) + most.astype("<u2").tobytes()
+    if len(kinds) == 2:
+        return head + np.packbits(places).tobytes()
+    others = codes[places == _FULL] if beyond else codes[:0]
+    return b"".join((head, places.data, others.tobytes()))
+
+
+def _unlisted(data: bytes, length: int, kinds: int) -> NDArray[np.uint16]:
+    """Return the codes that `_listed` was given."""
+    if not 2 <= kinds <= _FULL:
+        raise _damaged()
+    rest = memoryview(data)[_HEAD.size :]
+    size = -(-length // 8) if kinds == 2 else length
+    if len(rest) < 2 * kinds + size:
+        raise _damaged()
+    most = np.frombuffer(rest[: 2 * kinds], "<u2")
+    places = np.frombuffer(rest[2 * kinds : 2 * kinds + size], np.uint8)
+    if kinds == 2:
+        places = np.unpackbits(places, count=length)
+    beyond = places == _FULL
+    body = _body(data, 2 * (kinds + int(beyond.sum())) + size)
+    others = np.frombuffer(body[2 * kinds + size :], "<u2")
+    if np.any((places >= kinds) & ~beyond):
+        raise _damaged()
+    codes = np.append(most, np.zeros(1, "<u2"))[np.minimum(places, kinds)]
+    codes[beyond] = others
+    return codes
 
 
 def _lengthen(codes: NDArray[np.uint16]) -> NDArray[np.int64]:

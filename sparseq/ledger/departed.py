@@ -12,11 +12,14 @@ The journal writes each first time in the transaction of its release.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparseq.compiled import selected
-from sparseq.ledger.accounts import Index, Ints
+
+if TYPE_CHECKING:
+    from sparseq.ledger.accounts import Index, Ints
 
 
 class Departures:

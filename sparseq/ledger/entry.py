@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparseq.ledger.accounts import Index, Ints
-from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
+
+if TYPE_CHECKING:
+    from sparseq.engine.protocol import EngineFailure
+    from sparseq.ledger.accounts import Index, Ints
+    from sparseq.ledger.lifetimes import LifetimeDues
+    from sparseq.ledger.notes import Note
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class Release:
     sigma: tuple[float, ...]
     bound: tuple[float, ...]
     confidence: float
-    answer: bytes
+    answer: bytes = field(repr=False)
     pot: Pot = Pot.QUERIES
 
     @property
@@ -53,7 +58,8 @@ class Entry:
         users, charges: Who pays how much, ascending users.
         departed: Who was left out of a query for the first time.
         notes: Of features, to be written in the same transaction.
-        failed: On whose rows the engine failed, and how: for the curator's log.
+        failed: What went wrong in the engine: for the curator's log.
+        lifetimes: What it costs people over all windows; None: the store has no such cap.
     """
 
     release: Release
@@ -61,7 +67,8 @@ class Entry:
     charges: Ints
     departed: Index = field(default_factory=lambda: np.zeros(0, np.int32))
     notes: tuple[Note, ...] = ()
-    failed: Mapping[int, str] = field(default_factory=dict)
+    failed: Sequence[EngineFailure] = ()
+    lifetimes: LifetimeDues | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ them over with a release; it knows no database. They are durable with the releas
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ USER = "_user"
 """The column of a note that says whom it is about."""
 _TYPES = {
     "VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(),
-    "BOOLEAN": pa.bool_(),
+    "BOOLEAN": pa.bool_(), "BLOB": pa.binary(),
 }  # fmt: skip
 
 
@@ -27,8 +28,8 @@ class NoteTable:
 
     Attributes:
         name: In the ledger.
-        columns: Of a row, each with its type, one of VARCHAR, BIGINT, INTEGER, DOUBLE and BOOLEAN;
-            none is ever missing.
+        columns: Of a row, each with its type, one of VARCHAR, BIGINT, INTEGER, DOUBLE, BOOLEAN and
+            BLOB; none is ever missing. A table of the same name with some of them reads these.
 
     Example:
         >>> seen = NoteTable("seen", {"tick": "BIGINT", "_user": "INTEGER"})
@@ -86,6 +87,21 @@ class CuratorLine:
         message: In words.
     """
 
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class LoggedLine:
+    """A line as it stands in the curator's log: private.
+
+    Attributes:
+        at: When it was written, UTC.
+        kind: What it is about, one word: "ingest", "engine", "loss" …
+        message: In words.
+    """
+
+    at: dt.datetime
     kind: str
     message: str
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from sparseq.ledger.accounts import Index, Ints
-from sparseq.ledger.departed import Departures
-from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import Note, NoteTable
-from sparseq.ledger.pots import Pots
-from sparseq.ledger.request_id import RequestId
+if TYPE_CHECKING:
+    from sparseq.ledger.accounts import Index, Ints
+    from sparseq.ledger.departed import Departures
+    from sparseq.ledger.entry import Entry, Release
+    from sparseq.ledger.lifetimes import Lifetimes
+    from sparseq.ledger.notes import Note, NoteTable
+    from sparseq.ledger.pots import Pot, Pots
+    from sparseq.ledger.request_id import RequestId
 
 
 class Ledger(Protocol):
@@ -25,10 +27,12 @@ class Ledger(Protocol):
         pots: What everybody may spend and has spent: private, in memory. The stream charges them,
             and then commits.
         departures: Who has been left out of a query, and of which first: private, in memory.
+        lifetimes: What people have spent over all windows: private, in memory. None: no cap.
     """
 
     pots: Pots
     departures: Departures
+    lifetimes: Lifetimes | None
 
     @property
     def next_id(self) -> int:
@@ -85,12 +89,21 @@ class Ledger(Protocol):
     def charges(self, release_id: int) -> tuple[Index, Ints]:
         """Return who paid how much for a release: private."""
 
-    def notes(self, table: NoteTable, users: Index | None = None, **equal: Any) -> pa.Table:
+    def payments(self, user: int) -> list[tuple[int, int]]:
+        """Return the releases that a person has paid for, each with the charge: private."""
+
+    def paid_from(self, pot: Pot) -> int:
+        """Return how many releases were paid for from a pot."""
+
+    def notes(
+        self, table: NoteTable, users: Index | None = None, latest: int | None = None, **equal: Any
+    ) -> pa.Table:
         """Return the rows of a table of notes, in the order of writing: private, mostly.
 
         Args:
             table: Which.
             users: About these people only.
+            latest: So many at most, those that were written last.
             equal: Where columns have these values.
         """
 

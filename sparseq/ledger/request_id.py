@@ -26,6 +26,7 @@ class Asker(StrEnum):
     WATCH = "watch"
     TRAIN = "train"
     REPLAY = "replay"
+    CLIENT = "client"  # of a server: the first part is the token's name
 
 
 @dataclass(frozen=True)

@@ -71,13 +71,15 @@ class SeededEntropy:
         return out
 
 
-def for_release(seed: int, release: int) -> SeededEntropy:
+def for_release(seed: int, release: int, part: str = "") -> SeededEntropy:
     """Return the bytes that a seeded store has for one release; for simulations of it as well.
+
+    A release of several noised parts has a stream of its own for each.
 
     >>> for_release(1, 2)(4) == for_release(1, 2)(4) != for_release(1, 3)(4)
     True
     """
-    text = f"{_whole('seed', seed)}/{_whole('release', release)}"
+    text = f"{_whole('seed', seed)}/{_whole('release', release)}" + (f"/{part}" if part else "")
     digest = hashlib.sha256(text.encode()).digest()
     return SeededEntropy(int.from_bytes(digest[:16], "big"))
 

@@ -30,7 +30,7 @@ from numbers import Rational
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._checks import count, in_range, whole_numbers
 from sparseq.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 
@@ -125,6 +125,32 @@ def laplace_margin(scale: float, beta: float, draws: int = 1) -> int:
     scale = in_range("scale", scale, MIN_SCALE, MAX_SCALE)
     beta = in_range("beta", beta, 0.0, 1.0, open_low=True)
     return math.ceil(scale * math.log(2 * count("draws", draws) / beta) * (1 + 2**-40))
+
+
+def laplace_pair_tail(scale: float, least: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return P(Z + L >= s) for each s, Z and L being two independent draws of one scale.
+
+    Proof: with r = e^(-1/b), P(Z + L = s) = ((1-r)/(1+r))² r^s (s + a), a = 1 + 2 r²/(1-r²), for
+    s >= 0; the tail is the sum of that. Below 0 it is 1 at most, which is what is returned.
+
+    Args:
+        scale: b, from MIN_SCALE to MAX_SCALE.
+        least: s, whole numbers.
+
+    Raises:
+        ParameterError: One is out of range.
+
+    Example:
+        >>> laplace_pair_tail(10.0, np.array([-1, 0, 33])).round(4).tolist()
+        [1.0, 0.5125, 0.0508]
+    """
+    scale = in_range("scale", scale, MIN_SCALE, MAX_SCALE)
+    least = whole_numbers("least", least, -(2**62), 2**62)
+    r, less = math.exp(-1 / scale), -math.expm1(-1 / scale)
+    a = 1 + 2 * r * r / (less * (1 + r))
+    s = np.maximum(least, 0)
+    chance = np.exp(-s / scale) * ((s + a) * less + r) / (1 + r) ** 2
+    return np.where(least < 0, 1.0, np.minimum(chance * (1 + 2**-40), 1.0))
 
 
 class _Coin:

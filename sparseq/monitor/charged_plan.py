@@ -17,13 +17,16 @@ root mean square. As a person who comes at every tick is one at every tick, that
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
 from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.reduce import Ints
+from sparseq.errors import ParameterError
 from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.plan import CAUTION, Candidate, PlanSearch, check_share
@@ -60,6 +63,24 @@ def charged_ranks(
     return Ranks(query, tuple(np.maximum.accumulate(np.maximum(ranks, 0)).tolist()))
 
 
+def most_charged(store: Store, ticks: int, sigma: float) -> float:
+    """Return the squared norm that the ranks cost anybody at most: public.
+
+    Raises:
+        ParameterError: Nobody could be sure to pay.
+    """
+    nodes = Quantiles(edges_for(ticks), sigma).bins.bit_length()
+    most = nodes * (store.budget.sigma_0 / sigma) ** 2
+    if most > store.budget.norm_budget:
+        least = sigma * math.sqrt(most / store.budget.norm_budget)
+        raise ParameterError(
+            f"with noise of {sigma:g} people, to plan would take {most:.3g} of a budget of "
+            f"{store.budget.norm_budget:g}",
+            f"give more noise: at least {least:.1f}",
+        )
+    return most
+
+
 def edges_for(ticks: int) -> list[float]:
     """Return edges from 1 to the number of ticks, each at most a quarter above the last."""
     steps = math.ceil(math.log(max(ticks, 2)) / math.log(1.25))
@@ -71,14 +92,20 @@ def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) ->
     edges = ranks.query.edges
     check_share(others)
     worst = _candidate(float(ticks), ranks, kappa, ticks, 0.0)
+    mean = float(np.diff(np.array((0, *ranks.cumulative[: len(edges)]))) @ _totals(edges)) / ticks
     found = [_candidate(float(b), ranks, kappa, ticks, others) for b in edges[:-1]]
-    return PlanSearch(kappa, ticks, (worst, *found))
+    return PlanSearch(kappa, ticks, (worst, *found), sizes=((mean, mean),))
+
+
+def _totals(edges: Sequence[float]) -> NDArray[np.float64]:
+    """Return what people in each bin have about: the middle of it, by factors."""
+    return np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
 
 
 def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int, others: float) -> Candidate:
     edges = np.asarray(ranks.query.edges)
     counts = np.diff(np.array((0, *ranks.cumulative[: len(edges)]), np.float64))
-    totals = np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
+    totals = _totals(ranks.query.edges)
     whole = math.ceil(paying / (1 - others) * 100 - 1e-9) / 100
     sigma, worst = Budget(kappa, whole).sigma_0, math.sqrt(ticks / (2 * kappa))
     gone = np.arange(ticks)[:, None] >= ticks * paying / totals

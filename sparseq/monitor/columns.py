@@ -91,31 +91,51 @@ class Columns:
         return sqrt_up(square * (1 + Fraction(1, 2**40)))
 
     @cached_property
-    def _units_per_square(self) -> Fraction:
-        price = Price.of(self.sigma, self.row_step, self.budget)
-        return Fraction(price.multiplier, 2**price.shift)
+    def _price(self) -> Price:
+        return Price.of(self.sigma, self.row_step, self.budget)
 
     def most(self, units: int, tick: int) -> int:
         """Return the largest ||x||² that `units` pay for, left at `tick` (0, 1, … T-1)."""
-        payable = Fraction(units) / _ROUNDED - (self.horizon - tick)
+        add, of = _ROUNDED.as_integer_ratio()
+        payable = of * units - add * (self.horizon - tick)  # times `add`
         if payable <= 0:
             return 0
-        most = payable / (self._units_per_square * int(column_norms(self.horizon)[tick]))
-        return min(math.floor(most), _MOST_NORM)
+        price = self._price
+        each = add * price.multiplier * int(column_norms(self.horizon)[tick])
+        return min((payable << price.shift) // each, _MOST_NORM)
 
     def full(self) -> int:
         """Return the squared steps of a forecast of norm `scale`, the most that anyone leaves."""
+        return self._full
+
+    @cached_property
+    def _full(self) -> int:
         return math.floor((Fraction(self.scale) / Fraction(self.step)) ** 2)
+
+    def limit(self, units: int, tick: int) -> int:
+        """Return the squared steps that anyone with `units` leaves at `tick` at most.
+
+        Who has the whole slice can pay for a full forecast at the first tick, and so at all.
+        """
+        return self.full() if units >= self.units else min(self.most(units, tick), self.full())
 
     def root(self, units: int, tick: int) -> int:
         """Return the largest norm, in whole steps, that `units` pay for, left at `tick`."""
-        return math.isqrt(min(self.most(units, tick), self.full()))
+        return math.isqrt(self.limit(units, tick))
 
     @staticmethod
-    def shrunk(steps: Ints, most: int) -> Ints:
-        """Return one user's steps scaled down to a squared norm of `most`."""
-        factor = np.int64(_factor(int((steps.astype(object) ** 2).sum()), most))
-        scaled: Ints = np.sign(steps) * (np.abs(steps) * factor >> _FINE)
+    def shrunk(steps: Ints, owner: Ints, norms: Ints, most: Ints) -> Ints:
+        """Return steps, each user's scaled down to what it may leave at most.
+
+        Args:
+            steps, owner: A row a coordinate, and whose it is.
+            norms, most: Squared, of each user's steps, and what they may be.
+        """
+        factor = np.full(len(norms), 1 << _FINE, np.int64)
+        over = np.flatnonzero(norms > most)
+        pairs = zip(norms[over].tolist(), most[over].tolist(), strict=True)
+        factor[over] = [math.isqrt((limit << 2 * _FINE) // norm) for norm, limit in pairs]
+        scaled: Ints = np.sign(steps) * (np.abs(steps) * factor[owner] >> _FINE)
         return scaled
 
     def fitted(self, owner: Ints, rates: Floats, units: Ints, ticks: Ints) -> Ints:
@@ -130,13 +150,5 @@ class Columns:
         norms = np.zeros(len(units), np.int64)
         np.add.at(norms, owner, steps**2)
         pairs = list(zip(units.tolist(), ticks.tolist(), strict=True))
-        limits = {pair: min(self.most(*pair), self.full()) for pair in set(pairs)}
-        factors = [_factor(n, limits[p]) for n, p in zip(norms.tolist(), pairs, strict=True)]
-        factor = np.array(factors, np.int64)[owner]
-        fitted: Ints = np.sign(steps) * (np.abs(steps) * factor >> _FINE)
-        return fitted
-
-
-def _factor(norm: int, most: int) -> int:
-    """Return 2^40, or 2^40 sqrt(most / norm) rounded down where that is less."""
-    return 1 << _FINE if norm <= most else math.isqrt((most << 2 * _FINE) // norm)
+        limits = {pair: self.limit(*pair) for pair in set(pairs)}
+        return self.shrunk(steps, owner, norms, np.array([limits[p] for p in pairs], np.int64))

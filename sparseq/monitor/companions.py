@@ -13,8 +13,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from sparseq.accounting import corollary_bound
 from sparseq.errors import ParameterError
 from sparseq.monitor.correct import PostProcessing
+from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.rows import Row
 from sparseq.monitor.series import QuerySeries, tick_request
@@ -57,6 +59,7 @@ class Watch:
     """
 
     name = WATCH
+    strategy = ""
 
     def __init__(
         self, store: Store, ticks: Ticks, threshold: float, horizon: int | None = None
@@ -96,16 +99,16 @@ class ForecastSeries(QuerySeries):
 
     Args:
         horizon: How many ticks a counter serves, where it is to be said.
-        clip: Forecasts beyond this part of a full contribution are scaled down to it.
+        cap: Forecasts beyond this part of a full contribution are scaled down to it.
         share: Of the reserve, for a series that is begun.
-        part_time: See `sparseq.monitor.part_time`; a series that goes on has it if it had it.
+        fade: See `sparseq.monitor.fading`; a series that goes on has it if it had it.
         period: Ticks to a season, or 0.
     """
 
     horizon: int | None = None
-    clip: float | None = None
+    cap: float | None = None
     share: float = 1.0
-    part_time: bool = False
+    fade: bool = False
     period: int = 0
     _forecast: Forecast = field(init=False)
 
@@ -116,9 +119,9 @@ class ForecastSeries(QuerySeries):
                 self.store,
                 self.name,
                 n,
-                clip=self.clip,
+                cap=self.cap,
                 share=None if n is None else self.share,
-                part_time=self.part_time or None,
+                fade=self.fade or None,
                 post=PostProcessing(period=self.period),
                 query_of=lambda number: self.lowered(self.ticks[number]),
             ),
@@ -135,15 +138,51 @@ class ForecastSeries(QuerySeries):
         answers = self.rows_of(tick, query, done.active)
         corrected = [
             Row(
-                row.series, row.tick, row.column, value, done.noise_error,
+                row.series, row.tick, row.column, value, error,
                 forecast_error=None if math.isnan(off) else off, release=row.release,
                 estimate=CORRECTED, keys=row.keys,
             )
-            for row, value, off in zip(
-                answers, done.corrected.tolist(), done.forecast_error.tolist(), strict=True
+            for row, value, error, off in zip(
+                answers, done.corrected.tolist(), done.error.tolist(),
+                done.forecast_error.tolist(), strict=True,
             )
         ]  # fmt: skip
         return [row for pair in zip(answers, corrected, strict=True) for row in pair]
+
+
+@dataclass
+class StrategySeries(QuerySeries):
+    """A series under a strategy: what was measured is the release, and the series is its rows.
+
+    Args:
+        taps: See `Strategy.of`; "" for a series that goes on.
+    """
+
+    taps: str = ""
+    _series: CorrelatedSeries = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._series = CorrelatedSeries(self.store, self.name, self.taps or None)
+        self.strategy = self._series.strategy.text
+
+    def rows(self, tick: Tick) -> list[Row]:
+        """See `RowSource`."""
+        query = self.lowered(tick)
+        request = tick_request(self.name, tick, query)
+        done = self._series.ask(tick.number, query, self.options, request)
+        label = tick.start.date() if self.ticks.whole_days else tick.start
+        values = done.values.tolist()
+        facts, keys = done.answer.facts, [name for name, _ in self.group_keys()]
+        bound = float(corollary_bound(done.sigma, len(done.values), 1 - facts.confidence))
+        return [
+            Row(
+                self.name, label, self._series.column, value, done.error, done.sigma, bound,
+                release=facts.release, keys={key: row[key] for key in keys},
+                strategy=self.strategy,
+            )
+            for value, row in zip(values, done.answer.arrow().to_pylist(), strict=True)
+        ]  # fmt: skip
 
 
 def alarming(rows: Sequence[Row]) -> bool:

@@ -14,6 +14,10 @@ factor that was released is a number, and cutting off at 0 brings no non-negativ
 **Forecast error**, an estimate and no bound: how far g_t S_t may be from what the departed would
 contribute. It is S_t times the relative spread of the corrected series over the last ticks, less
 the noise in it: as if the departed varied as everybody does. Nothing released tells more.
+
+**Error**, about everybody: the noise error, and two forecast errors or half of the forecast,
+whichever is more. It assumes that people who have left contribute within half of what they left
+behind, or vary as everybody does (measured: `python -m benchmarks series`).
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ WINDOW = 28
 _FEW = 8
 _SEASONS = 4
 _MOST_FACTOR = 3.0
+_DEVIATIONS, _PART = 2.0, 0.5  # of the forecast's error, of the forecast
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,12 @@ class Correction:
     forecast: Floats
     noise_error: float
     forecast_error: Floats
+
+    @property
+    def error(self) -> Floats:
+        """How far the values may be from the sums over everybody: see the module, (d,)."""
+        spread = _DEVIATIONS * np.nan_to_num(self.forecast_error)
+        return self.noise_error + np.maximum(spread, _PART * np.abs(self.forecast))
 
 
 class Corrector:
@@ -164,6 +175,19 @@ def season(answers: Floats, period: int) -> Floats:
     level, now = last.mean(axis=0), last[period - 1 :: period].mean(axis=0)
     factor: Floats = np.clip(now / np.maximum(level, 1e-300), 0.0, _MOST_FACTOR)
     return factor
+
+
+def seasons(answers: Floats, period: int) -> Floats:
+    """Return g at every tick, (ticks, d): `season` of the answers up to each."""
+    found = np.ones(answers.shape)
+    for many in range(2, _SEASONS + 1) if period else ():
+        at = np.arange(many * period - 1, len(answers))
+        total = np.cumsum(answers, axis=0)
+        before = np.concatenate([np.zeros((1, answers.shape[1])), total])[at - many * period + 1]
+        level = (total[at] - before) / (many * period)
+        now = np.mean([answers[at - k * period] for k in range(many)], axis=0)
+        found[at] = np.clip(now / np.maximum(level, 1e-300), 0.0, _MOST_FACTOR)
+    return found
 
 
 def _bound(sigma: float, d: int, beta: float, step: float) -> float:

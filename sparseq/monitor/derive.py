@@ -1,10 +1,12 @@
 """Derived series: post-processing of released answers, free, each with its own correct ±.
 
-The answers of different ticks have independent Gaussian noises, so a weighted sum of answers has
-Gaussian noise of variance sum w² sigma². To each variance g²/12 is added for the rounding of the
-noise to the lattice, of step g <= sigma/2 (`query.plan`): an upper bound, sigma²/48, is used.
-Rounding is independent of the Gaussian up to e^(-2 pi² sigma²/g²) < 1e-34, and a uniform's tails
-are lighter than those of a Gaussian of its variance (Hoeffding's lemma: E e^(tU) <= e^(t² g²/24)).
+What was measured at different ticks has independent Gaussian noises. A value of a series has the
+noise sum_u r_u z_(t-u), z being those, with a response r: 1 of answers with independent noise, d of
+a series under a strategy (`sparseq.accounting.strategies`, which has the algebra). To each variance
+of z, g²/12 is added for the rounding of the noise to the lattice, of step g <= sigma/2
+(`query.plan`): an upper bound, sigma²/48, is used. Rounding is independent of the Gaussian up to
+e^(-2 pi² sigma²/g²) < 1e-34, and a uniform's tails are lighter than those of a Gaussian of its
+variance (Hoeffding's lemma: E e^(tU) <= e^(t² g²/24)).
 
 Two kinds of ± are given. `error` holds for one value of a series with probability `confidence`
 (pointwise); `error_all` for all values of the series at once (simultaneous), by Šidák (1967): for
@@ -20,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.accounting.strategies import Strategy, deviations
 from sparseq.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -32,28 +35,62 @@ class NoisySeries:
     """A noised series: values, and the standard deviation of each one's noise; NaN is a gap.
 
     Attributes:
-        values, sigma: By tick, in order.
+        values: By tick, in order.
+        measured: Standard deviation of the noise of what was measured at each tick.
+        response: r; the tail is left off where it is 0.
         confidence: Of `error` and `error_all`.
     """
 
     values: Floats
-    sigma: Floats
+    measured: Floats
+    response: Floats
     confidence: float = 0.95
 
     @classmethod
-    def of(cls, values: Floats, sigma: Floats | float, confidence: float = 0.95) -> NoisySeries:
-        """Return released answers as a series; their noises are independent.
+    def of(
+        cls,
+        values: Floats,
+        sigma: Floats | float,
+        confidence: float = 0.95,
+        strategy: Strategy | None = None,
+    ) -> NoisySeries:
+        """Return a released series.
 
         Args:
-            values: The answers, tick by tick.
-            sigma: As released, one for all or one a tick.
+            values: Tick by tick; under a strategy, from its first tick on.
+            sigma: Of what was measured: one for all or one a tick.
             confidence: See the class.
+            strategy: None: the noises of the answers are independent.
+
+        Example:
+            >>> series = NoisySeries.of(np.zeros(3), 2.0, strategy=Strategy.of("1,-0.5"))
+            >>> running_total(series).sigma.round(1).tolist()  # of independent ones 2, 2.8, 3.5
+            [2.0, 3.6, 5.1]
         """
         if not 0 < confidence < 1:
             raise ParameterError(f"confidence is {confidence!r}; it must lie between 0 and 1")
         values = np.asarray(values, np.float64)
         spread = np.broadcast_to(np.asarray(sigma, np.float64) * np.sqrt(_ROUNDING), values.shape)
-        return cls(values, np.array(spread), confidence)
+        response = np.ones(1) if strategy is None else strategy.inverse(max(len(values), 1))
+        return cls(values, np.array(spread), response, confidence)
+
+    @property
+    def sigma(self) -> Floats:
+        """Standard deviation of each value's noise."""
+        return deviations(self.response, self.measured)
+
+    def filtered(self, values: Floats, filter: Floats) -> NoisySeries:
+        """Return these values of the same filter of the series at every tick."""
+        n = max(len(self.values), 1)
+        return replace(self, values=values, response=np.convolve(self.response, filter)[:n])
+
+    def spread(self, ticks: NDArray[np.int64], weights: Floats) -> float:
+        """Return the standard deviation of a weighted sum of the values at some ticks."""
+        noise = np.zeros(len(self.values))
+        for t, weight in zip(ticks.tolist(), weights.tolist(), strict=True):
+            back = self.response[: t + 1]
+            noise[t + 1 - len(back) : t + 1] += weight * back[::-1]
+        return float(np.sqrt(np.sum(noise**2 * self.measured**2)))
 
     @property
     def error(self) -> Floats:
@@ -81,9 +118,7 @@ def running_total(series: NoisySeries) -> NoisySeries:
     >>> total.values.tolist(), (total.sigma / total.sigma[0]).round(3).tolist()
     ([1.0, 3.0, 6.0], [1.0, 1.414, 1.732])
     """
-    return replace(
-        series, values=np.cumsum(series.values), sigma=np.sqrt(np.cumsum(series.sigma**2))
-    )
+    return series.filtered(np.cumsum(series.values), np.ones(max(len(series.values), 1)))
 
 
 def rolling_sum(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
@@ -94,14 +129,13 @@ def rolling_sum(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """
     if ticks < 1:
         raise ParameterError(f"a window of {ticks} ticks", "1 or more")
-    variance = _windows(series.sigma**2, ticks)
-    return replace(series, values=_windows(series.values, ticks), sigma=np.sqrt(variance))
+    return series.filtered(_windows(series.values, ticks), np.ones(ticks))
 
 
 def rolling_mean(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """Return the mean of the last `ticks` values; NaN where there are not so many yet."""
     total = rolling_sum(series, ticks)
-    return replace(total, values=total.values / ticks, sigma=total.sigma / ticks)
+    return replace(total, values=total.values / ticks, response=total.response / ticks)
 
 
 def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
@@ -112,9 +146,9 @@ def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """
     if ticks < 1:
         raise ParameterError(f"a change over {ticks} ticks", "1 or more")
-    before = _shifted(series.values, ticks)
-    variance = series.sigma**2 + _shifted(series.sigma, ticks) ** 2
-    return replace(series, values=series.values - before, sigma=np.sqrt(variance))
+    filter = np.zeros(ticks + 1)
+    filter[0], filter[ticks] = 1.0, -1.0
+    return series.filtered(series.values - _shifted(series.values, ticks), filter)
 
 
 def out_of_band(
@@ -141,10 +175,11 @@ def out_of_band(
         if len(past) < 2:
             continue
         far[t] = series.values[t] - series.values[past].mean()
-        sigma[t] = np.sqrt(series.sigma[t] ** 2 + (series.sigma[past] ** 2).sum() / len(past) ** 2)
+        weights = np.append(1.0, np.full(len(past), -1 / len(past)))
+        sigma[t] = series.spread(np.append(t, past), weights)
         usual = _spread(far[max(t - period * periods, 0) : t], period * periods // 2)
         flags[t] = abs(far[t]) > max(all_at_once * sigma[t], 2 * quantile * usual)
-    return replace(series, values=far, sigma=sigma), flags
+    return replace(series, values=far, measured=sigma, response=np.ones(1)), flags
 
 
 def _spread(values: Floats, least: int) -> float:

@@ -19,7 +19,6 @@ set aside. That contents came twice, or changed, only the curator's log has.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import os
 import re
@@ -28,7 +27,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.engine.files.sources import DAMAGE, kind_of, open_text, source_of
+from sparseq.engine.files.contents import key_of, sha256
+from sparseq.engine.files.found import UNFINISHED
+from sparseq.engine.files.opening import kind_of, source_of
+from sparseq.engine.files.sources import DAMAGE
+from sparseq.engine.files.unpacked import open_json, open_text
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
 from sparseq.monitor.arrivals import Arrival, Inbox
@@ -43,7 +46,6 @@ _CHANGED = (
 )
 _MOST_BYTES = 255
 """Of a file's name, where a file system has a limit."""
-_UNFINISHED = (".tmp", ".part", ".partial", ".swp", ".crdownload", "~")
 _STAMP = re.compile(
     r"(?<!\d)(\d{4})-?(0[1-9]|1[0-2])(?:-?(0[1-9]|[12]\d|3[01])"
     r"(?:[T_-]?([01]\d|2[0-3])(?:[:-]?([0-5]\d))?)?)?(?!\d)"
@@ -147,7 +149,7 @@ class Folder:
             return sorted(
                 e.name
                 for e in entries
-                if e.is_file() and e.name[0] not in "._" and not e.name.endswith(_UNFINISHED)
+                if e.is_file() and e.name[0] not in "._" and not e.name.endswith(UNFINISHED)
             )
 
     def _age(self, name: str, look: FileState) -> float:
@@ -221,11 +223,6 @@ class Folder:
         self._say(f"{shown(name)} is set aside: see {shown(aside / beside, None)}")
 
 
-def key_of(name: str) -> str:
-    """Return what stands for a file for ever: its name; bytes that are no UTF-8 are spelled out."""
-    return name.encode("utf-8", "backslashreplace").decode()
-
-
 def _digest(path: Path) -> str | None:
     try:
         return sha256(path)
@@ -264,12 +261,6 @@ def stamp(name: str, hours: bool = False) -> dt.datetime | None:
         return start + dt.timedelta(minutes=1 if minute is not None else 60)
     except (ValueError, OverflowError):  # no such day
         return None
-
-
-def sha256(path: Path) -> str:
-    """Return a file's digest."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def has_end(path: Path) -> bool:
@@ -311,12 +302,12 @@ def _can_be_read(path: Path) -> bool:
     except DataError:
         return True  # nothing to wait for
     try:
-        if kind == "arrow":
-            for _ in source_of(path).batches([]):
-                pass
-        elif kind in ("text", "json"):
-            stream = open_text(path)
+        if kind in ("text", "json"):
+            stream = open_json(path) if kind == "json" else open_text(path)
             while stream.read(1 << 20):
+                pass
+        elif kind != "parquet":
+            for _ in source_of(path).batches([]):
                 pass
     except (DataError, *DAMAGE):
         return False

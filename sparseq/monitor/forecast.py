@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import budget_units
 from sparseq.answer import Answer
-from sparseq.engine.cells import Cells, cells_of, contributions_from
+from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index
 from sparseq.errors import ParameterError, QueryRefused
@@ -50,9 +50,9 @@ from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Corrector, PostProcessing
+from sparseq.monitor.fading import CounterState, Fading, anew, by_tick, fine, price_of, weighed
 from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes, Seen
 from sparseq.monitor.forecast_series import ForecastTick, check_same, column_of, new_settings
-from sparseq.monitor.part_time import CounterState, PartTime, anew, by_tick, fine, price_of, weighed
 from sparseq.monitor.rates import Form
 from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
@@ -70,9 +70,9 @@ class Forecast:
         form: What a user leaves: see `sparseq.monitor.rates`.
         share: Of the reserve that is this series', where several share it.
         slices: Into how many the share is cut, one for each counter of T ticks.
-        clip: Forecasts beyond clip · C are scaled down to it: less noise, more error.
-        part_time: Who would run out takes part with a smaller weight before, and leaves the rest
-            (see `sparseq.monitor.part_time`). The active answer alone then misses that too.
+        cap: Forecasts beyond cap · C are scaled down to it: less noise, more error.
+        fade: Who would run out takes part with a smaller weight before, and leaves the rest
+            (see `sparseq.monitor.fading`). The active answer alone then misses that too.
         post: How the running sum is used; free, so it may be another every time.
         query_of: Returns the query of an earlier tick. With it, when rows have come in that may be
             about earlier ticks, these are counted anew before the next one is asked.
@@ -97,7 +97,7 @@ class Forecast:
     _unsure: bool  # what is below may not be what the ledger says
     _begun: dict[str, Any] | None
     _left: CounterRows
-    _part_time: PartTime | None
+    _fading: Fading | None
     _standing: CounterState | None
     _done: list[ForecastTick]
     _known: dict[int, Answer]
@@ -114,8 +114,8 @@ class Forecast:
         *,
         share: float | None = None,
         slices: int | None = None,
-        clip: float | None = None,
-        part_time: bool | None = None,
+        cap: float | None = None,
+        fade: bool | None = None,
         post: PostProcessing | None = None,
         query_of: Callable[[int], Query] | None = None,
     ) -> None:
@@ -123,12 +123,11 @@ class Forecast:
         self._reserve = store.stream.pots[Pot.FORECAST]
         self._notes = ForecastNotes(store.stream.ledger, series)
         self.series = series
-        given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "clip": clip}
-        given["part_time"] = part_time
+        given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "cap": cap,
+                 "fade": fade}  # fmt: skip
         self._settings = self._notes.settings() or new_settings(
             series, given, self._notes.all_settings().values()
         )
-        self._settings.setdefault("part_time", False)
         said = {name: value for name, value in given.items() if value is not None}
         check_same(series, self._settings, said)
         self._form = Form.of(self._settings["form"])
@@ -218,20 +217,20 @@ class Forecast:
 
     def _contributions(self, plan: Plan) -> Contributions:
         """Return what users who have not left the series contribute."""
-        cells = cells_of(self._store.stream.engine, plan, self._store.stream.people)
+        cells = self._store.stream.engine.cells(plan, self._store.stream.people)
         self._asked = cells.where(~np.isin(cells.users, self._departed()))
         self._step, self._sigma = plan.noise[0].granularity, plan.noise[0].sigma
         paying = self._asked
-        if self._part_time is not None:
-            weights = self._part_time.weights(paying.users, len(self._done))
+        if self._fading is not None:
+            weights = self._fading.weights(paying.users, len(self._done))
             values = weighed(paying.values, weights)
             paying = Cells(paying.users, paying.coordinates, values).where(values != 0)
         return contributions_from(paying, plan.query.coordinates)
 
     def _departed(self) -> Index:
-        if self._part_time is None:
+        if self._fading is None:
             return self._left.users
-        return self._part_time.departed().astype(np.int32)
+        return self._fading.departed().astype(np.int32)
 
     @property
     def _stood(self) -> CounterState:
@@ -242,7 +241,7 @@ class Forecast:
 
     def _fine(self, query: Query, options: Options) -> Query:
         """Return the query, on a lattice for weights if there are any."""
-        return query if self._part_time is None else fine(self._store.explain(query, options))
+        return query if self._fading is None else fine(self._store.explain(query, options))
 
     def _seen(self, number: int) -> Seen:
         """Return the contributions of a tick, to be remembered."""
@@ -261,8 +260,8 @@ class Forecast:
         if number >= self._last:
             return lambda: None, written
         written.append(notes.remember_seen(*self._seen(number)))
-        if self._part_time is not None:
-            return self._turns(self._part_time, number, gated, written)
+        if self._fading is not None:
+            return self._turns(self._fading, number, gated, written)
         counter, tick = divmod(number, self._settings["ticks"])
         old = self._left
         new = self._leaving(number, gated.users[~gated.active])
@@ -277,16 +276,16 @@ class Forecast:
         return then, written
 
     def _turns(
-        self, part_time: PartTime, number: int, gated: Participation, written: list[Note]
+        self, fading: Fading, number: int, gated: Participation, written: list[Note]
     ) -> tuple[Callable[[], None], list[Note]]:
         """The same with part time: what is announced, and what it leaves."""
         pot, notes = self._store.stream.pots[Pot.QUERIES], self._notes
         counter, tick = divmod(number, self._settings["ticks"])
         here = gated.users[gated.active]
-        turn = part_time.turn(
+        price, places = price_of(self._store.budget, self._sigma), self._settings["coordinates"]
+        turn = fading.turn(
             number, gated.users[~gated.active], here, pot.spent[here], pot.left(here),
-            lambda users: notes.seen(users.astype(np.int32)), self._form,
-            self._settings["coordinates"], price_of(self._store.budget, self._sigma),
+            lambda users: notes.past(users, number, self._form, places, price),
         )  # fmt: skip
         old, cells = self._left, (turn.owners, turn.coordinates, turn.rates)
         standing = self._stood
@@ -302,7 +301,7 @@ class Forecast:
         )  # fmt: skip
 
         def then() -> None:
-            part_time.announce(turn.users, number, turn.weights)
+            fading.announce(turn.users, number, turn.weights)
             standing.take(tick, users, coordinates, steps, units)
             self._left, self._standing = old.joined(new), standing
 
@@ -373,8 +372,9 @@ class Forecast:
             values, facts.sigma[0], facts.granularity[0], 1 - facts.confidence
         )
         done = ForecastTick(
-            number, active, found.values, found.forecast, found.noise_error, found.forecast_error
-        )
+            number, active, found.values, found.forecast, found.noise_error, found.forecast_error,
+            found.error,
+        )  # fmt: skip
         self._done.append(done)
         return done
 
@@ -441,7 +441,7 @@ class Forecast:
     def _columns(self) -> Columns:
         settings, store = self._settings, self._store
         whole = int(Fraction(store.reserves[Pot.FORECAST]) * budget_units(store.budget.norm_budget))
-        scale = settings["clip"] * settings["scale"]
+        scale = settings["cap"] * settings["scale"]
         return Columns(store.budget, settings["ticks"], scale, self._slice(whole))
 
     def _slice(self, units: int) -> int:
@@ -456,7 +456,7 @@ class Forecast:
         settings = self._settings
         domain = Domain("coordinate", tuple(range(settings["coordinates"])), Cell("coordinate"))
         label = f"forecasts of {self.series}"
-        scale = settings["clip"] * settings["scale"]
+        scale = settings["cap"] * settings["scale"]
         step = self._columns.row_step
         one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale, step=step)
         shown = Outputs((OutputColumn("coordinate", key(0)), OutputColumn("value", measure(0))))
@@ -469,8 +469,8 @@ class Forecast:
         self._unsure = True
         self._begun = self._notes.settings()
         self._left = CounterRows.nothing()
-        self._part_time = (
-            PartTime(self._last, self._settings["share"]) if self._settings["part_time"] else None
+        self._fading = (
+            Fading(self._last, self._settings["share"]) if self._settings["fade"] else None
         )
         self._standing = None
         self._done, self._known = [], {}
@@ -489,9 +489,9 @@ class Forecast:
         if self._answers:
             last = min(max(self._answers), self._last - 1)
             self._left = self._notes.left(last // self._settings["ticks"])
-        if self._part_time is not None:
+        if self._fading is not None:
             for tick, users, weights in by_tick(*self._notes.announced()):
-                self._part_time.announce(users, tick, weights)
+                self._fading.announce(users, tick, weights)
             left = self._left
             cells = (left.users.astype(np.int64), left.coordinates.astype(np.int64), left.steps)
             for tick, users, coordinates, steps in by_tick(left.ticks, *cells):

@@ -27,7 +27,12 @@ from numpy.typing import NDArray
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.notes import USER, NoteRows, NoteTable
 from sparseq.ledger.protocol import Ledger
+from sparseq.monitor.fading import SeenPast
+from sparseq.monitor.rates import Form
 
+_STORED = {"cap": "clip", "fade": "part_time"}
+"""Names of settings as stores have them."""
+_TODAY = {stored: name for name, stored in _STORED.items()}
 BEGUN = NoteTable("forecast", {"series": "VARCHAR", "settings": "VARCHAR"})
 RELEASED = NoteTable(
     "forecast_release",
@@ -107,6 +112,10 @@ class CounterRows:
         return CounterRows(*(x[order] for x in (users, coordinates, ticks, rates, steps)))
 
 
+def _renamed(settings: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in settings.items()}
+
+
 class ForecastNotes:
     """The notes of one series."""
 
@@ -121,11 +130,12 @@ class ForecastNotes:
     def all_settings(self) -> dict[str, dict[str, Any]]:
         """Return how every series was begun."""
         rows = self._ledger.notes(BEGUN).to_pylist()
-        return {row["series"]: json.loads(row["settings"]) for row in rows}
+        begun = {row["series"]: json.loads(row["settings"]) for row in rows}
+        return {name: {"fade": False} | _renamed(told, _TODAY) for name, told in begun.items()}
 
     def begin(self, settings: dict[str, Any]) -> NoteRows:
         """Return what remembers how the series is begun."""
-        return BEGUN.rows(series=self.series, settings=json.dumps(settings))
+        return BEGUN.rows(series=self.series, settings=json.dumps(_renamed(settings, _STORED)))
 
     def releases(self, rows: bool) -> dict[int, int]:
         """Return the release of every tick: the answers, or the counter's rows."""
@@ -144,6 +154,10 @@ class ForecastNotes:
             found[name].to_numpy() for name in (USER, "tick", "coordinate", "value")
         )
         return user, tick, coordinate, value
+
+    def past(self, users: Ints, tick: int, form: Form, places: int, price: float) -> SeenPast:
+        """Return what `users` had contributed before a tick; see `SeenPast`."""
+        return SeenPast(users, self.seen(users.astype(np.int32)), tick, form, places, price)
 
     def left(self, counter: int) -> CounterRows:
         """Return what departed users have left in a counter."""

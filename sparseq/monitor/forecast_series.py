@@ -35,6 +35,8 @@ class ForecastTick:
             confidence.
         forecast_error: Estimate, not a bound, of how far the forecast may be off, (d,); NaN where
             too little has been released to tell.
+        error: How far `corrected` may be from the sums over everybody, (d,): both of these, under
+            the assumption that `sparseq.monitor.correct` names.
     """
 
     number: int
@@ -43,12 +45,14 @@ class ForecastTick:
     forecast: Floats
     noise_error: float
     forecast_error: Floats
+    error: Floats
 
     def arrow(self) -> pa.Table:
-        """Return the active answer with three columns more."""
+        """Return the active answer with four columns more."""
         rows = len(self.corrected)
         more = {
             "corrected": pa.array(self.corrected),
+            "corrected_error": pa.array(self.error),
             "noise_error": pa.array([self.noise_error] * rows),
             "forecast_error": pa.array(self.forecast_error, mask=np.isnan(self.forecast_error)),
         }
@@ -78,11 +82,11 @@ def new_settings(
         "form": str(Form.of(given["form"] or "mean")),
         "share": 1.0 if given["share"] is None else given["share"],
         "slices": count("slices", given["slices"] or 1, 1, 1000),
-        "clip": 1.0 if given["clip"] is None else given["clip"],
-        "part_time": bool(given["part_time"]),
+        "cap": 1.0 if given["cap"] is None else given["cap"],
+        "fade": bool(given["fade"]),
     }
     in_range("share", settings["share"], 0.0, 1.0, open_low=True)
-    in_range("clip", settings["clip"], 0.0, 1.0, open_low=True)
+    in_range("cap", settings["cap"], 0.0, 1.0, open_low=True)
     shares = [s["share"] for s in others]
     if sum(map(Fraction, shares), Fraction(settings["share"])) > 1:
         raise ParameterError(
@@ -110,10 +114,11 @@ def check_same(series: str, settings: Mapping[str, Any], given: Mapping[str, Any
 
 def column_of(query: Query) -> str:
     """Return the column of the one number a group that a series is of."""
-    outputs: Outputs = query.outputs
-    if len(query.measures) == 1 and outputs == Outputs(
+    outputs = query.outputs
+    simple = isinstance(outputs, Outputs) and outputs == Outputs(
         outputs.columns, histogram=outputs.histogram
-    ):
+    )
+    if len(query.measures) == 1 and simple:
         probe = np.arange(1.0, query.coordinates + 1)
         noised = Measurements([probe.reshape(query.groups, -1)], [0.0], _keys(query), query.groups)
         columns = [(o.name, o.node(noised)) for o in outputs.columns]
@@ -122,7 +127,7 @@ def column_of(query: Query) -> str:
             name, node = numbers[0]
             expected = noised.measures[0][:, 0]
             if np.array_equal(np.broadcast_to(node.value, query.groups), expected):
-                return name
+                return str(name)
     raise QueryRefused(
         "a series with forecasts has one COUNT or SUM, with or without groups",
         "write SELECT key, count(*) AS n … GROUP BY key; for an average, ask for sum and count",

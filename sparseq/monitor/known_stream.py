@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.engine.cells import Cells
+from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT
 from sparseq.ledger.accounts import Ints
 from sparseq.query.plan import Query
 
 Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+
+
+def ranges(starts: Ints, stops: Ints) -> Ints:
+    """Return the numbers from each start up to its stop, one range after the other.
+
+    Example:
+        >>> ranges(np.array([3, 10]), np.array([5, 11])).tolist()
+        [3, 4, 10]
+    """
+    lengths = stops - starts
+    ends = np.cumsum(lengths)
+    found: Ints = np.repeat(starts - (ends - lengths), lengths) + np.arange(lengths.sum())
+    return found
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,55 @@ class KnownStream:
         return np.concatenate(([0], np.flatnonzero(new) + 1))[: len(self.users)]
 
     @cached_property
+    def pairs(self) -> Ints:
+        """Which (tick, user) each row is of."""
+        lengths = np.diff(self.starts, append=len(self.users))
+        return np.repeat(np.arange(len(self.starts)), lengths)
+
+    @cached_property
+    def _steps(self) -> dict[float, tuple[Ints, Floats]]:
+        return {}
+
+    def steps(self, step: float) -> tuple[Ints, Floats]:
+        """Return the values on a lattice, and their sums, (ticks, d)."""
+        if step not in self._steps:
+            most = CELL_LIMIT + 1
+            steps = np.clip(np.rint(self.values / step), -most, most).astype(np.int64)
+            self._steps[step] = steps, self.sums(slice(None), steps)
+        return self._steps[step]
+
+    @cached_property
+    def _norms(self) -> dict[float, tuple[Ints, Ints]]:
+        return {}
+
+    def norms(self, step: float) -> tuple[Ints, Ints]:
+        """Return the squared norms that a (tick, user) has, ascending, and which of them each has.
+
+        Args:
+            step: The lattice that they are counted on; they saturate as in the engine.
+        """
+        if step not in self._norms:
+            squares = np.rint(self.values / step) ** 2
+            if len(self.starts) < len(squares):
+                squares = np.add.reduceat(squares, self.starts)
+            norms = np.where(squares < 2.0**62, squares, 0).astype(np.int64)
+            norms[squares >= 2.0**62] = NORM_LIMIT
+            self._norms[step] = np.unique(norms, return_inverse=True)
+        return self._norms[step]
+
+    @property
+    def root_mean_square(self) -> float:
+        """Of the sums over everybody, over ticks and coordinates: the error of publishing 0."""
+        return float(np.sqrt(np.mean(self.truth**2)))
+
+    def rows_of(self, pairs: Ints) -> Ints:
+        """Return the rows of some (tick, user), in their order."""
+        if len(self.starts) == len(self.users):
+            return pairs
+        stops = np.append(self.starts, len(self.users))
+        return ranges(self.starts[pairs], stops[pairs + 1])
+
+    @cached_property
     def first_ticks(self) -> Ints:
         """When each user first contributes; the number of ticks for who never does."""
         first = np.full(self.people, self.ticks)
@@ -81,11 +144,14 @@ class KnownStream:
     @cached_property
     def truth(self) -> Floats:
         """The sums over everybody, (ticks, d)."""
-        return self.sums(np.ones(len(self.users), bool))
+        return self.sums(slice(None), self.values)
 
-    def sums(self, rows: Mask) -> Floats:
-        """Return the sums over some rows, (ticks, d); exact, as they are integers of a lattice."""
+    @cached_property
+    def _cells(self) -> Ints:
+        return self.tick * self.query.coordinates + self.coordinate
+
+    def sums(self, rows: Ints | slice, values: NDArray[Any]) -> Floats:
+        """Return the sums of values over some rows, (ticks, d); exact, as they are on a lattice."""
         d = self.query.coordinates
-        cell = self.tick[rows] * d + self.coordinate[rows]
-        sums = np.bincount(cell, self.values[rows], minlength=self.ticks * d)
+        sums = np.bincount(self._cells[rows], values[rows], minlength=self.ticks * d)
         return np.asarray(sums.reshape(-1, d), np.float64)

@@ -69,7 +69,9 @@ class Monitor:
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ticks, self.sources = ticks, sources
-        self.schema = schema_of([k for s in sources for k in s.group_keys()], ticks.whole_days)
+        keys = [key for source in sources for key in source.group_keys()]
+        correlated = any(source.strategy for source in sources)
+        self.schema = schema_of(keys, ticks.whole_days, correlated)
         self._store, self._stopping = store, stopping
         self._file = SeriesFile(out, self.schema) if out is not None else None
         self._known = self._file.known() if self._file is not None else {}

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -26,17 +27,17 @@ from sparseq.accounting import Budget
 from sparseq.errors import DataError, ParameterError
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.simulate import BudgetSplit, Simulation, gates_of, simulate
+from sparseq.monitor.simulate import BudgetSplit, Simulation, Simulator, simulate
 from sparseq.query.plan import Options, calibrate
 
 RESERVES = (0.05, 0.1, 0.2, 0.35)
-CLIPS = (1.0, 0.7, 0.4, 0.2, 0.1)
+CAPS = (1.0, 0.7, 0.4, 0.2, 0.1)
 WORTH = 0.95
 CAUTION = 2.0
 _RATIO, _FINER = 1.45, (0.83, 0.91, 1.1, 1.2)
 _SEASONAL = 0.99  # a season makes the bound of the noise wider: it has to pay
 _PART = (0.1, 0.5)  # of the worst case: where part time is tried
-_PART_RESERVES, _PART_CLIPS = (0.1, 0.05, 0.2), (0.5, 0.35, 0.7)  # the first of each first
+_FADING_RESERVES, _FADING_CAPS = (0.1, 0.05, 0.2), (0.5, 0.35, 0.7)  # the first of each first
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,15 @@ class PlanSearch:
     """All that was tried; `rows`: worst case first, then by norm_budget, the best of each kind.
 
     `hindsight`: the error in the second half of the data, against worst-case composition's, had the
-    planner been followed after the first; None where that was not tried.
+    planner been followed after the first; None where that was not tried. `sizes`: mean and root
+    mean square of each series itself, over ticks and groups.
     """
 
     kappa: float
     ticks: int
     tried: tuple[Candidate, ...]
     hindsight: float | None = None
+    sizes: tuple[tuple[float, float], ...] = ()
 
     @property
     def worst_case(self) -> Candidate:
@@ -106,13 +109,18 @@ class PlanSearch:
         return self.hindsight is not None and self.hindsight > 1
 
     @property
+    def no_better_than_nothing(self) -> list[int]:
+        """Which series publishing 0 is as good for: its error is their root mean square."""
+        errors = self.recommended.total
+        pairs = zip(errors, self.sizes, strict=False)
+        return [i for i, (error, (_, size)) in enumerate(pairs) if error >= size]
+
+    @property
     def rows(self) -> list[Candidate]:
         """The table: for each norm_budget tried, the best without forecasts, with, in part time."""
         best: dict[tuple[float, bool, bool], Candidate] = {}
         for c in self.tried[1:]:
-            aside = c.setting.forecast + c.setting.others
-            paying = round(c.setting.norm_budget * (1 - aside), 1)
-            key = (paying, c.setting.forecast > 0, c.setting.part_time)
+            key = (round(c.setting.paying, 1), c.setting.forecast > 0, c.setting.fade)
             if key not in best or c.order < best[key].order:
                 best[key] = c
         return [self.worst_case, *(best[key] for key in sorted(best))]
@@ -128,6 +136,7 @@ def plan(
     forecasts: bool = True,
     post: PostProcessing | None = None,
     period: int = 0,
+    advance: Callable[[int, int], None] = lambda done, of: None,
 ) -> PlanSearch:
     """Try settings on streams that are known: public or historical, for nothing is charged.
 
@@ -141,6 +150,7 @@ def plan(
         forecasts: Whether to try reserves at all.
         post: How the running sum will be used; smoothing only.
         period: Ticks to a season, such as 7 days: forecasts are tried with it and without.
+        advance: Told how many settings are done, of about how many.
 
     Raises:
         DataError: There is nobody in the streams.
@@ -149,10 +159,15 @@ def plan(
     check_share(others)
     if not any(len(stream.users) for stream in streams):
         raise DataError("no query finds anybody in the data", "check the dates")
-    used = post or PostProcessing()
+    used, done, of = post or PostProcessing(), count(1), 0
 
     def tried(streams: Sequence[KnownStream]) -> PlanSearch:
-        return _Trials(streams, kappa, others, form, used, period).planned(forecasts)
+        nonlocal of
+        trials = _Trials(
+            streams, kappa, others, form, used, period, lambda: advance(next(done), of)
+        )
+        of = of or 2 * trials.most(forecasts)  # the first half, to look back, is as many
+        return trials.planned(forecasts)
 
     planned = tried([s if ticks is None else s.over(ticks) for s in streams])
     if planned.recommended.worst_case:
@@ -202,15 +217,24 @@ class _Trials:
         form: str,
         post: PostProcessing,
         period: int,
+        advance: Callable[[], None],
     ) -> None:
+        self._advance = advance
         self._streams, self._kappa, self._others = streams, kappa, others
         self._form = form
+        self._simulator = Simulator(streams, kappa)
         self._posts = [post, replace(post, period=period)] if period else [post]
         budget = Budget(kappa, 1.0)
         plans = [calibrate(s.query, budget, Options()) for s in streams]
         full = [p.worst_case_charge * s.ticks for p, s in zip(plans, streams, strict=True)]
         self.full = sum(full)
         self._worst: tuple[float, ...] = ()
+
+    def most(self, forecasts: bool) -> int:
+        """Return how many settings are tried at most."""
+        payings = len(set(_coarse(self.full))) + len(_FINER)
+        some = len(_FADING_RESERVES) + len(_FADING_CAPS) + 2 * len(_FINER)
+        return payings * (1 + len(RESERVES) * len(CAPS)) + some if forecasts else payings
 
     def planned(self, forecasts: bool) -> PlanSearch:
         """Try everything: first coarsely, then around what is best."""
@@ -222,10 +246,11 @@ class _Trials:
         for paying in sorted(_around(best) - known):
             found += self.all_of(paying, forecasts)
         if forecasts:
-            found += self.in_part_time(
-                [p for p in sorted(known) if _PART[0] <= p / self.full <= _PART[1]]
-            )
-        return PlanSearch(self._kappa, self._streams[0].ticks, tuple(found))
+            best = min(found, key=lambda c: c.order)
+            part = [p for p in sorted(known) if _PART[0] <= p / self.full <= _PART[1]]
+            found += self.fading(part, best)
+        sizes = tuple((float(s.truth.mean()), s.root_mean_square) for s in self._streams)
+        return PlanSearch(self._kappa, self._streams[0].ticks, tuple(found), sizes=sizes)
 
     def all_of(self, paying: int, forecasts: bool) -> Iterator[Candidate]:
         """Try the settings in which users have `paying` for answers."""
@@ -233,38 +258,49 @@ class _Trials:
         for share in RESERVES if forecasts else ():
             whole = _nice(paying / (1 - self._others - share))
             setting = BudgetSplit(whole, share, self._others, self._form)
-            gates = gates_of(self._streams, self._kappa, setting)
-            for clip in CLIPS:
-                clipped = replace(setting, clip=clip)
-                yield self._measured(
-                    clipped, simulate(self._streams, self._kappa, clipped, gates), False
-                )
+            gates = self._simulator.gates(setting)
+            for cap in CAPS:
+                capped = replace(setting, cap=cap)
+                yield self._measured(capped, self._simulator.run(capped, gates), False)
 
-    def in_part_time(self, payings: Sequence[int]) -> Iterator[Candidate]:
-        """Try part time, at few settings as it takes its time: one number after the other."""
-        if not payings:
-            return
-        found = [self._part(p, _PART_RESERVES[0], _PART_CLIPS[0]) for p in payings]
-        best = min(found, key=lambda c: c.order).setting
-        paying = payings[[c.setting for c in found].index(best)]
-        found += [self._part(paying, share, best.clip) for share in _PART_RESERVES[1:]]
-        found += [self._part(paying, best.forecast, clip) for clip in _PART_CLIPS[1:]]
+    def may_be_better(self, paying: int, best: Candidate) -> bool:
+        """Tell whether a budget's noise alone leaves room below the best of those that are sure."""
+        return not best.worth or math.sqrt(paying / self.full) < best.relative
+
+    def fading(self, payings: Sequence[int], best: Candidate) -> list[Candidate]:
+        """Try part time, at few settings as it takes its time: one number after the other.
+
+        Args:
+            payings: What users may have for answers, ascending.
+            best: What there is so far; what can't be better is not tried.
+        """
+        found: list[Candidate] = []
+        for paying in payings:
+            if self.may_be_better(paying, min([best, *found], key=lambda c: c.order)):
+                found.append(self._part(paying, _FADING_RESERVES[0], _FADING_CAPS[0]))
+        if not found:
+            return []
+        best = min(found, key=lambda c: c.order)
+        paying, cap = round(best.setting.paying), best.setting.cap
+        found += [self._part(paying, share, cap) for share in _FADING_RESERVES[1:]]
+        found += [self._part(paying, best.setting.forecast, cap) for cap in _FADING_CAPS[1:]]
         least = min(found, key=lambda c: c.order)
         finer = sorted(_around(least) - set(payings))
-        found += [self._part(p, least.setting.forecast, least.setting.clip) for p in finer]
-        yield from found
+        setting = least.setting
+        return found + [self._part(p, setting.forecast, setting.cap) for p in finer]
 
-    def _part(self, paying: int, share: float, clip: float) -> Candidate:
+    def _part(self, paying: int, share: float, cap: float) -> Candidate:
         whole = _nice(paying / (1 - self._others - share))
-        setting = BudgetSplit(whole, share, self._others, self._form, clip, part_time=True)
+        setting = BudgetSplit(whole, share, self._others, self._form, cap, fade=True)
         return self.candidate(setting)
 
     def candidate(self, setting: BudgetSplit, worst_case: bool = False) -> Candidate:
-        return self._measured(setting, simulate(self._streams, self._kappa, setting), worst_case)
+        return self._measured(setting, self._simulator.run(setting), worst_case)
 
     def _measured(
         self, setting: BudgetSplit, outcomes: Sequence[Simulation], worst_case: bool
     ) -> Candidate:
+        self._advance()
         posts = self._posts if outcomes[0].columns is not None else self._posts[:1]
         plain, *seasonal = [self._with(post, setting, outcomes, worst_case) for post in posts]
         return next((c for c in seasonal if c.relative < _SEASONAL * plain.relative), plain)
@@ -282,8 +318,8 @@ class _Trials:
             self._worst = total
         doubtful = np.hypot(noise, CAUTION * np.array(bias)).tolist()
         relative, cautious = (_against(e, self._worst) for e in (total, doubtful))
-        pairs = sum(len(outcome.dropped) for outcome in outcomes)
-        dropped = sum(int(outcome.dropped.sum()) for outcome in outcomes) / pairs
+        pairs = sum(len(outcome.stream.starts) for outcome in outcomes)
+        dropped = sum(len(outcome.out) for outcome in outcomes) / pairs
         sigma = tuple(outcome.sigma for outcome in outcomes)
         return Candidate(
             setting, worst_case, sigma, dropped, noise, bias, total, relative, cautious, post.period
@@ -296,18 +332,17 @@ def _against(errors: Sequence[float], worst: Sequence[float]) -> float:
 
 
 def _coarse(full: float) -> Iterator[int]:
-    """Yield what users may have for answers, from a hundredth of the worst case to all of it.
+    """Yield what users may have for answers, from all of the worst case down to 1.
 
     In full contributions: whoever has not even one takes part in nothing.
     """
-    for k in range(math.floor(math.log(100) / math.log(_RATIO)) + 1):
+    for k in range(math.ceil(math.log(max(full, 1.0)) / math.log(_RATIO)) + 1):
         yield max(round(full / _RATIO**k), 1)
 
 
 def _around(best: Candidate) -> set[int]:
     """Return what users would have for answers at budgets near a good one."""
-    setting = best.setting
-    paid = setting.norm_budget * (1 - setting.others - setting.forecast)
+    paid = best.setting.paying
     return {max(round(paid * factor), 1) for factor in _FINER}
 
 

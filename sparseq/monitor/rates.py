@@ -56,6 +56,11 @@ class Form:
     def __str__(self) -> str:
         return f"{self.name}:{self.half_life:g}" if self.name == RECENT else self.name
 
+    @property
+    def decay(self) -> float:
+        """What a contribution counts for a tick later."""
+        return 2.0 ** (-1 / self.half_life) if self.name == RECENT else 1.0
+
     def means(
         self,
         history: tuple[NDArray[np.integer], Ints, NDArray[np.integer], Floats],
@@ -94,7 +99,7 @@ class Form:
             left, first: When the cell's user departed and had its first contribution, (cells,).
         """
         if self.name == RECENT:
-            decay = 2.0 ** (-1 / self.half_life)
+            decay = self.decay
             weighted = values * decay ** (left[cell] - ticks)
             per = (1 - decay ** (left + 1.0)) / (1 - decay)
         else:

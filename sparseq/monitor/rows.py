@@ -6,11 +6,13 @@
     estimate    `answer`, or what else is released or computed beside the answers
     column      the column of the query's answer that the number is in
     value       the noised number
-    error       its ±, all numbers of the tick's answer at once, at `confidence`; null: unknown
+    error       its ±, all numbers of the tick's answer at once, at `confidence`; null: unknown; of
+                `corrected` about everybody, noise and forecast (`sparseq.monitor.correct`)
     sigma       standard deviation of its noise; null where the number was computed from several
     bound       Corollary 4.7's bound, for the same numbers
     forecast_error  an estimate, no bound, of what a forecast in the value may be off by; else null
     release     the release that it comes from
+    strategy    where a series has one: its taps, as `Strategy.of` reads them; else not there
 
 Group keys stand between the tick and the estimate.
 """
@@ -42,6 +44,7 @@ class Row:
     forecast_error: float | None = None
     release: int | None = None
     estimate: str = ANSWER
+    strategy: str | None = None
     keys: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,22 +60,27 @@ _LAST = [
     *((name, pa.float64()) for name in ("value", "error", "sigma", "bound", "forecast_error")),
     ("release", pa.int64()),
 ]
+STRATEGY = "strategy"
 FIXED = frozenset(["tick", *(name for name, _ in (*_FIRST, *_LAST))])
 
 
-def schema_of(keys: Iterable[tuple[str, pa.DataType]], dates: bool) -> pa.Schema:
+def schema_of(
+    keys: Iterable[tuple[str, pa.DataType]], dates: bool, strategies: bool = False
+) -> pa.Schema:
     """Return the columns of series with these group keys.
 
     Args:
         keys: Name and type; the same key may come from several series.
         dates: Ticks start at midnight.
+        strategies: One of the series has a strategy.
 
     Raises:
         ParameterError: A key is called as another column, or has several types.
     """
     known: dict[str, pa.DataType] = {}
+    last = [*_LAST, (STRATEGY, pa.string())] if strategies else _LAST
     for name, type in keys:
-        if name in FIXED:
+        if name in FIXED or (strategies and name == STRATEGY):
             raise ParameterError(
                 f"a group key can't be called {name!r} in a series",
                 f"rename it: SELECT {name} AS other",
@@ -83,7 +91,7 @@ def schema_of(keys: Iterable[tuple[str, pa.DataType]], dates: bool) -> pa.Schema
                 "rename one of them: SELECT … AS other",
             )
     tick = ("tick", pa.date32() if dates else pa.timestamp("s"))
-    return pa.schema([*_FIRST, tick, *known.items(), *_LAST])
+    return pa.schema([*_FIRST, tick, *known.items(), *last])
 
 
 def as_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:

@@ -13,7 +13,7 @@ from sparseq.errors import ParameterError
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.monitor.rows import Row
 from sparseq.monitor.ticks import Tick, Ticks, of_tick
-from sparseq.query.outputs import KeyNode, MeasureNode
+from sparseq.query.outputs import KeyNode, MeasureNode, Outputs
 from sparseq.query.parameters import QueryText, Value
 from sparseq.query.plan import Options, Query
 from sparseq.query.render import ERROR_SUFFIX
@@ -30,6 +30,10 @@ class RowSource(Protocol):
     @property
     def name(self) -> str:
         """What its rows are called, in `Row.series`."""
+
+    @property
+    def strategy(self) -> str:
+        """The strategy that its noise is correlated by; "": there is none."""
 
     def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
         """Return the group keys of its rows."""
@@ -68,6 +72,7 @@ class QuerySeries:
     ticks: Ticks
     values: Mapping[str, Value] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
+    strategy: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         if not any(name in of_tick(self.ticks[0], True) for name in self.query.names):
@@ -129,6 +134,11 @@ class QuerySeries:
         return found
 
     def _check_numbers(self, query: Query) -> None:
+        if not isinstance(query.outputs, Outputs):
+            raise ParameterError(
+                f"{self.name} is computed from noised answers",
+                "follow the counts and sums themselves: SELECT key, count(*) AS n … GROUP BY key",
+            )
         shown = [o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)]
         if len(shown) < len(query.domains):
             raise ParameterError(

@@ -2,33 +2,33 @@
 
 For planning on public or historical data. The maths is the store's own: the same charges
 (`sparseq.stream.pricing`), pots, rates, lattice and correction; a test compares drops and answers
-with a real store's. One pass over the contributions, tick by tick, all users of a tick at once.
+with a real store's. Who is active is in `sparseq.monitor.gating`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from sparseq.accounting import Budget, budget_units, round_up
-from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.accounting import Budget, budget_units
 from sparseq.ledger.accounts import Ints
 from sparseq.mechanisms.entropy import for_release
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
 from sparseq.monitor.columns import Columns
-from sparseq.monitor.correct import Corrector, PostProcessing, season
+from sparseq.monitor.correct import Correction, Corrector, PostProcessing, seasons
+from sparseq.monitor.fading import fine
+from sparseq.monitor.gating import Charges, KnownPairs
 from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.part_time import fine
 from sparseq.monitor.rates import Form
-from sparseq.monitor.simulate_part_time import run
+from sparseq.monitor.simulate_fading import run
 from sparseq.query.plan import Options, Plan, calibrate
-from sparseq.stream.pricing import charges_of
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,8 +41,8 @@ class Simulation:
     Attributes:
         plan: The noise of the answers.
         active: Sums over the active, (ticks, d).
-        dropped: By (tick, user): whether the user was left out of the answer.
-            In part time is not left out.
+        out: The (tick, user) that were left out of the answer, by their numbers. In part time is
+            not left out.
         left: Forecasts left at each tick, (ticks, d), in lattice steps; None without a reserve.
         columns: The counter's numbers; None without a reserve.
         departed: How many users have left the series.
@@ -51,10 +51,17 @@ class Simulation:
     stream: KnownStream
     plan: Plan
     active: Floats
-    dropped: Mask
+    out: Ints
     left: Ints | None
     columns: Columns | None
     departed: int
+
+    @property
+    def dropped(self) -> Mask:
+        """By (tick, user): whether it was left out."""
+        mask = np.zeros(len(self.stream.starts), bool)
+        mask[self.out] = True
+        return mask
 
     @property
     def sigma(self) -> float:
@@ -76,12 +83,9 @@ class Simulation:
         if self.left is not None and self.columns is not None:
             a, b = [post.smoothing], [1.0, post.smoothing - 1.0]
             running = np.cumsum(self.left, axis=0) * self.columns.step
-            factor = np.array(
-                [season(self.active[: t + 1], post.period) for t in range(self.stream.ticks)]
-            )
+            factor = seasons(self.active, post.period)
             missing = missing + factor * lfilter(a, b, running, axis=0)
-            weights = lfilter(a, b, np.ldexp(decoder(self.stream.ticks), BITS))
-            smoothed = self.columns.sigma**2 * np.cumsum(weights**2)
+            smoothed = self.columns.sigma**2 * _gathered(self.stream.ticks, post.smoothing)
             variance = variance + factor**2 * smoothed[:, None]
         bias = float(np.mean((missing - self.stream.truth) ** 2))
         noise = float(np.mean(variance))
@@ -92,11 +96,15 @@ class Simulation:
 
         If its releases are those of this series alone: two a tick with a reserve, else one.
         """
+        return np.array([one.values for one in self.corrections(seed, post, beta)])
+
+    def corrections(self, seed: int, post: PostProcessing, beta: float = 0.05) -> list[Correction]:
+        """Return the same with its errors, a tick after the other."""
         noise, d = self.plan.noise[0], self.stream.query.coordinates
         corrector = Corrector(d, post)
         if self.columns is not None:
             corrector.begin(self.columns.sigma, self.columns.row_step)
-        found = np.empty((self.stream.ticks, d))
+        found: list[Correction] = []
         exact = np.rint(self.active / noise.granularity).astype(np.int64)
         rows, release = self._rows(), 0
         for t in range(self.stream.ticks):
@@ -108,7 +116,7 @@ class Simulation:
                 sigma = self.columns.sigma / self.columns.row_step
                 drawn = rounded_gaussian(sigma, d, for_release(seed, release))
                 corrector.row((rows[t] + drawn) * self.columns.row_step)
-            found[t] = corrector.correct(answer, noise.sigma, noise.granularity, beta).values
+            found.append(corrector.correct(answer, noise.sigma, noise.granularity, beta))
         return found
 
     def _rows(self) -> Ints | None:
@@ -117,6 +125,13 @@ class Simulation:
             return None
         a = coefficients(self.stream.ticks)
         return np.array([a[t::-1] @ self.left[: t + 1] for t in range(self.stream.ticks)])
+
+
+@lru_cache(maxsize=8)
+def _gathered(ticks: int, smoothing: float) -> Floats:
+    """Return the variance of S at every tick, to that of a row: (ticks,)."""
+    weights = lfilter([smoothing], [1.0, smoothing - 1.0], np.ldexp(decoder(ticks), BITS))
+    return np.asarray(np.cumsum(weights**2))
 
 
 @dataclass(frozen=True)
@@ -128,37 +143,21 @@ class BudgetSplit:
         forecast: Share set aside for forecasts; 0: none are made.
         others: Shares set aside for anything else.
         horizon: T of the counter; None: the stream's length.
-        part_time: See `sparseq.monitor.part_time`; with a reserve only.
+        fade: See `sparseq.monitor.fading`; with a reserve only.
     """
 
     norm_budget: float
     forecast: float = 0.0
     others: float = 0.0
     form: str = "mean"
-    clip: float = 1.0
+    cap: float = 1.0
     horizon: int | None = None
-    part_time: bool = False
+    fade: bool = False
 
-
-def simulate(
-    streams: Sequence[KnownStream],
-    kappa: float,
-    setting: BudgetSplit,
-    gates: Sequence[Gate] | None = None,
-) -> list[Simulation]:
-    """Run streams that are asked in turn at every tick, every user with the same budget.
-
-    With a reserve, each stream makes forecasts, from an equal share of it. `gates`, where known,
-    are those of a setting that differs in its clip at most.
-    """
-    budget = Budget(kappa, setting.norm_budget)
-    reserve = int(Fraction(setting.forecast) * budget_units(setting.norm_budget))
-    share = int(reserve * Fraction(1 / len(streams)))
-    if setting.part_time and share:
-        return _part_time(streams, budget, setting, reserve, share)
-    gates = gates if gates is not None else gates_of(streams, kappa, setting)
-    outcomes = zip(streams, gates, strict=True)
-    return [_outcome(stream, gate, budget, setting, share) for stream, gate in outcomes]
+    @property
+    def paying(self) -> float:
+        """What everybody has for answers."""
+        return self.norm_budget * (1 - self.others - self.forecast)
 
 
 @dataclass(frozen=True)
@@ -166,14 +165,14 @@ class Gate:
     """Who is active in a stream, and what who departs would leave if it could pay for all of it.
 
     Attributes:
-        pairs: By (tick, user): active or not.
+        out: The (tick, user) that are not, by their numbers.
         active: Sums over the active, (ticks, d).
         users: How many depart.
         owner, coordinate, rates: Of every cell left: whose of these it is, where, how much.
         ticks: When each departs.
     """
 
-    pairs: Mask
+    out: Ints
     active: Floats
     users: int
     owner: Ints
@@ -181,35 +180,104 @@ class Gate:
     rates: Floats
     ticks: Ints
 
+    @cached_property
+    def alike(self) -> tuple[Gate, Ints]:
+        """The same where users who leave the same thing at the same tick are one, and how many.
 
-def gates_of(streams: Sequence[KnownStream], kappa: float, setting: BudgetSplit) -> list[Gate]:
-    """Return who is active in every stream, and the forecasts."""
-    budget = Budget(kappa, setting.norm_budget)
-    charges = [_charges(s, calibrate(s.query, budget, Options())) for s in streams]
-    units = budget_units(setting.norm_budget)
-    reserve = int(Fraction(setting.forecast) * units)
-    paying = units - reserve - int(Fraction(setting.others) * units)
-    found = _gate(streams, charges, paying, leaving=reserve > 0)
-    form = Form.of(setting.form)
-    return [_gated(s, pairs, form, reserve > 0) for s, pairs in zip(streams, found, strict=True)]
+        Only for one coordinate; otherwise nobody is taken together.
+        """
+        if self.coordinate.any():
+            return self, np.ones(self.users, np.int64)
+        order = np.lexsort((self.rates, self.ticks[self.owner]))
+        ticks, rates = self.ticks[self.owner][order], self.rates[order]
+        first = np.flatnonzero((np.diff(ticks, prepend=-1) != 0) | (np.diff(rates, prepend=0) != 0))
+        times, owner = np.diff(first, append=len(order)), np.arange(len(first))
+        one = replace(self, users=len(first), owner=owner, coordinate=np.zeros_like(owner),
+                      rates=rates[first], ticks=ticks[first])  # fmt: skip
+        return one, times
 
 
-def _part_time(
-    streams: Sequence[KnownStream], budget: Budget, setting: BudgetSplit, reserve: int, share: int
+def simulate(
+    streams: Sequence[KnownStream], kappa: float, setting: BudgetSplit
 ) -> list[Simulation]:
-    units = budget_units(setting.norm_budget)
-    paying = units - reserve - int(Fraction(setting.others) * units)
-    rough = [calibrate(s.query, budget, Options()) for s in streams]
-    plans = [calibrate(fine(plan), budget, Options()) for plan in rough]
-    columns = [
-        Columns(budget, setting.horizon or s.ticks, setting.clip * p.noise[0].scale, share)
-        for s, p in zip(streams, plans, strict=True)
-    ]
-    runs = run(streams, plans, columns, Form.of(setting.form), budget, paying)
-    return [
-        Simulation(s, p, r.active, ~r.pairs, r.left, c, r.departed)
-        for s, p, r, c in zip(streams, plans, runs, columns, strict=True)
-    ]
+    """Run streams that are asked in turn at every tick, every user with the same budget.
+
+    With a reserve, each stream makes forecasts, from an equal share of it.
+    """
+    return Simulator(streams, kappa).run(setting)
+
+
+class Simulator:
+    """Runs the same streams under one setting after the other.
+
+    Args:
+        streams: Over the same people and equally many ticks.
+        kappa: zCDP level.
+    """
+
+    def __init__(self, streams: Sequence[KnownStream], kappa: float) -> None:
+        self._streams, self._kappa = streams, kappa
+        self._pairs = KnownPairs(streams)
+        self._last: tuple[object, list[Gate]] = (None, [])
+
+    def run(self, setting: BudgetSplit, gates: Sequence[Gate] | None = None) -> list[Simulation]:
+        """Run a setting; `gates`, where known, are those of one that differs in its cap at most."""
+        reserve, _ = self._units(setting)
+        share = int(reserve * Fraction(1 / len(self._streams)))
+        if setting.fade and share:
+            return self._fading(setting, share)
+        gates = gates if gates is not None else self.gates(setting)
+        outcomes = zip(self._streams, gates, strict=True)
+        return [_outcome(stream, gate, self._budget(setting), setting, share)
+                for stream, gate in outcomes]  # fmt: skip
+
+    def gates(self, setting: BudgetSplit) -> list[Gate]:
+        """Return who is active in every stream, and the forecasts."""
+        budget = self._budget(setting)
+        plans = [calibrate(s.query, budget, Options()) for s in self._streams]
+        reserve, units = self._units(setting)
+        charges = self._pairs.charges(plans)
+        if alike := len(charges.table) == 1:  # all that counts is how often it can be paid
+            units //= max(int(charges.table[0]), 1)
+            charges = replace(charges, table=np.ones(1, np.int64))
+        leaving = reserve > 0 or (alike and len(self._streams) == 1)
+        known = (units, charges.table.tobytes(), leaving, setting.form)
+        if known != self._last[0]:
+            self._last = (known, self._gated(charges, units, leaving, Form.of(setting.form)))
+        return self._last[1]
+
+    def _gated(self, charges: Charges, units: int, leaving: bool, form: Form) -> list[Gate]:
+        pairs = self._pairs
+        out = pairs.left_out(charges, units, leaving)
+        departing = pairs.departing(out) if leaving else out[:0]
+        return [_gate(s, pairs.in_stream(i, out), pairs.in_stream(i, departing),
+                      pairs.in_stream(i, pairs.before(i, departing)), form)
+                for i, s in enumerate(self._streams)]  # fmt: skip
+
+    def _fading(self, setting: BudgetSplit, share: int) -> list[Simulation]:
+        budget, streams = self._budget(setting), self._streams
+        rough = [calibrate(s.query, budget, Options()) for s in streams]
+        plans = [calibrate(fine(plan), budget, Options()) for plan in rough]
+        columns = [
+            Columns(budget, setting.horizon or s.ticks, setting.cap * p.noise[0].scale, share)
+            for s, p in zip(streams, plans, strict=True)
+        ]
+        form, paying = Form.of(setting.form), self._units(setting)[1]
+        runs = run(self._pairs, plans, columns, form, budget, paying)
+        return [
+            Simulation(s, p, r.active, r.out, r.left, c, r.departed)
+            for s, p, r, c in zip(streams, plans, runs, columns, strict=True)
+        ]
+
+    def _budget(self, setting: BudgetSplit) -> Budget:
+        return Budget(self._kappa, setting.norm_budget)
+
+    @staticmethod
+    def _units(setting: BudgetSplit) -> tuple[int, int]:
+        """Return what everybody has for forecasts, and for answers."""
+        units = budget_units(setting.norm_budget)
+        reserve = int(Fraction(setting.forecast) * units)
+        return reserve, units - reserve - int(Fraction(setting.others) * units)
 
 
 def _outcome(
@@ -217,71 +285,34 @@ def _outcome(
 ) -> Simulation:
     plan = calibrate(stream.query, budget, Options())
     if not reserve:
-        return Simulation(stream, plan, gate.active, ~gate.pairs, None, None, 0)
-    scale = setting.clip * plan.noise[0].scale
+        return Simulation(stream, plan, gate.active, gate.out, None, None, 0)
+    scale = setting.cap * plan.noise[0].scale
     columns = Columns(budget, setting.horizon or stream.ticks, scale, reserve)
-    units, d = np.full(gate.users, columns.units), stream.query.coordinates
-    steps = columns.fitted(gate.owner, gate.rates, units, gate.ticks)
+    one, times = gate.alike
+    units, d = np.full(one.users, columns.units), stream.query.coordinates
+    steps = columns.fitted(one.owner, one.rates, units, one.ticks) * times[one.owner]
     left = np.zeros(stream.ticks * d, np.int64)
-    np.add.at(left, gate.ticks[gate.owner] * d + gate.coordinate, steps)
+    np.add.at(left, one.ticks[one.owner] * d + one.coordinate, steps)
     by_tick: Ints = left.reshape(-1, d)
-    return Simulation(stream, plan, gate.active, ~gate.pairs, by_tick, columns, gate.users)
+    return Simulation(stream, plan, gate.active, gate.out, by_tick, columns, gate.users)
 
 
-def _charges(stream: KnownStream, plan: Plan) -> Ints:
-    """Return the charge of every (tick, user)."""
-    if not len(stream.users):
-        return np.zeros(0, np.int64)
-    steps = np.rint(stream.values / plan.noise[0].granularity)
-    squares = np.add.reduceat(steps**2, stream.starts)
-    norms = np.where(squares < 2.0**62, squares, 0).astype(np.int64)
-    norms[squares >= 2.0**62] = NORM_LIMIT
-    return round_up(charges_of(plan.noise[0].price, norms))
+def _gate(stream: KnownStream, out: Ints, departing: Ints, before: Ints, form: Form) -> Gate:
+    """Return what comes of who is left out.
 
-
-def _gate(
-    streams: Sequence[KnownStream], charges: Sequence[Ints], units: int, leaving: bool
-) -> list[Mask]:
-    """Tell who is active by Algorithm 2; `leaving`: whoever is dropped once leaves the stream."""
-    owners = [s.users[s.starts] for s in streams]
-    ends = [np.searchsorted(s.tick[s.starts], np.arange(s.ticks + 1)).tolist() for s in streams]
-    left = np.full(streams[0].people, units, np.int64)
-    gone = [np.zeros(streams[0].people, bool) for _ in streams]
-    active = [np.zeros(len(c), bool) for c in charges]
-    for tick in range(streams[0].ticks):
-        for i, end in enumerate(ends):
-            at = slice(end[tick], end[tick + 1])
-            users, due = owners[i][at], charges[i][at]
-            fits = due <= left[users]
-            if leaving:
-                fits &= ~gone[i][users]
-                gone[i][users[~fits]] = True
-            left[users] -= due * fits
-            active[i][at] = fits
-    return active
-
-
-def _departures(stream: KnownStream, active: Mask) -> Ints:
-    """Return the (tick, user) at which each user that departs is first dropped, by user."""
-    dropped = np.flatnonzero(~active)
-    _, first = np.unique(stream.users[stream.starts][dropped], return_index=True)
-    return np.asarray(dropped[first], np.int64)
-
-
-def _gated(stream: KnownStream, pairs: Mask, form: Form, leaving: bool) -> Gate:
-    """Return what comes of who is active."""
-    rows = np.repeat(pairs, np.diff(np.append(stream.starts, len(stream.users))))
-    active = stream.sums(rows)
-    departing = _departures(stream, pairs if leaving else np.ones_like(pairs))
+    Args:
+        stream: Whose pairs all are.
+        out: Pairs that are left out.
+        departing: The first of these of each user, by user, if it leaves the stream.
+        before: All pairs before these, by user and tick.
+    """
+    active = stream.truth - stream.sums(stream.rows_of(out), stream.values)
     starts = stream.starts[departing]
     users, ticks = stream.users[starts], stream.tick[starts]
-    of_user = np.full(stream.people, -1)
-    of_user[users] = np.arange(len(users))
-    own = np.flatnonzero(rows & (of_user[stream.users] >= 0))  # all of it comes before the drop
-    d = stream.query.coordinates
-    keys = of_user[stream.users[own]] * d + stream.coordinate[own]
+    own, d = stream.rows_of(before), stream.query.coordinates
+    keys = np.searchsorted(users, stream.users[own]) * d + stream.coordinate[own]
     cells, cell = np.unique(keys, return_inverse=True)
     owner, coordinate = np.divmod(cells, d)
     first = stream.first_ticks[users][owner]
     rates = form.rates(cell, stream.tick[own], stream.values[own], ticks[owner], first)
-    return Gate(pairs, active, len(users), owner, coordinate, rates, ticks)
+    return Gate(out, active, len(users), owner, coordinate, rates, ticks)

@@ -37,7 +37,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,6 +45,7 @@ from sparseq.accounting._checks import count
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.notes import Fact
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.watch_begun import WATCH, watch_begun
 from sparseq.mechanisms.tree_counter import window
 from sparseq.monitor.alarm import Alarm
 from sparseq.monitor.watch_design import WatchDesign
@@ -129,7 +129,8 @@ class ActiveWatch:
             )
         levels = [threshold] if isinstance(threshold, int | float) else list(threshold or ())
         smallest = store.budget.norm_budget if smallest_budget is None else smallest_budget
-        begun = begun_as(store)
+        with store.stream.held():
+            begun = watch_begun(store.stream.ledger)
         if ticks is None:
             if begun is None:
                 raise ParameterError("the number of ticks of the watch is missing", "give ticks")
@@ -198,7 +199,7 @@ class ActiveWatch:
 
     def _begun(self, tick: int) -> list[Fact]:
         """Write down with the first tick what the watch is: public."""
-        return [] if tick > 1 else [Fact("watch", self._settings)]
+        return [] if tick > 1 else [Fact(WATCH, self._settings)]
 
     # -- post-processing ---------------------------------------------------------------------------
 
@@ -249,13 +250,6 @@ class ActiveWatch:
             release,
             compared.release if compared else None,
         )
-
-
-def begun_as(store: Store) -> dict[str, Any] | None:
-    """Return the numbers that a store's watch was begun with; None: it was not. Public."""
-    with store.stream.held():
-        begun: dict[str, Any] | None = store.stream.ledger.fact("watch")
-        return begun
 
 
 def _share_error(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from sparseq.accounting import UNITS_PER_NORM, Budget, add_charges, round_up
 from sparseq.accounting._checks import count, in_range
 from sparseq.errors import ParameterError
+from sparseq.mechanisms.laplace import laplace_pair_tail
 from sparseq.mechanisms.tree_counter import MAX_HORIZON, window
 from sparseq.query.outputs import Estimate, Measurements, OutputColumn, Outputs, measure
 from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation, calibrate
@@ -23,7 +24,10 @@ ALARM_SHARE = Fraction(2, 5)
 USERS_SHARE = Fraction(1, 6)
 """Of what the counters have, for the number of users. Its error counts for little: the share's
 error is about (error of those left out + share left out · error of the users) / users."""
+FALSE_ALARMS = 0.01
+"""Of all stores, at most so many have a false alarm in all the ticks of their watch."""
 _SHRINK = 1 - 2.0**-9
+_DEVIATIONS, _CELLS = 9.0, 1152  # of a Gaussian, bounded in cells
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,19 @@ class WatchDesign:
         """Noise and lattice of every comparison."""
         return calibrate(self.alarm_query(1, 1.0, 1), self.budget, Options())
 
+    def limit(self, tick: int, threshold: float, users: float) -> int:
+        """Return how many people must have been left out, noise included, for an alarm.
+
+        So many that it is no false alarm, whatever the noise: see `sparseq.monitor.alarm`.
+
+        Args:
+            tick: Which: as many nodes add up to the number of users as its number has ones.
+            threshold: The share of people of whom an alarm tells that there are fewer.
+            users: The released number of users.
+        """
+        allowed = math.floor((1 - Fraction(threshold)) * Fraction(users))
+        return max(allowed + _margin(self, tick.bit_count(), threshold) + 1, 1)
+
     @property
     def _counters(self) -> Fraction:
         return (1 - ALARM_SHARE if self.thresholds else Fraction(1)) * Fraction(self.norm)
@@ -135,10 +152,39 @@ class WatchDesign:
         outputs = Outputs(
             (OutputColumn("alarm", alarm), below, OutputColumn("limit", limits, True))
         )
-        text = f"watch tick {tick}: are fewer than {100 * threshold:g} % active, {limit} left out?"
+        words = f"{100 * threshold:g} %"
+        text = f"watch tick {tick}: are surely fewer than {words} active, {limit} left out?"
         return Query(
             text, Relation("FROM ledger"), (), (compared,), outputs, comparisons=self.ticks
         )
+
+
+@lru_cache(maxsize=256)
+def _margin(design: WatchDesign, nodes: int, threshold: float) -> int:
+    """Return the least m, in people, that noise passes at a tick with too small a chance.
+
+    The noise is that of the comparison, two Laplaces, and (1 - threshold) times that of the number
+    of users, a Gaussian of so many nodes; its chance is bounded from above on a grid.
+    """
+    (noise,), of_users, allowed = design.alarm_plan.noise, design.node_plan.noise[1], 1 - threshold
+    edges = np.linspace(-_DEVIATIONS, _DEVIATIONS, _CELLS + 1)
+    below = np.array([math.erfc(-edge / math.sqrt(2)) / 2 for edge in edges.tolist()])
+    here, rest = np.diff(below), 2 * float(below[0])
+    rounding = of_users.granularity * nodes / 2
+    error = allowed * (edges[1:] * of_users.sigma * math.sqrt(nodes) + rounding)
+    enough = FALSE_ALARMS / len(design.thresholds) / design.ticks
+
+    def too_likely(m: int) -> bool:
+        least = np.floor((m - error) / noise.granularity).astype(np.int64) + 1
+        return float(here @ laplace_pair_tail(noise.lattice_sigma, least)) + rest > enough
+
+    low, high = -1, 1
+    while too_likely(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if too_likely(middle) else (low, middle)
+    return high
 
 
 def _labelled(text: str, label: str) -> str:

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sparseq.accounting.strategies import Strategy
+from sparseq.monitor.rows import STRATEGY
 from sparseq.pictures.figure import Axis, Color, Figure, Look, Mark, Series, Sheet, spread
 from sparseq.pictures.numbers import percent
 from sparseq.pictures.words import NOT_PRIVATE, guarantee
@@ -25,6 +28,7 @@ OURS, WORST, CORRECTED = (
 LEFT_OUT = "People whose budget is used up are left out; no ± of the answers covers that."
 OFF_BY = "What the forecast in the correction is off by is estimated apart."
 _ACTIVE, _DROPPED = "People who have never been left out", "People who have ever been left out"
+_LONG = 1024
 _AFTER_KEYS, _NOISED = "estimate", "at each tick, with noise"
 Rows = Sequence[dict[str, Any]]
 
@@ -75,8 +79,12 @@ def _answers(
     drawn: list[Series] = []
     for group, found in list(groups.items())[:MOST]:
         ours = _series(OURS, found["answer"], panel=group)
-        worst = replace(ours, name=WORST, bound=ours.bounds * times, look="band", color="orange")
+        strategy = _strategy(found["answer"])
+        alone = ours.bounds / _spread(strategy, len(ours.bounds))
+        worst = replace(ours, name=WORST, bound=alone * times, look="band", color="orange")
         drawn += [ours, worst]
+        if strategy is not None and together(strategy) not in notes:
+            notes = [together(strategy), *notes]
         if "corrected" in found:
             drawn.append(_series(CORRECTED, found["corrected"], "green", panel=group))
     notes = [LEFT_OUT, *([OFF_BY] if any(s.name == CORRECTED for s in drawn) else []), *notes]
@@ -84,6 +92,34 @@ def _answers(
         notes.append(f"{MOST} of {len(groups):,} groups are drawn.")
     y = Axis(_NOISED, spread([s for s in drawn if s.look == "line"]))
     return Figure(f"{name}: {column}" if name != column else name, drawn, Axis(), y, notes=notes)
+
+
+def together(strategy: Strategy) -> str:
+    """Return in a sentence whether errors of ticks that follow each other go together.
+
+    Example:
+        >>> together(Strategy.of("1,0.5"))
+        'Neighbouring ticks are off against each other (correlation -0.50): sums gain by it.'
+    """
+    d = strategy.inverse(_LONG)
+    correlation = float(d[1:] @ d[:-1] / (d @ d))
+    if correlation > 0:
+        how, then = "together", "sums over many ticks are less exact than ticks are"
+    else:
+        how, then = "against each other", "sums gain by it"
+    return f"Neighbouring ticks are off {how} (correlation {correlation:.2f}): {then}."
+
+
+def _strategy(rows: Rows) -> Strategy | None:
+    strategy = Strategy.of(rows[0].get(STRATEGY) or "none")
+    return strategy if strategy.band else None
+
+
+def _spread(strategy: Strategy | None, ticks: int) -> NDArray[np.float64]:
+    """Return the noise of each tick against that of a measurement."""
+    if strategy is None:
+        return np.ones(ticks)
+    return np.sqrt(np.cumsum(strategy.inverse(max(ticks, 1)) ** 2))[:ticks]
 
 
 def _active(rows: Rows, alarm: float | None, notes: Sequence[str]) -> Figure:

@@ -62,6 +62,11 @@ def html_page(sheet: Sheet) -> str:
 """
 
 
+def drawing(figure: Figure) -> str:
+    """One figure for a page that has page.css and page.js: its drawings, notes and numbers."""
+    return _section(figure, False, 0)
+
+
 def escaped(text: object) -> str:
     """Return text for a page: what a terminal would obey is spelled out there too."""
     return html.escape(shown(text, None))

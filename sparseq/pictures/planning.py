@@ -30,7 +30,7 @@ def _figure(planned: PlanSearch, i: int, name: str) -> Figure:
     series = []
     for label, kind, color in _KINDS:
         rows = [c for c in planned.rows[1:]
-                if (c.setting.forecast > 0, c.setting.part_time) == kind]  # fmt: skip
+                if (c.setting.forecast > 0, c.setting.fade) == kind]  # fmt: skip
         if rows:
             x = np.array([c.setting.norm_budget for c in rows])
             total, noise = (np.array([v[i] for v in (getattr(c, which) for c in rows)])

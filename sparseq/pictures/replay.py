@@ -24,12 +24,19 @@ _LOOKS: dict[str, tuple[Color, Look]] = {
 _FIGURES = (
     ("answered_so_far", "Lines answered", "lines", "", 1.0),
     ("error", "Error of an answer", "multiples of its noise's sigma", "", 1.0),
+    (
+        "bias",
+        "Of it bias: what is missed by leaving people out",
+        "multiples of the noise's sigma",
+        "",
+        1.0,
+    ),
     ("spent", "Budget spent", "of all people's budgets", "%", 100.0),
     ("ever_left_out", "People ever left out", "people", "", 1.0),
 )
 _ERROR = (
     "Error: noise and what is missed by leaving people out, together, as the root mean square over "
-    "an answer's values; 1 is the noise alone."
+    "an answer's values; 1 is the noise alone. Noise is in the answer's ±, bias is not."
 )
 
 
@@ -51,14 +58,14 @@ def replay_sheet(comparison: ReplayComparison, log: str) -> Sheet:
 
 def summary_table(summary: Sequence[Tally]) -> Table:
     """Return the summary as a table of texts."""
-    columns = ["accounting", "lines", "answered", "mean error, in sigmas", "people ever left out",
-               "spent of all budgets", "most of one"]  # fmt: skip
+    columns = ["accounting", "lines", "answered", "mean error, in sigmas", "of it bias",
+               "people ever left out", "spent of all budgets", "most of one"]  # fmt: skip
     body = [
-        [f.mode, f"{f.lines:,}", f"{f.answered:,}", cell(f.error), f"{f.ever_left_out:,}",
-         f"{100 * f.spent:.1f} %", f"{100 * f.most_spent:.1f} %"]
+        [f.mode, f"{f.lines:,}", f"{f.answered:,}", cell(f.error), cell(f.bias),
+         f"{f.ever_left_out:,}", f"{100 * f.spent:.1f} %", f"{100 * f.most_spent:.1f} %"]
         for f in summary
     ]  # fmt: skip
-    return Table(columns, body, ["l", *"rrrrrr"])
+    return Table(columns, body, ["l", *"rrrrrrr"])
 
 
 def rows_table(rows: pa.Table) -> Table:

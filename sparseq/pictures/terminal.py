@@ -1,8 +1,9 @@
 """A figure for a terminal, in dots of braille characters, two by four to a cell.
 
 The first series is a line in its error band; a `band`, what it is compared with, is wide and thinly
-dotted. Curves without bands have a mark of their own each. A chart narrower than its series shows
-means over days in a row, in the bands of single answers.
+dotted, and an exact value is a cross every few columns. Curves without bands have a mark of their
+own each. A chart narrower than its series shows means over days in a row, in the bands of single
+answers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from sparseq.pictures.scales import Scale
 
 MIN_WIDTH, MIN_HEIGHT = 30, 8
 MARKS = "●○◆◇▲△■□"
+EXACT = "×"
+_EXACT_APART = 4  # columns from one cross to the next, so that the line behind them can be seen
 _BOLD, _DIM = "1", "2"
 _PAINTS = {
     "blue": "38;5;33",
@@ -193,7 +196,8 @@ def _plot(figure: Figure, grid: _Grid, thick: bool, color: bool) -> list[str]:
     floor = np.where(np.isnan(line), np.nan, grid.down(np.zeros(1))[0])
     layers = [(grid.fill(line, floor if ours.look == "bars" else line) | ribbon, ours)]
     if color:  # without it, other lines can't be told from ours
-        layers += [(grid.fill(c, c), s) for s in figure.series[1:] if s.look != "band"
+        layers += [(grid.fill(c, c), s) for s in figure.series[1:]
+                   if s.look != "band" and not s.exact
                    for c in [grid.curve(s, s.values)]]  # fmt: skip
     for s in behind:
         top, bottom = (grid.curve(s, y) for y in s.band[::-1])
@@ -207,14 +211,28 @@ def _plot(figure: Figure, grid: _Grid, thick: bool, color: bool) -> list[str]:
         style[free & (mine > 0)] = k + 1
         cells[free] = mine[free]
     paints = ["", *(_PAINTS[s.color] for _, s in layers)]
-    return [_line(c, s, paints, color) for c, s in zip(cells, style, strict=True)]
+    signs = np.where(cells > 0, 0x2800 + cells, ord(" "))
+    for s in figure.series[1:]:
+        if s.exact:
+            places = _crosses(grid, s)
+            signs[places], style[places] = ord(EXACT), len(paints)
+            paints.append(_PAINTS[s.color])
+    return [_line(c, s, paints, color) for c, s in zip(signs, style, strict=True)]
+
+
+def _crosses(grid: _Grid, series: Series) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lines and columns of the crosses of an exact series."""
+    down = grid.curve(series, series.values)
+    at = np.flatnonzero((down >= 0) & (down < 4 * grid.rows))
+    at = at[np.unique(at // 2 // _EXACT_APART, return_index=True)[1]]
+    return down[at].astype(np.int64) // 4, at // 2
 
 
 def _line(
-    cells: NDArray[np.int64], style: NDArray[np.int64], paints: list[str], color: bool
+    signs: NDArray[np.int64], style: NDArray[np.int64], paints: list[str], color: bool
 ) -> str:
-    """One line of cells, in runs of one colour."""
-    text = "".join(chr(0x2800 + k) if k else " " for k in cells)
+    """One line of characters, in runs of one colour."""
+    text = "".join(map(chr, signs))
     starts = [0, *(np.flatnonzero(np.diff(style)) + 1), len(style)]
     runs = [_paint(text[a:b], paints[style[a]], color) for a, b in pairwise(starts)]
     return "".join(runs).rstrip()
@@ -225,7 +243,7 @@ def _head(figure: Figure, width: int, color: bool, keys: tuple[str, str]) -> lis
     label = [_paint(_cut(figure.subtitle, width), _DIM, color)] if figure.subtitle else []
     marked, named = _is_marked(figure), []
     for k, (text, s) in enumerate(figure.legend()):
-        key = MARKS[k % len(MARKS)] if marked else keys[s.look == "band"] if _is_own(s, k) else "⠒⠒"
+        key = MARKS[k % len(MARKS)] if marked else _key(s, k, keys)
         if marked or color or _is_own(s, k):
             named.append((_paint(key, _PAINTS[s.color], color), _cut(text, width - 3)))
     legend = [f"{key} {text}" for key, text in named]
@@ -234,8 +252,14 @@ def _head(figure: Figure, width: int, color: bool, keys: tuple[str, str]) -> lis
 
 
 def _is_own(series: Series, k: int) -> bool:
-    """Whether its dots differ from all others', even without colours."""
-    return k == 0 or series.look == "band"
+    """Whether it differs from all others, even without colours."""
+    return k == 0 or series.look == "band" or series.exact
+
+
+def _key(series: Series, k: int, keys: tuple[str, str]) -> str:
+    if series.exact and k > 0:
+        return EXACT
+    return keys[series.look == "band"] if _is_own(series, k) else "⠒⠒"
 
 
 def _value_axis(scale: Scale, rows: int) -> tuple[Scale, int, dict[int, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparseq.pictures.numbers import number, upper
+from sparseq.pictures.numbers import upper
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
@@ -18,9 +18,9 @@ CURATOR = (
 )
 
 
-def guarantee(budget: Budget) -> str:
-    """Return the guarantee of a store for a chart."""
+def guarantee(budget: Budget, unit: str = "") -> str:
+    """Return the guarantee of a store for a chart; `unit`: for whom, if not for a person."""
     return (
-        f"{number(budget.kappa)}-zCDP (epsilon {upper(budget.epsilon(DELTA))} at delta "
-        f"{DELTA_TEXT})"
+        f"{budget.promise} (epsilon {upper(budget.epsilon(DELTA))} at delta "
+        f"{DELTA_TEXT}){f' for {unit}' if unit else ''}"
     )

@@ -5,6 +5,7 @@ COUNT(DISTINCT user)               one measure, 1 for a user with a row     scal
 SUM(x)                             one measure                              scale from bounds
 AVG, VAR, STDDEV                   N, sum of x - c, sum of (x - c)², with c the middle of the
                                    public bounds, which halves the scale; then arithmetic
+CORR, COVAR_…, REGR_…              rows with both values, and moments of the two
 HISTOGRAM, MEDIAN, QUANTILE        rows by declared bin
 """
 
@@ -20,6 +21,8 @@ from sqlglot import exp
 
 from sparseq.query import outputs as out
 from sparseq.query.allowed import BINNED
+from sparseq.query.limits import ROWS
+from sparseq.query.paired import PAIRED, PairMoments
 from sparseq.query.parse import said
 from sparseq.query.plan import Cell, Kind, Measure
 from sparseq.query.scope import Scope, integral, refuse
@@ -34,6 +37,8 @@ _MINIMA: dict[type, str] = {
     exp.Max: "MAX",
     exp.LogicalAnd: "BOOL_AND",
     exp.LogicalOr: "BOOL_OR",
+    exp.ArgMax: "ARG_MAX",
+    exp.ArgMin: "ARG_MIN",
 }
 
 
@@ -105,6 +110,8 @@ class Aggregates:
             return self._average(_argument(e), condition)
         if isinstance(e, _VARIANCES):
             return self._variance(e, condition)
+        if isinstance(e, PAIRED):
+            return self._paired(e, condition)
         if _binned(e) and not self.is_histogram(e):
             return self._quantile(e, condition, label)
         if self.is_histogram(e):
@@ -129,7 +136,9 @@ class Aggregates:
             condition, inside = _and(branch.this, condition), branch.args["true"]
         if inside is not None and self._scope.may_lack_user(inside):
             condition = _and(_present(inside), condition)
-        elif inside is None or not self._scope.is_user(inside):
+        elif inside is None or not (
+            self._scope.is_user(inside) or self._scope.is_person_in_a_window(inside)
+        ):
             refuse(
                 f"{label}: only users can be counted distinct, as which other values occur is "
                 "a fact about people",
@@ -149,16 +158,23 @@ class Aggregates:
             refuse(f"{label} adds up identifiers", "COUNT(DISTINCT user) counts users")
         bounds = self._scope.bounds(value)
         scale = max(map(abs, bounds)) if bounds is not None else None
+        if bounds is not None and ROWS in self._scope.public.limits:
+            value = _clamped(value, bounds)
         if condition is not None:
             value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
         cell = Cell.of(self._scope.term(value))
-        return self._add(Measure(Kind.SUM, cell, label, integral=False, scale=scale or None))
+        return self._add(
+            Measure(
+                Kind.SUM, cell, label, integral=False, scale=scale or None,
+                bounds=bounds if scale else None,
+            )
+        )  # fmt: skip
 
     def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
         middle, centred = self._centred(value)
-        number = out.measure(self._finite_rows(value, condition))
-        total = out.measure(self._sum(centred, condition, _moment("sum", value, condition, middle)))
-        mean = out.arithmetic("/", total, number)
+        number = self._finite_rows(value, condition)
+        total = self._sum(centred, condition, _moment("sum", value, condition, middle))
+        mean = out.mean(total, number, self._measures[total].bounds)
         return out.arithmetic("+", out.constant(middle), mean) if middle else mean
 
     def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None) -> int:
@@ -170,8 +186,14 @@ class Aggregates:
         return self._add(Measure(Kind.ROWS, Cell.of(counts), _moment("number", value, condition)))
 
     def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:
-        """Return the middle of the public bounds, and the value minus it."""
+        """Return the middle of the public bounds, and the value minus it.
+
+        In weighted answers not where they begin near 0: there most values lie too, mostly, and the
+        scale is that of the values as they are.
+        """
         bounds = self._scope.bounds(value)
+        if bounds is not None and self._scope.public.weighted and 0 <= 4 * bounds[0] <= bounds[1]:
+            bounds = None
         middle = (bounds[0] + bounds[1]) / 2 if bounds is not None else 0.0
         if middle == 0:
             return 0.0, value
@@ -192,6 +214,27 @@ class Aggregates:
         variance = out.monotone(lambda x: np.maximum(x, 0), out.arithmetic("/", around, divisor))
         root = isinstance(e, exp.Stddev | exp.StddevPop | exp.StddevSamp)
         return out.monotone(np.sqrt, variance) if root else variance
+
+    def _paired(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
+        y, x = _argument(e), e.args["expression"]
+        both = exp.Mul(this=exp.paren(y.copy()), expression=exp.paren(x.copy()))
+        counted = _and(exp.Anonymous(this="isfinite", expressions=[both]), condition)
+        if isinstance(e, exp.RegrAvgx | exp.RegrAvgy):
+            return self._average(x if isinstance(e, exp.RegrAvgx) else y, counted)
+        (middle_y, from_y), (middle_x, from_x) = self._centred(y), self._centred(x)
+
+        def total(*factors: exp.Expr) -> out.Node:
+            value = factors[0]
+            for factor in factors[1:]:
+                value = exp.Mul(this=exp.paren(value.copy()), expression=exp.paren(factor.copy()))
+            return out.measure(self._sum(value, counted, _moment("sum", value, condition)))
+
+        return PairMoments(
+            out.measure(self._rows(counted, _moment("number", both, condition))),
+            lambda: total(from_x), lambda: total(from_y),
+            lambda: total(from_x, from_x), lambda: total(from_y, from_y),
+            lambda: total(from_x, from_y), middle_x, middle_y,
+        ).statistic(type(e))  # fmt: skip
 
     # -- bins ------------------------------------------------------------------------------------
 
@@ -259,6 +302,17 @@ class Aggregates:
         return self._add(
             Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=Cell.of(term))
         )
+
+
+def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
+    """Return a value cut to its public bounds, so that they hold whatever rows have."""
+    low, high = (exp.cast(exp.Literal.number(repr(end)), "DOUBLE") for end in bounds)
+    inner = exp.Greatest(this=exp.paren(value.copy()), expressions=[low])
+    bound = exp.Least(this=inner, expressions=[high])
+    if bounds[0] == 0:
+        return bound  # what is missing counts 0 either way
+    missing = exp.Is(this=exp.paren(value.copy()), expression=exp.Null())
+    return exp.Case(ifs=[exp.If(this=exp.Not(this=missing), true=bound)])
 
 
 def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: float = 0.0) -> str:

@@ -6,13 +6,23 @@ costs accuracy, and the charge is computed from what users really contribute.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable
 
 from sqlglot import exp
 
 Interval = tuple[float, float]
-Lookup = Callable[[exp.Column], Interval | None]
+_ONE_OF = (
+    exp.Window, exp.Min, exp.Max, exp.Avg, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
+    exp.NthValue, exp.ArgMax, exp.ArgMin, exp.Mode, exp.AnyValue, exp.First, exp.Filter,
+    exp.IgnoreNulls,
+)  # fmt: skip
+"""What lies within the bounds of what is inside."""
+_LONGEST = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
+_SHORTEST = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1}
+EPOCH = dt.date(1970, 1, 1)
+Lookup = Callable[[exp.Expr], Interval | None]
 
 
 def interval(e: exp.Expr, lookup: Lookup) -> Interval | None:
@@ -20,7 +30,7 @@ def interval(e: exp.Expr, lookup: Lookup) -> Interval | None:
 
     Args:
         e: A numeric expression.
-        lookup: Declared bounds of a column.
+        lookup: What is known of a column, or of a whole part: declared bounds, a WHERE.
 
     Example:
         >>> from sqlglot import parse_one
@@ -33,6 +43,14 @@ def interval(e: exp.Expr, lookup: Lookup) -> Interval | None:
 
 def ends(e: exp.Expr, lookup: Lookup) -> Interval:
     """Return an interval that holds every value of `e`, infinite where nothing is known."""
+    low, high = _ends(e, lookup)
+    known = None if isinstance(e, exp.Column | exp.Literal | exp.Paren) else lookup(e)
+    if known is not None and max(low, known[0]) <= min(high, known[1]):
+        return max(low, known[0]), min(high, known[1])
+    return low, high
+
+
+def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
     nothing = (-math.inf, math.inf)
     if isinstance(e, exp.Paren):
         return ends(e.this, lookup)
@@ -44,13 +62,21 @@ def ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return lookup(e) or nothing
     if isinstance(e, exp.Count | exp.CountIf | exp.RowNumber | exp.Rank | exp.DenseRank):
         return (0.0, math.inf)
+    if isinstance(e, exp.Length | exp.ArraySize | exp.StrPosition):
+        return (0.0, math.inf)
     if isinstance(e, exp.Sum):
         low, high = ends(e.this, lookup)
         return (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
     if isinstance(e, exp.Lag | exp.Lead) and e.args.get("default") is not None:
         return nothing
-    if isinstance(e, exp.Window | exp.Min | exp.Max | exp.Avg | exp.Lag | exp.Lead):
+    if isinstance(e, _ONE_OF):
         return ends(e.this, lookup)
+    if isinstance(e, exp.DateTrunc | exp.TimestampTrunc | exp.DateDiff | exp.Year):
+        return _of_days(e, lookup)
+    if isinstance(e, exp.Ln | exp.Log | exp.Sqrt):
+        return _root(e, lookup)
+    if isinstance(e, exp.Mod | exp.IntDiv):
+        return _whole_division(e, ends(e.left, lookup), ends(e.right, lookup))
     if isinstance(e, exp.Boolean | exp.Predicate | exp.And | exp.Or | exp.Not):
         return (0.0, 1.0)
     if isinstance(e, exp.Neg):
@@ -96,10 +122,87 @@ def _rounded(decimals: exp.Expr, x: Interval) -> Interval:
     return _outward(x, 10.0 ** int(digits.this) if negative else 1.0)
 
 
+def _of_days(e: exp.Expr, lookup: Lookup) -> Interval:
+    """Bounds of a function of times, whose own bounds are days since 1970."""
+    if isinstance(e, exp.DateDiff):
+        a, b = ends(e.expression, lookup), ends(e.this, lookup)
+        low, high = _difference((b[0] - a[1], b[1] - a[0]), _unit(e))
+        return (max(low, 0.0), max(high, 0.0)) if _in_order(e.expression, e.this) else (low, high)
+    low, high = ends(e.this, lookup)
+    if isinstance(e, exp.Year):
+        if not -700_000 < low <= high < 2_900_000:
+            return (-math.inf, math.inf)
+        years = (EPOCH + dt.timedelta(days=math.floor(day)) for day in (low, high))
+        first, last = (day.year for day in years)
+        return (first, last)
+    return (low - _LONGEST.get(_unit(e), 1), high)
+
+
+def _in_order(a: exp.Expr, b: exp.Expr) -> bool:
+    """Tell whether a is at most b by what they are: min(t) and max(t)."""
+    return isinstance(a, exp.Min) and isinstance(b, exp.Max) and bool(a.this == b.this)
+
+
+def _difference(days: Interval, unit: str) -> Interval:
+    """Bounds of how many units begin between two times that lie so many days apart."""
+    low, high = days
+    if unit not in _SHORTEST:  # so many hours would be a scale that hides everything
+        return (-math.inf, math.inf)
+    if unit == "DAY":
+        return days
+    length = _SHORTEST[unit]
+    return (min(low / length - 1, 0) // 1, -(-max(high / length + 1, 0) // 1))
+
+
+def _unit(e: exp.Expr) -> str:
+    unit = e.args.get("unit")
+    return unit.name.upper() if unit is not None else "DAY"
+
+
+def _root(e: exp.Expr, lookup: Lookup) -> Interval:
+    """Bounds of a square root or a logarithm, to a base of 2, e or 10."""
+    inside, base = e.this, math.e
+    if isinstance(e, exp.Log) and e.expression is not None:
+        inside = e.expression
+        base = {"2": 2.0, "10": 10.0}.get(e.this.name, 0.0)
+    elif isinstance(e, exp.Log):
+        base = 10.0
+    low, high = ends(inside, lookup)
+    if low <= 0 or math.isinf(high) or not base:
+        return (-math.inf, math.inf)
+    if isinstance(e, exp.Sqrt):
+        return (math.sqrt(low), math.sqrt(high))
+    # a little wider, as a logarithm is rounded by whoever computes it
+    a, b = math.log(low, base), math.log(high, base)
+    return (a - abs(a) * 1e-9 - 1e-12, b + abs(b) * 1e-9 + 1e-12)
+
+
+def _whole_division(e: exp.Mod | exp.IntDiv, a: Interval, b: Interval) -> Interval:
+    if b[0] <= 0 <= b[1] or not all(map(math.isfinite, b)):
+        return (-math.inf, math.inf)
+    if isinstance(e, exp.Mod):
+        most = math.nextafter(max(map(abs, b)), 0.0)
+        return (max(-most, min(a[0], 0.0)), min(most, max(a[1], 0.0)))
+    if not all(map(math.isfinite, a)):
+        return (-math.inf, math.inf)
+    return _outward(_hull([(x / y, x / y) for x in a for y in b]))
+
+
 def _cast(e: exp.Cast | exp.TryCast, x: Interval) -> Interval:
+    if e.to.is_type(*exp.DataType.TEMPORAL_TYPES) and isinstance(e.this, exp.Literal):
+        return _day(e.this)
     if e.to.is_type(exp.DataType.Type.BOOLEAN):
         return (0.0, 1.0)
     return x if e.to.is_type(*exp.DataType.FLOAT_TYPES) else _outward(x)
+
+
+def _day(e: exp.Literal) -> Interval:
+    """Bounds of a date or timestamp that is written out, in days since 1970."""
+    try:
+        day = dt.datetime.fromisoformat(e.this.strip()).date()
+    except ValueError:
+        return (-math.inf, math.inf)
+    return (float((day - EPOCH).days),) * 2
 
 
 def _literal(e: exp.Literal) -> Interval:

@@ -6,6 +6,8 @@ the rows is private, and not here.
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,6 +19,13 @@ INTEGER_TYPES = frozenset(
         "UINTEGER", "UBIGINT",
     ]
 )  # fmt: skip
+Bound = float | str | dt.date
+"""An end of declared bounds: a number, or of dates and times a day, as a date or '2024-12-31'."""
+FOUND = "found keys"
+"""The fact that a ledger keeps of the keys that were found: public. By table, then by column."""
+OTHER = "(other)"
+"""What stands for the rows that have none of the found keys."""
+_EPOCH = dt.date(1970, 1, 1)
 TIME_TYPES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
 
 
@@ -28,7 +37,9 @@ class Column:
         name, type: DuckDB's name of the type that analysts work with.
         coded: Strings are stored as codes of a private dictionary.
         bounds: Declared lowest and highest value; a promise about scale, never checked for privacy.
+            Of dates and times in days since 1970, both days included.
         keys: Declared public values, a domain to group by.
+        found: Values that were privately found; None: they have not been looked for.
     """
 
     name: str
@@ -36,11 +47,50 @@ class Column:
     coded: bool = False
     bounds: tuple[float, float] | None = None
     keys: tuple[Any, ...] | None = None
+    found: tuple[str, ...] | None = None
 
     @property
     def integral(self) -> bool:
         """Values are integers."""
         return self.type in INTEGER_TYPES
+
+
+WINDOWS = ("day", "week", "month", "quarter", "year")
+
+
+@dataclass(frozen=True)
+class AccountWindow:
+    """What of a person has an account of its own: the rows of one stretch of time.
+
+    Attributes:
+        unit: One of `WINDOWS`.
+        person: The column that says whom a row is about.
+        lifetime: kappa of all windows of a person together; None: nothing is promised of it.
+    """
+
+    unit: str
+    person: str
+    lifetime: float | None = None
+
+    @property
+    def said(self) -> str:
+        """The unit of privacy in words.
+
+        >>> AccountWindow("month", "customer_id").said
+        'one customer_id in one month'
+        """
+        return f"one {self.person} in one {self.unit}"
+
+    @property
+    def promised(self) -> str:
+        """Whom a store's promise is for.
+
+        >>> AccountWindow("month", "customer_id", 5.0).promised
+        'one customer_id in one month; 5-zCDP for all of one customer_id'
+        """
+        if self.lifetime is None:
+            return self.said
+        return f"{self.said}; {self.lifetime:g}-zCDP for all of one {self.person}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +100,7 @@ class Table:
     Attributes:
         row_key: Columns that, with the user, say which row is meant: a row that arrives replaces
             the one of the same user and key. Empty: every row is a row of its own.
+        window: The user is a person and a window of `time`; None: a person.
     """
 
     name: str
@@ -57,11 +108,17 @@ class Table:
     user: str = ""
     time: str = ""
     row_key: tuple[str, ...] = ()
+    window: AccountWindow | None = None
 
     @property
     def private(self) -> bool:
         """Rows are about users."""
         return bool(self.user)
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The bounds of columns that have some."""
+        return {c.name: c.bounds for c in self.columns if c.bounds is not None}
 
     def column(self, name: str) -> Column:
         """Return the column of that name (case-insensitive).
@@ -119,6 +176,16 @@ class Catalog:
             raise QueryRefused("there are several tables", f"name one of {names}")
         return self.private[0]
 
+    @property
+    def unit(self) -> str:
+        """Whom an account is for, where it is not a person; "": it is."""
+        return "" if self.window is None else self.window.promised
+
+    @property
+    def window(self) -> AccountWindow | None:
+        """What of a person has an account; None: all of a person."""
+        return next((t.window for t in self.private if t.window is not None), None)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the catalog as plain data."""
         return asdict(self)
@@ -145,6 +212,7 @@ class Catalog:
                     t["user"],
                     t["time"],
                     tuple(t.get("row_key", ())),
+                    AccountWindow(**t["window"]) if t.get("window") else None,
                 )
                 for t in data["tables"]
             )
@@ -155,11 +223,21 @@ class Catalog:
         others = tuple(t for t in self.tables if t.name.lower() != table.name.lower())
         return Catalog((*others, table))
 
+    def with_found(self, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Catalog:
+        """Return the catalog with keys that were found, by table and column."""
+        catalog = self
+        for name, columns in found.items():
+            table = self.table(name)
+            for column, keys in columns.items():
+                table = table.with_column(replace(table.column(column), found=tuple(keys)))
+            catalog = catalog.with_table(table)
+        return replace(self, tables=tuple(catalog.table(table.name) for table in self.tables))
+
 
 def declared(
     table: Table,
     keys: dict[str, tuple[Any, ...]],
-    bounds: dict[str, tuple[float, float]],
+    bounds: Mapping[str, tuple[Bound, Bound]],
 ) -> Table:
     """Return the table with the curator's declarations about its columns.
 
@@ -167,8 +245,9 @@ def declared(
         ParameterError: A declaration is about no column, or makes no sense.
     """
     names = {c.name.lower(): c for c in table.columns}
-    for name, (low, high) in bounds.items():
+    for name, given in bounds.items():
         if name.lower() in names:
+            low, high = (_bound(names[name.lower()], end) for end in given)
             if not low < high:
                 raise ParameterError(f"bounds of {name} are {low}..{high}; low must be below high")
             table = table.with_column(replace(table.column(name), bounds=(low, high)))
@@ -178,3 +257,36 @@ def declared(
                 raise ParameterError(f"keys of {name} are empty or repeat a value")
             table = table.with_column(replace(table.column(name), keys=values))
     return table
+
+
+def _bound(column: Column, end: Bound) -> float:
+    """Return an end of declared bounds as a number.
+
+    Raises:
+        ParameterError: It is a day for a column without days, or the other way round.
+    """
+    if column.type not in TIME_TYPES:
+        if isinstance(end, str | dt.date):
+            raise ParameterError(f"bounds of {column.name} are days; it is {column.type}")
+        return end
+    try:
+        day = dt.date.fromisoformat(end) if isinstance(end, str) else end
+    except ValueError:
+        day = 0.0
+    if not isinstance(day, dt.date):
+        raise ParameterError(
+            f"bounds of {column.name}: {end!r} is not a day", "write it as 2024-12-31"
+        )
+    return float((dt.date(day.year, day.month, day.day) - _EPOCH).days)
+
+
+def bound_text(column: Column, end: float) -> str:
+    """Return an end of a column's bounds as it was declared.
+
+    Example:
+        >>> bound_text(Column("day", "DATE"), 19723.0), bound_text(Column("x", "DOUBLE"), 0.5)
+        ('2024-01-01', '0.5')
+    """
+    if column.type in TIME_TYPES:
+        return (_EPOCH + dt.timedelta(days=end)).isoformat()
+    return f"{end:,.10g}"

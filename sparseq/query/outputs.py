@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.accounting.cut.ratio import ratio_hull
+
 Floats = NDArray[np.float64]
 
 
@@ -36,19 +38,47 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Intervals:
+    """Of a weighted answer, in the query's unit, one (groups, bins) array a measure.
+
+    Attributes:
+        lows, highs: Ends of the intervals, all at once.
+        noised: What was measured, nothing added back.
+        sigmas: Of its noise, one a measure.
+        missing: The most that the measured values lack.
+        z: Quantiles that all noise stays within at once, one a measure.
+    """
+
+    lows: Sequence[Floats]
+    highs: Sequence[Floats]
+    noised: Sequence[Floats]
+    sigmas: Sequence[float]
+    missing: Sequence[Floats]
+    z: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Measurements:
     """What post-processing may see: noised measures with their bounds, and keys by group.
 
     Attributes:
         measures: One (groups, bins) array a measure, in the query's unit.
-        bounds: ± of each measure.
+        bounds: ± of each measure's noise.
         keys: Each key's value by group.
+        weighted: Of a weighted answer, its intervals about everybody.
     """
 
     measures: Sequence[Floats]
     bounds: Sequence[float]
     keys: Sequence[NDArray[Any]]
     groups: int
+    weighted: Intervals | None = None
+
+    def ends(self, i: int) -> tuple[Floats, Floats]:
+        """Return the ends of a measure's intervals, (groups, bins) each."""
+        if self.weighted is not None:
+            return self.weighted.lows[i], self.weighted.highs[i]
+        return self.measures[i] - self.bounds[i], self.measures[i] + self.bounds[i]
 
 
 Node = Callable[[Measurements], "Estimate | NDArray[Any]"]
@@ -148,9 +178,10 @@ class MeasureNode:
     bin: int = 0
 
     def __call__(self, noised: Measurements) -> Estimate:
+        low, high = noised.ends(self.i)
+        ends = low[:, self.bin] * self.scale, high[:, self.bin] * self.scale
         value = noised.measures[self.i][:, self.bin] * self.scale
-        error = noised.bounds[self.i] * abs(self.scale)
-        return Estimate(value, value - error, value + error)
+        return Estimate(value, np.minimum(*ends), np.maximum(*ends))
 
 
 @dataclass(frozen=True)
@@ -173,6 +204,30 @@ def key(i: int) -> KeyNode:
     return KeyNode(i)
 
 
+def mean(total: int, number: int, bounds: tuple[float, float] | None) -> Node:
+    """Return a sum over the number of its rows, each value of which lies within bounds.
+
+    Of a weighted answer: the hull of Fieller sets over all that the two may lack, measured with one
+    weight (`sparseq.accounting.cut.ratio`). Without bounds, or with in or out: the quotient.
+    """
+    quotient = arithmetic("/", measure(total), measure(number))
+
+    def node(noised: Measurements) -> Estimate | NDArray[Any]:
+        known = noised.weighted
+        if known is None or bounds is None:
+            return quotient(noised)
+        n, d = known.noised[total][:, 0], known.noised[number][:, 0]
+        low, high = ratio_hull(
+            (n, known.sigmas[total]), (d, known.sigmas[number]),
+            (known.missing[total][:, 0], known.missing[number][:, 0]), known.z[number], bounds,
+        )  # fmt: skip
+        with np.errstate(all="ignore"):
+            value = np.where(d > 0, n / d, (low + high) / 2)
+        return Estimate(np.clip(value, low, high), low, high)
+
+    return node
+
+
 def constant(value: Any) -> Node:
     """Return the node of a literal."""
 
@@ -190,33 +245,35 @@ def constant(value: Any) -> Node:
     return node
 
 
+_ROUNDING = 1e-12  # of shares of a total: a tie is never decided by how a float was rounded
+
+
 def quantile(i: int, q: float, edges: tuple[float, ...]) -> Node:
     """Return the q-quantile read off a noised histogram, linear within a bin.
 
-    The interval: all cumulative counts are within b = bins · bound of the truth at once, so the
-    true quantile lies where the noised cumulative share could cross q.
+    The interval: all counts lie within theirs at once, so that the share below an edge is at least
+    that with all bins below at their lower ends and all above at their upper ones, and the true
+    quantile lies where it could cross q. Where nothing is known that is the whole range.
     """
     grid = np.asarray(edges, np.float64)
 
     def node(noised: Measurements) -> Estimate:
         counts = noised.measures[i]
-        bound = noised.bounds[i]
-        cumulative = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
-        slack = bound * np.arange(len(grid))
-        total = cumulative[:, -1:]
-        # the share below edge j is at least (c_j - slack) / (total + slack_n), and so on
+        least, most = (np.maximum(ends, 0.0) for ends in noised.ends(i))
+        below, above = (_cumulated(ends) for ends in (least, most))
         with np.errstate(divide="ignore", invalid="ignore"):
-            upper = (cumulative + slack) / np.maximum(total - slack[-1], 1e-300)
-            lower = (cumulative - slack) / np.maximum(total + slack[-1], 1e-300)
-        value = np.array([_crossing(grid, np.maximum(np.diff(c), 0), q) for c in cumulative])
-        known = total[:, 0] > slack[-1]
-        low = np.array([_first_edge(grid, u >= q) for u in upper])
-        high = np.array([_last_edge(grid, lo <= q) for lo in lower])
-        low = np.where(known, np.minimum(low, value), np.nan)
-        high = np.where(known, np.maximum(high, value), np.nan)
-        return Estimate(value, low, high)
+            lower = below / (below + (above[:, -1:] - above))
+            upper = above / (above + (below[:, -1:] - below))
+        value = np.array([_crossing(grid, np.maximum(c, 0), q) for c in counts])
+        low = np.array([_first_edge(grid, ~(u < q - _ROUNDING)) for u in upper])
+        high = np.array([_last_edge(grid, ~(lo > q + _ROUNDING)) for lo in lower])
+        return Estimate(value, np.minimum(low, value), np.maximum(high, value))
 
     return node
+
+
+def _cumulated(counts: Floats) -> Floats:
+    return np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
 
 
 def _crossing(grid: Floats, counts: Floats, q: float) -> float:

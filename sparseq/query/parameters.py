@@ -1,4 +1,4 @@
-"""Queries with parameters: `:day` in the text of a query stands for a value.
+"""Queries with parameters: `:day`, `$day` or `?` in the text of a query stands for a value.
 
 A parameter is a token of the SQL, never a piece of its text: `:day` in a string or in a comment is
 left alone, and a value enters as one literal of its own type, quoted where it is text. So no value
@@ -8,11 +8,14 @@ can become SQL. What comes out is an ordinary query, which goes through the chec
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from decimal import Decimal
+from itertools import zip_longest
 
+import numpy as np
 import sqlglot
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
@@ -20,7 +23,7 @@ from sqlglot.tokenizer_core import TokenType
 from sparseq.errors import NotSql, ParameterError, did_you_mean
 from sparseq.query.parse import Dialect
 
-Value = bool | int | float | str | dt.date | dt.datetime
+Value = bool | int | float | str | dt.date | dt.datetime | Decimal | None
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class QueryText:
 
     Attributes:
         pieces: Text between the parameters.
-        names: The parameters, one between any two pieces.
+        names: The parameters, one between any two pieces; `?` are called 1, 2, ….
     """
 
     pieces: tuple[str, ...]
@@ -49,13 +52,19 @@ class QueryText:
             tokens = list(sqlglot.tokenize(sql, dialect=Dialect))
         except SqlglotError:
             raise NotSql("the query can't be read", "check that every quote is closed") from None
-        pieces, names, start = [], [], 0
-        for colon, name in pairwise(tokens):
-            bare = sql[colon.end + 1 : name.end + 1]  # as it is written: no space, no quotes
-            if colon.token_type is TokenType.COLON and bare == name.text and bare.isidentifier():
-                pieces.append(sql[start : colon.start])
-                names.append(name.text)
-                start = name.end + 1
+        pieces: list[str] = []
+        names: list[str] = []
+        start = 0
+        for mark, name in zip_longest(tokens, tokens[1:]):
+            end, called = mark.end, str(len(names) + 1)
+            if mark.token_type is not TokenType.PLACEHOLDER:
+                called = sql[mark.end + 1 : name.end + 1] if name else ""  # no space, no quotes
+                if called != getattr(name, "text", None) or not _is_name(mark.token_type, called):
+                    continue
+                end = name.end
+            pieces.append(sql[start : mark.start])
+            names.append(called)
+            start = end + 1
         return cls((*pieces, sql[start:]), tuple(names))
 
     def with_values(self, values: Mapping[str, Value]) -> str:
@@ -78,12 +87,45 @@ class QueryText:
         return "".join(parts)
 
 
-def literal(value: Value) -> str:
+def _is_name(mark: TokenType, name: str) -> bool:
+    if mark is TokenType.PARAMETER:  # $name, $1
+        return name.isidentifier() or name.isdecimal()
+    return mark is TokenType.COLON and name.isidentifier()
+
+
+def bound(sql: str, params: Sequence[Value] | Mapping[str, Value]) -> str:
+    """Return SQL with the values of its parameters, by place (`?`, `$1`) or by name (`$day`).
+
+    Raises:
+        ParameterError: A parameter has no value, or a value no parameter, or is of no known type.
+
+    >>> bound("SELECT ?, $1, '?'", ["it's"]) == "SELECT 'it''s', 'it''s', '?'"
+    True
+    """
+    text = QueryText.of(sql)
+    if isinstance(params, str | bytes) or not isinstance(params, Sequence | Mapping):
+        raise ParameterError("params are a list of values, or a dict of them by name")
+    places = {str(i + 1): value for i, value in enumerate(params)}
+    values = params if isinstance(params, Mapping) else places
+    if missing := [name for name in dict.fromkeys(text.names) if name not in values]:
+        raise ParameterError(f"there is no value for the parameter {missing[0]}",
+                             did_you_mean(missing[0], values))  # fmt: skip
+    if extra := [name for name in values if name not in text.names]:
+        raise ParameterError(f"the query has no parameter {extra[0]}",
+                             did_you_mean(extra[0], text.names))  # fmt: skip
+    return text.with_values(values)
+
+
+def literal(value: Value | np.generic) -> str:
     """Return a value as an SQL literal of its type.
 
     >>> literal("a'b"), literal(-2), literal(True), literal(dt.datetime(2024, 1, 1, 6))
     ("'a''b'", '(-2)', 'TRUE', "TIMESTAMP '2024-01-01 06:00:00'")
     """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None:
+        return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, dt.datetime):
@@ -92,7 +134,14 @@ def literal(value: Value) -> str:
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    return repr(value) if value >= 0 else f"({value!r})"
+    if not isinstance(value, int | float | Decimal):
+        raise ParameterError(
+            f"a parameter is a {type(value).__name__}",
+            "give text, a number, a date, a time, True, False or None",
+        )
+    if not math.isfinite(value):
+        raise ParameterError(f"a parameter is {value}", "give a finite number")
+    return f"{value}" if value >= 0 else f"({value})"
 
 
 def value_of(text: str) -> Value:

@@ -6,7 +6,6 @@ query do (files, network, settings, other tables) is switched off as well, see `
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
 import re
 from functools import partial
@@ -22,7 +21,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sparseq.errors import NotSql, ParameterError, QueryRefused, did_you_mean
 from sparseq.query.allowed import BINNED, MAX_SELECTS, check_allowed
 from sparseq.query.catalog import Catalog
-from sparseq.query.plan import Options
+from sparseq.query.plan import KNOWN_OPTIONS, Options
+from sparseq.query.rewriting import rewritten
 
 MAX_LENGTH = 100_000
 MAX_SAID = 80
@@ -73,11 +73,11 @@ def parse(text: str, catalog: Catalog) -> tuple[exp.Select, Options]:
     try:
         stripped, options = _split_options(text)
         _check_selects(stripped)
-        tree = _one_select(stripped)
+        tree = rewritten(_one_select(stripped))
+        assert isinstance(tree, exp.Select)
         check_allowed(tree, stripped)
         _check_tables(tree, catalog)
         _check_growth(tree)
-        tree.transform(_date_today, copy=False)
         return _qualify(tree, catalog), options
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
@@ -96,7 +96,7 @@ def _check_selects(text: str) -> None:
         raise QueryRefused(f"the query has {found} SELECTs; the limit is {MAX_SELECTS}")
 
 
-def _one_select(text: str) -> exp.Select:
+def _one_select(text: str) -> exp.Expr:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
     except SqlglotError as error:
@@ -112,11 +112,7 @@ def _one_select(text: str) -> exp.Select:
             "send each SELECT by itself",
         )
     tree = statements[0]
-    if isinstance(tree, exp.SetOperation):
-        raise QueryRefused(
-            f"{tree.key.upper()} puts users together", "ask one SELECT at a time, or use GROUP BY"
-        )
-    if not isinstance(tree, exp.Select):
+    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Pivot):
         word = _first_word(text)
         if _misspelt(word):
             raise NotSql(f"{word} is not a query", _misspelt(word))
@@ -187,13 +183,6 @@ def _check_tables(tree: exp.Select, catalog: Catalog) -> None:
             catalog.table(table.name)
 
 
-def _date_today(node: exp.Expr) -> exp.Expr:
-    """Write out CURRENT_DATE: one query has one day, whenever DuckDB gets to see it."""
-    if not isinstance(node, exp.CurrentDate):
-        return node
-    return exp.cast(exp.Literal.string(dt.date.today().isoformat()), "DATE")
-
-
 def _check_growth(tree: exp.Select) -> None:
     """Refuse names for expressions that grow beyond all bounds once they are written out."""
     for select in tree.find_all(exp.Select):
@@ -249,12 +238,12 @@ def _read_options(tokens: list[Token], text: str) -> Options:
         if name in _BIGQUERY_OPTIONS:
             raise QueryRefused(
                 f"{name} is not set query by query: {_BIGQUERY_OPTIONS[name]}",
-                "OPTIONS takes sigma, accuracy or scale, and confidence",
+                "OPTIONS takes sigma, accuracy, precision or price, scale, and confidence",
             )
-        if name not in ("sigma", "accuracy", "scale", "confidence"):
+        if name not in KNOWN_OPTIONS:
             raise QueryRefused(
                 f"there is no option {name!r}",
-                did_you_mean(name, ["sigma", "accuracy", "scale", "confidence"]),
+                did_you_mean(name, list(KNOWN_OPTIONS)),
             )
         try:
             values[name] = float(match[2])

@@ -73,12 +73,16 @@ class Domain:
         position: SQL giving a row's place in `values`; NULL or out of range: in none of them. With
             `dictionary`, the row's private code, still to be looked up.
         dictionary: (table, column) of the private dictionary that `position` is a code of.
+        key: The expression that is grouped by, where it is known as a term.
+        rest: The last of `values` is for every row that is in no other, also without a value.
     """
 
     name: str
     values: tuple[Any, ...]
     position: Cell
     dictionary: tuple[str, str] | None = None
+    key: Term | None = None
+    rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Measure:
         scale: C, the public norm that sigma is measured against; None if nothing public bounds it.
         edges, bin: Bin edges, and SQL giving a row's bin; empty: no bins.
         step: The lattice step, a power of two, where whoever computes the contributions fixes it.
+        bounds: Public (low, high) of a row's value, if something says so.
     """
 
     kind: Kind
@@ -103,6 +108,7 @@ class Measure:
     edges: tuple[float, ...] = ()
     bin: Cell | None = None
     step: float | None = None
+    bounds: tuple[float, float] | None = None
 
     @property
     def bins(self) -> int:
@@ -125,6 +131,23 @@ class Cap:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """A public table that has at most one row for each string of a stored column.
+
+    Attributes:
+        alias: SQL of its name in the query.
+        sql: It, as an item of FROM.
+        on: The equality that it is joined by.
+        column: The stored column.
+    """
+
+    alias: str
+    sql: str
+    on: Term
+    column: Term
+
+
+@dataclass(frozen=True)
 class Relation:
     """FROM and WHERE, on stored tables.
 
@@ -133,8 +156,10 @@ class Relation:
         where: Condition, "" for none.
         user: SQL of a row's user index.
         caps: Who is taken out of joins; `sql` looks at their tables (`sparseq.query.work`).
-        stored: Set where the rows are those of one stored table that fulfil the conditions.
+        stored: Set where the rows are those of one stored table that fulfil the conditions, and
+            have a row in each of the lookups.
         conditions: The parts of `where`, as terms.
+        lookups: Public tables that are joined to it.
     """
 
     sql: str
@@ -143,6 +168,13 @@ class Relation:
     caps: tuple[Cap, ...] = ()
     stored: str = ""
     conditions: tuple[Term, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+
+
+_PRICES = (2.0**-10, 2.0**10)
+KNOBS = ("sigma", "accuracy", "precision", "price")
+"""Options that say how fine the noise is: one at most."""
+KNOWN_OPTIONS = (*KNOBS, "scale", "confidence")
 
 
 @dataclass(frozen=True)
@@ -153,32 +185,39 @@ class Options:
         sigma: Standard deviation of the noise, in the query's unit.
         accuracy: Wanted ±, at `confidence`, for every value at once.
         scale: C, the norm of a full contribution: sigma is C · sigma_0.
-        confidence: Of every ± in the answer, 1 - beta.
+        confidence: Of every interval in the answer, 1 - beta.
+        price: p, of weighted answers: the noise is C · sigma_0 / sqrt(p), and nobody pays more
+            than p for the answer.
+        precision: Wanted half-width of the noise, as a part of the answer.
     """
 
     sigma: float | None = None
     accuracy: float | None = None
     scale: float | None = None
     confidence: float | None = None
+    price: float | None = None
+    precision: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("sigma", "accuracy", "scale"):
+        for name in (*KNOBS, "scale"):
             value = getattr(self, name)
             if value is not None and not (0 < value < math.inf):
                 raise ParameterError(f"{name} is {value!r}; it must be a positive, finite number")
+        if self.price is not None and not _PRICES[0] <= self.price <= _PRICES[1]:
+            raise ParameterError(f"price is {self.price!r}; it must be from 1/1024 to 1024")
         if self.confidence is not None and not (0 < self.confidence < 1):
             raise ParameterError(
                 f"confidence is {self.confidence!r}; it must lie between 0 and 1",
                 "for example 0.95",
             )
-        if sum(v is not None for v in (self.sigma, self.accuracy, self.scale)) > 1:
+        if sum(getattr(self, name) is not None for name in KNOBS) > 1:
             raise ParameterError(
-                "sigma, accuracy and scale are the same knob; give one of them at most"
+                "sigma, accuracy, precision and price are the same knob; give one of them at most"
             )
 
     def over(self, other: Options) -> Options:
         """Return these options, with `other`'s where these say nothing."""
-        knobs = ("sigma", "accuracy", "scale")
+        knobs = (*KNOBS, "scale")
         mine = any(getattr(self, name) is not None for name in knobs)
         chosen = self if mine else other
         confidence = self.confidence if self.confidence is not None else other.confidence
@@ -197,6 +236,7 @@ class Query:
         options: Options written in the query text.
         comparisons: 0: sums are released with Gaussian noise. Otherwise they are compared by a
             sparse vector with noise of Laplace scale sigma, at most so many times in its run.
+        apart: No value adds up rows of two windows of a person, where windows have accounts.
     """
 
     text: str
@@ -207,6 +247,7 @@ class Query:
     notes: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     comparisons: int = 0
+    apart: bool = False
 
     @property
     def groups(self) -> int:
@@ -288,6 +329,7 @@ def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
         QueryRefused: A sum has no public scale, or there are too many coordinates.
     """
     options = options.over(query.options)
+    _check_knobs(options)
     beta = 1 - (options.confidence if options.confidence is not None else 0.95)
     d = query.coordinates
     if d > MAX_COORDINATES:
@@ -303,6 +345,19 @@ def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
     return Plan(query, noise, beta)
 
 
+def _check_knobs(options: Options) -> None:
+    """Refuse what only a weighted answer can have."""
+    if options.scale is not None and (options.sigma or options.accuracy) is not None:
+        raise ParameterError(
+            "sigma, accuracy and scale are the same knob where people are in or out; "
+            "give one of them at most"
+        )
+    if options.precision is not None:
+        raise ParameterError(
+            "precision is for weighted answers; here people are in or out", "give an accuracy"
+        )
+
+
 @lru_cache(maxsize=1024)
 def _noise(
     m: Measure, budget: Budget, options: Options, d: int, beta: float, scaled: bool
@@ -314,17 +369,23 @@ def _noise(
         sigma = _sigma_within(options.accuracy, m, budget, d, beta)
     else:
         if full is None:
-            raise QueryRefused(
-                f"{m.label} has no public scale to measure the noise against",
-                "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or ask the curator to declare "
-                "bounds (create --bounds x=0..100); or give --scale 100, in SQL: "
-                "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) …",
-            )
-        sigma = sigma_for_scale(full, budget)
+            raise no_public_scale(m)
+        price = 1.0 if options.price is None else options.price
+        sigma = sigma_for_scale(full / math.sqrt(price), budget)
     granularity = _granularity(m, sigma, budget)
     scale = full if full is not None else sigma / budget.sigma_0
     norm_step = granularity * (DENSE_NORM_STEPS if m.kind is Kind.DENSE else 1)
     return Noise(sigma, granularity, scale, norm_step, Price.of(sigma, norm_step, budget))
+
+
+def no_public_scale(m: Measure) -> QueryRefused:
+    """Return why a sum can't be answered."""
+    return QueryRefused(
+        f"{m.label} has no public scale to measure the noise against",
+        "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or ask the curator to declare "
+        "bounds (create --bounds x=0..100); or give --scale 100, in SQL: "
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) …",
+    )
 
 
 def _sigma_within(accuracy: float, m: Measure, budget: Budget, d: int, beta: float) -> float:

@@ -1,13 +1,19 @@
 """What may be asked while a query is lowered: types, and values that are public.
 
-A DuckDB in memory with the store's empty private tables and its whole public ones. Whatever it
-says, it says without a look at a row about a person, so its errors may be shown.
+A database in memory with the store's empty private tables and its whole public ones. Whatever it
+says, it says without a look at a row about a person, so its errors may be shown. The databases of
+all stores of a process are in one DuckDB, each under a name of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
+import itertools
+import os
 import re
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,17 +21,26 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import scratch
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
 from sparseq.query.limits import check_most
 from sparseq.query.patience import interrupted_after
 from sparseq.query.plan import Cap
 
+_names = itertools.count(1)
+_CONSTANT = re.compile(
+    r"""CAST\('(?P<number>-?\d{1,15}(?:\.\d{1,15})?)' AS DOUBLE\)"""
+    r"""|CAST\('(?P<date>\d{4}-\d\d-\d\d)' AS DATE\)"""
+    r"""|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
+)
 _REMEMBERED = 4096
+_CAP = "CREATE TEMP TABLE {} (_user INTEGER NOT NULL)"
 _MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
 PATIENCE = 30.0
 """Seconds that a look at public tables may take; the store waits meanwhile."""
+PATIENCE_AFTER = 5.0
+"""Seconds that SQL over an answer may take; then its questions are shown as they are."""
 
 
 class PublicFacts:
@@ -36,37 +51,46 @@ class PublicFacts:
         schema: SQL that makes its schemas and tables, empty.
         rows: Of its public tables, by name.
         most: Limits on one person (see `sparseq.query.work`).
+        weighted: People are weighted in answers; else they are in or out.
 
     Attributes:
         subqueries: How many subqueries of queries it has answered.
         patience: Seconds that one look may take.
+        limits: On one person, by name.
         most_work: Row combinations that a person may have in a join.
     """
 
     def __init__(
         self,
         catalog: Catalog,
-        schema: Sequence[str],
+        schema: str,
         rows: Mapping[str, pa.Table],
         most: Mapping[str, int] | None = None,
+        weighted: bool = False,
     ) -> None:
-        self.catalog = catalog
-        self.most_work = check_most(most)["work"]
-        self._con = connected()
+        self.catalog, self.weighted = catalog, weighted
+        self.limits = check_most(most)
+        self.most_work = self.limits["work"]
+        self._schema, self._rows = schema, dict(rows)
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
+        self._types: dict[str, list[str]] = {}  # by SQL without the constants that don't matter
         self._most_rows: dict[tuple[str, tuple[str, ...]], int] = {}
         self._caps: OrderedDict[str, None] = OrderedDict()
         self.subqueries = 0
         self.patience = PATIENCE
-        for statement in schema:
-            self._con.execute(statement)
-        for name, table in rows.items():
-            self._con.register("incoming", table)
-            self._con.execute(f"INSERT INTO public.{_quoted(name)} SELECT * FROM incoming")
+        self._open()
+
+    def _open(self) -> None:
+        self._con, name = scratch("public"), f"public_{next(_names)}"
+        self._con.execute(f"ATTACH ':memory:' AS {name}; USE {name}; {self._schema}")
+        self._close = weakref.finalize(self, _let_go, self._con, name, os.getpid())
+        for table, rows in self._rows.items():
+            self._con.register("incoming", rows)
+            self._con.execute(f"INSERT INTO public.{_quoted(table)} SELECT * FROM incoming")
             self._con.unregister("incoming")
-        self._con.execute("SET python_enable_replacements = false")
-        self._con.execute("SET lock_configuration = true")
+        for cap in self._caps:
+            self._con.execute(_CAP.format(_quoted(cap)))
 
     def types(self, sql: str) -> list[str]:
         """Return the types of a SELECT's columns, having run it on no private rows.
@@ -74,7 +98,12 @@ class PublicFacts:
         Raises:
             QueryRefused: DuckDB finds a mistake in it.
         """
-        return [type for _, type in self._run(sql)[0]]
+        shape = _without_constants(sql)
+        if shape not in self._types:
+            if len(self._types) >= _REMEMBERED:
+                self._types.clear()
+            self._types[shape] = [type for _, type in self._run(sql)[0]]
+        return list(self._types[shape])
 
     def columns(self, sql: str) -> dict[str, str]:
         """Return the names and types of a SELECT's columns."""
@@ -99,6 +128,26 @@ class PublicFacts:
                 self._constants.clear()
             ((self._constants[sql],),) = self.values(f"SELECT {sql}")
         return self._constants[sql]
+
+    def answer(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Return the rows of a SELECT over public tables and some released ones.
+
+        Args:
+            sql: Typed and total.
+            tables: By the names that `sql` has for them.
+
+        Raises:
+            duckdb.Error: It takes too long, or too much memory.
+        """
+        with self._lock:
+            try:
+                for name, table in tables.items():
+                    self._con.register(name, table)
+                with interrupted_after(PATIENCE_AFTER, self._con.interrupt):
+                    return self._con.sql(sql).to_arrow_table()
+            finally:
+                for name in tables:
+                    self._con.unregister(name)
 
     def most_rows(self, rows: str, keys: Sequence[str]) -> int:
         """Return the most rows of a public source that agree in `keys`, and have them all.
@@ -125,7 +174,7 @@ class PublicFacts:
     def know_cap(self, cap: Cap) -> None:
         """Have the table of a cap, empty, so that SQL that looks at it can be checked."""
         if cap.name not in self._caps:
-            self._run(f"CREATE TEMP TABLE {_quoted(cap.name)} (_user INTEGER NOT NULL)")
+            self._run(_CAP.format(_quoted(cap.name)))
             self._caps[cap.name] = None
             while len(self._caps) > _MOST_CAPS:
                 oldest, _ = self._caps.popitem(last=False)
@@ -135,10 +184,12 @@ class PublicFacts:
     def _run(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         with self._lock:
             try:
-                with interrupted_after(self.patience, self._con.interrupt):
-                    result = self._con.execute(sql)
-                    described = [(str(c[0]), str(c[1])) for c in result.description or []]
-                    return described, result.fetchall()
+                try:
+                    return self._executed(sql)
+                except duckdb.FatalException:  # given up, perhaps on a query of another store
+                    self.close()
+                    self._open()
+                    return self._executed(sql)
             except duckdb.InterruptException:
                 raise QueryRefused(
                     "the part of the query about public tables takes too long",
@@ -147,9 +198,51 @@ class PublicFacts:
             except duckdb.Error as error:
                 raise QueryRefused(*_in_callers_words(error)) from None
 
+    def _executed(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        with interrupted_after(self.patience, self._con.interrupt):
+            result = self._con.execute(sql)
+            described = [(str(c[0]), str(c[1])) for c in result.description or []]
+            return described, result.fetchall()
+
     def close(self) -> None:
         """Let go of the memory."""
-        self._con.close()
+        self._close()
+
+
+def _let_go(connection: duckdb.DuckDBPyConnection, name: str, process: int) -> None:
+    """Drop a store's database, unless it is a forked parent's."""
+    if process == os.getpid():
+        with contextlib.suppress(duckdb.Error):
+            connection.execute(f"USE memory; DETACH {name}")
+        connection.close()
+
+
+def _without_constants(sql: str) -> str:
+    r"""Return SQL with one number and one date in the place of all that are surely valid.
+
+    What it is of, and whether it is right, is the same.
+
+    Example:
+        >>> _without_constants("SELECT x > CAST('1.5' AS DOUBLE), '1.5', \"CAST('1.5' AS DOUBLE)\"")
+        'SELECT x > CAST(0.0 AS DOUBLE), \'1.5\', "CAST(\'1.5\' AS DOUBLE)"'
+    """
+
+    def other(token: re.Match[str]) -> str:
+        if token["number"] is not None:
+            return "CAST(0.0 AS DOUBLE)"
+        if token["date"] is None or not _is_date(token["date"]):
+            return token[0]  # an identifier, a text
+        return "CAST(0 AS DATE)"
+
+    return _CONSTANT.sub(other, sql)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        dt.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _quoted(name: str) -> str:

@@ -14,6 +14,7 @@ answered while the query is lowered, and stand in it as constants.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import permutations
@@ -23,19 +24,23 @@ from sqlglot import exp
 
 from sparseq.errors import QueryRefused
 from sparseq.query.bounds import Interval, ends, interval
-from sparseq.query.catalog import INTEGER_TYPES
-from sparseq.query.constants import constant
+from sparseq.query.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
+from sparseq.query.conditions import limits_of, sees_only
+from sparseq.query.constants import is_constant
+from sparseq.query.lookups import lookups_of
 from sparseq.query.parse import said
-from sparseq.query.plan import Cap
+from sparseq.query.plan import Cap, Lookup
 from sparseq.query.public import PublicFacts
+from sparseq.query.public_subqueries import PublicSubqueries
 from sparseq.query.sources import USER, USER_ID, ColumnFacts, FromItem, source_sql
 from sparseq.query.terms import Term
 from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
+from sparseq.query.unions import combined
+from sparseq.query.unnesting import unnest
+from sparseq.query.windows import window_apart
 from sparseq.query.work import Equality, cap, check_factor, factor, key_sql
 
-MAX_SUBQUERY_VALUES = 10_000
-MAX_SUBQUERIES = 256
 Conjuncts = list[exp.Expr]
 
 
@@ -68,7 +73,8 @@ class Scope:
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
         self._joins: list[tuple[FromItem, Conjuncts]] = []
-        self._answer_subqueries()
+        unnest(select, self._is_about_people)
+        PublicSubqueries(select, public, inner, self.ctes).answer()
         self._read_from()
         where = select.args.get("where")
         self.where: Conjuncts = conjuncts(where.this if where else None)
@@ -98,10 +104,14 @@ class Scope:
             refuse("USING could not be resolved", "write JOIN … ON a.x = b.x")
         source.optional = side == "LEFT"
         if source.optional and self.private == [source]:
-            refuse(
-                "a LEFT JOIN from public rows to people's rows would count rows that nobody has",
-                "put the private table first",
-            )
+            if not sees_only(self.select, join.this.alias_or_name):
+                refuse(
+                    "a LEFT JOIN from public rows to people's rows would count rows that nobody "
+                    "has",
+                    "put the private table first, or count one of its columns and leave it out of "
+                    "the WHERE",
+                )
+            source.optional = False  # public keys have their groups all the same
         self._joins.append((source, conjuncts(join.args.get("on"))))
 
     def _add(self, item: exp.Expr) -> FromItem:
@@ -135,10 +145,7 @@ class Scope:
         while isinstance(tree, exp.Subquery):
             tree = tree.this
         if isinstance(tree, exp.SetOperation):
-            refuse(
-                f"{tree.key.upper()} puts users together",
-                "ask one SELECT at a time, or use GROUP BY",
-            )
+            return combined(tree, alias, self._derived)
         if not isinstance(tree, exp.Select):
             refuse("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …")
         return self._inner(tree, alias, self.public, self.ctes)
@@ -163,6 +170,18 @@ class Scope:
     def is_user(self, e: exp.Expr | None) -> bool:
         """Tell whether an expression is the row's user on every row."""
         return self._names_user(e) and not self.may_lack_user(e)
+
+    def is_person_in_a_window(self, e: exp.Expr) -> bool:
+        """Tell whether an expression tells the same people apart as the user: in one window."""
+        window = self.window_apart()
+        if window is None or not isinstance(e, exp.Column):
+            return False
+        return e.table == self.private[0].alias and e.name.lower() == window.person.lower()
+
+    def window_apart(self) -> AccountWindow | None:
+        """Return what has accounts, if no value adds up rows of two such windows of a person."""
+        sources = [(s.table, s.alias) for s in self.private]
+        return window_apart(sources, self.where, self.select, self.public)
 
     def _names_user(self, e: exp.Expr | None) -> bool:
         if isinstance(e, exp.Paren):
@@ -201,6 +220,11 @@ class Scope:
         for source in self.private:
             if source.alias not in joined:
                 first = self.private[0]
+                if source.alias.startswith("#"):
+                    refuse(
+                        "a subquery in a condition looks at other people's rows",
+                        "say that its user is the outer row's: WHERE inner.user = outer.user",
+                    )
                 refuse(
                     f"{first.alias} and {source.alias} are joined across users",
                     f"add ON {first.alias}.{self.user_name} = "
@@ -273,71 +297,16 @@ class Scope:
         (type,) = self.public.types(f"SELECT {value} {self._from_sql(None)} LIMIT 0")
         return type
 
-    # -- subqueries in expressions ---------------------------------------------------------------
-
-    def _answer_subqueries(self) -> None:
-        """Put constants for the subqueries of expressions, which see public tables only.
-
-        Every turn answers one of a finite number: what was answered once is never found again.
-        """
-        answered: list[exp.Select] = []
-        while (found := self._next_subquery()) is not None:
-            if len(answered) >= MAX_SUBQUERIES or any(found is done for done in answered):
-                refuse(
-                    f"the query has more than {MAX_SUBQUERIES} subqueries in expressions",
-                    "name their values once, in a subquery in FROM",
-                )
-            answered.append(found)
-            self._replace(found)
-
-    def _next_subquery(self) -> exp.Select | None:
-        """Return a subquery that is still there; looked up anew, as any part may be replaced."""
-        parts: list[exp.Expr | None] = list(self.select.expressions)
-        parts += [self.select.args.get(k) for k in ("where", "group", "having", "order")]
-        parts += [join.args.get("on") for join in self.select.args.get("joins") or []]
-        found = (part.find(exp.Select) for part in parts if part is not None)
-        return next((select for select in found if select is not None), None)
-
-    def _replace(self, found: exp.Select) -> None:
-        holder = found.parent if isinstance(found.parent, exp.Subquery) else found
-        outer = holder.parent
-        if isinstance(outer, exp.In) and outer.args.get("query") is holder:
-            listed = self._answer(found, MAX_SUBQUERY_VALUES)
-            outer.set("expressions", listed)
-            outer.set("query", None)
-            if not listed:  # even NULL is not in an empty list
-                outer.replace(exp.false())
-        elif isinstance(outer, exp.Exists):
-            rows = f"SELECT 1 FROM {self._public(found).derived} LIMIT 1"
-            outer.replace(exp.true() if self.public.values(rows) else exp.false())
-        else:
-            (value,) = self._answer(found, 1) or [exp.Null()]
-            name = holder.alias if isinstance(holder, exp.Subquery) else ""  # a SELECT item's
-            holder.replace(exp.alias_(value, name, quoted=True) if name else value)
-
-    def _public(self, select: exp.Select) -> FromItem:
-        self.public.subqueries += 1
-        source = self._inner(select, "", self.public, self.ctes)
-        if source.private:
-            refuse(
-                f"the subquery {said(select)[:60]} looks at other people's rows",
-                "join it on the user column instead",
-            )
-        return source
-
-    def _answer(self, select: exp.Select, most: int) -> list[exp.Expr]:
-        """Return the values of a subquery over public tables, as constants."""
-        source = self._public(select)
-        if len(source.columns) != 1:
-            refuse(f"the subquery {said(select)[:60]} has several columns", "select one")
-        rows = self.public.values(f"SELECT * FROM {source.derived} LIMIT {most + 1}")
-        if len(rows) > most:
-            refuse(
-                f"the subquery {said(select)[:60]} has more than {most:,} rows",
-                "join the public table instead",
-            )
-        (facts,) = source.columns.values()
-        return [constant(value, facts.type) for (value,) in rows]
+    def _is_about_people(self, select: exp.Select) -> bool:
+        """Tell whether a subquery reads a table about people."""
+        own = {cte.alias for cte in select.find_all(exp.CTE)}
+        for table in select.find_all(exp.Table):
+            if table.name in self.ctes:
+                if self.ctes[table.name].private:
+                    return True
+            elif table.name not in own and self.public.catalog.table(table.name).private:
+                return True
+        return False
 
     # -- expressions -----------------------------------------------------------------------------
 
@@ -356,12 +325,42 @@ class Scope:
         return self.facts(column).type
 
     def bounds(self, e: exp.Expr) -> Interval | None:
-        """Return a public interval that holds an expression's values, if there is one."""
+        """Return a public interval that holds an expression's values, if there is one.
+
+        What was declared of a column stands; of anything else the WHERE may say more.
+        """
         return interval(e, self._public_ends)
 
-    def _public_ends(self, column: exp.Column) -> Interval | None:
-        facts = self.facts(column)
-        return (0.0, 1.0) if facts.type == "BOOLEAN" else facts.bounds
+    def _by_where(self, e: exp.Expr) -> Interval | None:
+        """Return what the WHERE's limits say of an expression."""
+        low, high = -math.inf, math.inf
+        for condition in self.where:
+            for operator, limit in limits_of(condition, e):
+                value = self._number(limit)
+                if value is not None and operator in (">", ">="):
+                    low = max(low, value)
+                elif value is not None:
+                    high = min(high, value)
+        return (low, high) if low <= high else None
+
+    def _number(self, e: exp.Expr) -> float | None:
+        """Return a constant as a number, None if it is none."""
+        if not is_constant(e):
+            return None
+        found = self.public.constant(f"TRY_CAST(({e.sql('duckdb')}) AS DOUBLE)")
+        return found if isinstance(found, float) and math.isfinite(found) else None
+
+    def _public_ends(self, e: exp.Expr) -> Interval | None:
+        if not isinstance(e, exp.Column):
+            return self._by_where(e)
+        facts = self.facts(e)
+        if facts.type == "BOOLEAN":
+            return (0.0, 1.0)
+        if (facts.stored is not None and facts.bounds) or facts.type in TIME_TYPES:
+            return facts.bounds
+        low, high = facts.bounds or (-math.inf, math.inf)
+        first, last = self._by_where(e) or (low, high)
+        return max(low, first), min(high, last)
 
     def ends(self, e: exp.Expr) -> Interval:
         """Return the same, infinite where nothing is known."""
@@ -462,8 +461,14 @@ class Scope:
 
     def stored_table(self) -> str:
         """Return the table's name if the rows are some of those of one stored table."""
-        source, *others = self.sources.values()
-        return "" if others or source.table is None or source.needs_ids else source.table.name
+        source, *others = self.private
+        if others or source.table is None or source.needs_ids or self.lookups() is None:
+            return ""
+        return source.table.name
+
+    def lookups(self) -> tuple[Lookup, ...] | None:
+        """Return the public tables as what they say of a coded column; None: one is more."""
+        return lookups_of(self.sources, self._joins, self.public, self._condition)
 
 
 def conjuncts(condition: exp.Expr | None) -> Conjuncts:

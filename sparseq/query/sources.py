@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
@@ -23,12 +25,15 @@ class ColumnFacts:
     Attributes:
         type: DuckDB's type, or "" if not known.
         bounds: Declared or derived lowest and highest value.
+            Of dates and times in days since 1970, both included.
         stored: The stored column behind it, where it is just that.
+        values: Finds the public values of a subquery's column, if there are any.
     """
 
     type: str = ""
     bounds: Interval | None = None
     stored: Column | None = None
+    values: Callable[[], list[Any] | None] | None = field(default=None, compare=False)
 
 
 @dataclass

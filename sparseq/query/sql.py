@@ -9,6 +9,7 @@ averages, variances and quantiles are computed from noised measures, which is fr
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from sqlglot import exp
 
 from sparseq.errors import QueryRefused
 from sparseq.query import outputs as out
+from sparseq.query.after import After, after
 from sparseq.query.aggregates import Aggregates
 from sparseq.query.catalog import Catalog
 from sparseq.query.constants import is_constant
@@ -27,6 +29,8 @@ from sparseq.query.parse import parse, said
 from sparseq.query.plan import Domain, Measure, Query, Relation
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, refuse
+from sparseq.query.separating import QueryParts, separated
+from sparseq.query.several import alone, together
 
 MAX_MESSAGE = 240
 
@@ -44,7 +48,11 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     """
     try:
         select, options = parse(text, catalog)
-        return replace(_Outer(select, public).lower(), text=text.strip(), options=options)
+        taken_apart = separated(select, catalog)
+        query = (
+            _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
+        )
+        return replace(query, text=text.strip(), options=options)
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
@@ -57,11 +65,47 @@ def _short(text: str) -> str:
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
 
 
-class _Outer:
-    """Lowers one outer SELECT."""
+def _after(query: QueryParts, public: PublicFacts) -> Query:
+    """Lower the questions of a query as one, and what is selected from their answers."""
+    several = len(query.questions) > 1
+    outers = [_Outer(question, public, several) for question in query.questions]
+    lowered, types = [o.lower() for o in outers], [o.key_types for o in outers]
+    if several:
+        asked, parts = together(lowered, types)
+    else:
+        asked, parts = lowered[0], [alone(lowered[0], types[0])]
+    outputs = _in_words(query, lambda: after(query.after, parts, public))
+    unknown = [name for name, width in outputs.columns if width.noised and width.low is None]
+    notes = ["HAVING, windows and outer SELECTs see the noised answer, not the rows"]
+    if unknown:
+        notes.append(f"no interval is known for {', '.join(unknown)}")
+    return replace(asked, outputs=outputs, notes=(*asked.notes, *notes))
 
-    def __init__(self, select: exp.Select, public: PublicFacts) -> None:
-        self.select = select
+
+def _in_words(query: QueryParts, lower: Callable[[], After]) -> After:
+    """Lower what is selected from answers; a refusal has the query's words, not our names."""
+    words = {e.alias: said(e.this) for q in reversed(query.questions) for e in q.expressions}
+    try:
+        return lower()
+    except QueryRefused as refused:
+        message, hint = (
+            re.sub(r"\b[ak]\d+\b", lambda found: words.get(found[0], found[0]), text)
+            for text in (refused.message, refused.hint)
+        )
+        raise type(refused)(message, hint) from None
+
+
+class _Outer:
+    """Lowers one outer SELECT.
+
+    Args:
+        select, public: See `lower_sql`.
+        in_sql: See `Domains`.
+    """
+
+    def __init__(self, select: exp.Select, public: PublicFacts, in_sql: bool = False) -> None:
+        self.select, self._in_sql = select, in_sql
+        self.key_types: list[str] = []
         self.public = public
         self.scope = Scope(select, public, {}, lower_inner)
         if not self.scope.private:
@@ -69,6 +113,8 @@ class _Outer:
                 "this query is about public tables only",
                 "use another tool; no privacy is needed for public tables",
             )
+        if select.args.get("qualify"):
+            refuse("QUALIFY looks at rows of the answer", "use HAVING, or ORDER BY and LIMIT")
         if select.args.get("distinct"):
             refuse("DISTINCT would release rows as they are", "use GROUP BY and COUNT")
         group = select.args.get("group")
@@ -92,12 +138,13 @@ class _Outer:
         origin = self.scope.from_sql() + joins
         stored = self.scope.stored_table() if not joins else ""
         relation = Relation(
-            origin, self.scope.where_sql(), self.scope.user, self.scope.caps,
-            stored, self.scope.conditions() if stored else (),
+            origin, self.scope.where_sql(), self.scope.user, self.scope.caps, stored,
+            *((self.scope.conditions(), self.scope.lookups() or ()) if stored else ()),
         )  # fmt: skip
         self._check_sql(relation, domains, measures)
         _check_outputs(shown, domains, measures)
-        return Query("", relation, domains, measures, shown, tuple(self._notes()))
+        notes, apart = tuple(self._notes(domains)), self.scope.window_apart() is not None
+        return Query("", relation, domains, measures, shown, notes, apart=apart)
 
     def _types(self, values: Sequence[str], joins: str) -> list[str]:
         """Return the types of expressions over the relation, found on no rows."""
@@ -110,10 +157,10 @@ class _Outer:
         )
 
     def _domains(self) -> tuple[tuple[Domain, ...], str]:
-        finder = Domains(self.scope, self.public)
+        finder = Domains(self.scope, self.public, self._in_sql)
         names = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
         # all types first: from then on it is known which strings are needed
-        types = [self._key_type(key) for key in self.keys]
+        types = self.key_types = [self._key_type(key) for key in self.keys]
         found = [
             finder.of(key, names.get(key.sql("duckdb"), said(key)), type)
             for key, type in zip(self.keys, types, strict=True)
@@ -138,9 +185,9 @@ class _Outer:
         where = f" WHERE {relation.where}" if relation.where else ""
         self.public.types(f"SELECT {columns} {relation.sql}{where}")
 
-    def _notes(self) -> list[str]:
+    def _notes(self, domains: Sequence[Domain]) -> list[str]:
         notes = []
-        if self.keys:
+        if not all(domain.rest for domain in domains):
             notes.append("rows whose key is in no group are not counted, and cost nothing")
         if any(s.derived and s.private for s in self.scope.sources.values()):
             notes.append("subqueries are computed for each user apart")
@@ -290,6 +337,9 @@ class _Outer:
             branches = [(self._node(i.this), self._node(i.args["true"])) for i in e.args["ifs"]]
             default = e.args.get("default")
             return out.choose(branches, self._node(default) if default else out.constant(None))
+        if isinstance(e, exp.Coalesce):
+            *known, last = (self._node(x) for x in [e.this, *e.expressions])
+            return out.choose([(out.compare(operator.eq, x, x), x) for x in known], last)
         if isinstance(e, exp.Nullif):
             value, other = self._node(e.this), self._node(e.expression)
             same = out.compare(operator.eq, value, other)

@@ -158,7 +158,7 @@ def cast(term: Term, type: Type) -> Term | None:
 
     CAST and TRY_CAST are the same here: nothing raises.
     """
-    if term.type == type:
+    if term.type == type or (type.is_time and term.type.family is type.family):
         return term
     if term.type.family is Family.NULL:
         return constant(None, type)

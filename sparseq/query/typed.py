@@ -7,6 +7,7 @@ nothing is left for an engine to find out.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,10 +17,11 @@ from sqlglot import exp
 
 from sparseq.errors import QueryRefused
 from sparseq.query import types as T
-from sparseq.query.functions import MAX_TEXT, Function, overloads
+from sparseq.query.functions import Function, overloads
+from sparseq.query.functions_of_text import MAX_TEXT
 from sparseq.query.matching import comparison_type, distance, hint_of, is_text_constant
 from sparseq.query.parse import said
-from sparseq.query.spellings import BINARY, CASTS, COMPARED, NAMED, PARTS, UNARY
+from sparseq.query.spellings import BINARY, CASTS, COMPARED, LISTED, NAMED, PARTS, UNARY
 from sparseq.query.terms import (
     MAX_SIZE,
     Term,
@@ -137,6 +139,8 @@ class ExpressionReader:
             return self._literal(e.this, negative=True)
         if kind in BINARY:
             return self._function(BINARY[kind], e, [e.this, e.expression])
+        if kind is exp.Length and isinstance(e.this, exp.Split):
+            return self._counted_parts(exp.ArraySize(this=e.this))
         if kind in UNARY:
             return self._function(UNARY[kind], e, [e.this])
         method = _METHODS.get(kind)
@@ -302,11 +306,133 @@ class ExpressionReader:
     @_reads(exp.Anonymous)
     def _anonymous(self, e: exp.Anonymous) -> Term:
         name, parts = e.name.lower(), list(e.expressions)
-        if name == "date_part" and len(parts) == 2:
+        if name in ("date_part", "datepart") and len(parts) == 2:
             return self._function(self._unit(e, parts[0]), e, parts[1:])
+        if name in ("date_sub", "datesub") and len(parts) == 3:
+            return self._function(f"date_sub {self._unit(e, parts[0])}", e, parts[1:])
         if name in NAMED:
             return self._function(NAMED[name], e, parts)
         _refuse(f"function {name}() is not available", "docs/sql.md lists the functions")
+
+    @_reads(*LISTED)
+    def _with_names(self, e: exp.Expr) -> Term:
+        name, places = LISTED[type(e)]
+        parts = [e.args[place] for place in places if e.args.get(place) is not None]
+        return self._function(name, e, parts)
+
+    @_reads(exp.JSONPath)
+    def _path(self, e: exp.JSONPath) -> Term:
+        """A path in JSON: names and places, so that there is one value at most."""
+        plain = (exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript)
+        for part in e.expressions:
+            if not isinstance(part, plain) or not isinstance(part.this, str | int | None):
+                _refuse(f"{said(e)} is a path to several values", "write '$.name' or '$.list[0]'")
+        return constant(e.sql("duckdb").strip("'").replace("''", "'"), T.TEXT)
+
+    @_reads(exp.SHA2)
+    def _hashed(self, e: exp.SHA2) -> Term:
+        return self._function("sha256", e, [e.this])
+
+    @_reads(exp.Pad)
+    def _padded(self, e: exp.Pad) -> Term:
+        fill = e.args.get("fill_pattern") or exp.Literal.string(" ")
+        return self._function("lpad" if e.args.get("is_left") else "rpad", e,
+                              [e.this, e.expression, fill])  # fmt: skip
+
+    @_reads(exp.RegexpLike, exp.RegexpFullMatch)
+    def _matched(self, e: exp.Expr) -> Term:
+        if e.args.get("flag") is not None or e.args.get("options") is not None:
+            _refuse(f"{said(e)} has options", "write (?i) at the beginning of the expression")
+        self._check_expression(e)
+        whole = isinstance(e, exp.RegexpFullMatch)
+        return self._function("regexp_full_match" if whole else "regexp_matches", e,
+                              [e.this, e.expression])  # fmt: skip
+
+    @_reads(exp.RegexpExtract)
+    def _extracted(self, e: exp.RegexpExtract) -> Term:
+        self._check_expression(e)
+        group = e.args.get("group") or exp.Literal.number(0)
+        return self._function("regexp_extract", e, [e.this, e.expression, group])
+
+    @_reads(exp.RegexpReplace)
+    def _replaced(self, e: exp.RegexpReplace) -> Term:
+        self._check_expression(e)
+        options = e.args.get("modifiers")
+        every = options is not None and options.name == "g"
+        if options is not None and not every:
+            _refuse(f"{said(e)} has options", "'g' replaces all matches")
+        name = "regexp_replace all" if every else "regexp_replace"
+        return self._function(name, e, [e.this, e.expression, e.args["replacement"]])
+
+    def _check_expression(self, e: exp.Expr) -> None:
+        pattern = e.expression
+        if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+            _refuse(f"{said(e)}: a regular expression is a constant", "write it in the query")
+        if len(pattern.this) > MAX_TEXT:
+            _refuse(f"a regular expression has more than {MAX_TEXT:,} characters", "use LIKE")
+        self._evaluate(f"regexp_matches('', {pattern.sql('duckdb')})")
+
+    @_reads(exp.TimeToStr, exp.ToChar, exp.StrToTime)
+    def _formatted(self, e: exp.Expr) -> Term:
+        form = e.args.get("format")
+        if not isinstance(form, exp.Literal) or not form.is_string:
+            _refuse(f"{said(e)}: a format is a constant", "strftime(x, '%Y-%m')")
+        if isinstance(e, exp.ToChar):
+            form = exp.Literal.string(_percents(form.this))
+        self._evaluate(f"strftime(DATE '2000-01-01', {form.sql('duckdb')})")
+        return self._function("strptime" if isinstance(e, exp.StrToTime) else "strftime", e,
+                              [e.this, form])  # fmt: skip
+
+    @_reads(exp.DateBin)
+    def _bucket(self, e: exp.DateBin) -> Term:
+        """time_bucket: the start of the interval of so many units that a time lies in."""
+        width, term = e.this, self.read(e.expression)
+        unit = self._unit(width, width.args.get("unit")) if isinstance(width, exp.Interval) else ""
+        number = width.name if unit else ""
+        if not number.isdecimal() or not 1 <= int(number) <= 1000 or len(e.args) > 2:
+            _refuse(f"{said(e)} is not answered", "time_bucket(INTERVAL '15 minutes', x)")
+        if not term.type.is_time:
+            _refuse(f"{said(e)}: time_bucket is of a date or a time", "use width_bucket")
+        moment = cast(in_range(term), T.TIMESTAMP)
+        assert moment is not None
+        type = T.moved(T.TIMESTAMP, 366_000, 0)
+        return call(f"time_bucket {number} {unit}",
+                    f"time_bucket(INTERVAL '{number} {unit}', {{0}})", type, moment)  # fmt: skip
+
+    @_reads(exp.WidthBucket)
+    def _width_bucket(self, e: exp.WidthBucket) -> Term:
+        parts = [e.args["min_value"], e.args["max_value"], e.args["num_buckets"]]
+        low, high, number = (self._number(x, e) for x in parts)
+        if not low < high or not 1 <= number <= 10_000 or number != int(number):
+            _refuse(f"{said(e)} makes no buckets", "width_bucket(x, 0, 100, 10)")
+        value = self._argument(self._applied("+", e, [self.read(e.this), constant(0.0, T.DOUBLE)]),
+                               Family.DOUBLE, e)  # fmt: skip
+        place = f"least(floor(({{0}} - {low!r}) * {number!r} / {high - low!r}), {number - 1!r})"
+        sql = (
+            f"CASE WHEN {{0}} < {low!r} THEN 0 WHEN {{0}} >= {high!r} THEN {int(number) + 1} "
+            f"WHEN {{0}} IS NOT NULL THEN 1 + CAST({place} AS BIGINT) END"
+        )
+        return call("width_bucket", sql, T.integer(0, int(number) + 1), value)
+
+    def _number(self, e: exp.Expr, of: exp.Expr) -> float:
+        term = self.read(e)
+        found = cast(term, T.DOUBLE) if term.is_written else None
+        value = found and self._folded(found, e).value
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            _refuse(f"{said(of)}: {said(e)} is not a constant number", "write the number itself")
+        return float(value)
+
+    @_reads(exp.ArraySize)
+    def _counted_parts(self, e: exp.ArraySize) -> Term:
+        if not isinstance(e.this, exp.Split):
+            _refuse(f"{said(e)} is not answered", "len(string_split(x, ' ')) counts words")
+        return self._function("parts", e, [e.this.this, e.this.expression])
+
+    @_reads(exp.ConcatWs)
+    def _joined_with(self, e: exp.ConcatWs) -> Term:
+        parts = [self._text(x) for x in e.expressions]
+        places = ", ".join(f"{{{i}}}" for i in range(len(parts)))
+        return call("concat_ws", f"left(concat_ws({places}), {MAX_TEXT})", T.TEXT, *parts)
 
     @_reads(exp.DPipe, exp.Concat)
     def _joined(self, e: exp.Expr) -> Term:
@@ -480,7 +606,8 @@ class ExpressionReader:
     def _called(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> Term | None:
         for i in f.fixed:
             if not terms[i].is_written or terms[i].value is None:
-                _refuse(f"{said(e)}: a number of decimals is a constant", "ROUND(x, 2)")
+                what = "a number of decimals" if f.name in ("round", "trunc") else said_in(e, i)
+                _refuse(f"{said(e)}: {what} is a constant", "write the value itself")
         arguments = [self._argument(t, k, e) for t, k in zip(terms, f.takes, strict=True)]
         types = [a.type for a in arguments]
         type = f.gives(types)
@@ -504,6 +631,10 @@ _OWN = {
     Family.TEXT: "VARCHAR", Family.DATE: "DATE", Family.TIMESTAMP: "TIMESTAMP",
     Family.TIME: "TIME", Family.UUID: "UUID",
 }  # fmt: skip
+_CODES = {
+    "YYYY": "%Y", "HH24": "%H", "HH12": "%I", "Month": "%B", "Mon": "%b", "Day": "%A", "MM": "%m",
+    "DD": "%d", "MI": "%M", "SS": "%S", "IYYY": "%G", "IW": "%V", "WW": "%W",
+}  # fmt: skip
 _CHOICES: dict[type, str] = {
     exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least",
 }  # fmt: skip
@@ -526,6 +657,23 @@ def like(value: Term, pattern: str, any_case: bool, negated: bool) -> Term:
         matched = "regexp_full_match({0}, {1}, 's')"
         done = call("like", matched, T.BOOLEAN, value, constant(text, T.TEXT))
     return call("not", "(NOT {0})", T.BOOLEAN, done) if negated else done
+
+
+def said_in(e: exp.Expr, i: int) -> str:
+    """Return what to call an argument of a function."""
+    parts = list(e.iter_expressions())
+    return said(parts[i]) if i < len(parts) else "it"
+
+
+def _percents(form: str) -> str:
+    """Return a format of to_char as one of strftime.
+
+    >>> _percents("YYYY-MM-DD HH24:MI")
+    '%Y-%m-%d %H:%M'
+    """
+    for word, code in _CODES.items():
+        form = form.replace(word, code)
+    return form
 
 
 def _of(term: Term, e: exp.Expr) -> exp.Expr:

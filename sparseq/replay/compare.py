@@ -13,6 +13,7 @@ analyst. Accounts start from nothing, whatever the store's have spent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -44,6 +45,7 @@ SCHEMA = pa.schema(
         ("answered", pa.bool_()),
         ("answered_so_far", pa.int64()),
         ("error", pa.float64()),
+        ("bias", pa.float64()),
         ("noise", pa.float64()),
         ("left_out", pa.int64()),
         ("ever_left_out", pa.int64()),
@@ -68,7 +70,7 @@ class Tally:
     Attributes:
         mode: Which.
         lines, answered: Lines that could be answered, and those that were.
-        error: Mean error of the answered, in sigmas.
+        error, bias: Mean error of the answered, and what is missed alone, in sigmas.
         ever_left_out: People.
         spent, most_spent: Shares, in the end.
     """
@@ -77,6 +79,7 @@ class Tally:
     lines: int
     answered: int
     error: float | None
+    bias: float | None
     ever_left_out: int
     spent: float
     most_spent: float
@@ -89,7 +92,7 @@ class _Mode:
         self.name = name
         self.lines = self.answered = self.ever_left_out = 0
         self.spent = self.most_spent = 0.0
-        self._errors = 0.0  # their sum
+        self._errors = self._biases = 0.0  # their sums
         self._accounts = Accounts(budgets, halt=name == HALT)
         self._ever = np.zeros(len(budgets), np.bool_)
         self._whole = int(budgets.max(initial=1)) / UNITS_PER_NORM
@@ -98,17 +101,20 @@ class _Mode:
     def step(self, plan: Plan, asked: Contributions) -> Row:
         """Account for one query; return its row."""
         if self.name == WORST_CASE:
-            error, left_out = self._worst_case(plan), 0
+            bias, left_out = self._worst_case(plan), 0
         else:
-            error, left_out = self._individual(plan, asked)
+            bias, left_out = self._individual(plan, asked)
+        error = None if bias is None else math.hypot(1.0, bias)
         self.lines += 1
         self.answered += error is not None
         self._errors += error or 0.0
+        self._biases += bias or 0.0
         return {
             "mode": self.name,
             "answered": error is not None,
             "answered_so_far": self.answered,
             "error": error,
+            "bias": bias,
             "left_out": left_out,
             "ever_left_out": self.ever_left_out,
             "spent": self.spent,
@@ -116,7 +122,7 @@ class _Mode:
         }
 
     def _individual(self, plan: Plan, asked: Contributions) -> tuple[float, int]:
-        """Return the error, and how many are left out."""
+        """Return the bias, and how many are left out."""
         accounts = self._accounts
         users, charges = price(plan, asked)
         active = accounts.admits(users, charges)
@@ -129,34 +135,37 @@ class _Mode:
         self.spent = self._due / max(self._all, 1)
         shares = accounts.spent[paying] / np.maximum(accounts.budgets[paying], 1)
         self.most_spent = float(np.max(shares, initial=self.most_spent))
-        return _error(plan, asked, left_out), len(left_out)
+        return _bias(plan, asked, left_out), len(left_out)
 
     def _worst_case(self, plan: Plan) -> float | None:
-        """Return the error, if the query is answered."""
+        """Return the bias, if the query is answered: nobody is left out."""
         charge = plan.worst_case_charge / self._whole
         if self.spent + charge > 1 + 1e-12:
             return None
         self.spent = self.most_spent = self.spent + charge
-        return 1.0
+        return 0.0
 
     def fared(self) -> Tally:
         """Return all of it in short."""
-        error = self._errors / self.answered if self.answered else None
+        error, bias = (
+            total / self.answered if self.answered else None
+            for total in (self._errors, self._biases)
+        )
         return Tally(
-            self.name, self.lines, self.answered, error, self.ever_left_out, self.spent,
+            self.name, self.lines, self.answered, error, bias, self.ever_left_out, self.spent,
             self.most_spent,
         )  # fmt: skip
 
 
-def _error(plan: Plan, asked: Contributions, left_out: NDArray[np.int32]) -> float:
-    """Return the root-mean-square error of all values, in sigmas: sqrt(1 + (missed / sigma)²)."""
+def _bias(plan: Plan, asked: Contributions, left_out: NDArray[np.int32]) -> float:
+    """Return the root mean square, over all values, of what is missed, in sigmas."""
     if len(left_out) == 0:
-        return 1.0
-    squares = [
-        ((all_.totals - rest) / n.lattice_sigma) ** 2
+        return 0.0
+    missed = [
+        (all_.totals - rest) / n.lattice_sigma
         for n, all_, rest in zip(plan.noise, asked.measures, asked.without(left_out), strict=True)
     ]
-    return float(np.sqrt(1 + np.mean(np.concatenate(squares))))
+    return float(np.sqrt(np.mean(np.concatenate(missed) ** 2)))
 
 
 class _LineSample:

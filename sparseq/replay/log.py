@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from sparseq.errors import DataError, ParameterError
 from sparseq.formats import format_of
-from sparseq.query.plan import Options
+from sparseq.query.plan import KNOWN_OPTIONS, Options
 from sparseq.stream.groups import BLOCK
 
 COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
@@ -300,11 +300,10 @@ def _check_text(*texts: str) -> None:
 
 
 def _options(given: Mapping[str, Any]) -> Options:
-    known = ("sigma", "accuracy", "scale", "confidence")
     numbers: dict[str, float] = {}
     for name, value in given.items():
-        if name not in known:
-            raise ValueError(f"there is no option {name!r}; there are {', '.join(known)}")
+        if name not in KNOWN_OPTIONS:
+            raise ValueError(f"there is no option {name!r}; there are {', '.join(KNOWN_OPTIONS)}")
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)

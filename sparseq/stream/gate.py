@@ -21,6 +21,7 @@ from sparseq.compiled import SHARED, compiled, pool, selected, worthwhile
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Summands, even_parts
 from sparseq.ledger.accounts import Accounts, Ints, Mask
+from sparseq.ledger.lifetimes import LifetimeDues, Lifetimes
 from sparseq.query.plan import Plan
 from sparseq.stream.pricing import fit_for_compiled, limbs, price
 
@@ -34,6 +35,7 @@ class Admission:
         left_out: Who can't, ascending.
         paying, due: Who pays, and how much, in ledger units (see `Accounts.due`).
         sums: Over the active, one array a measure.
+        lifetimes: What it costs people over all windows, where that has a cap.
     """
 
     users: Index
@@ -42,19 +44,28 @@ class Admission:
     paying: Index
     due: Ints
     sums: list[NDArray[np.int64]]
+    lifetimes: LifetimeDues | None = None
 
 
-def gate(plan: Plan, contributions: Contributions, accounts: Accounts) -> Admission:
+def gate(
+    plan: Plan,
+    contributions: Contributions,
+    accounts: Accounts,
+    lifetimes: Lifetimes | None = None,
+) -> Admission:
     """Price a query, tell who can pay, and add up over these. Changes nothing."""
-    rows = contributions.summands
-    if rows is not None and not accounts.halt and _in_one_pass(plan, rows, accounts):
+    rows, whole = contributions.summands, lifetimes is None and not accounts.halt
+    if rows is not None and whole and _in_one_pass(plan, rows, accounts):
         return _one_pass(plan, rows, accounts)
     users, charges = price(plan, contributions)
-    active = accounts.admits(users, charges)
+    active, dues = accounts.admits(users, charges), None
+    if lifetimes is not None:
+        able = np.flatnonzero(active)
+        active[able], dues = lifetimes.admits(users[able], charges[able], plan.query.apart)
     left_out = selected(users, ~active)
     sums = contributions.without(left_out)
     paying, due = accounts.due(users, charges, active)
-    return Admission(users, active, left_out, paying, due, sums)
+    return Admission(users, active, left_out, paying, due, sums, dues)
 
 
 def _in_one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> bool:
@@ -71,7 +82,7 @@ def _in_one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> bool:
 
 
 def _one_pass(plan: Plan, rows: Summands, accounts: Accounts) -> Admission:
-    runs, budget, spent = rows.runs, accounts.same_budget, accounts.spent
+    runs, budget, spent = rows.runs, accounts.same_budget, accounts.gone
     users = runs.owners
     charges, active = np.empty(len(users), np.int64), np.empty(len(users), np.bool_)
     left_out = np.empty(len(users), np.int32)

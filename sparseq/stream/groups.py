@@ -33,6 +33,7 @@ class Request:
     query: Query
     options: Options = field(default_factory=Options)
     request_id: RequestId | str | None = None
+    fresh: bool = False
 
     @property
     def request(self) -> RequestId | None:
@@ -108,10 +109,9 @@ def _outcome(stream: Stream, one: Request, pending: set[RequestId | None]) -> Ou
     if request is not None and request in pending:
         stream.flush()  # asked again in the same group
     try:
-        recorded = stream.ledger.recorded(request, one.query.text)
+        recorded = stream.recorded(one.query, one.options, request, one.fresh)
         if recorded is not None:
-            return Outcome(Answer.from_bytes(recorded.answer), recorded=True)
-        plan = calibrate(one.query, stream.terms.budget, one.options)
-        return Outcome(stream.answer(plan, stream.contributions(plan), request))
+            return Outcome(recorded, recorded=True)
+        return Outcome(stream.asked(one.query, one.options, request, one.fresh))
     except (QueryRefused, ParameterError) as error:
         return Outcome(refused=error)

@@ -1,18 +1,20 @@
 """Algorithm 2 of Feldman & Zrnic (2021), one step a query, with the mechanism of Corollary 4.7.
 
-Contributions, gate, exact sums of the active, exact noise, a durable commit, and only then the
-answer.
+Contributions, gate, exact sums of the active, exact noise, a durable commit; then the answer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
@@ -23,19 +25,27 @@ from sparseq.engine.reduce import Index
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import Note
+from sparseq.ledger.notes import Fact, Note
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.request_id import RequestId, requested
+from sparseq.ledger.taken import held
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
+from sparseq.query.catalog import Table
 from sparseq.query.outputs import Measurements
-from sparseq.query.plan import Options, Plan, Query, calibrate
+from sparseq.query.plan import Kind, Options, Plan, Query, calibrate
 from sparseq.query.render import key_columns, render
+from sparseq.stream.course import COURSE, Course
+from sparseq.stream.derived import DerivedAnswer
 from sparseq.stream.gate import gate
+from sparseq.stream.joined import MOST_WIDTH
+from sparseq.stream.recall import ARRIVALS, EPOCH, Inquiry, Recall
+from sparseq.stream.standing import RowsCame
 
 _NOBODY = np.zeros(0, np.int32)
 
+Asked = RequestId | str | None
 Mechanism = Callable[[Plan, Sequence[Ints], Entropy], Sequence[Ints]]
 """Exact sums in, what is released out: integers in lattice steps, one array a measure."""
 
@@ -57,11 +67,17 @@ class Terms:
         budget: Of the store.
         seed: Of a simulation; None: the noise is the operating system's.
         losses: How often the store was opened although a part of it was missing.
+        course: What the stream of a new store begins with; None: people are in or out.
+        rows: The most that a person has in a table, if that was declared.
+        unit: Whom an account is for, if not for a person.
     """
 
     budget: Budget
     seed: int | None = None
     losses: int = 0
+    course: Course | None = None
+    rows: int | None = None
+    unit: str = ""
 
 
 class Stream:
@@ -80,6 +96,7 @@ class Stream:
     Attributes:
         lock: Whoever holds it has the stream for itself.
         half_done: A step was stopped in a moment in which memory may not be what is durable.
+        course: How far the stream of weighted answers has come: public. None: there is none.
     """
 
     def __init__(
@@ -94,6 +111,11 @@ class Stream:
         self._check, self._abandon = check, abandon
         self.lock = threading.RLock()
         self.half_done = False
+        kept = ledger.fact(COURSE) if terms.course is not None else None
+        self.course = terms.course if kept is None else Course.from_dict(kept)
+        for series, users, units in held(ledger):
+            self.accounts.hold(series, users, units)
+        self.recall = Recall(ledger, terms.budget, terms.losses)
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody has the lock
         self.staged_bytes = 0  # about what the next transaction will write
 
@@ -133,16 +155,127 @@ class Stream:
         """Return what everybody contributes to a plan: private."""
         return self.engine.contributions(plan, self.people)
 
+    def ask(
+        self,
+        query: Query,
+        options: Options | None = None,
+        request_id: Asked = None,
+        fresh: bool = False,
+    ) -> Answer:
+        """Answer one query that the engine evaluates: see `Store.ask`."""
+        with self.lock:
+            self.flush()  # what an interrupt left
+            request, options = requested(request_id), options or Options()
+            recorded = self.recorded(query, options, request, fresh)
+            if recorded is not None:
+                return recorded
+            answer = self.asked(query, options, request, fresh)
+            self.flush()
+            return answer
+
+    def asked(
+        self, query: Query, options: Options, request: RequestId | None, fresh: bool
+    ) -> Answer:
+        """Answer a question that has no answer; of most of its groups there may be known ones.
+
+        The answer may leave after `flush` only.
+        """
+        question = None if fresh or request is not None else Inquiry.of(query, options)
+        if question is not None:
+            fits = partial(self._fits, question, wider=MOST_WIDTH)
+            left = self.recall.rest(question, fits, self.flush)
+            if left is not None:
+                pieces, rest = left
+                last = self.evaluated(rest.query, rest.options, None, question)
+                new = self.recall.piece(question, last, self.flush)
+                assert new is not None
+                whole = self.recall.joined(question, [*pieces, new], lambda _: True)
+                assert whole is not None
+                return Answer(whole.arrow(), replace(whole.facts, follows=False))
+        return self.evaluated(query, options, request)
+
+    def recorded(
+        self, query: Query, options: Options, request: RequestId | None, fresh: bool
+    ) -> Answer | None:
+        """Return the answer that there is already: of the request, or else of the same question.
+
+        A name stands for a release of its own, so a new one asks anew.
+        """
+        if request is not None:
+            release = self.ledger.recorded(request, query.text)
+            return None if release is None else Answer.from_bytes(release.answer)
+        return None if fresh else self.known(query, options)
+
+    def repeats(self, query: Query, options: Options) -> bool:
+        """Tell whether a question has its answer already: public."""
+        return self.known(query, options) is not None
+
+    def known(self, query: Query, options: Options, anyhow: bool = False) -> Answer | None:
+        """Return the recorded answer to the same question, or one that follows; free.
+
+        Args:
+            query, options: The question.
+            anyhow: Also what is wider than asking is expected to be.
+        """
+        question = Inquiry.of(query, options)
+        if question is None:
+            return None
+        release = self.recall.release(question)
+        if release is None:
+            fits = partial(self._fits, question)
+            return self.recall.following(question, lambda d: anyhow or fits(d), self.flush)
+        if release >= self.ledger.next_id:
+            self.flush()  # it is of the same group
+        return self.recall.answer(question, release)
+
+    def _fits(self, question: Inquiry, found: DerivedAnswer, wider: float = 1.0) -> bool:
+        """Tell whether what follows does what was asked for, or is about as wide as asking."""
+        query, options, budget = question.query, question.options, self.terms.budget
+        if options.precision is not None:
+            return found.within(options.precision)
+        if not self.weighs(query):
+            bounds = calibrate(query, budget, options).bounds
+        else:
+            from sparseq.stream.outlook import expected_widths
+
+            assert self.course is not None
+            bounds = expected_widths(self.course, query, options, budget)
+        most = wider * (1 + 1e-9)
+        return all(w <= b * most for w, b in zip(found.widths, bounds, strict=True))
+
+    def evaluated(
+        self,
+        query: Query,
+        options: Options,
+        request: RequestId | None,
+        whole: Inquiry | None = None,
+    ) -> Answer:
+        """Answer what the engine evaluates; it may be the rest of a whole question.
+
+        The answer may leave after `flush` only.
+        """
+        question = Inquiry.of(query, options, whole)
+        if self.weighs(query):
+            return self.weighted(query, options, request, question)
+        plan = calibrate(query, self.terms.budget, options)
+        return self.answer(plan, self.contributions(plan), request, question=question)
+
+    def weighs(self, query: Query) -> bool:
+        """Tell whether people are weighted in the answer; else they are in or out."""
+        kinds = {m.kind for m in query.measures}
+        return self.course is not None and not query.comparisons and Kind.DENSE not in kinds
+
     def step(
         self,
         query: Query,
         contributions: Callable[[Plan], Contributions],
         options: Options | None = None,
-        request_id: RequestId | str | None = None,
+        request_id: Asked = None,
         *,
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
         mechanism: Mechanism | None = None,
+        shown: Callable[[], pa.Table] | None = None,
     ) -> Answer:
         """Answer one query whose contributions the caller computes: see `Store.step`."""
         with self.lock:
@@ -153,7 +286,7 @@ class Stream:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.terms.budget, options or Options())
             made = contributions(plan)
-            answer = self.answer(plan, made, request, pot, gated, mechanism)
+            answer = self.answer(plan, made, request, pot, gated, mechanism, None, shown)
             self.flush()
             return answer
 
@@ -165,22 +298,70 @@ class Stream:
         pot: Pot = Pot.QUERIES,
         gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
         mechanism: Mechanism | None = None,
+        question: Inquiry | None = None,
+        shown: Callable[[], pa.Table] | None = None,
     ) -> Answer:
         """Gate, sum the active, add noise, charge. The answer may leave after `flush` only."""
-        admission = gate(plan, contributions, self.pots[pot])
+        admission = gate(plan, contributions, self.pots[pot], self.ledger.lifetimes)
         noised = _in_unit(plan, (mechanism or add_gaussian)(plan, admission.sums, self._entropy()))
-        answer = Answer(render(plan, noised), self._facts(plan, request))
+        answer = Answer(shown() if shown else render(plan, noised), self._facts(plan, request))
         notes = tuple(gated(Participation(answer.facts.release, admission.users, admission.active)))
-        left_out = admission.left_out if pot is Pot.QUERIES else _NOBODY
-        departed = self.departures.new(left_out)
+        course = self.course
+        if course is not None and pot is Pot.QUERIES:
+            course = course.after_in_or_out(_most_charge(plan))
+            notes += (Fact(COURSE, course.to_dict()),)
+        departed = self.departures.new(admission.left_out if pot is Pot.QUERIES else _NOBODY)
         release, failed = _release(plan, answer, pot, request), self.engine.take_failures()
-        self._stage(Entry(release, admission.paying, admission.due, departed, notes, failed))
+        paid = admission.paying, admission.due
+        entry = Entry(release, *paid, departed, notes, failed, admission.lifetimes)
+        self._stage(entry, question, noised, course)
         return answer
 
-    def _stage(self, entry: Entry) -> None:
+    def weighted(
+        self,
+        query: Query,
+        options: Options,
+        request: RequestId | None,
+        question: Inquiry | None = None,
+    ) -> Answer:
+        """Answer a query with everybody weighted. The answer may leave after `flush` only."""
+        from sparseq.stream.weighted import WeightedStep
+
+        assert self.course is not None
+        step = WeightedStep(
+            self.terms.budget, self.accounts, self.course, self.contributions, self._entropy,
+            self.terms.rows,
+        )  # fmt: skip
+        done = step.answer(query, options)
+        facts = replace(
+            self._facts(done.plan, request),
+            interval=_about(query, self.course, done.kind),
+            price=done.price,
+        )
+        noised = done.measurements()
+        answer = Answer(render(done.plan, noised), facts)
+        departed = self.departures.new(done.faint)
+        notes: tuple[Note, ...] = (Fact(COURSE, done.course.to_dict()),)
+        release, failed = (
+            _release(done.plan, answer, Pot.QUERIES, request),
+            self.engine.take_failures(),
+        )
+        entry = Entry(release, done.users, done.charges, departed, notes, failed)
+        self._stage(entry, question, noised, done.course)
+        return answer
+
+    def _stage(
+        self, entry: Entry, question: Inquiry | None, noised: Measurements, course: Course | None
+    ) -> None:
         """Charge; the next transaction is to make it durable, with the answer."""
         self.half_done = True
+        self.course = course
+        if question is not None:  # from here on the release is the answer, or there is no stream
+            known = self.recall.notes(question, entry.release.id, noised)
+            entry = replace(entry, notes=(*entry.notes, *known))
         self.pots[entry.release.pot].charge(entry.users, entry.charges)
+        if self.ledger.lifetimes is not None and entry.lifetimes is not None:
+            self.ledger.lifetimes.charge(entry.lifetimes)
         self.departures.add(entry.release.id, entry.departed)
         self._staged.append(entry)
         self.staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
@@ -206,10 +387,38 @@ class Stream:
             raise
         self.half_done = False
 
+    def rows_arrive(self, table: Table, since: dt.date | None = None) -> None:
+        """Take note, durably and before they do, that rows arrive: what is known is of others.
+
+        Args:
+            table: To which.
+            since: None of them is of an earlier day; what is known of those stands.
+
+        Raises:
+            ParameterError: See `RowsCame.of`.
+        """
+        arrival = RowsCame.of(self.recall.epoch + 1, table, since)
+        facts = [Fact(EPOCH, arrival.epoch)]
+        kept = self.recall.standing.after(arrival).kept()
+        if kept or self.recall.standing.kept():
+            facts.append(Fact(ARRIVALS, kept))
+        if self.course is not None:
+            self.course = self.course.after_rows()
+            facts.append(Fact(COURSE, self.course.to_dict()))
+
+        def write() -> None:
+            for fact in facts:
+                self.ledger.write(fact)
+
+        self.ledger.in_transaction(write)
+        self.recall.begin_epoch(arrival)  # no later one is noted before it is durable
+
     def forget(self) -> None:
         """Forget what is not durable, and let nobody pay any more: memory may be wrong."""
         for _, accounts in self.pots.items():
             accounts.spent = accounts.budgets.copy()  # they may be in the middle of growing
+        if self.ledger.lifetimes is not None:
+            self.ledger.lifetimes.exhaust()
         self._staged, self.staged_bytes = [], 0
 
     def _facts(self, plan: Plan, request: RequestId | None) -> Facts:
@@ -231,13 +440,15 @@ class Stream:
             gaussian=budget.gaussian,
             comparisons=plan.query.comparisons,
             losses=self.terms.losses,
+            unit=self.terms.unit,
+            keys_delta=budget.keys_delta,
         )
 
-    def _entropy(self) -> Entropy:
-        """The operating system's, or a stream of this seed and release."""
+    def _entropy(self, part: str = "") -> Entropy:
+        """The operating system's, or a stream of this seed, release and part."""
         if self.terms.seed is None:
             return SYSTEM_ENTROPY
-        return for_release(self.terms.seed, self.next_release)
+        return for_release(self.terms.seed, self.next_release, part)
 
 
 def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
@@ -248,13 +459,29 @@ def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Int
     ]
 
 
+def _about(query: Query, course: Course, kind: str) -> str:
+    """Return what the intervals of a weighted answer rest on: see `Facts.interval`."""
+    if not course.sure:
+        return "active"
+    return "capped" if query.relation.caps else str(kind)
+
+
 def _in_unit(plan: Plan, released: Sequence[Ints]) -> Measurements:
     """Return released lattice integers in the query's unit."""
     measures = [
         np.reshape(total * float(n.granularity), (-1, m.bins))
         for m, n, total in zip(plan.query.measures, plan.noise, released, strict=True)
     ]
-    return Measurements(measures, plan.bounds, key_columns(plan), plan.query.groups)
+    return Measurements(measures, plan.bounds, key_columns(plan.query.domains), plan.query.groups)
+
+
+def _most_charge(plan: Plan) -> float:
+    """Return what an in-or-out answer can cost a person at most: public; infinite if unknown."""
+    kinds = {m.kind for m in plan.query.measures}
+    if not kinds <= {Kind.USERS, Kind.DENSE}:
+        return math.inf
+    cells = max(plan.query.groups, 1) if Kind.USERS in kinds else 1
+    return plan.worst_case_charge * cells
 
 
 def _release(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:

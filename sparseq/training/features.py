@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparseq.engine.handed import as_arrow
+from sparseq.engine.triplets import as_arrow
 from sparseq.errors import DataError, ParameterError, QueryRefused
 from sparseq.query.catalog import Column, Table
 from sparseq.training.protocol import Floats

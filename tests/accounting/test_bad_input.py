@@ -25,6 +25,7 @@ import sparseq.mechanisms
 from sparseq.accounting import Budget, Price, charge, filters, gdp, rdp, sgd, zcdp
 from sparseq.accounting import accuracy as acc
 from sparseq.accounting import odometers as odo
+from sparseq.accounting.strategies import Strategy
 from sparseq.errors import ParameterError
 from sparseq.mechanisms import entropy, gaussian, laplace, quantile, randomized_response
 from sparseq.mechanisms import sparse_vector as sv
@@ -64,11 +65,14 @@ rho_filter = {"rho": (0.1, NUMBER)}
 
 # name: (what is called, {argument: (a valid value, what must be refused)})
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]]]] = {
-    "budget.Budget": (Budget, {"kappa": (0.5, POSITIVE), "norm_budget": (9.0, POSITIVE)}),
+    "budget.Budget": (
+        Budget,
+        {"kappa": (0.5, POSITIVE), "norm_budget": (9.0, POSITIVE), "keys_delta": (0.0, NUMBER)},
+    ),
     "budget.Budget.from_epsilon_delta": (
         Budget.from_epsilon_delta,
         {"epsilon": (1.0, (*NUMBER, 0.0, 1e9)), "delta": (1e-6, DELTA),
-         "norm_budget": (9.0, POSITIVE)},
+         "norm_budget": (9.0, POSITIVE), "keys_delta": (1e-8, (*NUMBER, 1e-6))},
     ),
     "budget.Budget.epsilon": (Budget(0.5, 9).epsilon, {"delta": (1e-6, DELTA)}),
     "budget.Budget.epsilon_zcdp": (Budget(0.5, 9).epsilon_zcdp, {"delta": (1e-6, DELTA)}),
@@ -294,6 +298,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
         laplace.laplace_margin,
         {"scale": (5.0, POSITIVE), "beta": (0.05, BETA), "draws": (3, COUNT)},
     ),
+    "laplace.laplace_pair_tail": (
+        laplace.laplace_pair_tail,
+        {"scale": (5.0, POSITIVE), "least": (ints([0, 2]), (np.array([0.5]), np.array([NAN])))},
+    ),
     "laplace.exp_minus": (laplace.exp_minus, {"x": (Fraction(1), (NAN, -1)), "bits": (40, COUNT)}),
     "quantile.Quantiles": (
         quantile.Quantiles,
@@ -437,10 +445,13 @@ CALLS |= {
     for rule in RULES
 }
 
-NOT_NUMBERS = {"self", "cls", "entropy", "budget", "rule", "design", "state", "step"}
+NOT_NUMBERS = {"self", "cls", "entropy", "budget", "rule", "design", "state", "step", "part"}
 CHECKED_ELSEWHERE = {
     # made by the library alone, from numbers that were checked
-    "charge.Price", "filters.FilterComparison", "quantile.Ranks",
+    "accuracy.rough_bound",  # for showing only, of numbers of an answer
+    "cut", "cut.Parent", "charge.Price", "filters.FilterComparison", "quantile.Ranks",
+    # texts and taps: test_what_is_no_strategy_is_refused; the rest is of numbers of a series
+    "strategies", "strategies.Strategy",
     # no number goes in, or every number is fine: NaN has no bin
     "filters.Filter", "entropy.OSEntropy", "entropy.Entropy", "entropy.SYSTEM_ENTROPY",
     "quantile.Quantiles.place",
@@ -539,3 +550,20 @@ def test_every_number_of_the_public_interface_is_in_the_table() -> None:
                 missing.append(f"{name}({argument})")
     assert sorted(set(missing) - CHECKED_ELSEWHERE) == []
     assert {name for name, _ in public_calls()} >= CALLS.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nan", "1,nan", "1,inf", "1,-2", "0.5,0.1", "news:2", "news:nan", "news:0.1,0",
+     "news:0.1,1.5", "fractional:2", "window:0", "window:x", "sqrt:1000", "1,," , "news:1,2,3,4",
+     "1" + ",0.1" * 200],
+)  # fmt: skip
+def test_what_is_no_strategy_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError):
+        Strategy.of(text)
+
+
+def test_taps_are_of_a_strategy() -> None:
+    for taps in ((), (1,), (2**16, 2**16 + 1), (2**16, *[1] * 200)):
+        with pytest.raises(ParameterError):
+            Strategy(taps)

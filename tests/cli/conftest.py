@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"orders={folder / 'orders.csv'}", "--user", "who", "--public",
         f"pages={folder / 'pages.csv'}", "--keys", "page=home,cart,pay",
         "--bounds", "seconds=0..90", "--norm-budget", "400", "--seed", "7",
+        "--in-or-out",
     )  # fmt: skip
     return folder
 

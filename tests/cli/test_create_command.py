@@ -49,9 +49,11 @@ def test_the_next_command_it_names_works(folder: Path, tmp_path: Path) -> None:
 
 def test_several_files_are_one_table(folder: Path, tmp_path: Path) -> None:
     visits = folder / "visits.csv"
-    text = output(
-        "create", tmp_path / "s.sparseq", visits, visits, "--user", "who", "--table", "merged"
-    )
+    how = "--user", "who", "--table", "merged"
+    refused = run("create", tmp_path / "s.sparseq", visits, visits, *how)
+    assert refused.exit_code == 6
+    assert "visits.csv is there already; nothing was loaded" in refused.stderr
+    text = output("create", tmp_path / "s.sparseq", visits, visits, *how, "--again")
     assert "800 rows in merged; 40 people" in text
 
 
@@ -85,10 +87,10 @@ def test_says_what_is_set_aside_and_claims_zcdp_only(
         "--reserve", "watch,forecast=20%", "--seed", "1",
     )  # fmt: skip
     assert "GDP" not in made
-    assert "15 of 20 are left for queries" in made
+    assert "36 of 48 are left for queries" in made
     golden("budget_in_pots", output("budget", path))
     facts = json.loads(output("budget", path, "--format", "json"))
-    assert facts["parts"] == {"queries": 15, "watch": 1, "forecast": 4}
+    assert facts["parts"] == pytest.approx({"queries": 36, "watch": 2.4, "forecast": 9.6}, abs=1e-6)
     assert facts["mu"] is None
     assert [e["gdp"] for e in facts["epsilon"]] == [None] * 4
     assert 1.999 < facts["epsilon"][1]["zcdp"] <= 2.0
@@ -101,7 +103,7 @@ def test_a_forecast_alone_stays_gaussian(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     visits = folder / "visits.csv"
     assert "1-GDP" in output("create", path, visits, "--user", "who", "--reserve", "forecast")
-    assert json.loads(output("budget", path, "--format", "json"))["parts"]["queries"] == 15
+    assert json.loads(output("budget", path, "--format", "json"))["parts"]["queries"] == 36
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ def test_a_limit_on_joins_is_kept_and_explained(folder: Path, tmp_path: Path) ->
     assert "combinations" not in output("sql", store, "--explain", plain)
 
 
-@pytest.mark.parametrize("most", ["work", "work=", "work=-1", "work=2.5", "rows=7", "work=0"])
+@pytest.mark.parametrize("most", ["work", "work=", "work=-1", "work=2.5", "cols=7", "work=0"])
 def test_a_limit_that_can_not_be_read_is_refused(folder: Path, tmp_path: Path, most: str) -> None:
     made = run("create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--most", most)
     assert made.exit_code != 0

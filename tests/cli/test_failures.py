@@ -69,7 +69,12 @@ def test_every_command_is_documented(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("path", [*commands()], ids=" ".join)
-def test_examples_parse(path: tuple[str, ...]) -> None:
+def test_examples_parse(
+    path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop").mkdir()  # that lake://shop is one
+    (tmp_path / "shop" / "lake.json").touch()
+    monkeypatch.chdir(tmp_path)
     for name, *args in examples(path):
         assert name == "sparseq"
         context = sparseq.make_context("sparseq", list(args), resilient_parsing=False)
@@ -119,7 +124,7 @@ def test_own_errors_are_one_line(
     def fail(_: object) -> None:
         raise error
 
-    monkeypatch.setattr(budget_module, "budget_facts", fail)
+    monkeypatch.setattr(budget_module, "budget_text", fail)
     result = run("budget", store)
     lines = result.stderr.splitlines()
     assert (result.exit_code, lines[0]) == (code, f"sparseq: {error.message}".replace("\n", " "))
@@ -132,7 +137,7 @@ def test_unexpected_errors_do_not_say_what_they_saw(
     def fail(_: object) -> None:
         raise ZeroDivisionError("the amount of Ann is 0")
 
-    monkeypatch.setattr(budget_module, "budget_facts", fail)
+    monkeypatch.setattr(budget_module, "budget_text", fail)
     result = run("budget", store)
     assert result.exit_code == 1
     assert "ZeroDivisionError" in result.stderr
@@ -149,7 +154,7 @@ def test_interruption(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(budget_module, "budget_facts", stop)
+    monkeypatch.setattr(budget_module, "budget_text", stop)
     assert run("budget", store).exit_code == 130
 
 

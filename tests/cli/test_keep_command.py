@@ -20,7 +20,7 @@ def killed(store: Path) -> Path:
     """A store whose log holds one of two answers, as after a kill."""
     output("sql", store, COUNT)
     with sparseq.connect(store) as con:
-        con.sql(COUNT)
+        con.sql(COUNT, fresh=True)
         parts = {end: Path(f"{store}{end}").read_bytes() for end in ("", ".wal", ".session")}
     for end, content in parts.items():
         Path(f"{store}{end}").write_bytes(content)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import sparseq
 from conftest import output, run
+from sparseq.accounting.strategies import Strategy
 from sparseq.monitor.folder import Folder
 
 VISITORS = "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day"
@@ -176,3 +180,41 @@ def test_derived_series(store: Path, queries: tuple[Path, Path], tmp_path: Path)
     assert run("derive", queries[0]).exit_code == 2
     (tmp_path / "x.csv").write_text("a\n1\n")
     assert run("derive", tmp_path / "x.csv").exit_code == 4
+
+
+def test_a_series_with_a_strategy(queries: tuple[Path, Path], tmp_path: Path) -> None:
+    """Its file says so, goes on without being told, and `derive` has the wider ± of its sums."""
+    days = np.repeat(np.datetime64("2024-01-01") + np.arange(10), 30)
+    visits = pa.table({"who": np.tile(np.arange(30), 10), "day": days})
+    path, out = tmp_path / "s.sparseq", tmp_path / "series.csv"
+    sparseq.create(path, visits, table="visits", user="who", in_or_out=True, seed=2).close()
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--output", out)
+    run(*line, "--to", "2024-01-06", "--strategy", "news:0.5,3", "--quiet")
+    again = run(*line, "--to", "2024-01-10", "--quiet")
+    assert (again.exit_code, again.output) == (0, "")
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["strategy"] for row in rows] == [Strategy.of("news:0.5,3").text] * 10
+    sigma = [float(row["sigma"]) for row in rows]
+    assert sigma[:2] == pytest.approx([20**0.5, 20**0.5 * 1.25**0.5])
+    total = [r for r in csv.DictReader(output("derive", out).splitlines())
+             if r["derived"] == "running_total"]  # fmt: skip
+    expected = 1.96 * 20**0.5 * np.sqrt(Strategy.of("news:0.5,3").variance(10, 10))
+    assert [float(r["error"]) for r in total] == pytest.approx(expected.tolist(), rel=0.02)
+    other = run(*line, "--to", "2024-01-10", "--strategy", "sqrt")
+    assert other.exit_code == 2
+    assert "taps are fixed before the first tick" in other.stderr
+
+
+def test_a_file_that_lacks_ticks_of_a_strategy_is_not_derived_from(
+    queries: tuple[Path, Path], tmp_path: Path
+) -> None:
+    visits = pa.table({"who": [1], "day": np.array(["2024-01-01"], "datetime64[D]")})
+    path, out = tmp_path / "s.sparseq", tmp_path / "series.csv"
+    sparseq.create(path, visits, table="visits", user="who", in_or_out=True, seed=2).close()
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--output", out)
+    run(*line, "--to", "2024-01-06", "--strategy", "news", "--quiet")
+    head, _, *rows = out.read_text().splitlines()
+    out.write_text("\n".join([head, *rows]) + "\n")
+    result = run("derive", out)
+    assert result.exit_code != 0
+    assert "ticks of a series with a strategy are missing" in result.stderr

@@ -46,7 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     )  # fmt: skip
     path = folder / "s.sparseq"
     with sparseq.create(path, rows, user="who", table="t", norm_budget=400, seed=1,
-                        keys={"g": [EVIL, "ok"]}, bounds={COLUMN: (0, 1)}) as con:  # fmt: skip
+                        keys={"g": [EVIL, "ok"]}, bounds={COLUMN: (0, 1)},
+                         in_or_out=True) as con:  # fmt: skip
         CuratorLog(con.backend.database).add("ingest", EVIL)
     (folder / f"{EVIL}.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day")
     (folder / "keys.sql").write_text("SELECT g, count(*) AS n FROM t WHERE day = :day GROUP BY g")

@@ -58,6 +58,8 @@ def test_json_has_the_same_plan_and_a_picture_is_drawn(visits: Path, query: Path
     assert found["recommended"] in found["rows"]
     assert found["recommended"]["relative"] < 0.95
     assert found["hindsight"] < 1
+    assert found["sizes"][0]["mean"] < found["sizes"][0]["root_mean_square"]
+    assert found["publish_0"] == []
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -67,14 +69,14 @@ def test_what_is_recommended_can_be_followed(visits: Path, query: Path) -> None:
     with sparseq.create(
         None, str(visits), user="who", norm_budget=best["norm_budget"],
         reserves={"forecast": best["forecast"]}, seed=1,
-    ) as store:  # fmt: skip
+     in_or_out=True) as store:  # fmt: skip
         lowered = store.lower("SELECT count(DISTINCT who) AS n FROM visits")
         assert store.explain(lowered).noise[0].sigma == pytest.approx(best["sigma"][0])
 
 
 def test_with_a_watch_the_table_and_the_advice_say_so(visits: Path, query: Path) -> None:
     text = output(*asked(visits, query, "--user", "who", "--reserve=watch=10%", "--no-forecast"))
-    head, _, worst, *rows = text.splitlines()[2:]
+    head, _, worst, *rows = text.splitlines()[3:]
     assert head.split()[:2] == ["norm_budget", "watch"]
     assert worst.split()[:2] == ["30.00", "–"]
     assert all(row.split()[1] == "10%" for row in rows[: rows.index("")])
@@ -88,14 +90,14 @@ def test_with_a_watch_the_table_and_the_advice_say_so(visits: Path, query: Path)
     with sparseq.create(
         None, str(visits), user="who", norm_budget=best["norm_budget"],
         reserves={"watch": best["others"], "forecast": best["forecast"]}, seed=1,
-    ) as store:  # fmt: skip
+     in_or_out=True) as store:  # fmt: skip
         lowered = store.lower("SELECT count(DISTINCT who) AS n FROM visits")
         assert store.explain(lowered).noise[0].sigma == pytest.approx(best["sigma"][0])
 
 
 def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) -> None:
     path = visits.with_name("s.sparseq")
-    sparseq.create(path, str(visits), user="who", seed=1).close()
+    sparseq.create(path, str(visits), user="who", seed=1, in_or_out=True).close()
     refused = run(*asked(path, query))
     assert refused.exit_code == 2
     assert "sparseq curator plan" in refused.stderr
@@ -113,16 +115,21 @@ def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) ->
 
 def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: Path) -> None:
     path = visits.with_name("s.sparseq")
-    sparseq.create(path, str(visits), user="who", seed=1).close()
+    sparseq.create(path, str(visits), user="who", seed=1, in_or_out=True).close()
     done = run(*asked(path, query, "--charged", "5", "--format", "json"))
     assert done.exit_code == 0
     assert "Exact" not in done.stderr
+    assert "pays up to 3.2 of a budget of 20 (16.0%), as for 3.2 counts" in done.stderr
     told = json.loads(done.stdout)
     assert told["rows"][0]["worst_case"]
     assert all(row["forecast"] == 0 for row in told["rows"])
     with sparseq.connect(path) as store:
         assert len(store.history()) == 1
-        assert store.stream.accounts.spent.max() > 0
+        assert 0 < store.stream.accounts.spent.max() <= 3.2 * 2**24 * 1.01
+    refused = run(*asked(path, query, "--charged", "1"))
+    assert refused.exit_code == 2
+    assert "to plan would take 80 of a budget of 20" in refused.stderr
+    assert "at least 2.0" in refused.stderr
     refused = run(*asked(path, query, "--charged", "5", "--horizon", "60"))
     assert refused.exit_code == 2
     assert "over the ticks that there are" in refused.stderr
@@ -143,8 +150,15 @@ def test_bad_input_is_told(visits: Path, query: Path, more: list[str], message: 
     assert message in failed.stderr
 
 
+def test_where_0_would_do_as_well_a_line_says_so(visits: Path, query: Path) -> None:
+    query.write_text("SELECT count(DISTINCT who) AS n FROM visits WHERE day = :day AND who < 5")
+    text = output(*asked(visits, query, "--user", "who"))
+    assert "daily: publishing 0 at every tick would do as well." in text
+    assert "two of kappa 0.5 tell as much as one of 1" in text
+
+
 def test_the_advice_is_what_create_and_monitor_take() -> None:
-    setting = BudgetSplit(24.22, 0.05, clip=0.1)
+    setting = BudgetSplit(24.22, 0.05, cap=0.1)
     better = Candidate(setting, False, (4.9,), 0.02, (5.0,), (1.8,), (5.3,), 0.23, 0.26)
     worst = Candidate(BudgetSplit(546.0), True, (23.4,), 0.0, (23.4,), (0.0,), (23.4,), 1.0, 1.0)
     assert advice(PlanSearch(0.5, 546, (worst, better))).splitlines() == [
@@ -152,14 +166,36 @@ def test_the_advice_is_what_create_and_monitor_take() -> None:
         "  sparseq create … --norm-budget 24.22 --reserve forecast=5%",
         "  sparseq monitor … --forecast --horizon 546 --forecast-cap 10%",
     ]
-    assert "--norm-budget 546" in advice(PlanSearch(0.5, 546, (worst,)))
+    assert "--in-or-out --norm-budget 546" in advice(PlanSearch(0.5, 546, (worst,)))
     seen = advice(PlanSearch(0.5, 546, (worst, better), hindsight=0.25))
     assert seen.endswith("run on the second, 0.25 times.")
     misled = advice(PlanSearch(0.5, 546, (worst, better), hindsight=1.63))
     assert "the second would have had 1.63 times its error" in misled
     assert "--norm-budget 546" in misled
-    watched = replace(better, setting=BudgetSplit(24.22, 0.05, 0.05, clip=0.1))
+    watched = replace(better, setting=BudgetSplit(24.22, 0.05, 0.05, cap=0.1))
     assert advice(PlanSearch(0.5, 546, (worst, watched))).splitlines()[1:] == [
         "  sparseq create … --norm-budget 24.22 --reserve watch=5%,forecast=5%",
         "  sparseq monitor … --alarm-below 90% --forecast --horizon 546 --forecast-cap 10%",
     ]
+
+
+def test_strategies_are_planned_for_what_people_look_at(visits: Path, query: Path) -> None:
+    line = asked(visits, query, "--user", "who", "--for", "day,total:2")
+    text = output(*line)
+    assert "daily, strategies for day, total: root mean squares" in text
+    assert text.rstrip().splitlines()[-1].startswith("  sparseq monitor … --strategy ")
+    found = json.loads(output(*line, "--format", "json"))["strategies"]
+    assert [target["weight"] for target in found["targets"]] == [1.0, 2.0]
+    assert found["recommended"] == min(found["rows"], key=lambda row: row["relative"])
+    assert found["recommended"]["strategy"] in text
+
+
+def test_what_strategies_can_not_be_planned_for_is_said(visits: Path, query: Path) -> None:
+    line = asked(visits, query, "--user", "who", "--for")
+    for more, says in (
+        (("year",), "nothing to plan for"),
+        (("day", "--queries", query), "plans for one series"),
+    ):
+        result = run(*line, *more)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert says in result.stderr

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import sparseq
 from conftest import output, run
 
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"
@@ -48,6 +52,17 @@ def test_budget_as_json(asked: Path) -> None:
 def test_history_lists_releases(asked: Path, golden: Callable[[str, str], None]) -> None:
     text = output("history", asked)
     golden("history", re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "2024-01-01 06:00:00Z", text))
+
+
+def test_the_list_of_releases_needs_no_scipy(asked: Path) -> None:
+    """Which takes 0.4 s to import."""
+    code = (
+        "import sys; from sparseq.cli.app import sparseq\n"
+        f"sparseq(['history', {str(asked)!r}], standalone_mode=False)\n"
+        "assert not [name for name in sys.modules if name.startswith('scipy')]"
+    )
+    root = str(Path(sparseq.__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": root})
 
 
 def test_history_last(asked: Path) -> None:

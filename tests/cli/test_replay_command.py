@@ -100,7 +100,13 @@ def test_the_error_of_a_comparison_is_noise_and_what_is_missed(tmp_path: Path) -
     from sparseq.replay.compare import compare
 
     con = sparseq.create(
-        None, pa.table({"who": [1, 2, 2, 2]}), table="t", user="who", kappa=0.5, norm_budget=2
+        None,
+        pa.table({"who": [1, 2, 2, 2]}),
+        table="t",
+        user="who",
+        kappa=0.5,
+        norm_budget=2,
+        in_or_out=True,
     )
     path = tmp_path / "l.csv"
     path.write_text("sql\n" + "SELECT count(*) AS n FROM t\n" * 4)
@@ -112,6 +118,8 @@ def test_the_error_of_a_comparison_is_noise_and_what_is_missed(tmp_path: Path) -
     assert [r["error"] for r in ours] == pytest.approx(
         [(1 + (m / sigma) ** 2) ** 0.5 for m in missed]
     )
+    assert [r["bias"] for r in ours] == pytest.approx([m / sigma for m in missed])
+    assert [r["bias"] for r in worst] == [0, 0, None, None]
     assert [r["answered"] for r in worst] == [True, True, False, False]
     assert [r["error"] for r in worst] == [1, 1, None, None]
     assert con.history() == []
@@ -124,7 +132,7 @@ def test_a_browser_shows_the_page_with_the_numbers_of_the_file(
     rows, page = compared(store, log, tmp_path)
     shown = browse(page, tmp_path / "profile")
     assert "PRIVATE" in shown
-    assert len(re.findall(r'<path class="line[^"]* s\d"', shown)) == 4 * 3
+    assert len(re.findall(r'<path class="line[^"]* s\d"', shown)) == 5 * 3
     details = shown[shown.index("<details class=") :]
     cells = [
         [html.unescape(c) for c in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)]

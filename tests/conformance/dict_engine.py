@@ -13,9 +13,11 @@ import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sparseq.engine.contributions import Contributions, RowBatch
-from sparseq.engine.protocol import USER
+from sparseq.engine.cells import Cells
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.protocol import USER, EngineFailure
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduction
+from sparseq.engine.weighing import Weights
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Table
 from sparseq.query.plan import Cell, Domain, Kind, Plan
@@ -65,7 +67,7 @@ class DictEngine:
 
     def __init__(self, tables: dict[str, list[Row]]) -> None:
         self._tables = tables
-        self._failures: dict[int, str] = {}
+        self._failures: list[EngineFailure] = []
 
     def lacks(self, plan: Plan) -> str:
         query = plan.query
@@ -92,7 +94,16 @@ class DictEngine:
             people = set(only.tolist())
             return [r.totals for r in of(lambda user: user in people)]
 
-        return Contributions(of(lambda user: user < users), pull)
+        def weigh(weights: Weights) -> list[NDArray[np.int64]]:
+            plain = [
+                total << k for total, k in zip(pull(weights.users), weights.shifts, strict=True)
+            ]
+            return [
+                total - self._weighted(plan, i, weights, shift)
+                for i, (total, shift) in enumerate(zip(plain, weights.shifts, strict=True))
+            ]
+
+        return Contributions(of(lambda user: user < users), pull, weigh=weigh)
 
     def _row(self, plan: Plan, row: Row) -> tuple[int, list[Any]] | None:
         """The group that a row is in, and its value for each measure; None: it is in none."""
@@ -116,6 +127,32 @@ class DictEngine:
         return -1 if value is None else int(value)
 
     def _reduced(self, plan: Plan, i: int, some: Callable[[int], bool]) -> Reduction:
+        cells = self._cells(plan, i, some)
+        users = np.array(sorted(cells), np.int32)
+        norms = [self._norm(cells[u].values()) for u in users.tolist()]
+        totals = np.zeros(plan.query.groups * plan.query.measures[i].bins, np.int64)
+        for one in cells.values():
+            for group, value in one.items():
+                totals[group] += value
+        return Reduction(users, np.array(norms, np.int64), totals)
+
+    def _weighted(self, plan: Plan, i: int, weights: Weights, shift: int) -> NDArray[np.int64]:
+        """Sums under weights: each cell towards zero, after a person's rows have been added up."""
+        totals = np.zeros(plan.query.groups * plan.query.measures[i].bins, np.int64)
+        of = zip(weights.mantissa.tolist(), weights.exponent.tolist(), strict=True)
+        weight = dict(zip(weights.users.tolist(), of, strict=True))
+        for user, one in self._cells(plan, i, weight.__contains__).items():
+            mantissa, exponent = weight[user]
+            for group, value in one.items():
+                totals[group] += self._weigh(value, Fraction(mantissa) / 2**exponent * 2**shift)
+        return totals
+
+    @staticmethod
+    def _weigh(steps: int, weight: Fraction) -> int:
+        return int(steps * weight)
+
+    def _cells(self, plan: Plan, i: int, some: Callable[[int], bool]) -> dict[int, dict[int, int]]:
+        """What each of some people has in each group."""
         measure, step = plan.query.measures[i], Fraction(plan.noise[i].granularity)
         cells: dict[int, dict[int, int]] = {}
         (table,) = sqlglot.parse_one(f"SELECT 1 {plan.query.relation.sql}", read="duckdb").find_all(
@@ -137,13 +174,7 @@ class DictEngine:
             elif value:
                 steps = int(1 / step)
                 one[group] = steps if measure.kind is Kind.USERS else one.get(group, 0) + steps
-        users = np.array(sorted(cells), np.int32)
-        norms = [self._norm(cells[u].values()) for u in users.tolist()]
-        totals = np.zeros(plan.query.groups * measure.bins, np.int64)
-        for one in cells.values():
-            for group, value in one.items():
-                totals[group] += value
-        return Reduction(users, np.array(norms, np.int64), totals)
+        return cells
 
     @staticmethod
     def _norm(steps: Iterable[int]) -> int:
@@ -152,8 +183,15 @@ class DictEngine:
         beyond = any(abs(v) > CELL_LIMIT for v in values)
         return NORM_LIMIT if beyond else min(sum(v * v for v in values), NORM_LIMIT)
 
-    def batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
-        raise QueryRefused("rows are not handed out here")
+    def cells(self, plan: Plan, users: int) -> Cells:
+        found = [
+            (user, group, min(max(value, -CELL_LIMIT - 1), CELL_LIMIT + 1))
+            for user, one in sorted(self._cells(plan, 0, lambda user: user < users).items())
+            for group, value in sorted(one.items())
+            if value
+        ]
+        whose, places, values = np.array(found, np.int64).reshape(-1, 3).T
+        return Cells(whose.astype(np.int32), places.astype(np.int32), values)
 
     def by_people(
         self, table: Table, columns: Sequence[str], make: Callable[[Any], Any], users: int
@@ -165,14 +203,17 @@ class DictEngine:
             try:
                 yield make(rows.to_batches())
             except Exception as error:
-                self._failures[user] = str(error)
+                self._failures.append(EngineFailure(user, str(error)))
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
         list(plans)
 
-    def take_failures(self) -> dict[int, str]:
-        taken, self._failures = self._failures, {}
+    def take_failures(self) -> list[EngineFailure]:
+        taken, self._failures = self._failures, []
         return taken
 
     def rows_arrived(self) -> None:
         pass
+
+    def warm(self) -> Iterator[None]:
+        return iter(())

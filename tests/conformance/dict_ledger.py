@@ -92,8 +92,9 @@ class DictLedger:
                 self._disk.entries.append(entry)
                 for note in entry.notes:
                     self.write(note)
-                for user, error in entry.failed.items():
-                    self.write(CuratorLine("engine", f"{self._names[user]}: {error}"))
+                for failure in entry.failed:
+                    whose = "" if failure.user is None else self._names[failure.user]
+                    self.write(CuratorLine("engine", f"{whose}: {failure.error}"))
 
         try:
             self.in_transaction(write)
@@ -110,14 +111,17 @@ class DictLedger:
         else:
             self._disk.notes.setdefault(note.of.name, []).extend(note.table.to_pylist())
 
-    def notes(self, table: NoteTable, users: Index | None = None, **equal: Any) -> pa.Table:
+    def notes(
+        self, table: NoteTable, users: Index | None = None, latest: int | None = None, **equal: Any
+    ) -> pa.Table:
         rows = [
             row
             for row in self._disk.notes.get(table.name, [])
             if all(row[name] == value for name, value in equal.items())
             and (users is None or row[USER] in users.tolist())
         ]
-        return pa.Table.from_pylist(rows, schema=table.schema)
+        first = 0 if latest is None else max(len(rows) - latest, 0)
+        return pa.Table.from_pylist(rows[first:], schema=table.schema)
 
     def fact(self, key: str) -> Any:
         return self._disk.facts.get(key)
@@ -177,6 +181,17 @@ class DictLedger:
     def charges(self, release_id: int) -> tuple[Index, Ints]:
         entry = self._disk.entries[release_id - 1]
         return np.asarray(entry.users, np.int32), np.asarray(entry.charges, np.int64)
+
+    def payments(self, user: int) -> list[tuple[int, int]]:
+        return [
+            (entry.release.id, charge)
+            for entry in self._disk.entries
+            for who, charge in zip(entry.users.tolist(), entry.charges.tolist(), strict=True)
+            if who == user and charge
+        ]
+
+    def paid_from(self, pot: Pot) -> int:
+        return [entry.release.pot for entry in self._disk.entries].count(pot)
 
     def identifiers(self, users: Iterable[int]) -> dict[int, Any]:
         return {user: self._names[user] for user in users}

@@ -1,9 +1,15 @@
-"""Both engines keep every promise of the protocol, and one that breaks a promise is found."""
+"""All engines keep every promise of the protocol, and one that breaks a promise is found."""
 
 from __future__ import annotations
 
+import math
+import shutil
+import tempfile
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +19,8 @@ from conformance.dict_engine import DictEngine
 from conformance.engines import CHECKS, PEOPLE, Maker, Row
 
 import sparseq
+from sparseq.cluster.engine import LakeEngine
+from sparseq.cluster.fleets import Fleet, Here
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
 from sparseq.engine.reduce import Reduction
@@ -22,17 +30,17 @@ from sparseq.query.plan import Options, Plan
 SCHEMA = pa.schema(
     {"who": pa.int64(), "day": pa.int64(), "kind": pa.string(), "x": pa.float64()}
 )  # fmt: skip
+EVERYBODY: list[Row] = [{"who": k, "day": 0, "kind": "a", "x": 0.0} for k in range(PEOPLE)]
 
 
 class InDuckDB:
     """The engine of a store in memory, in which everybody has an account."""
 
     def engine(self, rows: list[Row]) -> Engine:
-        everybody = [{"who": k, "day": 0, "kind": "a", "x": 0.0} for k in range(PEOPLE)]
         self._store = sparseq.create(
-            None, pa.Table.from_pylist(everybody, schema=SCHEMA), table="visits", user="who",
-            keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, bounds={"x": (-5, 10)}, seed=1,
-        )  # fmt: skip
+            None, pa.Table.from_pylist(EVERYBODY, schema=SCHEMA), table="visits", user="who",
+            keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, seed=1,
+         in_or_out=True)  # fmt: skip
         self._store.backend.database.execute("DELETE FROM by_user.visits")
         self.add(rows)
         return self._store.stream.engine
@@ -64,8 +72,42 @@ class InLists(InDuckDB):
             self._rows += [row | {"_user": row["who"]} for row in rows]
 
 
+class InBuckets(InDuckDB):
+    """The engine of a lake of three buckets: person k is in bucket k % 3, at place k // 3."""
+
+    def __init__(self, fleet: Fleet | None = None) -> None:
+        self._fleet = fleet or Here()
+        self._folder = Path(tempfile.mkdtemp())
+        self._paths: list[str] = []
+
+    def __del__(self) -> None:
+        shutil.rmtree(self._folder)
+
+    def engine(self, rows: list[Row]) -> Engine:
+        self._rows: list[Row] = []
+        super().engine(rows)
+        return LakeEngine(self._fleet, lambda: self._paths)
+
+    def add(self, rows: list[Row]) -> None:
+        self._rows += rows
+        self._paths = [str(self._written(bucket)) for bucket in range(3)]
+
+    def _written(self, bucket: int) -> Path:
+        path = self._folder / f"{bucket}-{uuid.uuid4().hex}"
+        mine = [
+            [row for row in some if row["who"] % 3 == bucket] for some in (EVERYBODY, self._rows)
+        ]
+        tables = [pa.Table.from_pylist(some, schema=SCHEMA) for some in mine]
+        with sparseq.create(path, tables[0], table="visits", user="who", seed=1) as store:
+            store.backend.database.execute("DELETE FROM by_user.visits")
+            store.ingest(tables[1])
+        return path
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("maker", [InDuckDB, InLists], ids=["duckdb", "lists"])
+@pytest.mark.parametrize(
+    "maker", [InDuckDB, InLists, InBuckets], ids=["duckdb", "lists", "buckets"]
+)
 def test_an_engine_keeps_its_promise(
     maker: Callable[[], Maker], check: Callable[[Maker], None]
 ) -> None:
@@ -99,6 +141,22 @@ class Nosy(DictEngine):
         )
 
 
+class Generous(DictEngine):
+    """A weighted cell is rounded, and not cut off."""
+
+    @staticmethod
+    def _weigh(steps: int, weight: Fraction) -> int:
+        return round(steps * weight)
+
+
+class Downwards(DictEngine):
+    """A weighted cell is cut off towards minus infinity: what is negative grows."""
+
+    @staticmethod
+    def _weigh(steps: int, weight: Fraction) -> int:
+        return math.floor(steps * weight)
+
+
 class Boastful(DictEngine):
     """Says that it can do what it can't."""
 
@@ -119,6 +177,8 @@ class Forgetful(DictEngine):
         (OneUnitMore, "norms_and_sums_are_those_of_the_rows", AssertionError),
         (Deaf, "without_somebody_is_as_if_they_had_no_rows", AssertionError),
         (Nosy, "norms_and_sums_are_those_of_the_rows", AssertionError),
+        (Generous, "sums_under_weights_are_cut_towards_zero_cell_by_cell", AssertionError),
+        (Downwards, "sums_under_weights_are_cut_towards_zero_cell_by_cell", AssertionError),
         (Boastful, "what_can_not_be_evaluated_is_said", ValueError),
         (Forgetful, "rows_that_come_count_from_then_on", AssertionError),
     ],

@@ -1,11 +1,11 @@
-"""Both ledgers keep every promise of the protocol, and one that breaks a promise is found."""
+"""All ledgers keep every promise of the protocol, and one that breaks a promise is found."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from conformance.ledgers import CHECKS, PEOPLE, Maker
 
 import sparseq
 from sparseq.accounting import budget_units
+from sparseq.ledger._lake import delta, rows
+from sparseq.ledger._lake.fenced import FencedLog
+from sparseq.ledger._lake.ledger import LakeLedger
 from sparseq.ledger.entry import Entry
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.protocol import Ledger
@@ -70,7 +73,13 @@ class InDuckDB:
         self._path = folder / "0.sparseq"
         rows = pa.table({"who": NAMES})
         sparseq.create(
-            self._path, rows, table="t", user="who", norm_budget=10_000, reserves={"watch": 0.25}
+            self._path,
+            rows,
+            table="t",
+            user="who",
+            norm_budget=10_000,
+            reserves={"watch": 0.25},
+            in_or_out=True,
         ).close()
         self._store, self._earlier = sparseq.connect(self._path), []
 
@@ -103,9 +112,71 @@ class InDuckDB:
                 left[0] = None
 
 
+class InLake:
+    """A ledger in a lake of three buckets; whoever opens it again reads the same folder."""
+
+    def __init__(self, folder: Path, kind: type[FaultyLog] | None = None) -> None:
+        pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
+        self._folder, self._kind = folder, kind
+        FencedLog.create(folder, b"key", rows.all_columns())
+
+    def ledger(self) -> Ledger:
+        self._open = (self._kind or FaultyLog)(self._folder, b"key")
+        budgets = np.full(PEOPLE, budget_units(10_000), np.int64)
+        return LakeLedger(
+            self._open, 3, budgets, PARTS, False, lambda users: {u: NAMES[u] for u in users}
+        )
+
+    opened_again = second = ledger
+
+    @contextlib.contextmanager
+    def dying(self, writes: int) -> Iterator[None]:
+        self._open.left = writes
+        try:
+            yield
+        finally:
+            self._open.left = None
+
+
+class FaultyLog(FencedLog):
+    """A log whose machine dies after so many more writes."""
+
+    left: int | None = None
+
+    def _step(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("the machine died")
+
+    def _write(self, *given: Any) -> None:
+        self._step()
+        super()._write(*given)
+
+    def _extend(self, *given: Any) -> None:
+        self._step()
+        super()._extend(*given)
+        self._step()  # it is in the log, and nobody is told
+
+    def _is_entry(self, *given: Any) -> bool:
+        self._step()
+        return super()._is_entry(*given)
+
+
+class UnfencedLog(FaultyLog):
+    """A log that puts whoever comes late on top of what has been written meanwhile."""
+
+    def _extend(self, new: Any, old: Any, number: str) -> None:
+        delta.extend(self._table, map(astuple, new), map(astuple, old), {}, retries=15)
+
+    def _is_entry(self, *given: Any) -> bool:
+        return True
+
+
 MAKERS: dict[str, Callable[[Path], Maker]] = {
     "dict": lambda _: InDict(),
     "duckdb": InDuckDB,
+    "lake": InLake,
 }
 
 
@@ -187,3 +258,10 @@ def test_a_ledger_that_breaks_a_promise_is_found(kind: type[DictLedger], by: str
     (check,) = [check for check in CHECKS if check.__name__ == by]
     with pytest.raises((AssertionError, pytest.fail.Exception, Crash, sparseq.StoreError)):
         check(InDict(kind))
+
+
+def test_without_the_fence_two_drivers_both_get_through(tmp_path: Path) -> None:
+    (check,) = [check for check in CHECKS if check.__name__ == "of_two_the_second_is_told"]
+    with pytest.raises((AssertionError, pytest.fail.Exception, sparseq.StoreError)) as found:
+        check(InLake(tmp_path, UnfencedLog))
+    assert not isinstance(found.value, sparseq.StoreInUse)

@@ -47,7 +47,7 @@ def make(path: str) -> sparseq.Store:
         keys={"kind": KINDS}, row_key="day", budget_column="own",
         reserves={"watch": 0.1, "forecast": 0.25},
         public={"days": pa.table({"day": days, "open": [True] * 9})},
-    )  # fmt: skip
+     in_or_out=True)  # fmt: skip
     for i in range(6):
         con.sql(QUESTIONS[i % 3], request_id=f"q{i}" if i % 2 else None, scale=1)
     late = [

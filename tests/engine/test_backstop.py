@@ -17,7 +17,7 @@ import sparseq
 from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.backstop import halves
 from sparseq.engine._duckdb.reader import Reader
-from sparseq.engine.cells import cells_of
+from sparseq.engine.program import program_of
 from sparseq.errors import QueryRefused, StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.query.plan import Options, Query, calibrate
@@ -56,6 +56,7 @@ def store(path: Path | None, leaving_out: frozenset[int] = frozenset()) -> spars
         seed=3,
         norm_budget=60,
         public={"p": pa.table({"kind": ["a", "b"], "rent": [1, 2]})},
+        in_or_out=True,
     )
 
 
@@ -73,11 +74,13 @@ QUERIES = {
 }
 
 
-def fails_on(monkeypatch: pytest.MonkeyPatch, people: frozenset[int]) -> list[str]:
-    """Have the engine fail wherever somebody of `people` is among the rows; return what it said."""
-    fetch, said, indices = Reader.fetch, [], list[int]()
+def fails_on(
+    monkeypatch: pytest.MonkeyPatch, people: frozenset[int], method: str = "fetch"
+) -> list[Any]:
+    """Have the engine fail wherever somebody of `people` is among the rows; return what it did."""
+    method_, said, indices = getattr(Reader, method), list[Any](), list[int]()
 
-    def failing(self: Reader, sql: str) -> Any:
+    def failing(self: Reader, what: Any, *args: Any, **more: Any) -> Any:
         if not indices:  # the store's own database comes first, and has everybody
             named = self._con.execute("SELECT id, _user FROM ledger.users").fetchall()
             indices.extend(user for name, user in named if int(name[1:]) in people)
@@ -85,11 +88,11 @@ def fails_on(monkeypatch: pytest.MonkeyPatch, people: frozenset[int]) -> list[st
         # by the rows that the database has, whatever of them the statement asks for
         there = f"SELECT count(*) FROM by_user.t WHERE _user IN ({some})"
         if self._con.execute(there).fetchall() != [(0,)]:
-            said.append(sql)
+            said.append(what)
             raise duckdb.OutOfRangeException(f"Overflow of a secret: {SECRET}")
-        return fetch(self, sql)
+        return method_(self, what, *args, **more)
 
-    monkeypatch.setattr(Reader, "fetch", failing)
+    monkeypatch.setattr(Reader, method, failing)
     return said
 
 
@@ -119,6 +122,33 @@ def test_everybody_else_keeps_the_engine_s_bits(
     fails_on(monkeypatch, out)
     assert outcome(whole, QUERIES[name]) == expected
     assert len(whole.stream.engine.take_failures()) == len(out)
+
+
+@pytest.mark.parametrize("name", ["whole table", "users", "groups", "filtered", "histogram"])
+def test_whom_duckdb_fails_on_is_evaluated_by_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """And where the interpreter fails on all, DuckDB answers; the curator is told of both."""
+    con = store(None)
+    expected = outcome(con, QUERIES[name])
+    assert con.stream.engine.take_failures() == []
+    monkeypatch.setattr(duck, "program_of", program_of)
+    assert outcome(con, QUERIES[name]) == expected
+    assert con.stream.engine.take_failures() == []
+    fails_on(monkeypatch, frozenset({7, 39}), "read")
+    monkeypatch.setattr(duck.DuckEngine, "interpreted", lambda *_: 1 // 0)
+    assert outcome(con, QUERIES[name]) == expected
+    everybody, *alone = con.stream.engine.take_failures()
+    assert (everybody.user, everybody.mended) == (None, True)
+    assert "zero" in everybody.error
+    assert len(alone) == 2
+    assert all(f.mended and f.user is not None and SECRET in f.error for f in alone)
+    answer = con.sql(QUERIES[name], sigma=1000.0)
+    told = [line.message for line in CuratorLog(con.backend.database).entries()]
+    assert [("on the rows" in line, "another evaluator" in line) for line in told] == [
+        (False, True), (True, True), (True, True),
+    ]  # fmt: skip
+    assert SECRET not in repr(answer)
 
 
 def test_one_person_alone_who_fails_leaves_an_answer_of_nobody(
@@ -182,7 +212,7 @@ def test_a_set_that_fails_is_its_halves_where_they_do_not(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Reader, "read", failing)
     assert outcome(con, QUERIES["self join"]) == expected
-    assert con.stream.engine.take_failures() == {}
+    assert con.stream.engine.take_failures() == []
 
 
 def test_more_rows_than_fit_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +229,7 @@ def test_more_rows_than_fit_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(duck, "SLICE_ROWS", 20)
     assert outcome(con, QUERIES["self join"]) == expected
     assert len(asked) > 4
-    assert con.stream.engine.take_failures() == {}
+    assert con.stream.engine.take_failures() == []
 
 
 def test_read_ahead_and_groups_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +250,7 @@ def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.Monkey
 
     def cells(con: sparseq.Store) -> tuple[list[int], list[int]]:
         plan = calibrate(con.lower(sql), con.budget, FINE)
-        found = cells_of(con.stream.engine, plan, con.stream.people)
+        found = con.stream.engine.cells(plan, con.stream.people)
         return [u - (u > 6) * (con is whole) for u in found.users.tolist()], found.values.tolist()
 
     expected = cells(without)
@@ -285,14 +315,16 @@ def test_a_fatal_error_opens_the_file_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     expected = [
-        (c.sql(QUERIES[n]).arrow()) for c in [store(None)] for n in ("users", name, "users")
+        (c.sql(QUERIES[n], fresh=True).arrow())
+        for c in [store(None)]
+        for n in ("users", name, "users")
     ]
     path = tmp_path / "a.sparseq"
     with store(path) as con:
         answers = [con.sql(QUERIES["users"]).arrow()]
         dies_once(monkeypatch, con)
         answers.append(con.sql(QUERIES[name]).arrow())
-        answers.append(con.sql(QUERIES["users"]).arrow())
+        answers.append(con.sql(QUERIES["users"], fresh=True).arrow())
         spent = con.stream.accounts.spent.copy()
     assert answers == expected
     with sparseq.connect(path) as again:

@@ -17,11 +17,13 @@ def test_every_rule_is_judged() -> None:
 
 def test_rules_that_look_at_values_are_off_wherever_a_query_is_planned(tmp_path) -> None:
     rows = pa.table({"who": [1, 2], "v": [3, 4]})
-    with sparseq.create(tmp_path / "s", rows, table="t", user="who", seed=1) as made:
+    with sparseq.create(
+        tmp_path / "s", rows, table="t", user="who", seed=1, in_or_out=True
+    ) as made:
         assert _off(made.backend.database) == OFF
     with (
         sparseq.connect(tmp_path / "s") as opened,
-        sparseq.create(None, rows, table="t", user="who", seed=1) as in_memory,
+        sparseq.create(None, rows, table="t", user="who", seed=1, in_or_out=True) as in_memory,
     ):
         assert _off(opened.backend.database) == _off(in_memory.backend.database) == OFF
         assert _off(opened.lowering.public._con) == OFF

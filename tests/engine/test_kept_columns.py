@@ -23,7 +23,7 @@ FINE = Options(sigma=1e-6)  # a lattice so fine that a few rows are 2**31 steps 
 PEOPLE, ROWS = 500, 5000  # enough for the compiled loops
 
 
-def made() -> sparseq.Store:
+def made(seed: int | None = None) -> sparseq.Store:
     compiled()
     rng = np.random.default_rng(6)
     rows = pa.table(
@@ -34,7 +34,10 @@ def made() -> sparseq.Store:
         }
     )
     keys = {"k": ("a", "b", "c")}
-    return sparseq.create(None, rows, table="t", user="who", bounds={"x": (0, 9)}, keys=keys)
+    return sparseq.create(
+        None, rows, table="t", user="who", bounds={"x": (0, 9)}, keys=keys, in_or_out=True,
+        seed=seed,
+    )  # fmt: skip
 
 
 def asked(con: sparseq.Store, sql: str) -> tuple[Plan, list[int], list[int]]:
@@ -52,3 +55,27 @@ def test_what_was_asked_before_changes_no_contribution(pair: tuple[int, int]) ->
         assert kept == list(asked(fresh, second)[1:])
         granularities.add(plan.noise[0].granularity)
         assert max(granularities) < 2.0**-15
+
+
+def test_a_warm_store_answers_as_a_cold_one_and_reads_no_column_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    more = pa.table({"who": [1, 2], "k": ["a", "d"], "x": [8.0, None]})
+    warm, cold = made(seed=4), made(seed=4)
+    for con in (warm, cold):
+        con.ingest(more)
+    warm.warm().join()
+    stored = warm.stream.engine.stored  # type: ignore[attr-defined]
+    held, fetch, read = stored.cache.nbytes, stored._fetch, []
+    monkeypatch.setattr(stored, "_fetch", lambda *a: read.append(a) or fetch(*a))
+    assert [warm.sql(q).to_bytes() for q in ASKED] == [cold.sql(q).to_bytes() for q in ASKED]
+    assert (read, held > 0) == ([], True)
+
+
+def test_warming_ends_when_the_store_is_closed() -> None:
+    con = made()
+    warming = con.warm()
+    con.close()
+    warming.join(timeout=60)
+    assert not warming.is_alive()
+    con.warm().join(timeout=60)

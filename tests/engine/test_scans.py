@@ -74,6 +74,7 @@ def load(rows: pa.Table, path: Path | None = None, time: str = "day") -> sparseq
         norm_budget=60,
         keys={"kind": ["c", "a", "b"], "k": [0, 1, 2, 3, 4]},
         bounds={"amount": (-5, 60)},
+        in_or_out=True,
     )
 
 
@@ -118,8 +119,14 @@ def interpreted(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "worthwhile", lambda rows: False)
 
 
-@pytest.mark.parametrize("how", [sliced(300), sliced(70), sliced(9), compiled, interpreted])
-@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(
+    ("cached", "how"),
+    [
+        *itertools.product([True, False], [sliced(300), sliced(70), compiled, interpreted]),
+        (True, sliced(9)),
+        pytest.param(False, sliced(9), marks=pytest.mark.deep),
+    ],
+)
 def test_slices_kernels_and_the_cache_change_nothing(
     how: Patch,
     cached: bool,

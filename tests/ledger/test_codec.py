@@ -60,6 +60,12 @@ def test_sets_of_users_come_back(chosen: set[int]) -> None:
         ([1, 2**16 + 1], 8),
         ([1, 2**32 + 1], 16),
         ([1, 2**32], 4),
+        ([0, 1] * 2500, 2 * 2 + 625),  # a bit each, and the two
+        ([9, 2**40] * 2500, 2 * 2 + 625),
+        ([1, 256, 2**40] * 2000, 2 * 3 + 6000),  # a byte each
+        ([*range(1, 301), *[2**20] * 9700], 2 * 255 + 10_000 + 2 * 46),  # two more for the rare
+        ([k * k % 65_521 for k in range(5000)], 10_000),  # of too many kinds
+        ([5, 200, 7] * 2000, 6000),
     ],
 )
 def test_numbers_take_the_bytes_of_the_largest(values: list[int], size: int) -> None:
@@ -84,6 +90,23 @@ def test_users_take_as_few_bytes_as_ranges_bitmaps_or_gaps(chosen: range, size: 
 def test_a_negative_number_is_never_written() -> None:
     with pytest.raises(ValueError, match="at least 0"):
         pack(np.array([5, -1]))
+
+
+@many
+@given(
+    kinds=st.lists(st.integers(0, 2**11 - 1), min_size=2, max_size=400, unique=True),
+    up=st.integers(0, 40), seed=st.integers(0, 9), length=st.sampled_from([4096, 5003, 9000]),
+)  # fmt: skip
+def test_many_of_few_kinds_come_back(kinds: list[int], up: int, seed: int, length: int) -> None:
+    """Some kinds are frequent, the others rare; cut short and lengthened it is told."""
+    rng = np.random.default_rng(seed)
+    places = np.minimum(rng.geometric(0.1, length), len(kinds)) - 1
+    values = np.array(kinds, np.int64)[places] << up
+    data = bytes(pack(values))
+    assert unpack(data).tolist() == values.tolist()
+    for damaged in (data[:-1], data + b"x"):
+        with pytest.raises(StoreError, match="ledger"):
+            unpack(damaged)
 
 
 @many

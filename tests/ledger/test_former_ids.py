@@ -65,7 +65,14 @@ def upgraded(tmp_path: Path) -> tuple[Path, list[tuple[object, ...]]]:
     """A store whose ids were spelled as before, and upgraded; and what it had released."""
     path, people = tmp_path / "s.sparseq", pa.table({"who": range(100), "day": [DAY] * 100})
     with sparseq.create(
-        path, people, user="who", table="t", reserves={"watch": 0.05}, norm_budget=100, seed=1
+        path,
+        people,
+        user="who",
+        table="t",
+        reserves={"watch": 0.05},
+        norm_budget=100,
+        seed=1,
+        in_or_out=True,
     ) as con:
         ask_everything(con, tmp_path)
         train(con)
@@ -119,7 +126,9 @@ def test_a_run_of_an_earlier_version_is_not_gone_on_with(
 
 
 def test_a_store_with_nothing_to_move_is_upgraded_too() -> None:
-    with sparseq.create(None, pa.table({"who": [1]}), user="who", table="t", seed=1) as con:
+    with sparseq.create(
+        None, pa.table({"who": [1]}), user="who", table="t", seed=1, in_or_out=True
+    ) as con:
         name_askers(con.backend.database)
         assert con.backend.storage.get(former_ids.FORMER) == 0
         con.sql("SELECT count(*) FROM t")

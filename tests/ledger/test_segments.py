@@ -39,7 +39,14 @@ def made(path: Path | None) -> sparseq.Store:
         }
     )
     return sparseq.create(
-        path, rows, table="t", user="who", bounds={"x": (-1, 1)}, norm_budget=9, seed=5
+        path,
+        rows,
+        table="t",
+        user="who",
+        bounds={"x": (-1, 1)},
+        norm_budget=9,
+        seed=5,
+        in_or_out=True,
     )
 
 

@@ -27,6 +27,7 @@ from sparseq.mechanisms.laplace import (
     _probability,
     exp_minus,
     laplace_margin,
+    laplace_pair_tail,
 )
 
 SCALES = [0.25, 0.5, 1.0, 3.7, 50.0, 2.0**20, 2.0**40]
@@ -196,3 +197,15 @@ def test_scale_out_of_range(bad: float) -> None:
 def test_bad_input(call: object, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_the_tail_of_a_pair_is_that_of_the_convolution() -> None:
+    k = np.arange(-4000, 4001)
+    for scale in (0.4, 7.08, 60.0):
+        one = np.exp(-np.abs(k) / scale)
+        one /= one.sum()
+        both, s = np.convolve(one, one), np.arange(-8000, 8001)
+        for least in (0, 1, 5, round(12 * scale)):
+            exact = both[s >= least].sum()
+            assert laplace_pair_tail(scale, np.array([least]))[0] == pytest.approx(exact, rel=1e-9)
+    assert laplace_pair_tail(1.0, np.array([-3]))[0] == 1.0

@@ -15,13 +15,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import pandas  # noqa: F401 - DuckDB would import it in every child
-import pyarrow.parquet  # noqa: F401
+sys.path.append(str(Path(__file__).parents[1]))
+import preloaded  # noqa: F401
 
-import sparseq.files
-import sparseq.monitor.folder  # noqa: F401
 from sparseq import writing
 from sparseq.cli.app import sparseq as command
 from sparseq.engine._duckdb.storage import Storage

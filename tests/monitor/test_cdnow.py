@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,7 +24,14 @@ KILLS = 10
 
 
 @pytest.mark.deep
-def test_killed_ten_times_at_random(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "accounts",
+    [{}, {"time": "date", "window": "month"},
+     {"time": "date", "window": "month", "lifetime_kappa": 2.0}],
+    ids=["for life", "by month", "by month, and capped for life"],
+)  # fmt: skip
+def test_killed_ten_times_at_random(tmp_path: Path, accounts: dict[str, Any]) -> None:
+    """With an account for life, with one for each month of a person, and with both."""
     purchases = pq.read_table(ROOT / "data" / "cdnow.parquet")
     (tmp_path / "in").mkdir()
     for day in DAYS:
@@ -35,7 +43,14 @@ def test_killed_ten_times_at_random(tmp_path: Path) -> None:
         store, out = tmp_path / f"{run}.sparseq", tmp_path / f"{run}.parquet"
         nobody = purchases.slice(0, 0)
         sparseq.create(
-            store, nobody, table="purchases", user="customer_id", norm_budget=40, seed=1
+            store,
+            nobody,
+            table="purchases",
+            user="customer_id",
+            norm_budget=40,
+            seed=1,
+            in_or_out=True,
+            **accounts,
         ).close()
         names = ("daily_buyers", "daily_orders", "daily_revenue")
         queries = (ROOT / "queries" / f"{name}.sql" for name in names)
@@ -58,7 +73,9 @@ def test_killed_ten_times_at_random(tmp_path: Path) -> None:
                 "SELECT count(*) FROM by_user.purchases"
             ).fetchall()
             assert rows == purchases.num_rows
-            results[run] = (pq.read_table(out), spends(con))
+            lifetimes = con.stream.ledger.lifetimes
+            lived = lifetimes.spent.tolist() if lifetimes is not None else []
+            results[run] = (pq.read_table(out), (spends(con), lived))
     assert results["whole"][0].num_rows == 5 * len(DAYS)
     assert results["killed"][0].equals(results["whole"][0])
     assert results["killed"][1] == results["whole"][1]

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.engine.cells import cells_of
 from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
@@ -27,10 +26,12 @@ def known() -> tuple[Store, KnownStream]:
     rates = np.concatenate([np.full(3000, 0.03), np.full(200, 0.4)])
     day, who = np.nonzero(rng.random((TICKS, 3200)) < rates)
     table = pa.table({"who": who, "day": day})
-    store = sparseq.create(None, table, user="who", table="t", seed=1, norm_budget=20)
+    store = sparseq.create(
+        None, table, user="who", table="t", seed=1, norm_budget=20, in_or_out=True
+    )
     sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
     asked = [store.lower(sql.format(d)) for d in range(TICKS)]
-    cells = [cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked]
+    cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
     return store, KnownStream.of(asked[0], store.stream.people, cells, 1.0)
 
 

@@ -64,13 +64,13 @@ def test_several_series_share_the_reserve_and_go_on_as_they_were_begun() -> None
         texts = {"buyers": QueryText.of(BUYERS), "again": QueryText.of(BUYERS)}
         for again in (False, True):
             series = [
-                ForecastSeries(con, name, text, ticks(), clip=None if again else 0.5, share=0.5)
+                ForecastSeries(con, name, text, ticks(), cap=None if again else 0.5, share=0.5)
                 for name, text in texts.items()
             ]
             assert all(len(s.rows(ticks()[0])) == 2 for s in series)
         assert con.releases == 4
-        with pytest.raises(ParameterError, match=r"begun with clip 0.5, not 0.7"):
-            ForecastSeries(con, "buyers", texts["buyers"], ticks(), clip=0.7, share=0.5)
+        with pytest.raises(ParameterError, match=r"begun with cap 0.5, not 0.7"):
+            ForecastSeries(con, "buyers", texts["buyers"], ticks(), cap=0.7, share=0.5)
 
 
 def test_a_store_with_nothing_set_aside(tmp_path: Path) -> None:

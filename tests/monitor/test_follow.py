@@ -329,7 +329,9 @@ def test_no_budget_stops_the_monitor(inbox: Path, own: str) -> None:
     """One person's own budget, or two of them, makes no difference to what is seen."""
     nobody = sales(DAYS[0]).slice(0, 0)
     nobody = nobody.append_column("own", pa.array([], pa.float64()))
-    with sparseq.create(None, nobody, user="who", table="shop", budget_column="own", seed=1) as con:
+    with sparseq.create(
+        None, nobody, user="who", table="shop", budget_column="own", seed=1, in_or_out=True
+    ) as con:
         head = "who,day,kind,amount,own\n"
         rows = f"77,{DAYS[0]},a,1,{own}\n77,{DAYS[0]},a,1,7\n78,{DAYS[0]},a,1,5\n"
         put(inbox, f"{DAYS[0]}.csv", (head + rows).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -60,7 +61,9 @@ def make(path: Path | None = None, table: pa.Table | None = None, **more: Any) -
         "table": "t",
         "time": "day",
     }
-    return sparseq.create(path, events() if table is None else table, **settings | more)
+    return sparseq.create(
+        path, events() if table is None else table, **settings | more, in_or_out=True
+    )
 
 
 def ask(store: Store, forecast: Forecast, day: int, sql: str = COUNT) -> ForecastTick:
@@ -219,12 +222,12 @@ def test_nobody_is_dropped_from_a_row_and_no_budget_is_passed(sql: str) -> None:
             assert due <= reserve.spent[who] <= 1.001 * due + ages + 1
 
 
-@pytest.mark.parametrize("clip", [1.0, 0.1])
+@pytest.mark.parametrize("cap", [1.0, 0.1])
 @pytest.mark.parametrize("sql", [COUNT, BY_KIND])
-def test_in_part_time_nobody_is_dropped_from_a_row_either(sql: str, clip: float) -> None:
+def test_in_part_time_nobody_is_dropped_from_a_row_either(sql: str, cap: float) -> None:
     """What is left at several ticks is within the reserve, and paid for in full."""
     with make() as store:
-        forecast = Forecast(store, "s", ticks=30, clip=clip, part_time=True)
+        forecast = Forecast(store, "s", ticks=30, cap=cap, fade=True)
         for day in range(30):
             ask(store, forecast, day, sql)
         reserve, left, columns = (
@@ -249,12 +252,10 @@ def cells(left: CounterRows) -> tuple[np.ndarray, ...]:
     return left.ticks, left.coordinates, left.steps
 
 
-def exact_releases(
-    table: pa.Table, sql: str, part_time: bool
-) -> tuple[list[np.ndarray], np.ndarray]:
+def exact_releases(table: pa.Table, sql: str, fade: bool) -> tuple[list[np.ndarray], np.ndarray]:
     """Every release's exact sums in units of its sigma; and what each user was charged."""
     with make(None, table) as store:
-        forecast = Forecast(store, "s", ticks=12, slices=2, part_time=part_time)
+        forecast = Forecast(store, "s", ticks=12, slices=2, fade=fade)
         sums = []
         for day in range(30):
             done = ask(store, forecast, day, sql)
@@ -268,17 +269,17 @@ def exact_releases(
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
-    ("sql", "part_time"), [(COUNT, False), (BY_KIND, False), (COUNT, True), (BY_KIND, True)]
+    ("sql", "fade"), [(COUNT, False), (BY_KIND, False), (COUNT, True), (BY_KIND, True)]
 )
 def test_without_a_user_the_releases_move_by_what_the_user_was_charged(
-    sql: str, part_time: bool
+    sql: str, fade: bool
 ) -> None:
     """The theorem's premise, end to end: squared distance of all releases, in sigmas, is 2 rho."""
     table = events()
-    sums, charged = exact_releases(table, sql, part_time)
+    sums, charged = exact_releases(table, sql, fade)
     for who in (3, 40):
         rest = table.filter(pa.array(table["who"].to_numpy() != who))
-        others, _ = exact_releases(rest, sql, part_time)
+        others, _ = exact_releases(rest, sql, fade)
         moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(sums, others, strict=True))
         paid = charged[who] / 2**24 * (2 * 0.5 / 8)
         assert moved <= paid * (1 + 1e-9)
@@ -288,19 +289,19 @@ def test_without_a_user_the_releases_move_by_what_the_user_was_charged(
 # Restarts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("part_time", [False, True])
+@pytest.mark.parametrize("fade", [False, True])
 def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_time: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fade: bool
 ) -> None:
     with make() as store:
-        forecast = Forecast(store, "s", ticks=8, slices=2, part_time=part_time)
+        forecast = Forecast(store, "s", ticks=8, slices=2, fade=fade)
         expected = [ask(store, forecast, day) for day in range(18)]
         releases = store.history()[-1].id
     path = tmp_path / "s.sparseq"
     make(path).close()
     for day in range(18):
         with sparseq.connect(path) as store:
-            first = {"ticks": 8, "part_time": part_time} if day == 0 else {}
+            first = {"ticks": 8, "fade": fade} if day == 0 else {}
             forecast = Forecast(store, "s", slices=2, **first)
             if day % 3 == 1 and day < 16:
                 with monkeypatch.context() as patch:
@@ -330,6 +331,19 @@ def same(a: ForecastTick, b: ForecastTick) -> bool:
         and a.noise_error == b.noise_error
         and np.array_equal(a.forecast_error, b.forecast_error, equal_nan=True)
     )
+
+
+def test_a_store_has_settings_under_the_names_of_its_format() -> None:
+    """Those of the version that made the format: both read each other's stores."""
+    with make() as store:
+        ask(store, Forecast(store, "s", ticks=8, cap=0.5, fade=True), 0)
+        sql = "SELECT settings FROM ledger.forecast"
+        ((stored,),) = store.backend.database.execute(sql).fetchall()
+        assert (json.loads(stored)["clip"], json.loads(stored)["part_time"]) == (0.5, True)
+        older = json.dumps({k: v for k, v in json.loads(stored).items() if k != "part_time"})
+        store.backend.database.execute("UPDATE ledger.forecast SET settings = ?", [older])
+        with pytest.raises(ParameterError, match="begun with fade False, not True"):
+            Forecast(store, "s", cap=0.5, fade=True)
 
 
 # Late rows, new users, horizons -----------------------------------------------------------------
@@ -565,10 +579,10 @@ def test_who_is_forgotten_leaves_nothing_behind_and_does_not_come_back(tmp_path:
 
 def test_who_takes_part_in_part_departs_when_forgotten(tmp_path: Path) -> None:
     with make(tmp_path / "s") as store:
-        forecast = Forecast(store, "s", ticks=30, part_time=True)
+        forecast = Forecast(store, "s", ticks=30, fade=True)
         for day in range(15):
             ask(store, forecast, day)
-        weights = forecast._part_time._weight[:60]
+        weights = forecast._fading._weight[:60]
         one = int(np.flatnonzero((weights > 0) & (weights < 64))[0])
         forget(store, one)  # identifiers are 0, 1, … as users are
         rows = pa.table({"who": [one] * 5, "day": range(15, 20)})

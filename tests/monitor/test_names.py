@@ -22,7 +22,9 @@ def rows(day: dt.date) -> pa.Table:
 
 
 def store(path: Path | None = None) -> sparseq.Store:
-    return sparseq.create(path, rows(DAY), user="who", table="t", norm_budget=100, seed=1)
+    return sparseq.create(
+        path, rows(DAY), user="who", table="t", norm_budget=100, seed=1, in_or_out=True
+    )
 
 
 def monitor(con: sparseq.Store, days: int, out: Path | None = None, text: str = COUNT) -> Monitor:

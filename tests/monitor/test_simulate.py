@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.engine.cells import cells_of
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.forecast import Forecast
@@ -37,7 +36,7 @@ def make(norm_budget: float, reserves: dict[str, float], seed: int = 5) -> Store
     )
     settings: dict[str, Any] = {"keys": {"kind": ["a", "b", "c"]}, "bounds": {"amount": (-2, 4)}}
     return sparseq.create(None, table, user="who", table="t", norm_budget=norm_budget,
-                          reserves=reserves, seed=seed, **settings)  # fmt: skip
+                          reserves=reserves, seed=seed, **settings, in_or_out=True)  # fmt: skip
 
 
 def queries(store: Store, sql: str) -> list[Query]:
@@ -47,7 +46,7 @@ def queries(store: Store, sql: str) -> list[Query]:
 def stream(store: Store, sql: str) -> KnownStream:
     asked = queries(store, sql)
     plan = store.explain(asked[0])
-    cells = [cells_of(store.stream.engine, store.explain(q), store.stream.people) for q in asked]
+    cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
     return KnownStream.of(asked[0], store.stream.people, cells, plan.noise[0].granularity)
 
 
@@ -68,17 +67,17 @@ def simulate(stream: KnownStream, kappa: float, setting: BudgetSplit) -> Simulat
 def test_with_forecasts_it_gives_the_stores_answers_bit_by_bit(
     sql: str, form: str, post: PostProcessing
 ) -> None:
-    setting = BudgetSplit(8.0, 0.25, form=form, clip=0.5)
+    setting = BudgetSplit(8.0, 0.25, form=form, cap=0.5)
     with make(8.0, {"forecast": 0.25}) as store:
         simulated = simulate(stream(store, sql), 0.5, setting)
-        forecast = Forecast(store, "s", ticks=DAYS, form=form, clip=0.5, post=post)
+        forecast = Forecast(store, "s", ticks=DAYS, form=form, cap=0.5, post=post)
         found = [forecast.ask(t, q).corrected for t, q in enumerate(queries(store, sql))]
         assert simulated.departed == len(np.unique(forecast._left.users)) > 5
     np.testing.assert_array_equal(simulated.corrected(5, post), found)
 
 
 @pytest.mark.parametrize(
-    ("form", "clip", "post"),
+    ("form", "cap", "post"),
     [
         ("mean", 0.5, PostProcessing()),
         ("own", 0.15, PostProcessing(0.3, True, 7)),
@@ -86,13 +85,13 @@ def test_with_forecasts_it_gives_the_stores_answers_bit_by_bit(
     ],
 )
 @pytest.mark.parametrize("sql", [COUNT, BY_KIND])
-def test_in_part_time_too(sql: str, form: str, clip: float, post: PostProcessing) -> None:
-    setting = BudgetSplit(8.0, 0.25, form=form, clip=clip, part_time=True)
+def test_in_part_time_too(sql: str, form: str, cap: float, post: PostProcessing) -> None:
+    setting = BudgetSplit(8.0, 0.25, form=form, cap=cap, fade=True)
     with make(8.0, {"forecast": 0.25}) as store:
         simulated = simulate(stream(store, sql), 0.5, setting)
-        forecast = Forecast(store, "s", DAYS, form, clip=clip, part_time=True, post=post)
+        forecast = Forecast(store, "s", DAYS, form, cap=cap, fade=True, post=post)
         found = [forecast.ask(t, q).corrected for t, q in enumerate(queries(store, sql))]
-        weights = forecast._part_time._weight[:80]
+        weights = forecast._fading._weight[:80]
         assert simulated.departed == (weights == 0).sum()
         assert ((weights > 0) & (weights < 64)).sum() > 10
         left = np.zeros_like(simulated.left)

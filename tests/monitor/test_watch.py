@@ -21,10 +21,11 @@ import sparseq
 import sparseq.stream.step
 from sparseq._duckdb.backend import DuckBackend
 from sparseq.accounting import Budget, budget_units
-from sparseq.cli.budget import budget_facts, budget_text
+from sparseq.cli.budget import budget_text
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms import AboveThreshold, LaplaceSparseVector, SeededEntropy, TreeCounter
+from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.laplace import discrete_laplace
 from sparseq.mechanisms.tree_counter import window
 from sparseq.monitor.watch import ActiveWatch, WatchEstimate
@@ -39,7 +40,9 @@ def people(weights: list[int], first: int = 0) -> pa.Table:
 
 def make(weights: list[int], path: Any = None, **more: Any) -> sparseq.Store:
     options: dict[str, Any] = {"reserves": {"watch": SHARE}, "norm_budget": 8, "seed": 1}
-    return sparseq.create(path, people(weights), table="t", user="who", **(options | more))
+    return sparseq.create(
+        path, people(weights), table="t", user="who", **(options | more), in_or_out=True
+    )
 
 
 @contextmanager
@@ -111,9 +114,12 @@ class Reference:
         if not self.thresholds:
             assert (seen.alarm, seen.threshold, seen.alarm_release) == (None, None, None)
         else:
-            limit = (1 - Fraction(self.thresholds[0])) * len(self.weights)
+            design = ActiveWatch(con).design
+            allowed = (1 - Fraction(self.thresholds[0])) * len(self.weights)
+            limit = design.limit(self.tick, self.thresholds[0], len(self.weights))
+            assert limit > allowed, "it is no false alarm without noise"
             assert seen.threshold == self.thresholds[0]
-            assert seen.alarm == (len(self.left_out) > limit)
+            assert seen.alarm == (len(self.left_out) >= limit)
             entering = set(self.left_out) - self.entered
             assert seen.alarm_release is not None
             alarm = con.release(seen.alarm_release)
@@ -129,12 +135,12 @@ class Reference:
         self.tick += 1
 
 
-@settings(max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(derandomize=True, max_examples=10, phases=[Phase.explicit, Phase.generate])
 @given(
     weights=st.lists(st.integers(1, 4), min_size=1, max_size=8),
     ticks=st.integers(1, 9),
     thresholds=st.sampled_from([[], [0.9], [0.9, 0.5, 0.2]]),
-    kappa=st.sampled_from([0.02, 0.5, 64.0]),
+    kappa=st.sampled_from([0.02, 0.5, 512.0]),
     seed=st.integers(0, 999),
 )
 def test_counts_and_charges_are_those_of_the_reference(
@@ -149,7 +155,7 @@ def test_counts_and_charges_are_those_of_the_reference(
             for _ in range(draw.randrange(3)):
                 factor = draw.choice([0.7, 1.0, 2.0])
                 reference.query(
-                    con.sql("SELECT count(*) FROM t", sigma=factor * con.budget.sigma_0)
+                    con.sql("SELECT count(*) FROM t", sigma=factor * con.budget.sigma_0, fresh=True)
                 )
             if draw.random() < 0.3:
                 more = [draw.randrange(1, 4) for _ in range(draw.randrange(1, 3))]
@@ -208,9 +214,9 @@ def test_own_budgets_that_cant_pay_are_in_neither_count() -> None:
         with silence(), sparseq.create(
             None, rows, table="t", user="who", norm_budget=8, budget_column="own",
             reserves={"watch": SHARE},
-        ) as con:  # fmt: skip
+         in_or_out=True) as con:  # fmt: skip
             watch = ActiveWatch(con, 3, [0.9, 0.5], smallest_budget=smallest)
-            con.sql("SELECT count(*) FROM t")  # 9 a user: nobody can pay
+            con.sql("SELECT count(*) FROM t", fresh=True)  # 9 a user: nobody can pay
             seen = watch.tick(1)
             assert (seen.dropped, seen.users) == (users, users)
 
@@ -231,7 +237,7 @@ def test_nothing_but_the_noised_values_depends_on_whether_anybody_was_left_out(
             watch = ActiveWatch(con, 4)
             seen: list[Any] = []
             for tick in range(1, 5):
-                con.sql("SELECT count(*) FROM t", sigma=2 * con.budget.sigma_0)
+                con.sql("SELECT count(*) FROM t", sigma=2 * con.budget.sigma_0, fresh=True)
                 seen.append(watch.tick(tick, f"day {tick}"))
             for wrong in ((9,), (2, "another day")):
                 with pytest.raises(sparseq.SparseqError) as error:
@@ -262,9 +268,9 @@ def test_both_are_releases_with_bounds_that_can_be_read_back() -> None:
 
 def test_the_budget_command_says_what_the_watch_was_begun_as() -> None:
     with make([1] * 5) as con:
-        assert budget_facts(con)["watch"] is None
+        assert con.public_facts()["watch"] is None
         ActiveWatch(con, 31, [0.9, 0.5]).tick(1)
-        facts = budget_facts(con)
+        facts = con.public_facts()
         assert facts["watch"] == {"ticks": 31, "thresholds": [0.9, 0.5], "smallest_budget": 8.0}
         assert "for 31 ticks; the alarm is for less than 90 %, 50 % active" in budget_text(facts)
 
@@ -375,6 +381,64 @@ def test_the_alarms_error_is_within_its_bound_and_half_the_bound_fails() -> None
     assert exceeds(sum(wrong(bound / 2, seed) for seed in range(RUNS)))
 
 
+YEAR = 365
+
+
+def fires(design: WatchDesign, users: int, left_out: int, margin: float, runs: int) -> Any:
+    """Where watches of a year fire, (runs, ticks), drawn from the samplers of the store.
+
+    As many are left out at every tick; `margin`: times that of the design.
+    """
+    (laplace,), nodes = design.alarm_plan.noise, design.node_plan.noise[1]
+    of_nodes = rounded_gaussian(nodes.lattice_sigma, runs * YEAR, SeededEntropy(1))
+    of_nodes = of_nodes.reshape(runs, YEAR) * nodes.granularity
+    noise = discrete_laplace(laplace.lattice_sigma, runs * (YEAR + 1), SeededEntropy(2))
+    noise = noise.reshape(runs, YEAR + 1) * laplace.granularity
+    released, limits = np.zeros((runs, YEAR)), np.zeros((runs, YEAR))
+    allowed = 1 - design.thresholds[0]
+    for tick in range(1, YEAR + 1):
+        released[:, tick - 1] = of_nodes[:, tick - 1]
+        if before := tick & (tick - 1):
+            released[:, tick - 1] += released[:, before - 1]
+        more = design.limit(tick, design.thresholds[0], 0.0)
+        seen = users + released[:, tick - 1]
+        assert design.limit(tick, design.thresholds[0], seen[0]) in (
+            math.floor(allowed * seen[0]) + more,
+            1,
+        )
+        limits[:, tick - 1] = np.floor(allowed * seen) + margin * more
+    return left_out + noise[:, 1:] >= limits + noise[:, :1]
+
+
+def test_at_most_one_store_in_a_hundred_has_a_false_alarm_in_a_year() -> None:
+    """2,000 stores in which as many are left out, from the first tick on, as may be without alarm.
+
+    A rate of 1 % is ruled out at 1e-6 by 45 stores; with a rate of 3 % there are as many with a
+    chance of 98 %. Two thirds of the margin fail.
+    """
+    design = WatchDesign.fitting(Budget(0.5, 20, False), YEAR, [0.9], budget_units(1.0))
+    for users in (105, 614, 20_005):
+        most = math.floor((1 - Fraction(0.9)) * users)
+        false = fires(design, users, most, 1.0, 2000).any(axis=1)
+        assert stats.binomtest(int(false.sum()), 2000, 0.01, "greater").pvalue > FALSE_ALARM
+        early = fires(design, users, most, 2 / 3, 2000).any(axis=1)
+        assert stats.binomtest(int(early.sum()), 2000, 0.01, "greater").pvalue < FALSE_ALARM
+    nobody = fires(design, 105, 0, 0.0, 2000).any(axis=1)
+    assert nobody.mean() > 0.95, "what it was without a margin"
+
+
+def test_the_alarm_has_the_power_that_its_page_states() -> None:
+    """In 95 of 100 stores it goes off on the worst day of a year, or in the month before it."""
+    design = WatchDesign.fitting(Budget(0.5, 20, False), YEAR, [0.9], budget_units(1.0))
+    stated = [(200, 0.72, 0.55), (614, 0.31, 0.25), (1220, 0.21, 0.18), (5000, 0.13, 0.12),
+              (20_000, 0.107, 0.106)]  # fmt: skip
+    for users, day, month in stated:
+        at_once = fires(design, users, math.ceil(day * users), 1.0, 2000)[:, 254]
+        within = fires(design, users, math.ceil(month * users), 1.0, 2000)[:, 225:255]
+        assert at_once.mean() > 0.94
+        assert within.any(axis=1).mean() > 0.94
+
+
 def whole_runs(runs: int) -> tuple[int, int, int]:
     """Runs of the watch itself: how many had an error outside of ±, of ±/2, and a wrong alarm.
 
@@ -387,13 +451,15 @@ def whole_runs(runs: int) -> tuple[int, int, int]:
     for seed in range(runs):
         for table in ("release_1", "snapshot", "watched", "alarm"):
             con.backend.database.execute(f"DELETE FROM ledger.{table}")
+        con.backend.database.execute("DROP TABLE IF EXISTS ledger.meanings")
         con.backend.database.execute("DELETE FROM meta WHERE key = 'watch'")
         con = sparseq.Store(DuckBackend(con.backend.database, None, 1 << 20))
         con.seed = seed
         watch = ActiveWatch(con, 3, 0.5)
         errors, fired = [], []
         for tick in (1, 2, 3):
-            con.sql("SELECT count(*) FROM t", sigma=con.budget.sigma_0 / 1.3)  # 1.69 of 3
+            sigma = con.budget.sigma_0 / 1.3  # 1.69 of 3
+            con.sql("SELECT count(*) FROM t", sigma=sigma, fresh=True)
             seen = watch.tick(tick)
             truth = [300.0 if tick > 1 else 0.0, 300.0]
             bounds = np.array(watch.errors(tick, 3))
@@ -408,11 +474,11 @@ def whole_runs(runs: int) -> tuple[int, int, int]:
     return outside, halves, alarms
 
 
-def test_fifty_whole_runs() -> None:
-    outside, halves, alarms = whole_runs(50)
-    assert not exceeds(outside, 50)
-    assert not exceeds(alarms, 50)
-    assert exceeds(halves, 50)
+def test_twenty_whole_runs() -> None:
+    outside, halves, alarms = whole_runs(20)
+    assert not exceeds(outside, 20)
+    assert not exceeds(alarms, 20)
+    assert exceeds(halves, 20)
 
 
 @pytest.mark.deep

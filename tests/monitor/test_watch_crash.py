@@ -25,7 +25,15 @@ TICKS = 6
 def make(path: Path) -> None:
     rows = pa.table({"who": [i for i in range(40) for _ in range(1 + i % 4)]})
     sparseq.create(
-        path, rows, table="t", user="who", reserves={"watch": 0.25}, norm_budget=40, seed=3
+        path,
+        rows,
+        table="t",
+        user="who",
+        reserves={"watch": 0.25},
+        kappa=32,
+        norm_budget=40,
+        seed=3,
+        in_or_out=True,
     ).close()
 
 
@@ -101,7 +109,7 @@ def test_a_tick_that_was_cut_off_before_its_comparison_is_finished_by_the_next(
             with pytest.raises(MemoryError):
                 watch.tick(2)
         for _ in range(12):
-            con.sql("SELECT count(*) FROM t")
+            con.sql("SELECT count(*) FROM t", fresh=True)
         between = con.stream.departures.between(0, 99).tolist()
         assert between
         watch.tick(3)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from sparseq.accounting import Budget
+from sparseq.accounting.strategies import Strategy
 from sparseq.cli.curves import NamedCurve, curves_of
 from sparseq.monitor.plan import BudgetSplit, Candidate, PlanSearch
 from sparseq.monitor.rows import Row, as_table, schema_of
@@ -61,10 +62,11 @@ def replayed() -> Sheet:
     rows = [
         {"line": line, "id": str(line), "mode": mode, "answered": line < 3 or mode == "individual",
          "answered_so_far": line, "error": None if line == 3 and mode != "individual" else 1.5,
-         "noise": 4.0, "left_out": 0, "ever_left_out": line, "spent": line / 4, "most_spent": 0.5}
+         "bias": None if line == 3 and mode != "individual" else 1.1, "noise": 4.0, "left_out": 0,
+         "ever_left_out": line, "spent": line / 4, "most_spent": 0.5}
         for line in (1, 2, 3) for mode in ("worst-case", "individual")
     ]  # fmt: skip
-    tallies = [Tally(mode, 3, 2, 1.5, 3, 0.75, 0.5) for mode in ("worst-case", "individual")]
+    tallies = [Tally(mode, 3, 2, 1.5, 1.1, 3, 0.75, 0.5) for mode in ("worst-case", "individual")]
     return replay_sheet(ReplayComparison(tallies, pa.Table.from_pylist(rows, SCHEMA)), "log.csv")
 
 
@@ -168,3 +170,18 @@ def test_axes_are_logarithmic_where_decades_are_spanned(
     values: np.ndarray, bound: float, scale: str
 ) -> None:
     assert spread([Series("a", np.arange(float(len(values))), values, bound)]) == scale
+
+
+def test_a_series_with_a_strategy_stands_beside_worst_case_composition() -> None:
+    """Its own band widens or narrows with its taps; the other is of independent noise."""
+    spread = np.sqrt(np.cumsum(Strategy.of("1,-0.5").inverse(4) ** 2))
+    rows = [
+        Row("orders", day, "n", 100.0, 13.0 * float(wider), strategy="1,-0.5")
+        for day, wider in zip(DAYS, spread, strict=True)
+    ]
+    table = as_table(rows, schema_of([], dates=True, strategies=True))
+    (figure,) = monitor_sheet(table, BUDGET, False, None).figures
+    ours, worst = figure.series
+    assert ours.bounds == pytest.approx(13.0 * spread)
+    assert worst.bounds == pytest.approx([13.0 * 4**0.5 / 40**0.5] * 4)
+    assert "Neighbouring ticks are off together (correlation 0.50)" in figure.notes[1]

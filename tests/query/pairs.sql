@@ -119,6 +119,35 @@ SELECT avg(amount) FILTER (WHERE qty > 0) a FROM events;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64)
   variance(amount) a, var_samp(qty) b FROM events;
 
+-- public rows first, those that nobody has included
+SELECT s.city, count(e.qty) AS n, count(DISTINCT e.who) AS people, sum(e.price) AS s
+  FROM shops s LEFT JOIN events e ON e.shop_id = s.shop_id AND e.gift GROUP BY s.city;
+-- is
+SELECT s.city, count(e.qty) AS n, count(DISTINCT e.who) AS people, coalesce(sum(e.price), 0) AS s
+  FROM shops s LEFT JOIN events e ON e.shop_id = s.shop_id AND e.gift GROUP BY s.city;
+
+-- a time is one already
+SELECT count(*) n FROM events WHERE day >= CAST(DATE '1997-03-02' AS DATE) AND
+  CAST(seen + INTERVAL 1 DAY AS TIMESTAMP) > CAST(TIMESTAMP '1997-03-01' AS TIMESTAMP);
+
+-- lengths of texts
+SELECT sum(least(length(kind), 20)) AS n FROM events;
+
+-- covariance, correlation, a line
+SELECT corr(price, q) AS a, covar_pop(m, price) AS b, covar_samp(price, m) AS c,
+  regr_slope(m, q) AS d, regr_intercept(m, q) AS e, regr_r2(price, q) AS f,
+  regr_count(price, q) AS g FROM (SELECT price, least(greatest(qty, -2), 9) AS q,
+  least(greatest(amount, 0), 60) AS m FROM events);
+
+-- sums of squares of pairs, and averages of those that have both
+SELECT regr_sxx(price, q) AS a, regr_syy(price, q) AS b, regr_sxy(price, q) AS c,
+  regr_avgx(price, q) AS d, regr_avgy(price, q) AS e, corr(q, price) FILTER (WHERE gift) AS f
+  FROM (SELECT price, least(greatest(qty, -2), 9) AS q, gift FROM events);
+
+-- a line for each kind
+SELECT kind, regr_slope(price, q) AS s, corr(price, q) AS r FROM (SELECT kind, price,
+  least(greatest(qty, 0), 7) AS q FROM events) WHERE kind IN ('book', 'Book') GROUP BY kind;
+
 -- variances within declared bounds
 SELECT var_samp(price) AS v, var_pop(price) AS w, var_pop(amount) AS x, stddev_pop(price) AS y,
   stddev(amount) AS z FROM events;
@@ -773,11 +802,9 @@ SELECT f.family, count(*) AS n FROM events e JOIN visits v USING (who) JOIN fami
 -- grouped by the user
 SELECT count(*) n FROM (SELECT who, count(*) c FROM events GROUP BY who) WHERE c > 10;
 
--- the user is added to GROUP BY
-SELECT count(*) n, sum(least(c, 5)) s FROM (SELECT kind, count(*) c FROM events GROUP BY kind);
--- is
-SELECT count(*) n, sum(least(c, 5)) s FROM (SELECT who, kind, count(*) c FROM events GROUP BY
-  who, kind);
+-- rows by user and key
+SELECT count(*) n, sum(least(c, 5)) s, avg(least(c, 5)) a FROM (SELECT who, kind, count(*) c FROM
+  events GROUP BY who, kind);
 
 -- a key of the inner group by that is not selected
 SELECT count(*) n FROM (SELECT who FROM events GROUP BY who, upper(kind));
@@ -885,9 +912,9 @@ SELECT count(*) n FROM (SELECT * FROM (SELECT * FROM events) WHERE gift);
 -- the user by another name
 SELECT count(DISTINCT u) n FROM (SELECT who AS u, kind FROM events) WHERE kind = 'book';
 
--- the user added to several keys
-WITH d AS (SELECT day, kind, sum(amount) AS a FROM events GROUP BY day, kind) SELECT count(*) AS
-  c, sum(least(greatest(a, 0), 50)) AS s FROM d WHERE day IS NOT NULL;
+-- the user and several keys
+WITH d AS (SELECT who, day, kind, sum(amount) AS a FROM events GROUP BY who, day, kind) SELECT
+  count(*) AS c, sum(least(greatest(a, 0), 50)) AS s FROM d WHERE day IS NOT NULL;
 -- is
 WITH d AS (SELECT who, day, kind, sum(amount) AS a FROM events GROUP BY 1, 2, 3) SELECT count(*)
   AS c, sum(CASE WHEN a IS NULL THEN 0 ELSE least(greatest(a, 0), 50) END) AS s FROM d WHERE day
@@ -958,9 +985,7 @@ SELECT avg(least(greatest(r, 0), 50)) AS a FROM (SELECT who, sum(amount) / count
 SELECT count(*) AS n FROM (SELECT who FROM events GROUP BY who HAVING count(*) > 14 AND
   sum(amount) > 100);
 
--- a HAVING that the user is added to
-SELECT count(*) AS n FROM (SELECT kind FROM events GROUP BY kind HAVING count(*) >= 3);
--- is
+-- a HAVING of groups by user and key
 SELECT count(*) AS n FROM (SELECT kind FROM events GROUP BY who, kind HAVING count(*) >= 3);
 
 -- a CTE on a CTE

@@ -108,6 +108,7 @@ FAMILIES = pa.table(
 ITEMS = pa.table({"item": pa.array(range(90, 150), pa.int16()), "half": [i % 2 for i in range(60)]})
 PUBLIC = {"shops": SHOPS, "families": FAMILIES, "items": ITEMS}
 PRIVATE = {"events": events(), "visits": visits()}
+BOUNDS = {"amount": (-10, 100), "reading": (-20, 60), "price": (0, 1000), "pages": (0, 10)}
 DUE = (FIRST, FIRST + dt.timedelta(days=1), dt.date(2001, 1, 1))
 
 
@@ -119,6 +120,13 @@ def truth() -> duckdb.DuckDBPyConnection:
         known = "WHERE who IS NOT NULL" if name in PRIVATE else ""
         con.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows {known}")
         con.unregister(f"{name}_rows")
+        for column, (low, high) in BOUNDS.items():
+            if name in PRIVATE and column in table.column_names:
+                for beyond, end in (("<", low), (">", high)):
+                    con.execute(
+                        f"UPDATE {name} SET {column} = {end} "
+                        f"WHERE {column} {beyond} {end} AND {column}::DOUBLE != 'nan'"
+                    )
     return con
 
 
@@ -139,12 +147,10 @@ def store(loads: int = 3, **options: Any) -> sparseq.Store:
             "pages": (1, 2, 3, 4, 5, 99),
             "due": DUE,
         },
-        bounds={
-            "amount": (-10, 100), "reading": (-20, 60), "price": (0, 1000), "pages": (0, 10)
-        },
+        bounds=BOUNDS,
         seed=1,
         **options,
-    )  # fmt: skip
+     in_or_out=True)  # fmt: skip
     for load in range(1, loads):
         for name, table in PRIVATE.items():
             con.ingest(table.slice(load * cuts[name], cuts[name]), name)
@@ -164,7 +170,9 @@ def answer(con: sparseq.Store, sql: str, options: Options = FINE) -> pa.Table:
         )
     ]
     nothing = [0.0] * len(measures)
-    return render(plan, Measurements(measures, nothing, key_columns(plan), plan.query.groups))
+    return render(
+        plan, Measurements(measures, nothing, key_columns(plan.query.domains), plan.query.groups)
+    )
 
 
 def exact(con: sparseq.Store, sql: str) -> list[dict[str, Any]]:

@@ -128,7 +128,7 @@ def test_today_is_one_day_in_a_query(con: sparseq.Store) -> None:
 
 def test_users_may_be_strings() -> None:
     people = pa.table({"who": ["it's", "ünï", None, "it's", ""], "x": [1, 2, 3, 4, 5]})
-    with sparseq.create(None, people, table="people", user="who", seed=1) as con:
+    with sparseq.create(None, people, table="people", user="who", seed=1, in_or_out=True) as con:
         assert exact(
             con,
             "SELECT count(*) AS n, count(DISTINCT who) AS u, "

@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from shop import PRIVATE, exact, store, truth
+from shop import BOUNDS, PRIVATE, exact, store, truth
 
 import sparseq
 
@@ -33,7 +33,8 @@ def values(
 ) -> NDArray[np.float64]:
     """Return a column's finite values, of the rows that have a user."""
     found = np.array([float(r[column]) for r in EVENTS if r[column] is not None and where(r)])
-    return found[np.isfinite(found)]
+    cut = np.clip(found, *BOUNDS[column]) if column in BOUNDS else found
+    return cut[np.isfinite(cut)]
 
 
 # -- histograms ------------------------------------------------------------------------------------

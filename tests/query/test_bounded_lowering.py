@@ -11,7 +11,7 @@ import pytest
 
 import sparseq
 from sparseq.errors import QueryRefused
-from sparseq.query.scope import MAX_SUBQUERIES
+from sparseq.query.public_subqueries import MAX_SUBQUERIES
 
 LONG = 60.0
 """Seconds that nothing here comes near: a test that hangs fails after them."""
@@ -21,7 +21,9 @@ LONG = 60.0
 def con() -> sparseq.Store:
     rows = pa.table({"who": [1, 2], "v": [1.0, 2.0]})
     shelves = pa.table({"k": [1, 2]})
-    return sparseq.create(None, rows, table="t", user="who", seed=1, public={"p": shelves})
+    return sparseq.create(
+        None, rows, table="t", user="who", seed=1, public={"p": shelves}, in_or_out=True
+    )
 
 
 def ended(work: Callable[[], Any]) -> Any:

@@ -93,10 +93,8 @@ def test_domain(con: sparseq.Store, key: str, where: str, expected: list[Any]) -
         ("code", "kind = 'a' OR code = 'a'"),
         ("day", "day > '1997-03-01'"),
         ("day", "day > '1997-03-01' OR day < '1997-03-05'"),
-        ("shop_id", "shop_id > 1.5 AND shop_id < 4"),
         ("amount", "amount BETWEEN 1 AND 3"),
         ("seen", "seen BETWEEN '1997-03-01' AND '1997-03-02'"),
-        ("minute(seen) + 60 * hour(seen)", ""),
         ("year(day)", ""),
         ("CASE WHEN gift THEN code ELSE 'x' END", ""),
         ("qty + shop_id", ""),
@@ -169,7 +167,9 @@ def test_keys_of_any_spelling_are_found_among_very_many() -> None:
     odd = ["o'brien", "''", "back\\slash", "two\nlines", "", "%s {x}", "日本", "NULL"]
     names = [*odd, *(f"n{i}" for i in range(3000))]
     rows = pa.table({"who": range(len(names)), "name": names})
-    with sparseq.create(None, rows, table="t", user="who", keys={"name": names}, seed=1) as con:
+    with sparseq.create(
+        None, rows, table="t", user="who", keys={"name": names}, seed=1, in_or_out=True
+    ) as con:
         for key in ("name", "name || '!'"):
             query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM t GROUP BY k")
             (domain,) = query.domains

@@ -135,6 +135,7 @@ def con() -> sparseq.Store:
         user="u",
         tables={"v": plain.sql("SELECT u, x AS w FROM e").to_arrow_table()},
         public={"p": plain.sql("SELECT i AS n, s AS name FROM e").to_arrow_table()},
+        in_or_out=True,
     )
 
 

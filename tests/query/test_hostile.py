@@ -109,7 +109,13 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def con() -> sparseq.Store:
     return sparseq.create(
-        None, EVENTS, table="events", user="who", tables={"visits": VISITS}, public={"shops": SHOPS}
+        None,
+        EVENTS,
+        table="events",
+        user="who",
+        tables={"visits": VISITS},
+        public={"shops": SHOPS},
+        in_or_out=True,
     )
 
 

@@ -43,8 +43,8 @@ TABLES = [
     "events AS e LEFT JOIN shops AS s ON upper(e.kind) = upper(s.kind)",
     "visits AS v JOIN events AS e ON v.who = e.who JOIN events AS f ON f.who = v.who AND f.n < e.n",
     "(SELECT DISTINCT kind, day, n, x, text FROM events) AS e",
-    "(SELECT kind, min(day) AS day, count(*) AS n, sum(x) AS x, max(text) AS text FROM events "
-    "GROUP BY kind) AS e",
+    "(SELECT who, kind, min(day) AS day, count(*) AS n, sum(x) AS x, max(text) AS text FROM events "
+    "GROUP BY who, kind) AS e",
     "(SELECT who, kind, day, x, text, row_number() OVER (ORDER BY day) AS n FROM events) AS e",
     "(SELECT who, kind, day, x, text, rank() OVER (ORDER BY n DESC) AS n FROM events) AS e",
     "(SELECT kind, day, n, text, sum(x) OVER (ORDER BY day ROWS 1 PRECEDING) AS x "
@@ -122,6 +122,7 @@ def _store(*goes: dict[int, Any]) -> sparseq.Store:
         tables={"visits": _rows(goes[0], 1, VISITS)},
         public={"shops": SHOPS},
         keys={"kind": ("a", "b", "never")},
+        in_or_out=True,
     )
     for people in goes[1:]:
         con.ingest(_rows(people, 0, EVENTS), "events")
@@ -294,7 +295,7 @@ def test_the_order_of_rows_is_all_one(rows: int) -> None:
         table = pa.table(
             [pa.array(c, f.type) for c, f in zip(columns, EVENTS, strict=True)], EVENTS
         )
-        con = sparseq.create(None, table, table="events", user="who")
+        con = sparseq.create(None, table, table="events", user="who", in_or_out=True)
         vector, _ = _vector(con, calibrate(con.lower(sql), con.budget, Options(sigma=1e6)), 1)
         seen.add(str(vector))
     assert len(seen) == 1

@@ -14,8 +14,8 @@ from sqlglot import exp
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.monitor import QueryText
 from sparseq.monitor.ticks import OF_TICKS
+from sparseq.query.parameters import Value, bound, literal
 from sparseq.query.parameters import given as given_values
-from sparseq.query.parameters import literal
 from sparseq.query.parse import Dialect
 
 PLAIN = duckdb.connect()
@@ -42,6 +42,19 @@ def test_only_bare_names_after_a_colon_are_parameters() -> None:
     text = """SELECT x::INT, y[1:2], ':a', ":a", :'a', : a /* :a */ -- :a\n, :b"""
     assert QueryText.of(text).names == ("b",)
     assert QueryText.of(text).with_values({"b": 1}) == text.replace(":b", "1")
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3))
+def test_bound_text_is_the_tokens_of_the_query_with_each_literals_in_its_place(
+    values: list[Value],
+) -> None:
+    def tokens(sql: str) -> list[tuple[object, str]]:
+        return [(t.token_type, t.text) for t in sqlglot.tokenize(sql, dialect=Dialect)]
+
+    asked = ", ".join("?" for _ in values)
+    literals = [token for v in values for token in (*tokens(literal(v)), *tokens(","))][:-1]
+    text = bound(f"SELECT '?', {asked} -- ?", values)
+    assert tokens(text) == [*tokens("SELECT '?',"), *literals]
 
 
 def test_a_hostile_value_stays_text() -> None:

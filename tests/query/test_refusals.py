@@ -62,6 +62,7 @@ def con(folder: Path) -> sparseq.Store:
         public={"shops": SHOPS},
         bounds={"amount": (0, 100)},
         norm_budget=50,
+        in_or_out=True,
     )
 
 
@@ -174,22 +175,16 @@ ACROSS_PEOPLE = [
     "SELECT count(*) FROM events JOIN visits ON events.who = visits.who OR true",
     "SELECT count(*) FROM events a JOIN events b ON a.day = b.day",
     "SELECT count(*) FROM shops LEFT JOIN events ON shops.kind = events.kind",
-    "SELECT count(*) FROM events RIGHT JOIN visits ON events.who = visits.who",
     "SELECT count(*) FROM events FULL JOIN visits ON events.who = visits.who",
     "SELECT count(*) FROM events SEMI JOIN visits ON events.kind = visits.page",
     "SELECT count(*) FROM events ANTI JOIN visits ON events.kind = visits.page",
     "SELECT count(*) FROM events POSITIONAL JOIN shops",
     "SELECT count(*) FROM events ASOF JOIN visits ON events.who >= visits.who",
     "SELECT count(*) FROM events, LATERAL (SELECT 1 FROM visits WHERE page = events.kind)",
-    "SELECT count(*) FROM events UNION ALL SELECT count(*) FROM visits",
-    "SELECT count(*) FROM (SELECT who FROM events UNION SELECT who FROM visits)",
-    "SELECT count(*) FROM (SELECT who FROM events EXCEPT SELECT who FROM visits)",
-    "SELECT count(*) FROM (SELECT who FROM events INTERSECT SELECT who FROM visits)",
     "SELECT count(*) FROM events TABLESAMPLE 10%",
     "SELECT count(*) FROM events USING SAMPLE 2",
     "SELECT count(*) FROM events WHERE random() < 0.5",
     "SELECT count(*) FROM events ORDER BY random()",
-    "SELECT count(*) FROM (SELECT DISTINCT ON (kind) * FROM events)",
     "SELECT count(*) FROM events QUALIFY row_number() OVER (ORDER BY amount) = 1",
     "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r",
     "SELECT count(*) FROM (PIVOT events ON kind USING sum(amount))",
@@ -211,12 +206,10 @@ WRONG = [
     "SELECT count(*) FROM events WHERE day = DATE '2024-13-45'",
     "SELECT count(*) FROM events WHERE error('x') = 1",
     "SELECT count(*) FROM events WHERE kind ~ '('",
-    "SELECT count(*) FROM events WHERE regexp_matches(kind, 'g.*')",
     "SELECT count(*) FROM events WHERE kind LIKE 'a' ESCAPE '\\'",
     "SELECT count(*) FROM events WHERE date_trunc('fortnight', day) = day",
     "SELECT count(*) FROM events WHERE list_sum([amount]) > 1",
     "SELECT count(*) FROM events WHERE len(list_filter([1], x -> x > amount)) > 1",
-    "SELECT count(*) FROM events WHERE json_extract(kind, '$.a') = 1",
     "SELECT count(*) FROM events WHERE kind = ?",
     "SELECT count(*) FROM events WHERE kind = $1",
     "SELECT count(*) FROM events WHERE kind = :kind",
@@ -228,7 +221,7 @@ WRONG = [
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon => 1) count(*) FROM events",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => -1) count(*) FROM events",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => nan) count(*) FROM events",
-    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => 1, scale => 2) count(*) FROM events",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => 1, accuracy => 2) count(*) FROM events",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sgma => 1) count(*) FROM events",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma = ) count(*) FROM events",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS count(*) FROM events",
@@ -298,7 +291,7 @@ FAILING = {
 @pytest.fixture(scope="module")
 def full() -> sparseq.Store:
     return sparseq.create(
-        None, EVENTS, table="events", user="who", tables={"visits": VISITS}, seed=1
+        None, EVENTS, table="events", user="who", tables={"visits": VISITS}, seed=1, in_or_out=True
     )
 
 
@@ -306,7 +299,13 @@ def full() -> sparseq.Store:
 def empty() -> sparseq.Store:
     no_visits = {"visits": VISITS.slice(0, 0)}
     return sparseq.create(
-        None, EVENTS.slice(0, 0), table="events", user="who", tables=no_visits, seed=1
+        None,
+        EVENTS.slice(0, 0),
+        table="events",
+        user="who",
+        tables=no_visits,
+        seed=1,
+        in_or_out=True,
     )
 
 

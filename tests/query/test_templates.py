@@ -59,7 +59,9 @@ SHAPES = {
 @pytest.fixture
 def con() -> sparseq.Store:
     public = {"holidays": pa.table({"day": DAYS[:3:2]})}
-    return sparseq.create(None, EVENTS, table="events", user="who", public=public, seed=1)
+    return sparseq.create(
+        None, EVENTS, table="events", user="who", public=public, seed=1, in_or_out=True
+    )
 
 
 def public(query: Query) -> Query:
@@ -103,7 +105,7 @@ def test_today_is_another_day_tomorrow(
             def today(cls) -> dt.date:
                 return cls.now
 
-        for module in ("sparseq.query.lowering.dt", "sparseq.query.parse.dt"):
+        for module in ("sparseq.query.lowering.dt", "sparseq.query.rewriting.dt"):
             monkeypatch.setattr(f"{module}.date", Date, raising=True)
         seen.append(con.lower(f"SELECT count(*) AS n FROM events WHERE day < {today}"))
     assert [str(day) in q.relation.where for day, q in zip(DAYS, seen, strict=False)] == [True] * 3

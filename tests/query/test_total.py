@@ -18,7 +18,7 @@ from sparseq.query.functions_page import page
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize(("rows", "others"), [(8, 15), pytest.param(60, 1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(("rows", "others"), [(4, 60), pytest.param(60, 1, marks=pytest.mark.deep)])
 def test_every_function_has_a_value_for_every_value(rows: int, others: int) -> None:
     report = Report()
     exhaust(Bench(report), ["SELECT", "WHERE"], rows=rows, others=others)

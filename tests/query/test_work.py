@@ -73,6 +73,7 @@ def store(people: People, most: int | None = MOST) -> sparseq.Store:
         norm_budget=100,
         public=PUBLIC,
         most=None if most is None else {"work": most},
+        in_or_out=True,
     )
 
 
@@ -166,6 +167,7 @@ def test_public_tables_that_multiply_are_refused_whoever_is_there(people: list[i
         table="t",
         user="who",
         public={"p": pa.table({"j": list(range(1000))})},
+        in_or_out=True,
     )
     sql = (
         "SELECT count(*) AS n FROM (SELECT a0.who, sum(CASE WHEN a0.who = 1 THEN 9.9e18 END) AS s "
@@ -184,7 +186,7 @@ def test_a_public_factor_has_two_limits() -> None:
     many = sparseq.create(
         None, pa.table({"who": [1]}), table="t", user="who", seed=1,
         public={"p": pa.table({"j": list(range(MAX_FACTOR + 1))})},
-    )  # fmt: skip
+     in_or_out=True)  # fmt: skip
     with pytest.raises(QueryRefused, match="add ON column"):
         many.lower("SELECT count(*) AS n FROM t, p")
     assert many.lower("SELECT count(*) AS n FROM t JOIN p ON p.j = t.who").relation.caps == ()
@@ -229,7 +231,7 @@ def test_texts_that_are_one_number_are_one_key() -> None:
     con = sparseq.create(
         None, pa.table({"who": [1], "n": [1]}), table="t", user="who", seed=1,
         public={"p": pa.table({"k": ["1", "01", "001", "x"]})},
-    )  # fmt: skip
+     in_or_out=True)  # fmt: skip
     (cap,) = con.lower("SELECT count(*) AS n FROM t JOIN p ON p.k = t.n").relation.caps
     assert f"HAVING count(*) > {MOST_WORK // 3}" in cap.sql
 
@@ -247,7 +249,9 @@ def test_products_do_not_overflow() -> None:
 def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) -> None:
     path = tmp_path / "a.sparseq"
     rows = pa.table({"who": [1]})
-    with sparseq.create(path, rows, table="t", user="who", most={"work": 77}) as con:
+    with sparseq.create(
+        path, rows, table="t", user="who", most={"work": 77}, in_or_out=True
+    ) as con:
         assert con.most == {"work": 77}
     with sparseq.connect(path) as con:
         assert con.most == {"work": 77}
@@ -258,10 +262,12 @@ def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) ->
         assert con.most == {"work": MOST_WORK}
 
 
-@pytest.mark.parametrize("most", [{"work": 0}, {"work": 1.5}, {"work": True}, {"rows": 5}])
+@pytest.mark.parametrize("most", [{"work": 0}, {"work": 1.5}, {"work": True}, {"cols": 5}])
 def test_a_limit_that_makes_no_sense_is_refused(most: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
-        sparseq.create(None, pa.table({"who": [1]}), table="t", user="who", most=most)
+        sparseq.create(
+            None, pa.table({"who": [1]}), table="t", user="who", most=most, in_or_out=True
+        )
 
 
 def test_ingested_rows_count() -> None:

@@ -19,6 +19,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))
+import preloaded  # noqa: F401
+
 import sparseq
 from sparseq import writing
 from sparseq.ledger._duckdb.journal import Journal

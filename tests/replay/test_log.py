@@ -88,7 +88,7 @@ def test_every_format_gives_the_same_lines(kind: str, tmp_path: Path) -> None:
         (b'{"sql": "a", "options": {"sigma": -1}}', "positive"),
         (b'{"sql": "a", "options": {"sigma": true}}', "must be a number"),
         (b'{"sql": "a", "options": {"epsilon": 1}}', "no option 'epsilon'"),
-        (b'{"sql": "a", "options": {"sigma": 1, "scale": 1}}', "same knob"),
+        (b'{"sql": "a", "options": {"sigma": 1, "accuracy": 1}}', "same knob"),
         (b'{"sql": "a", "options": "sigma 3"}', "not JSON"),
         (b'{"sql": "a", "parameters": [3]}', "must be an object"),
         (b"[" * 100_000, "recursion"),

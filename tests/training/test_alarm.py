@@ -24,7 +24,7 @@ def store(path: Path | None = None, seed: int | None = 3, n: int = N) -> sparseq
     return sparseq.create(
         path, pa.table({"who": np.arange(n)}), table="t", user="who", kappa=30.0, norm_budget=10,
         reserves={"watch": 0.05}, seed=seed,
-    )  # fmt: skip
+     in_or_out=True)  # fmt: skip
 
 
 def engine() -> ClosedForm:
@@ -139,7 +139,9 @@ def test_a_restart_neither_draws_anew_nor_pays_twice(tmp_path: Path) -> None:
 def test_only_zcdp_is_claimed() -> None:
     """A store that claims mu-GDP refuses; a run's epsilon is that of zCDP, and larger."""
     people = pa.table({"who": np.arange(N)})
-    con = sparseq.create(None, people, table="t", user="who", kappa=30.0, norm_budget=10)
+    con = sparseq.create(
+        None, people, table="t", user="who", kappa=30.0, norm_budget=10, in_or_out=True
+    )
     with pytest.raises(sparseq.ParameterError, match="watch"):
         HOW.fit(con, engine(), run="a")
     assert len(con.history()) == 0

@@ -72,7 +72,7 @@ class Failing(ClosedForm):
 
 def test_the_curator_is_told_once_with_the_release_and_nobody_else() -> None:
     people = pa.table({"who": range(20)})
-    con = sparseq.create(None, people, table="t", user="who", seed=1)
+    con = sparseq.create(None, people, table="t", user="who", seed=1, in_or_out=True)
     x = np.linspace(-1, 1, 20)[:, None]
     engine = Failing(family("logistic"), range(20), x, x[:, 0] > 0, bound=1.0)
     PrivateGD(steps=3, people=20).fit(con, engine, run="a")

@@ -31,7 +31,7 @@ def made(path: Path, **declared: Any) -> Path:
     tables = {"a": columns(1), "b": columns(-1)}
     given: dict[str, Any] = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | declared
     sparseq.create(
-        path, tables=tables, user="who", norm_budget=20, kappa=8, seed=1, **given
+        path, tables=tables, user="who", norm_budget=20, kappa=8, seed=1, **given, in_or_out=True
     ).close()
     return path
 
@@ -87,7 +87,9 @@ def test_bounds_keys_and_code_belong_to_a_run(
     facts, code = [], tmp_path / "net.py"
     for given in ({}, declared):
         given = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | given
-        with sparseq.create(None, columns(1), table="a", user="who", seed=1, **given) as con:
+        with sparseq.create(
+            None, columns(1), table="a", user="who", seed=1, **given, in_or_out=True
+        ) as con:
             table = con.catalog.table("a")
         features = features_of(table, ["f", "sex"], "y")
         code.write_text(f"# {len(facts)}" if what == "file of the model" else "")
@@ -103,7 +105,9 @@ def engine(bound: float = 1.0) -> ClosedForm:
 
 def store() -> sparseq.Store:
     people = pa.table({"who": range(N)})
-    return sparseq.create(None, people, table="t", user="who", norm_budget=40, seed=1)
+    return sparseq.create(
+        None, people, table="t", user="who", norm_budget=40, seed=1, in_or_out=True
+    )
 
 
 def test_in_python_too(tmp_path: Path) -> None:

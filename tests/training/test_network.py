@@ -370,7 +370,7 @@ def test_who_has_a_class_that_there_is_not_counts_for_nothing(method: str) -> No
 
 def test_the_curator_is_told_on_whom_a_model_failed_and_no_analyst() -> None:
     people = pa.table({"who": [f"u{i}" for i in range(6)]})
-    con = sparseq.create(None, people, table="t", user="who", seed=1)
+    con = sparseq.create(None, people, table="t", user="who", seed=1, in_or_out=True)
     x, y = torch.zeros(6, 3), torch.tensor([0, 1, 7531, 1, 0, 1])
     engine = Network(nn.Linear(3, 2), np.arange(6), x, y, micro=4)
     PrivateGD(steps=3, people=6).fit(con, engine, run="a", start=engine.start())
@@ -412,7 +412,9 @@ def test_a_step_leaves_the_spends_that_contributions_leave() -> None:
     """And training on a store that also answers SQL stays within one budget for both."""
     users = np.arange(30)
     people = pa.table({"who": users, "n": np.ones(30, np.int64)})
-    con = sparseq.create(None, people, table="t", user="who", kappa=0.5, norm_budget=10, seed=3)
+    con = sparseq.create(
+        None, people, table="t", user="who", kappa=0.5, norm_budget=10, seed=3, in_or_out=True
+    )
     con.sql("SELECT count(DISTINCT who) AS n FROM t")
     engine = made("one channel", users, micro=16)
     before = con.stream.accounts.spent.copy()

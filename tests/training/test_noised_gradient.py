@@ -27,7 +27,9 @@ def silent(sigma: float, size: int, entropy: Any = None) -> Any:
 
 def store(n: int = 5, **more: Any) -> sparseq.Store:
     people = pa.table({"who": np.arange(n), "a": np.ones(n)})
-    return sparseq.create(None, people, **{"table": "t", "user": "who", "norm_budget": 4} | more)
+    return sparseq.create(
+        None, people, **{"table": "t", "user": "who", "norm_budget": 4} | more, in_or_out=True
+    )
 
 
 def spent(con: sparseq.Store) -> list[float]:

@@ -6,15 +6,17 @@ by a refusal, and not by an answer of nothing either, where the neighbour's answ
 sum. So the set of people is halved, with the same engine, until those are found who fail alone:
 
     A(S) = what the engine makes of S               where it does not fail on S
-    A({i}) = nothing, and i is written down         where it fails on {i}
+    A({i}) = what the interpreter makes of {i}      where it fails on {i}; nothing, where the
+                                                    interpreter fails too or lacks the plan
     A(S) = A(left half of S) + A(right half of S)   else
 
 What the engine makes of a set is the sum over its people of vectors of their own rows (see
 `sparseq.query.scope`), in integers, so any way of halving gives the same sum. Claim: if an engine
-that fails on {i} fails on every set with i in it, then A(S) is the sum over those of S on whom it
-doesn't fail alone. By induction: a set that doesn't fail has nobody in it who fails alone, and is
-its sum; for the others it is the rule. So who contributes is decided for each person by that
-person's rows, and take i away and nothing of the others' vectors or charges changes.
+that fails on {i} fails on every set with i in it, then A(S) is the sum over S of A({i}). By
+induction: a set that doesn't fail has nobody in it who fails alone, and is its sum; for the others
+it is the rule. So what a person contributes is decided by that person's rows, and take i away and
+nothing of the others' vectors or charges changes. Both evaluators make the same of a person's rows,
+so whom the engine fails on contributes what it would have.
 
 Each set is tried in a DuckDB of its own, in memory, that has the rows of its people only, and only
 the strings that are in them: nobody else's rows can be met there, whatever order the optimiser has
@@ -35,7 +37,7 @@ import duckdb
 
 from sparseq.engine._duckdb.connection import connected, damaged_file, is_damage
 from sparseq.engine._duckdb.reader import Reader
-from sparseq.engine.protocol import USER
+from sparseq.engine.protocol import USER, EngineFailure
 from sparseq.engine.sql import quote
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog, Table
@@ -62,11 +64,13 @@ class Work(Generic[Result]):
         text: SQL that names all the tables that are read.
         make: Makes it of what a reader finds; told whether there may be several people.
         caps: Whose tables `make` looks at.
+        otherwise: Makes it of one person's rows in another way.
     """
 
     text: str
     make: Callable[[Reader, bool], Result]
     caps: tuple[Cap, ...] = ()
+    otherwise: Callable[[Reader], Result] | None = None
 
 
 def pass_on(error: Exception) -> None:
@@ -99,14 +103,14 @@ class Backstop:
         self._catalog = catalog
 
     def parts(
-        self, work: Work[Result], first: int, last: int, failures: dict[int, str]
+        self, work: Work[Result], first: int, last: int, failures: list[EngineFailure]
     ) -> Iterator[Result]:
         """Yield what comes of the rows of the people `first` to `last`, in ranges, ascending.
 
         Args:
             work: What failed on all of them together.
             first, last: Indices.
-            failures: Takes those who fail alone, and what the engine said; private.
+            failures: Takes those who fail alone; private.
 
         Raises:
             QueryRefused: It fails without people.
@@ -125,7 +129,11 @@ class Backstop:
                 if not isinstance(found, Failure):
                     yield found
                 elif a == b:
-                    failures[a] = _said(found.error)
+                    other = room.otherwise(a)
+                    mended = not isinstance(other, Failure)
+                    failures.append(EngineFailure(a, said(found.error), mended))
+                    if not isinstance(other, Failure):
+                        yield other
                 else:
                     pending = halves(a, b) + pending
         finally:
@@ -144,7 +152,8 @@ def halves(first: int, last: int) -> list[tuple[int, int]]:
     return [(first, middle), (middle + 1, last)]
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """Return what an error says, on one line: private."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"
 
@@ -171,6 +180,17 @@ class _Room(Generic[Result]):
             made = self._work.make(reader, first < last)
             reader.forget_caps()
             return made
+        except Exception as error:
+            pass_on(error)
+            self._clean_up()
+            return Failure(error)
+
+    def otherwise(self, user: int) -> Result | Failure:
+        """Return what comes of one person's rows in the other way, if there is one."""
+        try:
+            if self._work.otherwise is None:
+                raise NotImplementedError
+            return self._work.otherwise(Reader(self._filled(user, user)))
         except Exception as error:
             pass_on(error)
             self._clean_up()

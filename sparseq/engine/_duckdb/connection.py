@@ -89,13 +89,19 @@ SETTINGS: dict[str, Any] = {
 
 
 def connected(
-    database: str | Path = ":memory:", *, locked: bool = False
+    database: str | Path = ":memory:",
+    *,
+    locked: bool = False,
+    read_only: bool = False,
+    memory: int | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection that may plan a query about people.
 
     Args:
         database: Path of a DuckDB file; by default one in memory.
         locked: Settings can't be changed from now on.
+        read_only: Nothing is written to the file, and other processes can read it meanwhile.
+        memory: Most bytes that it holds; else DuckDB's own limit.
 
     Example:
         >>> con = connected(locked=True)
@@ -103,16 +109,17 @@ def connected(
         [(False,)]
     """
     settings = SETTINGS | ({"lock_configuration": "true"} if locked else {})
-    return duckdb.connect(str(database), config=settings)
+    settings |= {} if memory is None else {"memory_limit": f"{memory >> 20}MiB"}
+    return duckdb.connect(str(database), read_only, config=settings)
 
 
-_of_process: dict[int, duckdb.DuckDBPyConnection] = {}  # a forked child can't use its parent's
+_kept: dict[tuple[int, str, str], duckdb.DuckDBPyConnection] = {}  # a forked child has its own
 
 
-def scratch() -> duckdb.DuckDBPyConnection:
-    """Return a connection for work on values that are handed over, to be closed after use.
+def scratch(purpose: str = "values") -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database in memory, to be closed after use.
 
-    All are of one database in memory, as a new one takes some 20 ms; what is registered or made
+    All of one purpose share a database, as a new one takes some 20 ms; what is registered or made
     temporary in one is not seen in another.
 
     Example:
@@ -120,12 +127,12 @@ def scratch() -> duckdb.DuckDBPyConnection:
         ...     con.sql("SELECT 1 + 1").fetchall()
         [(2,)]
     """
-    process = os.getpid()
+    known = os.getpid(), purpose, str(SETTINGS)
     try:
-        _of_process[process].execute("SELECT 1")
+        _kept[known].execute("SELECT 1")
     except (KeyError, duckdb.Error):  # none yet, or given up after an error that DuckDB calls fatal
-        _of_process[process] = connected(locked=True)
-    return _of_process[process].cursor()
+        _kept[known] = connected(locked=True)
+    return _kept[known].cursor()
 
 
 def is_damage(error: BaseException) -> bool:

@@ -15,25 +15,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine._duckdb.backstop import Backstop, Failure, Work, halves, pass_on
+from sparseq.compiled import order_of, worthwhile
+from sparseq.engine._duckdb.backstop import Backstop, Failure, Work, halves, pass_on, said
 from sparseq.engine._duckdb.reader import Reader, TooManyRows
 from sparseq.engine._duckdb.scans import PlanRows, Scans
-from sparseq.engine._duckdb.storage import dictionary_table
 from sparseq.engine._duckdb.stored import StoredColumns
+from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine._duckdb.windows import Window, span_sql, units_a_day, window
+from sparseq.engine.cells import Cells, cells_of
 from sparseq.engine.columns import ColumnCache
 from sparseq.engine.contributions import (
     Contributions,
     RowBatch,
     lattice,
+    losses,
     of_batch,
     pulled,
     reduce_measure,
 )
 from sparseq.engine.interpreter import Interpreter
 from sparseq.engine.program import Program, program_of
-from sparseq.engine.protocol import USER
-from sparseq.engine.reduce import Index, Reduction, Runs, join_parts
+from sparseq.engine.protocol import USER, EngineFailure
+from sparseq.engine.reduce import Reduction, Runs, join_parts
 from sparseq.engine.sql import quote
 from sparseq.query.catalog import Catalog, Table
 from sparseq.query.plan import Plan
@@ -49,7 +52,8 @@ _BATCH_ROWS = 1 << 16
 class DuckEngine:
     """Runs plans against the stored tables, on a locked-down connection.
 
-    Whose rows it fails on is left out, and written down in `failures` (see `engine.backstop`).
+    Where one of its evaluators fails the other one is asked; whose rows both fail on is left out.
+    What failed is written down in `failures` (see `engine._duckdb.backstop`).
 
     Args:
         connection: The store's.
@@ -60,7 +64,7 @@ class DuckEngine:
 
     Attributes:
         stored: Columns in memory, for the interpreter.
-        failures: Whom the engine failed on alone since they were last taken: private.
+        failures: What has failed since this was last taken: private.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class DuckEngine:
         self._reopen = reopen
         self._reader = Reader(connection)
         self._backstop = Backstop(connection, catalog)
-        self.failures: dict[int, str] = {}
+        self.failures: list[EngineFailure] = []
         self._catalog = catalog
         self.stored = StoredColumns(self._reader, ColumnCache(cache_bytes))
         self._asked: set[Hashable] = set()
@@ -98,6 +102,23 @@ class DuckEngine:
         if isinstance(self._tried(read), Failure):
             self._ahead.clear()  # each for itself will tell
 
+    def warm(self) -> Iterator[None]:
+        """See `Engine`: columns of private tables, as long as half of the room is left."""
+        for table in self._catalog.tables:
+            if not table.private:
+                continue
+            self._tried(partial(self._load_loops, table.name))
+            for column in table.columns:
+                yield
+                if not self.stored.cache.roomy:
+                    return
+                if column.name != table.user:
+                    self._tried(partial(self.stored.warm, table.name, column))
+
+    def _load_loops(self, table: str) -> bool:
+        """Load the compiled loops, if a table's rows are worth it."""
+        return worthwhile(len(self.stored.layout(table)[0]))
+
     def lacks(self, plan: Plan) -> str:
         """See `Engine`: what is lowered can be evaluated."""
         return ""
@@ -113,6 +134,8 @@ class DuckEngine:
 
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
         done = None if kept else self._tried(lambda: self._by_program(plan))
+        if isinstance(done, Failure):
+            self.failures.append(EngineFailure(None, said(done.error), mended=True))
         return done if isinstance(done, Contributions) else self.by_sql(plan, users, kept)
 
     def _by_program(self, plan: Plan) -> Contributions | None:
@@ -126,7 +149,7 @@ class DuckEngine:
             failed = reads
             return self._joined(plan, lambda: self._parts(plan, 0, users - 1, failed))
         if len(reads) > 1:
-            return self._joined(plan, lambda: self.batches(plan, users))
+            return self._joined(plan, lambda: self._batches(plan, users))
         first, last, read = reads[0]
         found = self._tried(read)
         if isinstance(found, RowBatch):
@@ -136,23 +159,24 @@ class DuckEngine:
     def _program(self, plan: Plan) -> Program | None:
         """Return the program of a plan that the interpreter is to evaluate; None: DuckDB is.
 
-        What they make of it is the same. Few days are read where they lie together, by DuckDB.
+        Which it is follows from the query and from the types of columns, not from any row; what
+        they make of it is the same. Few days are read where they lie together, by DuckDB.
         """
         relation = plan.query.relation
-        if not relation.stored or self._rows(relation.stored) > SLICE_ROWS:
-            return None
         found = window(relation.where, lambda column: self._type_of(relation.sql, column))
         if found is not None and found.high - found.low <= FEW_DAYS * units_a_day(found):
             return None
-        return program_of(plan, self._catalog.table(relation.stored))
+        return self._program_of(plan)
+
+    def _program_of(self, plan: Plan) -> Program | None:
+        table = plan.query.relation.stored
+        return program_of(plan, self._catalog.table(table)) if table else None
 
     def interpreted(self, plan: Plan, program: Program) -> Contributions:
         """Compute a plan over everybody by its program."""
-        table = plan.query.relation.stored
-        users, runs = self.stored.layout(table)
-        columns = {i: self.stored.column(table, leaf) for i, leaf in program.leaves.items()}
-        interpreter = Interpreter(plan, program, columns, users, runs)
+        table, interpreter = plan.query.relation.stored, interpreter_of(self.stored, plan, program)
         if not program.conditions and self._asked_again(table, plan):
+            runs = self.stored.layout(table)[1]
             return of_batch(plan, self._kept(table, plan, interpreter, runs), False)
         return interpreter.contributions()
 
@@ -195,20 +219,26 @@ class DuckEngine:
                 if sum(b.runs.rows for b in held) > SLICE_ROWS:
                     held = None  # it is too much to keep: read it again
 
-        def pull(only: Index) -> list[NDArray[np.int64]]:
+        def added(sums: Callable[[RowBatch], list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:
             again = batches() if held is None else held
             sizes = [plan.query.groups * m.bins for m in plan.query.measures]
             totals = [np.zeros(size, np.int64) for size in sizes]
             for batch in again:
-                for total, some in zip(totals, pulled(plan, batch, only), strict=True):
+                for total, some in zip(totals, sums(batch), strict=True):
                     total += some
             return totals
 
         return Contributions(
-            [join_parts(p) if p else _nothing(plan, i) for i, p in enumerate(parts)], pull
+            [join_parts(p) if p else _nothing(plan, i) for i, p in enumerate(parts)],
+            lambda only: added(lambda batch: pulled(plan, batch, only)),
+            weigh=lambda weights: added(lambda batch: losses(plan, batch, weights)),
         )
 
-    def batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
+    def cells(self, plan: Plan, users: int) -> Cells:
+        """See `Engine`."""
+        return cells_of(plan, self._batches(plan, users))
+
+    def _batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
         reads = self._tried(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
@@ -227,7 +257,27 @@ class DuckEngine:
             for a, b in halves(first, last):
                 yield from self._parts(plan, a, b, self._tried(self._range(plan, a, b)))
         else:
-            yield from self._backstop.parts(_work(plan), first, last, self.failures)
+            yield from self._backstop.parts(self._work(plan), first, last, self.failures)
+
+    def _work(self, plan: Plan) -> Work[RowBatch]:
+        """Return reading a plan's rows as work that can be done on some people's."""
+        relation, program = plan.query.relation, self._program_of(plan)
+        cells = [d.position.sql for d in plan.query.domains]
+        text = " ".join([relation.sql, relation.where, *cells])
+
+        def interpreted(reader: Reader) -> RowBatch:
+            assert program is not None
+            (batch,) = interpreter_of(
+                StoredColumns(reader, ColumnCache(0)), plan, program
+            ).batches()
+            return batch
+
+        return Work(
+            text,
+            lambda reader, many: _read_by(reader, plan, many),
+            relation.caps,
+            None if program is None else interpreted,
+        )
 
     def by_people(
         self,
@@ -260,10 +310,10 @@ class DuckEngine:
                 self._reader.reopened()
             return Failure(error)
 
-    def take_failures(self) -> dict[int, str]:
-        """Return whom the engine failed on alone since this was last asked, and how: private."""
-        taken, self.failures = self.failures, {}
-        return dict(sorted(taken.items()))
+    def take_failures(self) -> list[EngineFailure]:
+        """See `Engine`."""
+        taken, self.failures = self.failures, []
+        return taken
 
     def _is_given_up(self) -> bool:
         """Tell whether DuckDB answers nothing any more, as it does after a fatal error."""
@@ -294,12 +344,10 @@ class DuckEngine:
         )
 
     def _rows(self, table: str) -> int:
-        """Return about how many rows a table has."""
+        """Return how many rows a table has."""
         if table not in self._sizes:
             ((rows,),) = self._con.execute(
-                "SELECT estimated_size FROM duckdb_tables() "
-                "WHERE schema_name = 'by_user' AND table_name = ?",
-                [table],
+                f"SELECT count(*) FROM by_user.{quote(table)}"
             ).fetchall()
             self._sizes[table] = int(rows)
         return self._sizes[table]
@@ -379,12 +427,11 @@ def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch
     return batch_of(reader.read(plan, where, most=most)[1])
 
 
-def _work(plan: Plan) -> Work[RowBatch]:
-    """Return reading a plan's rows as work that can be done on some people's."""
-    relation = plan.query.relation
-    cells = [d.position.sql for d in plan.query.domains]
-    text = " ".join([relation.sql, relation.where, *cells])
-    return Work(text, lambda reader, many: _read_by(reader, plan, many), relation.caps)
+def interpreter_of(stored: StoredColumns, plan: Plan, program: Program) -> Interpreter:
+    """Return what evaluates a plan's program on a table's columns."""
+    table = plan.query.relation.stored
+    columns = {i: stored.column(table, leaf) for i, leaf in program.leaves.items()}
+    return Interpreter(plan, program, columns, *stored.layout(table))
 
 
 def _nothing(plan: Plan, i: int) -> Reduction:
@@ -392,15 +439,8 @@ def _nothing(plan: Plan, i: int) -> Reduction:
     return Reduction(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
 
 
-def _order(users: Index) -> NDArray[np.int64] | None:
-    """Return how to sort by user; None if sorted already."""
-    if len(users) < 2 or bool(np.all(users[1:] >= users[:-1])):
-        return None
-    return np.argsort(users, kind="stable")
-
-
 def batch_of(rows: PlanRows) -> RowBatch:
     """Return rows in order of user."""
-    order = _order(rows.users)
+    order = order_of(rows.users)
     rows = rows if order is None else rows.at(order)
     return RowBatch(Runs.of(rows.users), rows.groups, rows.measures)

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import duckdb
 
-from sparseq.engine._duckdb.storage import Storage, dictionary_table
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.files.convert import MOST_TEXT
 from sparseq.engine.files.schema import MOST_DIGITS
 from sparseq.engine.protocol import USER

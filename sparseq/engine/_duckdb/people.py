@@ -2,6 +2,8 @@
 
     ledger.users        (user index, identifier or NULL if it was erased, budget)
     ledger.forgotten    (user index, keyed hash of the erased identifier)
+    ledger.whose        (user index, person): where windows have accounts and all of a person's have
+                        a cap, the first of the windows of the same person
 
 An account is for good. What it has spent was charged for releases that are out and can't be taken
 back, so whoever is erased and comes back must find it as it was: a fresh account would let the
@@ -24,8 +26,11 @@ from sparseq.accounting import UNITS_PER_NORM, budget_units
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import quote
 from sparseq.errors import DataError
+from sparseq.ledger.accounts import Person
 from sparseq.query.catalog import INTEGER_TYPES
 
+_WHOSE = "windows of "
+"""Before a person whose windows are erased: it is no identifier of an account."""
 _USER_ID_TYPES = INTEGER_TYPES | {"VARCHAR", "UUID"}
 
 
@@ -50,12 +55,13 @@ def hash_of(key: bytes, identifier: str) -> bytes:
     return hashlib.blake2b(identifier.encode(), key=key, digest_size=32).digest()
 
 
-@dataclass(frozen=True)
-class Person:
-    """Somebody who has an account: the index, and whether the identifier was erased."""
+def person_of(identifier: str) -> str:
+    """Return the part of an identifier that is before its window.
 
-    user: int
-    erased: bool
+    >>> person_of("7,ann,2024-03-01")
+    '7,ann'
+    """
+    return identifier.rpartition(",")[0]
 
 
 @dataclass(frozen=True)
@@ -90,24 +96,37 @@ class People:
         connection: The store's.
         kind: Type of identifiers.
         key: That erased identifiers are hashed under; None as long as none was.
+        whole: An identifier is a person and a window, and whose each is, is kept.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, kind: str, key: bytes | None) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        kind: str,
+        key: bytes | None,
+        whole: bool = False,
+    ) -> None:
         self._con = connection
         self._kind = kind
         self._key = key
+        self._whole = whole
 
     def create_tables(self) -> None:
         """Make the tables, empty."""
-        self._create_users("users")
         self._con.execute(
-            f"CREATE TABLE ledger.forgotten ({USER} INTEGER NOT NULL, hash BLOB NOT NULL)"
+            f"{self.users_table()}"
+            f"CREATE TABLE ledger.forgotten ({USER} INTEGER NOT NULL, hash BLOB NOT NULL);"
         )
+        if self._whole:
+            self._con.execute(
+                f"CREATE TABLE ledger.whose ({USER} INTEGER NOT NULL, person INTEGER NOT NULL)"
+            )
 
-    def _create_users(self, name: str) -> None:
-        self._con.execute(
+    def users_table(self, name: str = "users") -> str:
+        """Return SQL that makes the table of users, empty."""
+        return (
             f"CREATE TABLE ledger.{name} ({USER} INTEGER NOT NULL, id {self._kind}, "
-            "budget BIGINT NOT NULL)"
+            "budget BIGINT NOT NULL);\n"
         )
 
     def find(self, identifier: str) -> Person | None:
@@ -120,6 +139,13 @@ class People:
             return Person(found[0][0], erased=False)
         user = self._forgotten().get(hash_of(self._key, text)) if self._key else None
         return None if user is None else Person(user, erased=True)
+
+    def beginning_with(self, text: str) -> list[str]:
+        """Return the identifiers that begin with a text; of a kind that is text."""
+        found = self._con.execute(
+            "SELECT id FROM ledger.users WHERE starts_with(id, ?) ORDER BY 1", [text]
+        ).fetchall()
+        return [identifier for (identifier,) in found]
 
     def _forgotten(self) -> dict[bytes, int]:
         rows = self._con.execute(f"SELECT hash, {USER} FROM ledger.forgotten").fetchall()
@@ -138,10 +164,10 @@ class People:
             [users],
         ).fetchall()
         for user, identifier in named:
-            self._con.execute(
-                "INSERT INTO ledger.forgotten VALUES (?, ?)", [user, hash_of(self._key, identifier)]
-            )
-        self._create_users("remaining")
+            self._hide(user, identifier)
+            if self._whole:
+                self._hide(user, _WHOSE + person_of(identifier))
+        self._con.execute(self.users_table("remaining"))
         self._con.execute(
             f"INSERT INTO ledger.remaining SELECT {USER}, "
             f"CASE WHEN {USER} NOT IN (SELECT unnest(?)) THEN id END, budget "
@@ -150,6 +176,12 @@ class People:
         )
         self._con.execute("DROP TABLE ledger.users")
         self._con.execute("ALTER TABLE ledger.remaining RENAME TO users")
+
+    def _hide(self, user: int, identifier: str) -> None:
+        assert self._key is not None
+        self._con.execute(
+            "INSERT INTO ledger.forgotten VALUES (?, ?)", [user, hash_of(self._key, identifier)]
+        )
 
     def open_accounts(self, column: str, default_budget: int, budget_column: str) -> BudgetFaults:
         """Open accounts for the staged rows' users: new ones in the order of their identifiers.
@@ -173,6 +205,7 @@ class People:
                 "ORDER BY id",
                 [default_budget],
             )
+            self._tell_whose(start)
             return BudgetFaults(0, 0)
         own, beyond = quote(budget_column), (default_budget + 1) / UNITS_PER_NORM
         sensible = f"CASE WHEN {own} >= 0 AND {own} < {beyond!r} THEN {own} END"
@@ -190,7 +223,47 @@ class People:
             [default_budget, budgets, [budget_units(b) for b in budgets]],
         )
         self._con.unregister("new_users")
+        self._tell_whose(start)
         return BudgetFaults(_trues(new["odd"]), _trues(new["several"]))
+
+    def _tell_whose(self, start: int) -> None:
+        """Keep whose the windows from `start` on are: a person is called by a first window.
+
+        Somebody who was erased is known by the hash, as the same person.
+        """
+        if not self._whole:
+            return
+        person = "regexp_replace(id, ',[^,]*$', '')"
+        known = (
+            f"SELECT {person} AS name, min(person) AS person FROM ledger.users "
+            f"JOIN ledger.whose USING ({USER}) WHERE id IS NOT NULL GROUP BY 1"
+        )
+        self._con.execute(
+            f"INSERT INTO ledger.whose SELECT {USER}, "
+            f"coalesce(k.person, min({USER}) OVER (PARTITION BY {person})) "
+            f"FROM ledger.users LEFT JOIN ({known}) AS k ON k.name = {person} "
+            f"WHERE {USER} >= ? ORDER BY {USER}",
+            [start],
+        )
+        self._know_again(start)
+
+    def _know_again(self, start: int) -> None:
+        """Find whose new windows are, of those people who were erased."""
+        forgotten = self._forgotten() if self._key else {}
+        if not forgotten:
+            return
+        assert self._key is not None
+        new = self._con.execute(
+            f"SELECT {USER}, id FROM ledger.users WHERE {USER} >= ?", [start]
+        ).fetchall()
+        for user, identifier in new:
+            window = forgotten.get(hash_of(self._key, _WHOSE + person_of(identifier)))
+            if window is not None:
+                self._con.execute(
+                    "UPDATE ledger.whose SET person = "
+                    f"(SELECT person FROM ledger.whose WHERE {USER} = ?) WHERE {USER} = ?",
+                    [window, user],
+                )
 
     def _welcome_back(self, column: str) -> None:
         """Give staged users whose identifiers were erased their accounts back."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.engine._duckdb.scans import PlanRows
-from sparseq.engine._duckdb.storage import dictionary_table
+from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import lattice
 from sparseq.engine.reduce import Index, quantise
@@ -67,7 +67,9 @@ class Reader:
         groups = combine_positions(positions, [len(d.values) for d in query.domains])
         measures = []
         for m, n in zip(query.measures, plan.noise, strict=True):
-            bins = as_index(next(arrays)) if m.bin is not None else None
+            bins = None
+            if m.bin is not None:
+                bins = combine_positions([as_index(next(arrays))], [m.bins])
             values = (
                 quantise(next(arrays), lattice(m, n.granularity))
                 if m.value is not None or n.granularity != 1.0
@@ -160,10 +162,20 @@ def _to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    chunks = column.chunks
+    chunks = [chunk_values(chunk) for chunk in column.chunks]
     if len(chunks) == 1:
-        return np.asarray(chunks[0].to_numpy(zero_copy_only=False))
-    return np.asarray(column.to_numpy())
+        return chunks[0]
+    return np.concatenate(chunks) if chunks else np.asarray(column.to_numpy())
+
+
+def chunk_values(chunk: pa.Array) -> NDArray[Any]:
+    """Return an array's values; `to_numpy` would import pandas, where it is installed."""
+    if pa.types.is_boolean(chunk.type) and not chunk.null_count:
+        bits = np.unpackbits(np.frombuffer(chunk.buffers()[1], np.uint8), bitorder="little")
+        return bits[chunk.offset : chunk.offset + len(chunk)].view(np.bool_)
+    if chunk.null_count or not pa.types.is_primitive(chunk.type):
+        return np.asarray(chunk.to_numpy(zero_copy_only=False))
+    return np.from_dlpack(chunk)
 
 
 def as_index(array: NDArray[Any]) -> Index:

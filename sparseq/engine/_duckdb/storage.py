@@ -25,14 +25,15 @@ an earlier version is not given back, as its release is out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
-from sparseq.engine._duckdb.people import BudgetFaults, People, kind_of
+from sparseq.accounting.charge import budget_units
+from sparseq.engine._duckdb.people import People, kind_of
+from sparseq.engine._duckdb.tables import orders, table_sql
 from sparseq.engine.files.schema import Schema, schema_of
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import first_line, quote
@@ -42,32 +43,32 @@ from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
+from sparseq.query.limits import ROWS
 
 if TYPE_CHECKING:
     from sparseq.engine.files.load import IncomingRows
 
-DICTIONARY_LIMIT = 10_000
-"""A string column with more distinct values than this is stored as it is."""
 MAX_RUNS = 8
 """So many runs are left as they are, and more while few rows are in them."""
 MIN_SHARE = 4
 """Few are less than 1 / MIN_SHARE of all rows."""
 
-DATA_SCHEMAS = ("by_user", "by_time", "dictionary", "public", "ledger")
 SCHEMAS = """
 CREATE SCHEMA by_user; CREATE SCHEMA by_time; CREATE SCHEMA dictionary; CREATE SCHEMA public;
+"""
+FACTS = """
 CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
 CREATE TABLE taken (key VARCHAR PRIMARY KEY, note VARCHAR NOT NULL);
 """
 
 
-def dictionary_table(table: str, column: str) -> str:
-    """Return the SQL name of a coded column's dictionary."""
-    return f"dictionary.{quote(f'{table}.{column}')}"
-
-
 class Storage:
     """Reads and writes the stored tables; every write is the caller's transaction.
+
+    Args:
+        connection: To its database.
+        session: What marks the file as open.
+        held_bytes: Of rows that come, so many may be held in memory.
 
     Attributes:
         half_done: A transaction was stopped in a moment in which nobody can tell what it has left
@@ -75,10 +76,14 @@ class Storage:
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, session: StoreSession | None = None
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        session: StoreSession | None = None,
+        held_bytes: int = 0,
     ) -> None:
         self._con = connection
         self._session = session or StoreSession(connection)
+        self._held_bytes = held_bytes
         self.half_done = False
 
     def get(self, key: str) -> Any:
@@ -101,9 +106,12 @@ class Storage:
         """Remember that something was taken in, in the transaction of its rows."""
         self._con.execute("INSERT INTO taken VALUES (?, ?)", [key, note])
 
-    def remember(self, key: str, note: str) -> None:
-        """Remember a note under a key, in place of an earlier one."""
-        self._con.execute("INSERT OR REPLACE INTO taken VALUES (?, ?)", [key, note])
+    def remember(self, notes: Mapping[str, str]) -> None:
+        """Remember notes by their keys, in place of earlier ones."""
+        self._con.execute(
+            "INSERT OR REPLACE INTO taken SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
+            [list(notes), list(notes.values())],
+        )
 
     def drop(self, key: str) -> None:
         """Forget what was put under `key`."""
@@ -128,7 +136,8 @@ class Storage:
     def people(self) -> People:
         """Return the accounts by identifier."""
         key = self.get("erasure_key")
-        return People(self._con, self.get("users"), bytes.fromhex(key) if key else None)
+        whole = self.get("settings").get("lifetime") is not None
+        return People(self._con, self.get("users"), bytes.fromhex(key) if key else None, whole)
 
     def create_private(
         self, name: str, types: dict[str, str], user: str, time: str, row_key: Sequence[str] = ()
@@ -149,7 +158,7 @@ class Storage:
     def create_public(self, name: str, rows: IncomingRows) -> Table:
         """Store a public table, all of it."""
         types = rows.usable()
-        rows.stage(self._con, types)
+        rows.read(self._con, types)
         self._con.execute(f"CREATE TABLE public.{quote(name)} AS SELECT * FROM staged")
         self._con.execute("DROP TABLE staged")
         return Table(name, tuple(Column(n, t) for n, t in types.items()))
@@ -157,6 +166,11 @@ class Storage:
     def public_rows(self, table: Table) -> pa.Table:
         """Return a public table."""
         return self._con.sql(f"SELECT * FROM public.{quote(table.name)}").to_arrow_table()
+
+    def empty_tables(self, catalog: Catalog) -> str:
+        """Return SQL that makes, empty, all tables that queries can be about."""
+        made = [table_sql(table) for table in catalog.tables]
+        return "".join([SCHEMAS, "CREATE SCHEMA ledger;", self.people().users_table(), *made])
 
     def keep_schema(self, table: str, schema: Schema) -> None:
         """Remember how the rows of a private table are read."""
@@ -167,124 +181,80 @@ class Storage:
         return schema_of(table, self.get(f"schema.{table.name}"))
 
     def load(
-        self, table: Table, rows: IncomingRows, default_budget: int, budget_column: str, new: bool
+        self,
+        table: Table,
+        rows: IncomingRows,
+        default_budget: int,
+        budget_column: str,
+        new: bool,
+        coded: frozenset[str] | None = None,
     ) -> tuple[Table, int]:
         """Add rows to a private table; return the table (its coding decided if new) and how many.
 
         Where the table has a row key, a row replaces the one of the same user and key, and the last
         of several versions among the new rows counts. A missing value in a key is a value like any
-        other. What did not fit is written to the curator's log.
+        other. What did not fit is written to the curator's log. `coded`: see `Loading`.
 
         Raises:
             DataError: A file can't be read, or lacks a column.
         """
-        types = {c.name: c.type for c in table.columns}
-        if budget_column:
-            types[budget_column] = "DOUBLE"
-        try:
-            rows.stage(self._con, types, table.user)
-            if table.row_key:
-                self._keep_last_versions(table)
-            if new:
-                table = self._code_strings(table)
-            opened = self.people().open_accounts(table.user, default_budget, budget_column)
-            for column in table.columns:
-                if column.coded:
-                    self._extend_dictionary(table, column)
-            count = self._append(table, new)
-        finally:
-            self._con.execute("DROP TABLE IF EXISTS staged")
-        self._tell_curator(table.name, rows, opened)
-        return table, count
+        from sparseq.engine._duckdb.loading import Loading
 
-    def _tell_curator(self, table: str, rows: IncomingRows, opened: BudgetFaults) -> None:
-        """Write to the curator's log what did not fit, in the transaction of the rows."""
-        log = CuratorLog(self._con)
-        for message in (*rows.told.messages(), *opened.messages()):
-            log.add("ingest", f"{table}: {message}")
-
-    def _keep_last_versions(self, table: Table) -> None:
-        """Delete staged rows that later ones replace; staged rows are in the order of the files."""
-        key = ", ".join(quote(c) for c in (table.user, *table.row_key))
-        self._con.execute(
-            f"DELETE FROM staged WHERE rowid NOT IN (SELECT max(rowid) FROM staged GROUP BY {key})"
-        )
-
-    def _code_strings(self, table: Table) -> Table:
-        """Decide which string columns get a dictionary, and make the tables."""
-        for column in table.columns:
-            if column.type != "VARCHAR" or column.name == table.user:
-                continue
-            sql = f"SELECT count(DISTINCT {quote(column.name)}) FROM staged"
-            if self._number(sql) <= DICTIONARY_LIMIT:
-                table = table.with_column(replace(column, coded=True))
-                self._con.execute(
-                    f"CREATE TABLE {dictionary_table(table.name, column.name)} "
-                    "(code UINTEGER NOT NULL, value VARCHAR NOT NULL)"
-                )
-        columns = ", ".join(
-            f"{quote(c.name)} {'UINTEGER' if c.coded else c.type}"
-            for c in table.columns
-            if c.name != table.user
-        )
-        for schema in ("by_user", "by_time") if table.time else ("by_user",):
-            self._con.execute(
-                f"CREATE TABLE {schema}.{quote(table.name)} ({USER} INTEGER NOT NULL, {columns})"
-            )
-        return table
-
-    def _extend_dictionary(self, table: Table, column: Column) -> None:
-        target = dictionary_table(table.name, column.name)
-        self._con.execute(
-            f"INSERT INTO {target} SELECT (SELECT coalesce(max(code) + 1, 0) FROM {target}) "
-            "+ row_number() OVER (ORDER BY value) - 1, value FROM "
-            f"(SELECT DISTINCT {quote(column.name)} AS value FROM staged) "
-            f"WHERE value IS NOT NULL AND value NOT IN (SELECT value FROM {target}) ORDER BY value"
-        )
-
-    def _append(self, table: Table, new: bool) -> int:
-        """Append the staged rows to both orders, or write both anew when runs have piled up."""
-        columns, joins = [], []
-        for i, c in enumerate(table.columns):
-            if c.name == table.user:
-                continue
-            if c.coded:
-                joins.append(
-                    f"LEFT JOIN {dictionary_table(table.name, c.name)} AS d{i} "
-                    f"ON d{i}.value = s.{quote(c.name)}"
-                )
-            columns.append(f"d{i}.code" if c.coded else f"s.{quote(c.name)}")
-        self._con.execute(
-            f"CREATE OR REPLACE TEMP TABLE encoded AS SELECT u.{USER}, {', '.join(columns)} "
-            f"FROM staged AS s JOIN ledger.users AS u ON u.id = s.{quote(table.user)} "
-            + " ".join(joins)
-        )
-        names = ", ".join([USER, *(quote(c.name) for c in table.columns if c.name != table.user)])
-        if table.row_key and not new:
-            self._delete_replaced(table, names)
-        count = self._number("SELECT count(*) FROM encoded")
-        for schema, order in self._orders(table):
-            self._con.execute(
-                f"INSERT INTO {schema}.{quote(table.name)} "
-                f"SELECT * FROM encoded AS e({names}) ORDER BY {order}"
-            )
-        self._con.execute("DROP TABLE encoded")
+        loading = Loading(self._con, self.people(), table, new, coded)
+        before = self._number("SELECT count(*) FROM ledger.users")
+        opened = loading.load(rows, default_budget, budget_column, self._held_bytes)
         if new:
             self._remember_order(table, 1, 0)
         else:
-            self._order_again(table, count)
-        return count
+            self._order_again(table, loading.count)
+        odd = [*self._cut_rows(table), *self._below_least(before)]
+        log = CuratorLog(self._con)
+        for message in (*rows.told.messages(), *opened.messages(), *odd):
+            log.add("ingest", f"{table.name}: {message}")
+        return loading.table, loading.count
 
-    def _delete_replaced(self, table: Table, names: str) -> None:
-        """Delete the rows that encoded ones replace, from both orders."""
-        same = " AND ".join(f"t.{c} IS NOT DISTINCT FROM e.{c}" for c in map(quote, table.row_key))
-        for schema, _ in self._orders(table):
-            deleted = self._number(
-                f"DELETE FROM {schema}.{quote(table.name)} AS t USING encoded AS e({names}) "
-                f"WHERE t.{USER} = e.{USER} AND {same}"
+    def _cut_rows(self, table: Table) -> list[str]:
+        """Take out what a person has beyond the declared most rows of a table; say how much it was.
+
+        Kept are the first rows, in order of time and then of all other columns: a rule that looks
+        at that person alone.
+        """
+        most = (self.get("settings").get("most") or {}).get(ROWS)
+        if most is None:
+            return []
+        gone = 0
+        for schema, _ in orders(table):
+            name = f"{schema}.{quote(table.name)}"
+            others = [
+                quote(c.name) for c in table.columns if c.name not in (table.time, table.user)
+            ]
+            by = ", ".join([quote(table.time), *others] if table.time else others) or "rowid"
+            many = f"SELECT {USER} FROM {name} GROUP BY ALL HAVING count(*) > {most}"
+            numbered = (
+                f"SELECT rowid AS r, row_number() OVER (PARTITION BY {USER} ORDER BY {by}) AS k "
+                f"FROM {name} WHERE {USER} IN ({many})"
             )
-            if not deleted:  # nor from the other order
-                return
+            gone = self._number(
+                f"DELETE FROM {name} WHERE rowid IN (SELECT r FROM ({numbered}) WHERE k > {most})"
+            )
+        if not gone:
+            return []
+        return [f"{gone:,} rows were left out: nobody has more than {most:,}, as declared"]
+
+    def _below_least(self, before: int) -> list[str]:
+        """Say how many people who came after the first `before` have less than the declared least.
+
+        Their budget is kept, since it is theirs. They may count less than intervals allow for.
+        """
+        weights = self.get("settings").get("weights")
+        if not weights:
+            return []
+        least = budget_units(weights["least"])
+        some = f"FROM ledger.users WHERE {USER} >= {before} AND budget < {least}"
+        people = self._number(f"SELECT count(*) {some}")
+        if not people:
+            return []
+        return [f"{people:,} people have less than least_budget; intervals may not cover them"]
 
     def _order_again(self, table: Table, count: int) -> None:
         """Write both orders anew if there are many runs, and enough rows in them to pay for it.
@@ -315,7 +285,7 @@ class Storage:
 
     def write_anew(self, table: Table, where: str) -> None:
         """Write both orders anew, with the rows that `where` holds for."""
-        for schema, order in self._orders(table):
+        for schema, order in orders(table):
             self._rewrite(schema, table.name, order, where)
         self._remember_order(table, 1, 0)
 
@@ -333,11 +303,6 @@ class Storage:
             f"SELECT count(*) FROM by_user.{quote(table.name)} "
             f"WHERE {USER} IN ({', '.join(map(str, users))})"
         )
-
-    @staticmethod
-    def _orders(table: Table) -> list[tuple[str, str]]:
-        by_time = [("by_time", f"{quote(table.time)}, {USER}")] if table.time else []
-        return [("by_user", USER + (f", {quote(table.time)}" if table.time else "")), *by_time]
 
     def _number(self, sql: str) -> int:
         ((number,),) = self._con.execute(sql).fetchall()

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine._duckdb.reader import Reader
-from sparseq.engine._duckdb.storage import dictionary_table
+from sparseq.compiled import order_of
+from sparseq.engine._duckdb.reader import Reader, chunk_values
+from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.columns import ColumnCache
 from sparseq.engine.operations import Vector
-from sparseq.engine.program import Column, Leaf
+from sparseq.engine.program import Leaf, StepValues
 from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Ints, Runs
 from sparseq.engine.sql import quote
+from sparseq.query.catalog import Column
 from sparseq.query.plan import Domain
-from sparseq.query.types import Family
+from sparseq.query.types import Family, type_named
+
+MOST_CODES = 1 << 16
+_EPOCH = "CAST('1970-01-01' AS DATE)"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole numbers or days that lie close: codes count from the least one, the last is NULL's."""
+
+    codes: str
+    table: Vector
 
 
 class StoredColumns:
@@ -34,37 +48,63 @@ class StoredColumns:
     def __init__(self, reader: Reader, cache: ColumnCache) -> None:
         self._reader, self.cache = reader, cache
         self._layouts: dict[str, tuple[Index, Runs, Ints | None]] = {}
+        self._spans: dict[tuple[str, str], Span | None] = {}
+        self._nulls: dict[tuple[str, str], bool] = {}
 
     def layout(self, table: str) -> tuple[Index, Runs]:
         """Return whose each row is, and where each user's rows lie."""
         return self._layout(table)[:2]
 
-    def column(self, table: str, leaf: Leaf) -> Column:
+    def column(self, table: str, leaf: Leaf) -> StepValues:
         """Return what a leaf of a program is."""
         if leaf.type.family is Family.TEXT or leaf.said:
-            last = self._last_code(table, leaf.column)
-            kind = "UTINYINT" if last <= 255 else "UINTEGER"
-            codes = f"CAST(coalesce({quote(leaf.column)}, {last}) AS {kind})"
-            return Column(self._kept(table, codes), True, self._table(table, leaf, last))
+            codes, last = self._codes(table, leaf.column)
+            return StepValues(codes, True, self._table(table, leaf, last))
         sql = quote(leaf.column)
+        if leaf.type.family in (Family.DATE, Family.INTEGER):
+            span = self._span(table, sql, leaf.type.family)
+            if span is not None:
+                return StepValues(self._kept(table, span.codes), True, span.table)
         known = self.cache.get((table, "known", sql), lambda: self._known(table, sql))
-        return Column(self._kept(table, sql), known if len(known) else True)
+        return StepValues(self._kept(table, sql), known if len(known) else True)
+
+    def warm(self, table: str, column: Column) -> None:
+        """Keep what most questions about a column read, if there is room."""
+        type = type_named(column.type)
+        if column.coded:
+            self._codes(table, column.name)
+        elif type is not None and type.family is not Family.TEXT:
+            self.column(table, Leaf(column.name, type))
 
     def clear(self) -> None:
         """Forget everything: rows have arrived."""
         self.cache.clear()
         self._layouts.clear()
+        self._spans.clear()
+        self._nulls.clear()
 
     def _layout(self, table: str) -> tuple[Index, Runs, Ints | None]:
         """Return the layout, and how to sort rows by user (None: they are)."""
         if table not in self._layouts:
             users = self._fetch(table, USER)
-            order = None
-            if bool(np.any(users[1:] < users[:-1])):
-                order = np.argsort(users, kind="stable")
+            order = order_of(users)
+            if order is not None:
                 users = users[order]
             self._layouts[table] = users, Runs.of(users), order
         return self._layouts[table]
+
+    def _span(self, table: str, sql: str, family: Family) -> Span | None:
+        """Return a column's values between the least and the greatest; None: they are many."""
+        if (table, sql) not in self._spans:
+            ends = f"SELECT min({sql}) AS low, max({sql}) AS high FROM by_user.{quote(table)}"
+            some = self._lacks_some(table, sql)
+            self._spans[table, sql] = _span_of(sql, family, some, *self._reader.columns(ends))
+        return self._spans[table, sql]
+
+    def _lacks_some(self, table: str, sql: str) -> bool:
+        """Tell whether a column has a NULL."""
+        missing = f"SELECT count(*) > count({sql}) AS x FROM by_user.{quote(table)}"
+        return bool(self._reader.columns(missing)[0][0].as_py())
 
     def _fetch(self, table: str, sql: str) -> NDArray[Any]:
         return values_of(self._reader.columns(f"SELECT {sql} AS x FROM by_user.{quote(table)}")[0])
@@ -75,6 +115,12 @@ class StoredColumns:
             return array if order is None else array[order]
 
         return self.cache.get((table, sql), make)
+
+    def _codes(self, table: str, column: str) -> tuple[NDArray[Any], int]:
+        """Return a coded column, and the code that stands for NULL."""
+        last = self._last_code(table, column)
+        sql = f"CAST(coalesce({quote(column)}, {last}) AS {_code_type(last)})"
+        return self._kept(table, sql), last
 
     def _known(self, table: str, sql: str) -> NDArray[Any]:
         """Return which values of a column are not NULL; nothing where none is."""
@@ -104,7 +150,35 @@ class StoredColumns:
         known = np.zeros(last + 1, np.bool_)
         values[values_of(codes)] = values_of(said)
         known[values_of(codes)] = said.is_valid().to_numpy(zero_copy_only=False)
+        if not self._has_null(table, leaf.column) and known[:-1].all():  # asked of any column
+            return Vector(values)
         return Vector(values, True if known.all() else known)
+
+    def _has_null(self, table: str, column: str) -> bool:
+        """Tell whether a coded column has a NULL; remembered."""
+        if (table, column) not in self._nulls:
+            self._nulls[table, column] = self._lacks_some(table, quote(column))
+        return self._nulls[table, column]
+
+
+def _span_of(
+    sql: str, family: Family, lacks_some: bool, low: pa.ChunkedArray, high: pa.ChunkedArray
+) -> Span | None:
+    if low.null_count:
+        return None
+    kind, first, last = values_of(low).dtype, int(values_of(low)[0]), int(values_of(high)[0])
+    count = last - first + 1
+    if count >= MOST_CODES:
+        return None
+    number = f"CAST({sql} AS BIGINT)" if family is Family.INTEGER else f"({sql} - {_EPOCH})"
+    code = f"CAST(coalesce({number} - ({first}), {count}) AS {_code_type(count)})"
+    values = np.append(np.arange(first, last + 1), 0).astype(kind)
+    known = np.arange(count + 1) < count if lacks_some else True
+    return Span(code, Vector(values, known))
+
+
+def _code_type(last: int) -> str:
+    return "UTINYINT" if last < 1 << 8 else "USMALLINT" if last < 1 << 16 else "UINTEGER"
 
 
 def values_of(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -119,7 +193,7 @@ def values_of(column: pa.ChunkedArray) -> NDArray[Any]:
         column = column.fill_null(pa.scalar(0).cast(column.type))
     chunks = column.chunks
     one = chunks[0] if len(chunks) == 1 else column.combine_chunks()
-    return np.asarray(one.to_numpy(zero_copy_only=False))
+    return chunk_values(one)
 
 
 def _low_words(chunk: pa.Decimal128Array) -> NDArray[np.int64]:

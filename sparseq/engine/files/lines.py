@@ -19,12 +19,14 @@ Almost all lines are dealt with by a few passes over a whole chunk, and the odd 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from sparseq.engine.files.unpacked import ByteStream
 
 LONGEST_LINE = 1 << 20
 """A line of more bytes than this is left out."""
@@ -35,13 +37,6 @@ MARK = b"\xef\xbb\xbf"
 """A byte order mark."""
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 Bytes = NDArray[np.uint8]
-
-
-class ByteStream(Protocol):
-    """What bytes are read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most so many; none at the end."""
 
 
 class Lines:

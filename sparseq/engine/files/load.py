@@ -5,14 +5,15 @@ that does not fit its column is NULL; a row that does not say whom it is about i
 neighbouring files, one of which lacks somebody's rows, have the same other rows.
 Only a file's frame can be wrong (`sources`): then nothing of it is taken in, and everybody sees it.
 
-How much did not fit is private, and for the curator: see `Intake`.
+How much did not fit is private, and for the curator: see `intake`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -21,86 +22,45 @@ import pyarrow.compute as pc
 
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.files.ahead import ahead
+from sparseq.engine.files.clamp import Clamp
+from sparseq.engine.files.composite import CompositeFile, composite_name, parts_of
 from sparseq.engine.files.convert import MOST_TEXT, expression, from_text
-from sparseq.engine.files.schema import MOST_DIGITS, Declarations, Schema
-from sparseq.engine.files.sniff import Guess, guess
+from sparseq.engine.files.held import HeldRows, decoded
+from sparseq.engine.files.intake import Intake
+from sparseq.engine.files.opening import opened
+from sparseq.engine.files.schema import Declarations, Schema
+from sparseq.engine.files.sniff import Guess, guess, wider
 from sparseq.engine.files.sources import (
     DAMAGE,
     FIRST,
-    JsonFile,
-    Memory,
     Source,
+    TextForm,
     damaged,
     one_array,
-    source_of,
 )
-from sparseq.engine.files.tidy import long_texts, tidy, tidy_type
+from sparseq.engine.files.tidy import duck_type, long_texts, stored_type, tidy, tidy_type
 from sparseq.engine.files.usual import ARROW, iso, unusual, usual
-from sparseq.engine.handed import as_arrow
 from sparseq.engine.sql import quote
 from sparseq.errors import DataError
 from sparseq.escape import shown
-from sparseq.query.catalog import INTEGER_TYPES
-
-_DUCK = {
-    "bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
-    "int64": "BIGINT", "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER",
-    "uint64": "UBIGINT", "float": "FLOAT", "double": "DOUBLE", "string": "VARCHAR",
-    "large_string": "VARCHAR", "date32[day]": "DATE", "timestamp[us]": "TIMESTAMP",
-    "time64[us]": "TIME",
-}  # fmt: skip
-
 
 FEW = 8
 """One text of so many may be written otherwise, to be read apart from the others."""
-
-
-@dataclass
-class Intake:
-    """What was done to rows that did not fit, in numbers: private.
-
-    Attributes:
-        rows: That came.
-        no_user: Rows that don't say whom they are about, and were left out.
-        lines: Lines of text that were left out: too long, or with too many values.
-        no_value: By column: values that did not fit, and are NULL.
-        cut: By column: texts that were cut.
-        columns: By column: why nothing of it could be read.
-    """
-
-    rows: int = 0
-    no_user: int = 0
-    lines: int = 0
-    no_value: dict[str, int] = field(default_factory=dict)
-    cut: dict[str, int] = field(default_factory=dict)
-    columns: dict[str, str] = field(default_factory=dict)
-
-    def messages(self) -> list[str]:
-        """Return it in words, a line each; nothing if every row was read as it is."""
-        said = []
-        if self.lines:
-            said.append(f"{self.lines:,} lines were left out: too long, or with too many values")
-        if self.no_user:
-            said.append(f"{self.no_user:,} of {self.rows:,} rows were left out: they name no user")
-        for name, why in self.columns.items():
-            said.append(f"{shown(name)} is empty: {why}")
-        for name, count in self.no_value.items():
-            said.append(f"{shown(name)}: {count:,} values did not fit, and are NULL")
-        for name, count in self.cut.items():
-            said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
-        return said
+LOOKED_AT = 16
+"""The types of text columns are guessed from so many files of a table, or nearly."""
 
 
 class IncomingRows:
     """Rows from files or from memory.
 
     Args:
-        source: Paths, or one Arrow table (or anything with `__arrow_c_stream__`).
+        source: What `opening.opened` takes: places of files, or a table in memory.
         schema: How they are read. None: a table is being made, and `declared` and the first rows
             say how.
         declared: What the curator says about that.
         user: The column of identifiers, where types are guessed.
-        wanted: Columns that a file should have besides those of the schema.
+        bounds: Of columns, to which numbers are cut; None: those that are declared.
+        since: A column of dates or times, and the first day that rows are taken of; None: of all.
 
     Raises:
         DataError: A file is missing, of no known kind, or without header or schema.
@@ -109,31 +69,37 @@ class IncomingRows:
 
     def __init__(
         self,
-        source: Sequence[str | Path] | Any,
+        source: Any,
         schema: Schema | None = None,
         declared: Declarations | None = None,
         user: str = "",
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        since: tuple[str, dt.date] | None = None,
     ) -> None:
         declared = declared or Declarations()
-        wanted = schema.types if schema else [user] if user else []
-        separator = schema.separator if schema else ""
-        multiline = schema.multiline if schema else declared.multiline
-        if isinstance(source, (str, Path)):
-            source = [source]
-        self.sources: list[Source] = (
-            [source_of(Path(p), wanted, separator, multiline) for p in source]
-            if isinstance(source, (list, tuple))
-            else [Memory(as_arrow(source))]
-        )
-        if not self.sources:
-            raise DataError("no file was given")
-        self.told = Intake()
+        self._since = since
+        parts = parts_of(user) or ((user,) if declared.window else ())
+        wanted = schema.types if schema else parts or ([user] if user else [])
+        if schema:
+            form = TextForm(schema.separator, schema.multiline, schema.nulls)
+        else:
+            form = TextForm("", declared.multiline, declared.nulls)
+        found = opened(source, wanted, form)
+        self.sources: list[Source] = found.sources
+        self.files = found.files
+        """Where each source was found; None for what is no file."""
+        self.told = Intake(notes=found.notes)
         self.left_out: list[str] = []
         """Columns of a type that is not stored."""
         self.ambiguous: dict[str, Guess] = {}
         """Columns whose texts fit several formats."""
         self._failure: DataError | None = None
         self.schema = schema or self._guessed(declared, user)
+        if self.schema.user:
+            self.sources = [CompositeFile(s, self.schema) for s in self.sources]
+        self._bounds = declared.numbers() if bounds is None else bounds
+        self.user = composite_name(self.schema.user, self.schema.window) or user
+        """The column that says whom a row is about, where a table is being made."""
 
     def usable(self) -> dict[str, str]:
         """Return the columns that a store can hold, with the type that it gives them."""
@@ -143,15 +109,24 @@ class IncomingRows:
         """Tell whether any file has a column: by its frame."""
         return any(_found(s, column) is not None or s.open_ended for s in self.sources)
 
-    def stage(
-        self, connection: duckdb.DuckDBPyConnection, types: Mapping[str, str], user: str = ""
-    ) -> None:
-        """Write the rows into the temporary table `staged`, with columns of some types.
+    def read(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        types: Mapping[str, str],
+        user: str = "",
+        most: int = 0,
+    ) -> HeldRows | None:
+        """Read all rows, as columns of some types, into memory or into the table `staged`.
 
         Args:
             connection: The store's.
             types: Column to its type.
             user: The column that says whom a row is about.
+            most: Bytes that may be held. What needs more goes to `staged`, which is temporary, and
+                so do rows that DuckDB has to convert. 0: all rows do.
+
+        Returns:
+            The rows; None: they are in `staged`.
 
         Raises:
             DataError: A file has no such column, or can't be read to its end.
@@ -164,10 +139,45 @@ class IncomingRows:
                         f"every file of the table has a header, and {', '.join(map(shown, types))}",
                     )
         given = dict.fromkeys(types, 0)
-        for k, source in enumerate(self.sources):
-            self._stage(connection, source, types, user, given, first=k == 0)
+        streams = [self._stream(source, types, user, given) for source in self.sources]
+        clamp = Clamp(self._bounds, {n: t for n, t in types.items() if n != user})
+        if most and self._since is None and all(stream.is_direct for stream in streams):
+            held = HeldRows(dict(zip(types, streams[0].schema.types, strict=True)), user)
+            fits = _fit(streams, held, most, clamp)
+            self._check_whole()
+            if fits:
+                valid = [held.valid(name) for name in types]
+                self._count(held.rows, types, given, valid, user, clamp)
+                return held
+            streams = [_again(held, streams[0]), *streams]
+        for k, stream in enumerate(streams):
+            self._stage(connection, stream, first=k == 0)
+        clamp.staged(connection)
         counts = ", ".join(f"count({quote(name)})" for name in types)
         ((rows, *valid),) = connection.execute(f"SELECT count(*), {counts} FROM staged").fetchall()
+        self._count(rows, types, given, valid, user, clamp)
+        self._leave_out_early(connection)
+        return None
+
+    def _leave_out_early(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Take out of `staged` each row of an earlier day, or of none, than is taken."""
+        if self._since is not None:
+            name, day = self._since
+            taken = f"coalesce({quote(name)} >= DATE '{day.isoformat()}', false)"
+            ((self.told.early,),) = connection.execute(
+                f"DELETE FROM staged WHERE NOT {taken}"
+            ).fetchall()
+
+    def _count(
+        self,
+        rows: int,
+        types: Iterable[str],
+        given: Mapping[str, int],
+        valid: list[int],
+        user: str,
+        clamp: Clamp,
+    ) -> None:
+        """Count what did not fit: each column had so many values given, of which some are valid."""
         self.told.rows = rows
         self.told.lines = sum(s.left_out for s in self.sources)
         for name, count in zip(types, valid, strict=True):
@@ -175,11 +185,11 @@ class IncomingRows:
                 self.told.no_value[name] = given[name] - count
             if name == user:
                 self.told.no_user = rows - count
+        self.told.bounded = clamp.messages(dict(zip(types, valid, strict=True)))
 
-    def _stage(
-        self, connection: duckdb.DuckDBPyConnection, source: Source, types: Mapping[str, str],
-        user: str, given: dict[str, int], first: bool,
-    ) -> None:  # fmt: skip
+    def _stream(
+        self, source: Source, types: Mapping[str, str], user: str, given: dict[str, int]
+    ) -> _Stream:
         names = {name: _found(source, name) or name for name in types}
         kinds = {name: _tidy_of(source, actual) for name, actual in names.items()}
         readers = {
@@ -187,22 +197,21 @@ class IncomingRows:
             for name, target in types.items()
             if _is_text(kinds[name]) and target in ARROW
         }
-        fields = [
-            (f"c{k}", ARROW[types[name]] if name in readers else kind or pa.string())
-            for k, (name, kind) in enumerate(kinds.items())
-        ]
+        fields = {
+            name: ARROW[types[name]] if name in readers else kind or pa.string()
+            for name, kind in kinds.items()
+        }
         for name, kind in kinds.items():
             if kind is None:
                 self.told.columns[name] = f"nothing of its type can be read as {types[name]}"
-        made = []
-        for k, ((name, target), (_, kind)) in enumerate(zip(types.items(), fields, strict=True)):
-            sql = expression(f"c{k}", duck_type(kind), target, self.schema.formats.get(name, ""))
-            sql = f"nullif({sql}, '')" if name == user and target == "VARCHAR" else sql
-            made.append(f"{sql} AS {quote(name)}")
+        made = [
+            expression(f"c{k}", duck_type(kind), types[name], self.schema.formats.get(name, ""))
+            for k, (name, kind) in enumerate(fields.items())
+        ]
 
         def tidied(array: pa.Array, name: str) -> pa.Array:
             array = self._tidied(array, name, kinds[name], name == user, given)
-            return readers[name].values(array) if name in readers else array
+            return readers[name].values(decoded(array)) if name in readers else array
 
         becoming = {names[name]: target for name, target in types.items()}
 
@@ -211,23 +220,37 @@ class IncomingRows:
                 for arrays in ahead(source.batches(list(names.values()), becoming)):
                     yield pa.RecordBatch.from_arrays(
                         [tidied(array, name) for name, array in zip(names, arrays, strict=True)],
-                        schema=pa.schema(fields),
+                        names=list(names),
                     )
-            except DAMAGE as error:
+            except DAMAGE as error:  # not raised within DuckDB, which would say something else
                 self._failure = damaged(source.name, error)
-                raise
 
+        return _Stream(
+            pa.schema([(f"c{k}", kind) for k, kind in enumerate(fields.values())]),
+            ", ".join(f"{sql} AS {quote(name)}" for name, sql in zip(names, made, strict=True)),
+            all(sql == f"c{k}" for k, sql in enumerate(made))
+            and not any(isinstance(k, pa.BaseExtensionType) for k in fields.values()),
+            batches(),
+        )
+
+    def _stage(self, connection: duckdb.DuckDBPyConnection, stream: _Stream, first: bool) -> None:
+        """Write the rows of a stream into `staged`."""
+        batches = (
+            pa.RecordBatch.from_arrays([decoded(a) for a in b.columns], schema=stream.schema)
+            for b in stream.batches
+        )
         into = "CREATE OR REPLACE TEMP TABLE staged AS" if first else "INSERT INTO staged"
-        reader = pa.RecordBatchReader.from_batches(pa.schema(fields), batches())
-        connection.register("incoming", reader)
+        connection.register("incoming", pa.RecordBatchReader.from_batches(stream.schema, batches))
         try:
-            connection.execute(f"{into} SELECT {', '.join(made)} FROM incoming")
-        except duckdb.Error:
-            if self._failure is not None:
-                raise self._failure from None
-            raise
+            connection.execute(f"{into} SELECT {stream.select} FROM incoming")
         finally:
             connection.unregister("incoming")
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        """Raise what was wrong with a file that could not be read to its end."""
+        if self._failure is not None:
+            raise self._failure
 
     def _tidied(
         self,
@@ -241,6 +264,10 @@ class IncomingRows:
         given[name] += len(array) - array.null_count
         if kind is None:
             return pa.nulls(len(array), pa.string())
+        if pa.types.is_dictionary(array.type) and _is_text(kind) and not user:
+            words = _tidy_words(array)
+            if words is not None:
+                return words
         array = tidy(array)
         if _is_text(kind):
             long = long_texts(array, MOST_TEXT)
@@ -251,6 +278,9 @@ class IncomingRows:
                 if count:
                     self.told.cut[name] = self.told.cut.get(name, 0) + count
                 array = pc.if_else(long, pc.utf8_slice_codeunits(array, 0, MOST_TEXT), array)
+            if user:  # a name that is empty is none
+                empty = pc.equal(pc.binary_length(array), 0)
+                array = pc.if_else(empty, pa.scalar(None, kind), array)
         return array
 
     # -- when a table is made ----------------------------------------------------------------------
@@ -258,57 +288,114 @@ class IncomingRows:
     def _guessed(self, declared: Declarations, user: str) -> Schema:
         """Return a schema: what is declared, and for the other columns what the first rows say."""
         said = declared.parsed()
+        parts = parts_of(user) or ((user,) if declared.window else ())
         types: dict[str, str] = {}
         formats: dict[str, str] = {}
-        for source in self.sources:
-            for name, found in self._guesses(source, said, user).items():
-                actual = next((t for t in types if t.lower() == name.lower()), name)
+        actual: dict[str, str] = {}
+        if declared.only:  # a file that lacks one of them does not fit
+            actual = {name.lower(): name for name in declared.types}
+            types = {name: said[name.lower()][0] for name in declared.types}
+            formats = {n: said[n.lower()][1] for n in types if said[n.lower()][1]}
+            self.left_out += sorted(
+                {f"{shown(n)} (not in the schema)" for s in self.sources for n in s.types
+                 if n.lower() not in actual}
+            )  # fmt: skip
+        texts: dict[str, list[tuple[Source, str]]] = {}
+        for source in _spread(self.sources):
+            for name, found in self._guesses(source, said, declared.only).items():
+                name_of = actual.setdefault(name.lower(), name)
                 if found is None:
                     if not any(name in text for text in self.left_out):
                         self.left_out.append(f"{shown(name)} ({_raw_type(source, name)})")
-                    continue
-                known = types.get(actual)
-                types[actual] = found.type if known is None else _wider(known, found.type)
-                if known in (None, found.type) and found.format:
-                    formats.setdefault(actual, found.format)
-                if found.also:
-                    self.ambiguous[actual] = found
+                elif not found.type:
+                    types.setdefault(name_of, "")
+                    texts.setdefault(name_of, []).append((source, name))
+                else:
+                    known = types.get(name_of)
+                    types[name_of] = wider(known, found.type) if known else found.type
+                    if known in (None, found.type) and found.format:
+                        formats[name_of] = found.format
+        numbers = {name.lower() for name in declared.numbers()}
+        for name, guessed in _by_texts(texts, user).items():
+            known = types[name]
+            if guessed.type == "VARCHAR" and name.lower() in numbers:
+                guessed = Guess("DOUBLE")  # its bounds say that it has numbers
+            types[name] = wider(known, guessed.type) if known else guessed.type
+            if not known and guessed.format:
+                formats[name] = guessed.format
+            if guessed.also:
+                self.ambiguous[name] = guessed
         separator = next((s.separator for s in self.sources if s.separator), "")
-        return Schema(types, formats, separator, declared.multiline)
+        if parts:
+            types[composite_name(parts, declared.window)] = "VARCHAR"
+        time = declared.time if declared.window else ""
+        return Schema(
+            types, formats, separator, declared.multiline, parts, declared.window, time,
+            declared.nulls,
+        )  # fmt: skip
 
     def _guesses(
-        self, source: Source, said: Mapping[str, tuple[str, str]], user: str
+        self, source: Source, said: Mapping[str, tuple[str, str]], only: bool
     ) -> dict[str, Guess | None]:
+        """Return what a source's columns are by what is said of them; without a type: a text."""
+        raw, names = source.raw_types(), dict[str, str]()
         found: dict[str, Guess | None] = {}
-        names = {}
         for name in source.types:
-            if name.lower() not in names:
-                names[name.lower()] = name
+            names.setdefault(name.lower(), name)
         for lower, name in names.items():
             kind = source.types[name]
             if lower in said:
                 found[name] = Guess(*said[lower])
+            elif only:
+                continue
             elif kind is None:
                 found[name] = None
-            elif not _is_text_file(source):
-                found[name] = Guess(_stored_type(kind, _raw_of(source, name)))
+            elif name in raw:
+                found[name] = Guess(stored_type(kind, raw[name]))
             else:
-                found[name] = Guess("")
-        unknown = [name for name, g in found.items() if g is not None and not g.type]
-        with scratch() as con:
-            for name, texts in zip(unknown, _first_texts(source, unknown), strict=True):
-                words = isinstance(source, JsonFile) and str in source.seen[name]
-                found[name] = guess(con, texts, name.lower() == user.lower(), words)
+                found[name] = Guess(source.declared.get(name, ""))
         return found
+
+    def is_empty(self, number: int) -> bool:
+        """Tell whether a source has no rows."""
+        source = self.sources[number]
+        columns = [next(iter(source.types), "")]
+        return not any(len(arrays[0]) for arrays in source.batches(columns))
 
     def close(self) -> None:
         """Let go of the files."""
         self.sources = []
 
 
+def _spread(sources: Sequence[Source]) -> Sequence[Source]:
+    """Return the sources that are looked at: all of a few, some of many."""
+    return sources[:: -(-len(sources) // LOOKED_AT)]
+
+
+def _by_texts(columns: Mapping[str, list[tuple[Source, str]]], user: str) -> dict[str, Guess]:
+    """Return what columns are taken for, by the first texts of each source that has them."""
+    first: dict[str, list[pa.Array]] = {name: [] for name in columns}
+    words = set()
+    sources = {id(source): source for places in columns.values() for source, _ in places}
+    for source in sources.values():
+        names = {
+            name: there
+            for name, places in columns.items()
+            for other, there in places
+            if other is source
+        }
+        for name, array in zip(names, _first_texts(source, list(names.values())), strict=True):
+            first[name].append(array.cast(pa.string()))
+            if names[name] in source.words:
+                words.add(name)
+    with scratch() as con:
+        return {
+            name: guess(con, pa.concat_arrays(arrays), name.lower() == user.lower(), name in words)
+            for name, arrays in first.items()
+        }
+
+
 def _first_texts(source: Source, names: list[str]) -> list[pa.Array]:
-    if not names:
-        return []
     try:
         for arrays in source.batches(names):
             if len(arrays[0]):
@@ -316,6 +403,50 @@ def _first_texts(source: Source, names: list[str]) -> list[pa.Array]:
     except DAMAGE as error:
         raise damaged(source.name, error) from None
     return [pa.nulls(0, pa.string()) for _ in names]
+
+
+@dataclass
+class _Stream:
+    """The rows of one source.
+
+    Attributes:
+        schema: Of the columns, tidy.
+        select: SQL that makes them columns of the types that are stored.
+        is_direct: They are of these types already.
+        batches: The rows, as far as they have not been taken yet; texts may have a dictionary.
+    """
+
+    schema: pa.Schema
+    select: str
+    is_direct: bool
+    batches: Iterator[pa.RecordBatch]
+
+
+def _fit(streams: list[_Stream], held: HeldRows, most: int, clamp: Clamp) -> bool:
+    """Hold what streams yield; return whether it was all, within `most` bytes."""
+    for stream in streams:
+        for batch in stream.batches:
+            held.add(clamp.batch(batch))
+            if held.nbytes > most:
+                return False
+    return True
+
+
+def _again(held: HeldRows, stream: _Stream) -> _Stream:
+    """Return rows that were held, in columns such as a stream has."""
+    names = stream.schema.names
+    first, *rest = (pa.RecordBatch.from_arrays(arrays, names) for arrays in held.batches())
+    return _Stream(first.schema, stream.select, True, chain([first], rest))
+
+
+def _tidy_words(array: pa.DictionaryArray) -> pa.DictionaryArray | None:
+    """Return texts with a tidy dictionary; None where that is no shorter, or a text is too long."""
+    if len(array.dictionary) > len(array) or array.dictionary.null_count:
+        return None
+    words = tidy(array.dictionary)
+    if long_texts(words, MOST_TEXT) is not None:
+        return None
+    return pa.DictionaryArray.from_arrays(array.indices, words)
 
 
 class _TextColumn:
@@ -351,17 +482,9 @@ def _is_text(kind: pa.DataType | None) -> bool:
     return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_text_file(source: Source) -> bool:
-    return not hasattr(source, "raw_types")
-
-
-def _raw_of(source: Source, name: str) -> pa.DataType:
-    raw: dict[str, pa.DataType] = source.raw_types()  # type: ignore[attr-defined]
-    return raw[name]
-
-
 def _raw_type(source: Source, name: str) -> str:
-    return shown(_raw_of(source, name)) if not _is_text_file(source) else "JSON"
+    raw = source.raw_types()
+    return shown(raw[name]) if name in raw else "JSON"
 
 
 def _found(source: Source, name: str) -> str | None:
@@ -372,36 +495,5 @@ def _found(source: Source, name: str) -> str | None:
 
 
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:
-    if _is_text_file(source):
-        return pa.string()
-    return tidy_type(_raw_of(source, name), binary=True)
-
-
-def duck_type(kind: pa.DataType) -> str:
-    """Return DuckDB's name of a tidy type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return "UUID"
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
-    return _DUCK[str(kind)]
-
-
-def _stored_type(kind: pa.DataType, raw: pa.DataType) -> str:
-    """Return the type that a column of a tidy type is stored in, if nothing is declared."""
-    if (pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS) or (
-        pa.types.is_decimal(raw) and not pa.types.is_decimal(kind)
-    ):
-        return "DOUBLE"
-    return duck_type(kind)
-
-
-def _wider(one: str, other: str) -> str:
-    """Return a type for what files of one table have as two."""
-    types = {one, other}
-    if len(types) == 1:
-        return one
-    if types <= INTEGER_TYPES:
-        return "BIGINT"
-    if all(t in INTEGER_TYPES or t in ("FLOAT", "DOUBLE") or t[:7] == "DECIMAL" for t in types):
-        return "DOUBLE"
-    return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
+    raw = source.raw_types()
+    return tidy_type(raw[name], binary=True) if name in raw else pa.string()

@@ -4,6 +4,7 @@
     format      of its texts, where it has one: `%d/%m/%Y` for dates and times, `,` for numbers with
                 a decimal comma
     separator   between the values of a line, multiline: values may have several lines
+    nulls       texts of text files that stand for no value
 
 The curator declares it (`create --type day=DATE:%d/%m/%Y`), or has it guessed from the first rows
 of the first files (`sniff`); what is guessed is shown, and is as public as what is
@@ -15,14 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import duckdb
 
 from sparseq.engine.files.convert import literal
 from sparseq.errors import ParameterError
-from sparseq.query.catalog import Catalog, Table
+from sparseq.query.catalog import Bound, Catalog, Table
 
 TYPES = frozenset(
     [
@@ -32,6 +33,8 @@ TYPES = frozenset(
 )  # fmt: skip
 """What is stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
 MOST_DIGITS = 18
+NULLS = ("NULL", r"\N")
+"""What databases write for NULL into text files."""
 _SAME = {"TEXT": "VARCHAR", "STRING": "VARCHAR", "INT": "INTEGER", "BOOL": "BOOLEAN",
          "REAL": "FLOAT", "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"}  # fmt: skip
 
@@ -45,12 +48,20 @@ class Schema:
         formats: Column to how its texts are written, where that is not the usual way.
         separator: Of text files; "": the one that their header has.
         multiline: A value between quotes may have several lines.
+        user: The columns that make the identifier of a person, where they are several.
+        window: A unit of time: the identifier is of these columns and a window of `time`.
+        time: The column that says when.
+        nulls: Values of text files, beside the empty one, that are NULL in every column.
     """
 
     types: Mapping[str, str]
     formats: Mapping[str, str] = field(default_factory=dict)
     separator: str = ""
     multiline: bool = False
+    user: tuple[str, ...] = ()
+    window: str = ""
+    time: str = ""
+    nulls: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the catalog doesn't say, as plain data."""
@@ -64,14 +75,70 @@ class Declarations:
     Attributes:
         types: Column to `TYPE` or `TYPE:FORMAT`; names in any case.
         multiline: See `Schema`.
+        schemas: All columns of a table, by its name; "" is any table.
+        only: The table has these columns, and no others.
+        window, time: See `Schema`.
+        nulls: See `Schema`.
+        bounds: Column to its bounds: numbers, to which its values are cut, or days.
+
+    Raises:
+        ParameterError: A text can't stand for NULL.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
     multiline: bool = False
+    schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    only: bool = False
+    window: str = ""
+    time: str = ""
+    nulls: tuple[str, ...] = NULLS
+    bounds: Mapping[str, tuple[Bound, Bound]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for text in self.nulls:
+            if not text or not text.isprintable() or '"' in text or text != text.strip():
+                raise ParameterError(
+                    f"{text!r} can't stand for NULL", "give a word of one line, such as NA"
+                )
+
+    def of(self, table: str) -> Declarations:
+        """Return what is said of one table."""
+        whole = self.schemas.get(table, self.schemas.get("", {}))
+        return replace(self, types={**whole, **self.types}, schemas={}, only=bool(whole))
+
+    def numbers(self) -> dict[str, tuple[float, float]]:
+        """Return the bounds that are numbers."""
+        return {
+            name: (low, high)
+            for name, (low, high) in self.bounds.items()
+            if isinstance(low, int | float) and isinstance(high, int | float)
+        }
 
     def parsed(self) -> dict[str, tuple[str, str]]:
         """Return type and format by the column's name in lower case; raises `ParameterError`."""
         return {name.lower(): declared_type(name, text) for name, text in self.types.items()}
+
+
+def schemas_of(said: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the columns of each table, as they were declared; of any table under "".
+
+    Raises:
+        ParameterError: They are neither.
+
+    >>> schemas_of({"who": "BIGINT"}), schemas_of({"visits": {"who": "BIGINT"}})
+    ({'': {'who': 'BIGINT'}}, {'visits': {'who': 'BIGINT'}})
+    """
+    found = {k: dict(v) for k, v in said.items() if isinstance(v, Mapping)}
+    whole = {k: v for k, v in said.items() if k not in found}
+    if whole:
+        found[""] = whole
+    for columns in found.values():
+        for name, text in columns.items():
+            if not isinstance(text, str):
+                raise ParameterError(
+                    f"the schema says {text!r} of {name}", "a column has a type: 'DATE:%d/%m/%Y'"
+                )
+    return found
 
 
 def declared_type(column: str, text: str) -> tuple[str, str]:
@@ -128,7 +195,9 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
             which is then read as the usual formats are.
     """
     types = {c.name: c.type for c in table.columns}
-    return Schema(types, **kept) if kept else Schema(types)
+    said = dict(kept or {})
+    lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls")}
+    return Schema(types, **said | lists)
 
 
 def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:

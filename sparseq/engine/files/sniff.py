@@ -15,14 +15,18 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparseq.engine.files.convert import from_text, literal
+from sparseq.query.catalog import INTEGER_TYPES
 
 _DAYS = (
     "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y",
     "%d/%m/%y", "%m/%d/%y", "%d.%m.%y",
 )  # fmt: skip
 _BEGINNING = 128  # most of what does not fit is told by the first texts
+PLACEHOLDERS = ("NA", "N/A", "#N/A", "null", "None", "nan", "NaN", "-", "?", "unknown")
+"""Texts that say nothing of a column's type: where it is no text, they don't fit, and are NULL."""
 _TIMES = (" %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
 
 
@@ -58,6 +62,9 @@ def guess(
     >>> guess(con, pa.array(["01/02/2024"]))
     Guess(type='DATE', format='%d/%m/%Y', also=('%m/%d/%Y',))
     """
+    if not user:
+        said = pc.is_in(texts, pa.array(PLACEHOLDERS, texts.type))
+        texts = pc.if_else(said, pa.scalar(None, texts.type), texts)
     if texts.null_count == len(texts):
         return Guess("VARCHAR")
     con.register("texts", pa.table({"x": texts}))
@@ -111,3 +118,15 @@ def _candidates(words: bool) -> Iterator[tuple[str, str, str]]:
             year = f"year(try_strptime(x, {literal(format)}))"
             yield type, format, f"{year} >= 1000" if "%Y" in format else f"{year} > 0"
     yield "TIME", "", f"contains(x, ':') AND ({from_text('x', 'TIME')}) IS NOT NULL"
+
+
+def wider(one: str, other: str) -> str:
+    """Return a type for what files of one table have as two."""
+    types = {one, other}
+    if len(types) == 1:
+        return one
+    if types <= INTEGER_TYPES:
+        return "BIGINT"
+    if all(t in INTEGER_TYPES or t in ("FLOAT", "DOUBLE") or t[:7] == "DECIMAL" for t in types):
+        return "DOUBLE"
+    return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"

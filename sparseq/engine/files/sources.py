@@ -8,9 +8,12 @@ the frame is never an error.
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -27,7 +30,6 @@ from sparseq.engine.files.ahead import mapped
 from sparseq.engine.files.lines import (
     LONGEST_LINE,
     MARK,
-    ByteStream,
     Lines,
     fields_of,
     fitted,
@@ -39,18 +41,25 @@ from sparseq.engine.files.lines import (
 )
 from sparseq.engine.files.objects import read
 from sparseq.engine.files.tidy import tidy_type
+from sparseq.engine.files.unpacked import (
+    ByteStream,
+    ResumedStream,
+    open_json,
+    open_text,
+    with_line_feeds,
+)
 from sparseq.errors import DataError
 from sparseq.escape import shown
-from sparseq.formats import format_of
+from sparseq.formats import asked_format
 
 SEPARATORS = (",", "\t", ";", "|")
+_SAID = re.compile(rb'"?sep=([ -~\t])"?\r?')
 ROWS = 1 << 17
 PART = 1 << 13  # rows that one of DuckDB's threads takes at once
 FIRST = 20_480
 """So many rows of a text file are looked at to guess its types."""
-_KINDS = {"parquet": "parquet", "csv": "text", "tsv": "text", "jsonl": "json", "arrow": "arrow"}
 NO_TYPES: Mapping[str, str] = {}
-DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error)
+DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error, sqlite3.Error)
 """What damaged files raise."""
 
 
@@ -64,16 +73,31 @@ class Source(Protocol):
         open_ended: A column may be missing from `types` and still be there.
         left_out: How many lines were left out so far, because they are too long or odd.
         separator: Of the file's values, if it is text.
+        declared: What the source itself says of text columns: the types that they are stored in.
+        words: Text columns whose values are no numbers, whatever they look like.
+        notes: What the curator should know about what was not read.
     """
 
     name: str
     open_ended: bool
-    left_out: int
     separator: str
+    declared: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def left_out(self) -> int:
+        """See above."""
+
+    @property
+    def words(self) -> Collection[str]:
+        """See above."""
 
     @property
     def types(self) -> dict[str, pa.DataType | None]:
         """See above."""
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """Return the types that columns have there, but of those that are text."""
 
     def batches(
         self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
@@ -86,95 +110,72 @@ class Source(Protocol):
         """
 
 
-def source_of(
-    path: Path, wanted: Iterable[str] = (), separator: str = "", multiline: bool = False
-) -> Source:
-    """Return a file as a source.
-
-    Args:
-        path: Of the file.
-        wanted: The columns that it should have.
-        separator: That the table's text files have; "" if nothing is known.
-        multiline: Values may have several lines.
-
-    Raises:
-        DataError: There is no such file, or it is of no known kind, or has no header or schema.
-    """
-    if not path.is_file():
-        raise DataError(f"there is no file {shown(path)!r}")
-    kind = kind_of(path)
-    try:
-        if kind == "text":
-            return TextFile(path, wanted, separator, multiline)
-        if kind == "json":
-            return JsonFile(path)
-        return ParquetFile(path) if kind == "parquet" else ArrowFile(path)
-    except DAMAGE as error:
-        raise damaged(path.name, error) from None
-
-
-def damaged(name: str, error: BaseException) -> DataError:
+def damaged(
+    name: str, error: BaseException, hint: str = "check that the file is complete"
+) -> DataError:
     """Return that a file can't be read."""
     text = str(error).strip().splitlines()
     why = shown(text[0]) if text else type(error).__name__
-    return DataError(f"{shown(name)} can't be read: {why}", "check that the file is complete")
+    return DataError(f"{shown(name)} can't be read: {why}", hint)
 
 
-def kind_of(path: Path) -> str:
-    """Return what kind of file has such a name; raises `DataError` for none that is known."""
-    named, packed = format_of(path)
-    kind = _KINDS.get(named, "")
-    if kind and (not packed or kind in ("text", "json")):
-        return kind
-    raise DataError(
-        f"{shown(path.name)}: this kind of file is not known",
-        "names end in .parquet, .csv, .tsv, .jsonl (also .gz, .zst) or .arrow",
-    )
+class TextColumns:
+    """What sources of texts have in common."""
+
+    open_ended, separator, left_out = False, "", 0
+    words: Collection[str] = frozenset()
+    declared: Mapping[str, str] = NO_TYPES
+    notes: tuple[str, ...] = ()
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """See `Source`: all is text."""
+        return {}
 
 
-def open_text(path: Path) -> ByteStream:
-    """Open a text file, unpacked if need be, by its name as it is."""
-    file = open(path, "rb")  # noqa: SIM115 - closed with the stream
-    packed = format_of(path)[1]
-    if not packed:
-        return file
-    stream: ByteStream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packed)
-    return stream
+@dataclass(frozen=True)
+class TextForm:
+    """How text files are written.
+
+    Attributes:
+        separator: Between values; "" if nothing is known.
+        multiline: Values may have several lines.
+        nulls: Values that are NULL, beside the empty one.
+    """
+
+    separator: str = ""
+    multiline: bool = False
+    nulls: tuple[str, ...] = ()
 
 
-class _ResumedStream:
-    """A stream, some of which was read already."""
-
-    def __init__(self, data: bytes, stream: ByteStream) -> None:
-        self._data, self._stream = data, stream
-
-    def read(self, size: int, /) -> bytes:
-        data, self._data = self._data, b""
-        return data or self._stream.read(size)
+ANY_FORM = TextForm()
 
 
-class TextFile:
+class TextFile(TextColumns):
     """Comma-separated values and the like: a header, and a line a row."""
 
-    open_ended = False
-
-    def __init__(self, path: Path, wanted: Iterable[str], separator: str, multiline: bool) -> None:
-        self.name, self._path, self._multiline = path.name, path, multiline
-        self.left_out = 0
+    def __init__(self, path: Path, wanted: Iterable[str], form: TextForm) -> None:
+        self.name, self._path = path.name, path
+        self._multiline, self._nulls = form.multiline, ["", *form.nulls]
+        self.left_out, self._said = 0, ""
         header, _ = self._open()
-        usual = ("\t", *SEPARATORS) if ".tsv" in path.name.lower() else SEPARATORS
-        self.separator = _separator(header, [*separator, *usual], {w.lower() for w in wanted})
+        tabs = asked_format(path)[0] == "tsv"
+        among = [*form.separator, *"\t"[:tabs], *SEPARATORS]
+        self.separator = self._said or _separator(header, among, {w.lower() for w in wanted})
         names = [f.decode().strip() for f in fields_of(header, self.separator.encode())]
         self._names = names
         self.types: dict[str, pa.DataType | None] = dict.fromkeys(filter(None, names), pa.string())
 
     def _open(self) -> tuple[bytes, ByteStream]:
         """Return the header line, and a stream of what comes after it."""
-        stream, data = open_text(self._path), b""
+        stream, data = with_line_feeds(open_text(self._path)), b""
         while True:
             line, end, rest = data.removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")
+            said = _SAID.fullmatch(line) if end else None
+            if said:  # a line for Excel, before the header
+                data, self._said = rest, said[1].decode()
+                continue
             if end:
-                return unified(line).replace(b"\xfe", b""), _ResumedStream(rest, stream)
+                return unified(line).replace(b"\xfe", b""), ResumedStream(rest, stream)
             more = stream.read(1 << 16)
             if not more and line:
                 return unified(line + b"\n").strip(b"\n"), stream
@@ -201,18 +202,23 @@ class TextFile:
         count = len(self._names)
         with suppress(pa.ArrowInvalid):  # a line has more values or fewer
             if b'"' not in chunk:
-                return _values(chunk, separator, count, columns)
+                return _values(chunk, separator, count, columns, self._nulls)
             if count > 1 and is_regular(chunk, separator):
-                return _values(chunk, separator, count, columns, quoted=True)
+                return _values(chunk, separator, count, columns, self._nulls, quoted=True)
         chunk, odd = fitted(unquoted(chunk, separator), separator, count)
         self.left_out += odd
         if not chunk.strip(b"\n"):
             return [pa.nulls(0, pa.string()) for _ in columns]
-        return _values(chunk, separator, count, columns)
+        return _values(chunk, separator, count, columns, self._nulls)
 
 
 def _values(
-    chunk: bytes, separator: bytes, count: int, columns: list[int], quoted: bool = False
+    chunk: bytes,
+    separator: bytes,
+    count: int,
+    columns: list[int],
+    nulls: list[str],
+    quoted: bool = False,
 ) -> list[pa.Array]:
     """Return some of the values of lines that are plain, or regular ones with quotes."""
     spelled = has_spelled(chunk)
@@ -231,7 +237,8 @@ def _values(
             include_columns=[names[k] for k in columns],
             check_utf8=False,
             strings_can_be_null=True,
-            null_values=[""],
+            quoted_strings_can_be_null=True,
+            null_values=nulls,
         ),
     )
     arrays = [one_array(c) for c in table.columns]
@@ -254,14 +261,14 @@ def _separator(header: bytes, among: Sequence[str], wanted: set[str]) -> str:
     return max(among, key=rank)  # the first of equals
 
 
-class JsonFile:
+class JsonFile(TextColumns):
     """JSON Lines: an object a line. What is no object is a row without values."""
 
-    open_ended, separator = True, ""
+    open_ended = True
 
     def __init__(self, path: Path) -> None:
         self.name, self._path, self.left_out = path.name, path, 0
-        open_text(path).read(1)
+        open_json(path).read(1)
 
     @cached_property
     def types(self) -> dict[str, pa.DataType | None]:
@@ -284,8 +291,13 @@ class JsonFile:
                     kinds.add(type(value))
         return {key: kinds or {str} for key, kinds in seen.items() if key}
 
+    @cached_property
+    def words(self) -> Collection[str]:  # type: ignore[override]
+        """See `Source`: what is a string in the first lines."""
+        return {key for key, kinds in self.seen.items() if str in kinds}
+
     def _chunks(self) -> Iterator[bytes]:
-        lines = Lines(open_text(self._path))
+        lines = Lines(open_json(self._path))
         for chunk in lines:
             yield unified(chunk).replace(b"\xfe", b"\r")
             self.left_out += lines.too_long
@@ -346,10 +358,8 @@ def _spelled(text: str, kind: str) -> str:
     )
 
 
-class _ArrowSource(ABC):
+class ArrowSource(TextColumns, ABC):
     """A source whose columns have Arrow types."""
-
-    open_ended, separator, left_out = False, "", 0
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
         self.name, self._schema = name, schema
@@ -378,21 +388,40 @@ class _ArrowSource(ABC):
         """Return batches that have the columns, as they are in the file."""
 
 
-class ParquetFile(_ArrowSource):
+class ParquetFile(ArrowSource):
     """Parquet."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetFile(_opened(path))
-        super().__init__(path.name, self._file.schema_arrow)
+        self._path = path
+        with self._open() as file:
+            self._repeated = _repeated(file.metadata)
+            super().__init__(path.name, file.schema_arrow)
+
+    def _open(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
+        return pq.ParquetFile(_opened(self._path), read_dictionary=list(repeated))
 
     def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        found: Iterable[pa.RecordBatch] = self._file.iter_batches(
-            ROWS, columns=list(dict.fromkeys(columns))
-        )
-        return found
+        with self._open(self._repeated) as file:
+            yield from file.iter_batches(ROWS, columns=list(dict.fromkeys(columns)))
 
 
-class ArrowFile(_ArrowSource):
+def _repeated(metadata: pq.FileMetaData) -> list[str]:
+    """Return the columns of texts that the file keeps as places in a dictionary."""
+    texts = [
+        k
+        for k in range(metadata.num_columns)
+        if metadata.schema.column(k).logical_type.type == "STRING"
+        and metadata.schema.column(k).max_repetition_level == 0
+    ]
+    sizes = dict.fromkeys(texts, 0)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for k in texts:
+            sizes[k] += group.column(k).total_uncompressed_size
+    few = 2 * metadata.num_rows
+    return [metadata.schema.column(k).path for k, size in sizes.items() if size < few]
+
+
+class ArrowFile(ArrowSource):
     """Arrow's file format, or its stream."""
 
     def __init__(self, path: Path) -> None:
@@ -446,16 +475,3 @@ def _opened(path: Path) -> Any:
         return pa.OSFile(str(path), "r")
     except UnicodeEncodeError:  # a name that is no UTF-8
         return pa.PythonFile(open(path, "rb"), "r")
-
-
-class Memory(_ArrowSource):
-    """A table in memory."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        super().__init__("the table", table.schema)
-
-    def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        positions = [self._at(c) for c in columns]
-        batches: list[pa.RecordBatch] = self._table.select(positions).to_batches()
-        return batches

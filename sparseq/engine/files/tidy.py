@@ -19,10 +19,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparseq.engine.files.schema import MOST_DIGITS
+
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
 _A_DAY = 86_400
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+_DUCK = {
+    "bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
+    "int64": "BIGINT", "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER",
+    "uint64": "UBIGINT", "float": "FLOAT", "double": "DOUBLE", "string": "VARCHAR",
+    "large_string": "VARCHAR", "date32[day]": "DATE", "timestamp[us]": "TIMESTAMP",
+    "time64[us]": "TIME",
+}  # fmt: skip
 
 
 def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
@@ -43,6 +54,15 @@ def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
         if any(is_of(kind) for is_of in types):
             return kind if becomes is None else becomes
     return pa.string() if binary and _is_binary(kind) else None
+
+
+def duck_type(kind: pa.DataType) -> str:
+    """Return DuckDB's name of a tidy type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return "UUID"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    return _DUCK[str(kind)]
 
 
 _BECOMES: list[tuple[list[Any], pa.DataType | None]] = [
@@ -155,3 +175,12 @@ def _within(values: Any, low: int, high: int, array: pa.Array) -> pa.Array:
 
 def _missing(array: pa.Array) -> Any:
     return array.is_null().to_numpy(zero_copy_only=False)
+
+
+def stored_type(kind: pa.DataType, raw: pa.DataType) -> str:
+    """Return the type that a column of a tidy type is stored in, if nothing is declared."""
+    if (pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS) or (
+        pa.types.is_decimal(raw) and not pa.types.is_decimal(kind)
+    ):
+        return "DOUBLE"
+    return duck_type(kind)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sparseq.engine.operations import choices, comparisons, numbers, times
+from sparseq.engine.operations import choices, comparisons, ends, numbers, times
+from sparseq.engine.operations.ends import on_lattice, placed
 from sparseq.engine.operations.table import (
     Kernel,
     Vector,
@@ -12,6 +13,6 @@ from sparseq.engine.operations.table import (
 )
 
 __all__ = [
-    "Kernel", "Vector", "choices", "comparisons", "constant_vector", "kernel_of", "numbers",
-    "representable", "times",
+    "Kernel", "Vector", "choices", "comparisons", "constant_vector", "ends", "kernel_of", "numbers",
+    "on_lattice", "placed", "representable", "times",
 ]  # fmt: skip

@@ -7,29 +7,15 @@ out, an engine's error and whom it was about) is written here, and to nothing th
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 
 import duckdb
+
+from sparseq.ledger.notes import LoggedLine
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS curator_log (
     written_at TIMESTAMP NOT NULL, kind VARCHAR NOT NULL, message VARCHAR NOT NULL);
 """
-
-
-@dataclass(frozen=True)
-class Note:
-    """One line of the log: private.
-
-    Attributes:
-        at: When it was written, UTC.
-        kind: What it is about, one word: "ingest", "engine", "loss" …
-        message: In words.
-    """
-
-    at: dt.datetime
-    kind: str
-    message: str
 
 
 class CuratorLog:
@@ -42,13 +28,13 @@ class CuratorLog:
         """Write a line."""
         self._con.execute(*statement(kind, message))
 
-    def entries(self, last: int | None = None) -> list[Note]:
+    def entries(self, last: int | None = None) -> list[LoggedLine]:
         """Return the lines, oldest first; `last`: no more than so many of the newest."""
         rows = self._con.execute(
             "SELECT written_at, kind, message FROM curator_log ORDER BY rowid DESC LIMIT ?",
             [2**62 if last is None else last],
         ).fetchall()
-        return [Note(*row) for row in reversed(rows)]
+        return [LoggedLine(*row) for row in reversed(rows)]
 
 
 def statement(kind: str, message: str) -> tuple[str, list[object]]:

@@ -15,24 +15,28 @@ What a user has spent is the last snapshot plus the charges after it, and nothin
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.ledger._duckdb.requests import RequestIds
 from sparseq.ledger._duckdb.segments import FIRST_SEGMENT, Segments
 from sparseq.ledger._duckdb.session import StoreSession
-from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
-from sparseq.ledger.departed import Departures
 from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import Note
+from sparseq.ledger.notes import Fact, Note, NoteRows, NoteTable
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.request_id import RequestId
+
+if TYPE_CHECKING:
+    from sparseq.ledger.accounts import Index, Ints
+    from sparseq.ledger.departed import Departures
 
 TABLES = f"""
 CREATE SCHEMA ledger;
@@ -72,6 +76,7 @@ class Journal:
         self._segments = Segments(connection)
         self._last = self._number("SELECT coalesce(max(id), 0) FROM ledger.release")
         self.requests = RequestIds(connection)
+        self._noted: set[str] = set()
         self._unfolded = 0
         self._ahead: dict[int, Release] = {}
         self.committing = False
@@ -158,9 +163,8 @@ class Journal:
         self._session.begin()
         self._con.execute("BEGIN")
         self._segments.append([_row(entry) for entry in entries])
-        for entry in entries:
-            for note in self._notes(entry):
-                DuckNotes(self._con).write(note)
+        for note in _lasting([note for entry in entries for note in self._notes(entry)]):
+            DuckNotes(self._con, self._noted).write(note)
         self.committing = True
         self._con.execute("COMMIT")
         self.committing = False
@@ -306,3 +310,15 @@ def _release(row: tuple[object, ...]) -> Release:
     values[5], values[6] = tuple(values[5]), tuple(values[6])  # type: ignore[arg-type]
     values[9] = Pot(values[9])  # type: ignore[arg-type]
     return Release(*values)  # type: ignore[arg-type]
+
+
+def _lasting(notes: Sequence[Note]) -> list[Note]:
+    """Return notes without the facts that a later one of them replaces, a table's rows together."""
+    last = {note.key: note for note in notes if isinstance(note, Fact)}
+    rows: dict[NoteTable, list[pa.Table]] = defaultdict(list)
+    for note in notes:
+        if isinstance(note, NoteRows):
+            rows[note.of].append(note.table)
+    together = [NoteRows(of, pa.concat_tables(tables)) for of, tables in rows.items()]
+    others = [n for n in notes if not isinstance(n, NoteRows)]
+    return [*(n for n in others if not isinstance(n, Fact) or last[n.key] is n), *together]

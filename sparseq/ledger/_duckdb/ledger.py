@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from sparseq.engine._duckdb.connection import damaged_file
 from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.notes import DuckNotes
-from sparseq.ledger._duckdb.session import StoreSession
-from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.codec import unpack, unpack_set
 from sparseq.ledger.departed import Departures
-from sparseq.ledger.entry import Entry
+from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
 from sparseq.ledger.pots import Pot, Pots
+
+if TYPE_CHECKING:
+    from sparseq.engine.protocol import EngineFailure
+    from sparseq.ledger._duckdb.session import StoreSession
+    from sparseq.ledger.accounts import Index, Ints
+    from sparseq.ledger.entry import Entry
+
+WHOSE = "ledger.whose"
+"""Of each window, the first window of the same person."""
 
 
 class DuckLedger(Journal):
@@ -28,6 +37,7 @@ class DuckLedger(Journal):
         reserves: Shares of everybody's budget, by pot.
         halt: See `Accounts`.
         in_transaction: Runs what writes, all or none.
+        lifetime: Everybody's budget over all windows, in ledger units; None: there is no such cap.
 
     Raises:
         StoreError: The ledger contradicts itself.
@@ -41,6 +51,7 @@ class DuckLedger(Journal):
         former: int = 0,
         session: StoreSession | None = None,
         in_transaction: Callable[[Callable[[], Any]], Any] = lambda work: work(),
+        lifetime: int | None = None,
     ) -> None:
         super().__init__(connection, former, session)
         self._in_transaction = in_transaction
@@ -49,16 +60,26 @@ class DuckLedger(Journal):
         self.departures = Departures()
         self.departures.add_users(len(self.pots))
         self.restore_departures(self.departures)
+        self.lifetimes: Lifetimes | None = None
+        if lifetime is not None:
+            self.lifetimes = Lifetimes(lifetime, self._whose())
+            self.lifetimes.restore(self.notes(LIFETIMES))
 
     def _budgets(self) -> Ints:
         found = self._con.execute("SELECT budget FROM ledger.users ORDER BY _user").fetchnumpy()
         return np.asarray(found["budget"], np.int64)
+
+    def _whose(self) -> Index:
+        found = self._con.execute(f"SELECT person FROM {WHOSE} ORDER BY _user").fetchnumpy()
+        return np.asarray(found["person"], np.int32)
 
     def people_arrived(self) -> None:
         """Take into memory the accounts that have come into the file."""
         new = self._budgets()[len(self.pots) :]
         self.pots.add_users(new)
         self.departures.add_users(len(new))
+        if self.lifetimes is not None:
+            self.lifetimes.add_windows(self._whose()[len(self.lifetimes.people) :])
 
     def recover(self) -> None:
         """See `Ledger`: a result that is half read is in everybody's way."""
@@ -90,25 +111,40 @@ class DuckLedger(Journal):
         return dict(rows)
 
     def _notes(self, entry: Entry) -> list[Note]:
-        """Return what is noted with a release: also whom the engine failed on, for the curator."""
-        names = self.identifiers(entry.failed) if entry.failed else {}
-        return [
-            *entry.notes,
-            *(
-                CuratorLine(
-                    "engine",
-                    f"release {entry.release.id}: the engine failed on the rows of "
-                    f"{names.get(user)!s}, who was left out of it and pays nothing: {error}",
-                )
-                for user, error in entry.failed.items()
-            ),
-        ]
+        """Return what is noted with a release: also where the engine failed, for the curator."""
+        whose = [f.user for f in entry.failed if f.user is not None]
+        names = self.identifiers(whose) if whose else {}
+        whole = [] if entry.lifetimes is None else entry.lifetimes.notes(entry.release.id)
+        return [*entry.notes, *whole, *(_line(entry.release.id, f, names) for f in entry.failed)]
+
+    def payments(self, user: int) -> list[tuple[int, int]]:
+        """See `Ledger`."""
+        entries = self._con.execute("SELECT id, users, charges FROM ledger.release")
+        found = []
+        while some := entries.fetchmany(256):
+            for release, users_blob, charges_blob in some:
+                users = unpack_set(users_blob)
+                at = int(np.searchsorted(users, user))
+                if at < len(users) and users[at] == user:
+                    found.append((release, int(unpack(charges_blob)[at])))
+        return sorted(one for one in found if one[1])
+
+    def paid_from(self, pot: Pot) -> int:
+        """See `Ledger`."""
+        sql = "SELECT count(*) FROM ledger.release WHERE pot = ?"
+        ((number,),) = self._con.execute(sql, [int(pot)]).fetchall()
+        return int(number)
 
     # -- notes -------------------------------------------------------------------------------------
 
-    def notes(self, table: NoteTable, users: Index | None = None, **equal: Any) -> pa.Table:
+    def notes(
+        self, table: NoteTable, users: Index | None = None, latest: int | None = None, **equal: Any
+    ) -> pa.Table:
         """See `Ledger`."""
-        return DuckNotes(self._con).read(table, users, equal)
+        try:
+            return DuckNotes(self._con).read(table, users, equal, latest)
+        except duckdb.Error as error:
+            raise damaged_file() from error
 
     def fact(self, key: str) -> Any:
         """See `Ledger`."""
@@ -129,3 +165,10 @@ class DuckLedger(Journal):
     def in_transaction(self, work: Callable[[], Any]) -> Any:
         """See `Ledger`."""
         return self._in_transaction(work)
+
+
+def _line(release: int, failure: EngineFailure, names: Mapping[int, Any]) -> CuratorLine:
+    where = "" if failure.user is None else f" on the rows of {names.get(failure.user)!s}"
+    done = "another evaluator answered" if failure.mended else "they count and cost nothing"
+    said = f"release {release}: the engine failed{where}, {done}: {failure.error}"
+    return CuratorLine("engine", said)

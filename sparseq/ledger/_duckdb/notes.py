@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from sparseq.ledger._duckdb import curator_log, meta
-from sparseq.ledger.accounts import Index
 from sparseq.ledger.notes import USER, CuratorLine, Fact, Note, NoteTable
 
+if TYPE_CHECKING:
+    from sparseq.ledger.accounts import Index
+
 _HANDED, _THEM = "handed_notes", "handed_people"
+_FEW = 2  # rows that are written soonest one by one
 _AT_ONCE = 1 << 20  # rows that are changed in memory together
 
 
 class DuckNotes:
-    """Reads and writes notes; every write is in the caller's transaction."""
+    """Reads and writes notes; every write is in the caller's transaction.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    Args:
+        connection: To the store.
+        made: Tables that are known to be there. Those that a write makes are added, so that after a
+            transaction that failed it says too much.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, made: set[str] | None = None) -> None:
         self._con = connection
+        self._made = set() if made is None else made
 
-    def read(self, notes: NoteTable, users: Index | None, equal: dict[str, Any]) -> pa.Table:
-        """Return notes of a table, in the order in which they were written."""
+    def read(
+        self,
+        notes: NoteTable,
+        users: Index | None,
+        equal: dict[str, Any],
+        latest: int | None = None,
+    ) -> pa.Table:
+        """Return notes of a table, in the order in which they were written; the latest, or all."""
         conditions = [f"{name} = ?" for name in equal]
         if users is not None:
             self._con.register(_THEM, pa.table({"u": users}))
             conditions.append(f"{USER} IN (SELECT u FROM {_THEM})")
+        chosen = f"FROM ledger.{notes.name} WHERE {' AND '.join(conditions) or 'true'}"
+        if latest is not None:
+            chosen = f"FROM (SELECT *, rowid {chosen} ORDER BY rowid DESC LIMIT {latest:d})"
         try:
             found = self._con.sql(
-                f"SELECT {', '.join(notes.columns)} FROM ledger.{notes.name} "
-                f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY rowid",
+                f"SELECT {', '.join(notes.columns)} {chosen} ORDER BY rowid",
                 params=list(equal.values()),
             ).to_arrow_table()
         except duckdb.CatalogException:
@@ -50,7 +68,9 @@ class DuckNotes:
         elif isinstance(note, Fact):
             meta.put(self._con, note.key, note.value)
         elif note.table.num_rows:
-            self._create(note.of, note.of.name)
+            if note.of.name not in self._made:
+                self._create(note.of, note.of.name)
+                self._made.add(note.of.name)
             self._insert(note.of, note.of.name, note.table)
 
     def fact(self, key: str) -> Any:
@@ -106,6 +126,13 @@ class DuckNotes:
 
     def _insert(self, notes: NoteTable, name: str, table: pa.Table) -> None:
         columns = ", ".join(notes.columns)
+        if table.num_rows <= _FEW:
+            marks = ", ".join("?" * len(notes.columns))
+            for row in table.select(list(notes.columns)).to_pylist():
+                self._con.execute(
+                    f"INSERT INTO ledger.{name} ({columns}) VALUES ({marks})", list(row.values())
+                )
+            return
         self._con.register(_HANDED, table)
         try:
             self._con.execute(

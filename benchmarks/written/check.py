@@ -1,0 +1,121 @@
+"""What becomes of one question: answered as plain DuckDB answers it, or refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import sparseq
+from benchmarks.written import Question
+from sparseq.errors import QueryRefused
+from sparseq.query.outputs import Measurements
+from sparseq.query.plan import Options, calibrate
+from sparseq.query.render import ERROR_SUFFIX, key_columns, render
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a question. `said`: the refusal, or how the answer differs."""
+
+    kind: str  # answered, refused, differs
+    said: str = ""
+    hint: str = ""
+
+
+def outcome(
+    con: sparseq.Store, plain: duckdb.DuckDBPyConnection, question: Question, sql: str = ""
+) -> Outcome:
+    """Ask a question, or another text in its place, and compare."""
+    sql = sql or question.sql
+    try:
+        calibrate(con.lower(sql), con.budget, Options())
+    except QueryRefused as refused:
+        return Outcome("refused", refused.message, refused.hint)
+    difference = _difference(exact(con, sql), plain, question)
+    return Outcome("differs", difference) if difference else Outcome("answered")
+
+
+def exact(con: sparseq.Store, sql: str) -> pa.Table:
+    """Answer without noise and with everybody in: what no analyst can ask."""
+    plan = calibrate(con.lower(sql), con.budget, Options())
+    measures = [
+        (totals * n.granularity).reshape(-1, asked.bins)
+        for totals, n, asked in zip(sums(con, sql), plan.noise, plan.query.measures, strict=True)
+    ]
+    noised = Measurements(
+        measures, [0.0] * len(measures), key_columns(plan.query.domains), plan.query.groups
+    )
+    return render(plan, noised)
+
+
+def sums(con: sparseq.Store, sql: str) -> list[NDArray[np.int64]]:
+    """Return the exact sums of every measure, on the lattice.
+
+    Raises:
+        QueryRefused: It is not answered.
+    """
+    plan = calibrate(con.lower(sql), con.budget, Options())
+    found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
+    return [measure.totals for measure in found]
+
+
+def _difference(ours: pa.Table, plain: duckdb.DuckDBPyConnection, question: Question) -> str:
+    """Return how an answer differs from the plain one; "" where it doesn't.
+
+    A group that plain SQL has no row for may be there, and holds nothing; one whose key is NULL
+    may be missing.
+    """
+    text, _, limit = question.plain.rpartition(" LIMIT ")
+    text = text if limit.isdecimal() else question.plain
+    theirs = [tuple(map(_value, row)) for row in plain.execute(text).fetchall()]
+    shown = [c for c in ours.column_names if not c.endswith(ERROR_SUFFIX)]
+    noised = [c + ERROR_SUFFIX in ours.column_names for c in shown]
+    mine = [tuple(map(_value, row.values())) for row in ours.select(shown).to_pylist()]
+    if theirs and len(theirs[0]) != len(shown):
+        return f"{len(shown)} columns for {len(theirs[0])}"
+    left = list(theirs)
+    for row in mine:
+        found = next((t for t in left if _same(row, t, question.within)), None)
+        if found is not None:
+            left.remove(found)
+        elif not all(v in (0, None) for v, n in zip(row, noised, strict=True) if n):
+            return f"{row} is not in the plain answer"
+    if limit.isdecimal():
+        enough = len(mine) >= min(int(limit), len(theirs) - _nulls(left, noised))
+        return "" if enough else "rows are missing"
+    missing = [
+        r for r in left if all(v is not None for v, n in zip(r, noised, strict=True) if not n)
+    ]
+    return f"{missing[0]} is missing" if missing else ""
+
+
+def _nulls(rows: list[Row], noised: list[bool]) -> int:
+    return sum(any(v is None for v, n in zip(r, noised, strict=True) if not n) for r in rows)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dt.datetime) and value.time() == dt.time():
+        return value.date()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _same(a: Row, b: Row, within: float) -> bool:
+    return len(a) == len(b) and all(_equal(x, y, within) for x, y in zip(a, b, strict=True))
+
+
+def _equal(a: Any, b: Any, within: float) -> bool:
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return math.isclose(a, b, rel_tol=1e-4, abs_tol=max(within, 1e-2))
+    return bool(a == b)

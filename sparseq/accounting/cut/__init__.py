@@ -1,0 +1,31 @@
+"""What a scale cuts off, from released numbers alone: the choice of C, and the interval.
+
+A pilot is a noised histogram of people over a geometric ladder of norms. From it and from public
+facts come the scale of an answer (`choice`) and an interval about everybody (`interval`), not only
+about those who were counted in full. No data, no randomness: everything here is post-processing.
+Theorem and sources: docs/theorems/pilots.md.
+
+Here is what the course of a stream needs; `choice` and `interval` take longer to import.
+"""
+
+from __future__ import annotations
+
+from sparseq.accounting.cut.ladder import CELLS, Ladder, ladder
+from sparseq.accounting.cut.parent import NO_PARENT, Parent, parent_of
+from sparseq.accounting.cut.ratio import ratio_hull
+from sparseq.accounting.cut.reading import Reading, visible_top
+from sparseq.accounting.cut.rules import RULES, Rules
+
+__all__ = [
+    "CELLS",
+    "NO_PARENT",
+    "RULES",
+    "Ladder",
+    "Parent",
+    "Reading",
+    "Rules",
+    "ladder",
+    "parent_of",
+    "ratio_hull",
+    "visible_top",
+]

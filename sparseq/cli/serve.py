@@ -1,0 +1,100 @@
+"""`sparseq serve` and `mcp`: a store at an address, and for an agent."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+import sparseq
+from sparseq.address import address
+from sparseq.cli.options import command, store_argument
+from sparseq.cli.text import say
+from sparseq.errors import ParameterError
+from sparseq.escape import shown
+from sparseq.server.audit import AuditLog
+from sparseq.server.mcp import over_lines
+from sparseq.server.service import Service
+from sparseq.server.tokens import Role, Tokens
+
+
+@command(short_help="Serve a store to clients with tokens.")
+@store_argument
+@click.option("--http", metavar="HOST:PORT", help="Listen there for HTTP: programs and browsers.")
+@click.option("--pg", metavar="HOST:PORT", help="Listen there for PostgreSQL's protocol.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE",
+              help="Certificate, PEM; needed unless only this machine can connect.")  # fmt: skip
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, PEM.")
+@click.option("--no-tls", is_flag=True, help="Something in front of the server does TLS.")
+@click.option("--backups", type=click.Path(path_type=Path, file_okay=False, exists=True),
+              metavar="DIR", help="Where copies go that curators ask for.")  # fmt: skip
+def serve(
+    store: Path,
+    http: str | None,
+    pg: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    no_tls: bool,
+    backups: Path | None,
+) -> None:
+    """Serve STORE: clients with a token ask it; nobody else has the file meanwhile.
+
+    SIGTERM takes no new question, answers what waits, and ends with code 0.
+
+    \b
+    Examples:
+      sparseq serve shop.sparseq --http 127.0.0.1:8080
+      sparseq serve shop.sparseq --http 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
+    """
+    try:
+        from sparseq.server.running import Address, Serving
+        from sparseq.server.running import serve as run
+    except ImportError as missing:
+        raise ParameterError(
+            f"a server needs a package that is not installed: {missing.name}",
+            "pip install 'sparseq[server]'",
+        ) from None
+
+    places = [None if text is None else Address.parse(text) for text in (http, pg)]
+    place = Serving(store, places[0], places[1], tls_cert, tls_key, no_tls, backups)
+    asyncio.run(run(place, lambda said: say(f"{shown(address(store))} is served at {said}")))
+
+
+@command(short_help="Tools for an agent, by standard input and output (MCP).")
+@click.argument("store", required=False, type=click.Path(path_type=Path))
+@click.option("--server", metavar="URL",
+              help="Use the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
+              )  # fmt: skip
+def mcp(store: Path | None, server: str | None) -> None:
+    """Let an agent ask STORE, or a server, by the Model Context Protocol.
+
+    It speaks JSON-RPC, line by line, by standard input and output. An agent has a quota: that
+    of its token, else 20 new answers a day, and a quarter of the planned answers' price.
+
+    \b
+    Examples:
+      sparseq mcp --server https://numbers.example.org
+      sparseq mcp shop.sparseq
+    """
+    if (store is None) == (server is None):
+        raise click.UsageError("give a STORE, or a --server")
+    if store is not None:
+        asyncio.run(_agent(store))
+        return
+    with sparseq.connect(str(server), token="") as con:
+        for line in sys.stdin:
+            found = con.post("/mcp", line.encode()) if line.strip() else b""
+            if found:
+                sys.stdout.write(found.decode() + "\n")
+                sys.stdout.flush()
+
+
+async def _agent(store: Path) -> None:
+    service = Service(sparseq.connect(store), Tokens(None), audit=AuditLog.beside(store))
+    try:
+        who = service.signed_in(service.tokens.create("agent", Role.ANALYST), source="mcp")
+        await over_lines(service, who, sys.stdin, sys.stdout)
+    finally:
+        await service.close()

@@ -1,0 +1,1 @@
+"""Buckets in DuckDB files."""

@@ -1,0 +1,119 @@
+"""What is wrong with a lake: each check by itself, on what is durable."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparseq.cluster.lake import LakeBackend
+from sparseq.errors import StoreError
+from sparseq.ledger._lake import rows
+from sparseq.ledger._lake.fenced import FencedLog, Overtaken
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has found.
+
+    Attributes:
+        of: What was checked.
+        said: What it is like, or what is wrong.
+        wrong: Something is.
+        hint: What can be done about it.
+    """
+
+    of: str
+    said: str
+    wrong: bool = False
+    hint: str = ""
+
+
+def examined(folder: Path, deep: bool = False) -> Iterator[Finding]:
+    """Check a lake; what can only be seen in a lake that opens is not checked in another.
+
+    Args:
+        folder: Of the lake.
+        deep: Read all rows, and compare them with what was written.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> folder = tempfile.mkdtemp()
+        >>> people = pa.table({"who": [1, 2, 3]})
+        >>> sparseq.create(f"lake://{folder}/l", people, table="t", user="who", buckets=2).close()
+        >>> [(f.of, f.wrong) for f in examined(Path(folder, "l"))][:3]
+        [('lake', False), ('buckets', False), ('accounts', False)]
+    """
+    opened: list[LakeBackend] = []
+    yield _found("lake", lambda: _opened(folder, opened))
+    for lake in opened:
+        yield _found("buckets", partial(_buckets, lake, deep))
+        yield _found("accounts", partial(_accounts, lake))
+        yield _found("left over", partial(_left_over, lake))
+        lake.release()
+    yield _found("fence", lambda: _fence(folder))
+
+
+def swept(folder: Path) -> int:
+    """Remove the files that nothing refers to: see `LakeBackend.sweep`; return how many."""
+    lake = LakeBackend(folder)
+    try:
+        return len(lake.sweep())
+    finally:
+        lake.release()
+
+
+def _found(of: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(of, check())
+    except StoreError as error:
+        return Finding(of, error.message, True, error.hint)
+    except Exception as error:  # of a file that was cut, or written by something else
+        return Finding(of, f"can't be read ({type(error).__name__})", True, "restore a copy")
+
+
+def _opened(folder: Path, opened: list[Any]) -> str:
+    lake = LakeBackend(folder)
+    opened.append(lake)
+    return f"opens, at version {lake.ledger.version:,} of its log"
+
+
+def _buckets(lake: LakeBackend, deep: bool) -> str:
+    lake.check_buckets(deep)
+    how = "are as they were written" if deep else "open; --deep reads all of them"
+    return f"{len(lake.ledger.manifest()):,} {how}"
+
+
+def _accounts(lake: LakeBackend) -> str:
+    lake.ledger.audit()
+    return f"what was spent is the sum of the charges of {len(lake.ledger):,} releases"
+
+
+def _left_over(lake: LakeBackend) -> str:
+    files = lake.orphans()
+    size = sum(path.stat().st_size for path in files)
+    sweep = "; --sweep removes them" if files else ""
+    return f"{len(files):,} files that nothing refers to, {size:,} bytes{sweep}"
+
+
+def _fence(folder: Path) -> str:
+    """Have two writers commit after the same version, in a log of their own beside the lake's."""
+    scratch = Path(tempfile.mkdtemp(prefix=".fence-", dir=folder))
+    try:
+        first = FencedLog.create(scratch, b"", rows.all_columns())
+        second = FencedLog(scratch, b"")
+        first.commit([])
+        try:
+            second.commit([])
+        except Overtaken:
+            return "of two writers one is told that the other was first"
+        raise StoreError(
+            "two writers were both first: charges can get lost",
+            "put the lake on a file system that creates a file only if it is absent",
+        )
+    finally:
+        shutil.rmtree(scratch)

@@ -1,0 +1,42 @@
+"""The names, columns and orders of stored tables, as SQL."""
+
+from __future__ import annotations
+
+from sparseq.engine.protocol import USER
+from sparseq.engine.sql import quote
+from sparseq.query.catalog import Table
+
+
+def dictionary_table(table: str, column: str) -> str:
+    """Return the SQL name of a coded column's dictionary."""
+    return f"dictionary.{quote(f'{table}.{column}')}"
+
+
+def table_sql(table: Table) -> str:
+    """Return SQL that makes a table in both orders, with its dictionaries."""
+    types = {quote(c.name): "UINTEGER" if c.coded else c.type for c in table.columns}
+    if not table.private:
+        return f"CREATE TABLE public.{quote(table.name)} ({_listed(types)});\n"
+    del types[quote(table.user)]
+    made = [
+        f"CREATE TABLE {dictionary_table(table.name, c.name)} "
+        "(code UINTEGER NOT NULL, value VARCHAR NOT NULL);\n"
+        for c in table.columns
+        if c.coded
+    ]
+    for schema in ("by_user", "by_time") if table.time else ("by_user",):
+        columns = _listed({USER: "INTEGER NOT NULL"} | types)
+        made.append(f"CREATE TABLE {schema}.{quote(table.name)} ({columns});\n")
+    return "".join(made)
+
+
+def _listed(types: dict[str, str]) -> str:
+    return ", ".join(f"{column} {type}" for column, type in types.items())
+
+
+def orders(table: Table) -> list[tuple[str, str]]:
+    """Return the orders in which a table's rows are kept: a schema's name, and SQL."""
+    if not table.time:
+        return [("by_user", USER)]
+    time = quote(table.time)
+    return [("by_user", f"{USER}, {time}"), ("by_time", f"{time}, {USER}")]

@@ -1,0 +1,59 @@
+"""Contributions handed over as a table (user, coordinate, value), by whoever computed them.
+
+The guarantee holds if each row was computed from its own user's data and from public facts alone;
+that is the caller's promise. Charges come from the values themselves, as always.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.reduce import Index, Runs, quantise, reduce
+from sparseq.errors import DataError, ParameterError
+from sparseq.query.outputs import OutputColumn, Outputs, key, measure
+from sparseq.query.plan import Cell, Domain, Kind, Measure, Plan, Query, Relation
+
+
+def contributions_of(
+    plan: Plan, users: Index, coordinates: Index, values: NDArray[Any]
+) -> Contributions:
+    """Return the contributions of users to a plan with one measure, from triplets."""
+    order = np.argsort(users, kind="stable")
+    runs = Runs.of(users[order])
+    steps = quantise(values[order], plan.noise[0].granularity)
+    places = coordinates[order]
+    size = plan.query.groups
+
+    def pull(only: Index) -> list[NDArray[np.int64]]:
+        return [reduce(runs.only(only), places, steps, size, distinct=False).totals]
+
+    return Contributions([reduce(runs, places, steps, size, distinct=False)], pull)
+
+
+def triplet_query(coordinates: int, label: str, scale: float) -> Query:
+    """Return the query that a table of contributions answers."""
+    if coordinates < 1 or not label.strip():
+        raise ParameterError("a query has a label, and at least one coordinate")
+    domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))
+    one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale)
+    shown = (OutputColumn("coordinate", key(0)), OutputColumn("value", measure(0)))
+    return Query(label, Relation("FROM contributions"), (domain,), (one,), Outputs(shown))
+
+
+def as_arrow(table: Any) -> pa.Table:
+    """Return an Arrow table made from what is one, or gives one.
+
+    Raises:
+        DataError: It is nothing of the kind.
+    """
+    try:
+        return table if isinstance(table, pa.Table) else pa.table(table)
+    except (TypeError, ValueError, pa.ArrowException):
+        raise DataError(
+            f"rows are a {type(table).__name__}", "give paths of files, or an Arrow table"
+        ) from None

@@ -1,0 +1,286 @@
+"""What a query would be, before it is asked: public facts, nothing touched, nothing charged."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.pictures.answer_texts import key_texts
+from sparseq.pictures.lines import labelled, one_line
+from sparseq.pictures.numbers import format_bound, number, percent, upper
+from sparseq.pictures.tables import format_table
+from sparseq.query.plan import calibrate
+from sparseq.query.render import ERROR_SUFFIX
+from sparseq.stream.course import QUESTION
+from sparseq.stream.joint import joint
+from sparseq.stream.outlook import outlook
+from sparseq.stream.weighted import needs_pilots, parents_of, together_by_kind
+
+if TYPE_CHECKING:
+    from sparseq.accounting import Budget
+    from sparseq.answer import Answer
+    from sparseq.query.plan import Domain, Options, Plan, Query
+    from sparseq.stream.joint import Joint
+    from sparseq.stream.step import Stream
+
+_SHOWN_VALUES = 5
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What a query would be; a prompt shows it in words.
+
+    Attributes:
+        facts: The same as plain data.
+        styled: The words, with colours.
+        price: What it would cost, and how wide its intervals will be, in a few of these words.
+    """
+
+    facts: dict[str, Any]
+    styled: str
+    price: str = ""
+
+    def __repr__(self) -> str:
+        return click.unstyle(self.styled)
+
+
+def explained(
+    stream: Stream, query: Query, options: Options, known: Answer | None = None
+) -> Explanation:
+    """Explain a query, of which an answer may be known; nothing is asked or charged."""
+    budget = stream.terms.budget
+    if stream.weighs(query):
+        facts = weighted_facts(stream, query, options)
+        price = labelled(weighted_price(facts, budget))
+        text = weighted_text(query, facts, budget)
+    else:
+        plan = calibrate(query, budget, options)
+        price = labelled([*plan_price(plan, budget), ("noise", _bounds_text(plan))])
+        facts, text = plan_facts(plan, budget), plan_text(plan, budget)
+    if known is None:
+        return Explanation(facts, text, price)
+    widths = _half_widths(known)
+    facts["known"] = {"release": known.facts.release, "half_width": widths}
+    told = [f"{name} ± {format_bound(w)}" for name, w in widths.items() if w is not None]
+    said = ", ".join(told) or "no interval"
+    facts["known"]["free"] = stream.repeats(query, options)
+    line = f"release {known.facts.release} has the answer: {said}. To ask is free."
+    if known.facts.follows:
+        line = f"from release {known.facts.release} follows {said}. "
+        line += "To ask is free." if facts["known"]["free"] else "To ask is expected to be finer."
+    line = labelled([("known", line)])
+    return Explanation(facts, f"{line}\n{text}", line)
+
+
+def _half_widths(answer: Answer) -> dict[str, float | None]:
+    """Return the median half-width of the intervals of each noised column, where one is known."""
+    table, found = answer.arrow(), {}
+    for name in answer.values:
+        if name + ERROR_SUFFIX in table.column_names:
+            known = [x for x in table[name + ERROR_SUFFIX].to_pylist() if x is not None]
+            found[name] = statistics.median(known) if known else None
+    return found
+
+
+def price_of(stream: Stream, query: Query, options: Options) -> float:
+    """Return what a question costs a person who contributes at full scale: public.
+
+    A weighted question for which sigma, accuracy or precision was asked has its price when it is
+    answered only; it counts as 1 here. Pilots of all rows, once for many questions, are not in it.
+
+    Raises:
+        QueryRefused: It has no public scale.
+    """
+    budget, options = stream.terms.budget, options.over(query.options)
+    if not stream.weighs(query):
+        return worst_case_charge(calibrate(query, budget, options), budget)
+    price, parts = _weighed(stream, query, options)
+    return price * len(parts) + (QUESTION - 1) * sum(pilots for _, _, pilots in parts)
+
+
+def _weighed(
+    stream: Stream, query: Query, options: Options
+) -> tuple[float, list[tuple[Query, Joint, bool]]]:
+    """Return the price of each part of a weighted question, and the parts: have they pilots?"""
+    assert stream.course is not None
+    price = options.price if options.price is not None else 1.0
+    parts = []
+    for which in together_by_kind(query):
+        part = replace(query, measures=tuple(query.measures[i] for i in which))
+        asked = joint(part, options, stream.terms.budget)
+        parts.append((part, asked, needs_pilots(asked, stream.course.least_allowance(price))))
+    return price, parts
+
+
+def plan_text(plan: Plan, budget: Budget) -> str:
+    """Return a plan in words."""
+    query = plan.query
+    lines = [("query", one_line(query.text)), ("rows", one_line(_rows_sql(query)))]
+    lines += [("key", _domain_line(d)) for d in query.domains]
+    values = "value" if query.coordinates == 1 else "values"
+    lines.append(("answer", f"{query.coordinates:,} noised {values}"))
+    lines += plan_price(plan, budget)
+    lines += [("note", note) for note in query.notes]
+    noise = format_table(*_noise_table(plan, budget))
+    end = f"± with {percent(1 - plan.beta)} confidence. Nothing was asked, nothing charged."
+    return "\n".join([labelled(lines), "", noise, "", end])
+
+
+def plan_price(plan: Plan, budget: Budget) -> list[tuple[str, str]]:
+    """Return in words what an answer would cost, where people are in or out."""
+    charge = worst_case_charge(plan, budget)
+    share = upper(100 * charge / budget.norm_budget, 2)
+    costs = f"a contribution the size of its scale costs {upper(charge)} of "
+    return [
+        (
+            "price",
+            f"{costs}{number(budget.norm_budget)} ({share} %);\n"
+            "one of twice the size, four times as much; who contributes nothing pays nothing",
+        )
+    ]
+
+
+def _bounds_text(plan: Plan) -> str:
+    bounds = ", ".join(dict.fromkeys(f"± {format_bound(bound)}" for bound in plan.bounds))
+    return f"{bounds} with {percent(1 - plan.beta)} confidence"
+
+
+def weighted_text(query: Query, facts: dict[str, Any], budget: Budget) -> str:
+    """Return in words what a weighted answer would be: its scale is known when it is asked."""
+    lines = [("query", one_line(query.text)), ("rows", one_line(_rows_sql(query)))]
+    lines += [("key", _domain_line(d)) for d in query.domains]
+    values = "value" if query.coordinates == 1 else "values"
+    noised = f"{query.coordinates:,} noised {values}, with intervals about everybody"
+    lines.append(("answer", noised))
+    lines += weighted_price(facts, budget)
+    lines += [("note", note) for note in query.notes]
+    return "\n".join([labelled(lines), "", "Nothing was asked, nothing charged."])
+
+
+def weighted_price(facts: dict[str, Any], budget: Budget) -> list[tuple[str, str]]:
+    """Return in words what a weighted answer would cost, and how wide it will be."""
+    if facts["pilots"]:
+        paid, scale = f" and {number(facts['pilots'])} for the pilots", "pilots choose the scale"
+    else:
+        paid, scale = "", f"nobody can be above scale {number(facts['scale'])}: no pilots"
+    most, whole = number(facts["price"]), number(budget.norm_budget)
+    price = f"{most} of {whole} at most{paid}, from whoever contributes at full scale;"
+    lines = [
+        ("price", f"{price}\nwho contributes nothing pays nothing"),
+        ("noise", f"{scale}; at scale 1, sigma is {number(facts['sigma_at_1'])}"),
+    ]
+    lines += [("expect", _expected(one)) for one in facts["expected"]]
+    if facts["parents"]:
+        first = "once for all questions of this kind: " + ", ".join(facts["parents"])
+        lines.append(("first", f"{first};\nit costs a person 1 at most, each"))
+    return lines
+
+
+def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, Any]:
+    """Return what is known of a weighted answer before it is asked, as plain data."""
+    course, budget = stream.course, stream.terms.budget
+    assert course is not None
+    options = options.over(query.options)
+    price, parts = _weighed(stream, query, options)
+    by_weight, asked, pilots = zip(*parts, strict=True)
+    return {
+        "query": query.text,
+        "keys": [{"name": d.name, "size": len(d.values)} for d in query.domains],
+        "measures": [
+            {"label": m.label, "kind": m.kind.value, "bins": m.bins} for m in query.measures
+        ],
+        "coordinates": query.coordinates,
+        "price": price * len(asked),
+        "pilots": (QUESTION - 1) * sum(pilots),
+        "scale": None if any(pilots) else asked[0].scale or 1.0,
+        "sigma_at_1": budget.sigma_0 / math.sqrt(price),
+        "expected": [
+            {"measure": part.measures[0].label} | asdict(outlook(course, part, options, budget))
+            for part in by_weight
+            if len(part.measures) == 1
+        ],
+        "parents": [k for part in by_weight for k in parents_of(part) if course.wants(k)],
+        "least_weight": course.least_allowance(price),
+        "notes": list(query.notes),
+        "charged": False,
+    }
+
+
+def _expected(facts: dict[str, Any]) -> str:
+    """Return in words how wide an interval is going to be."""
+    least, most, label = facts["least"], facts["most"], one_line(facts["measure"], 40)
+    if most is not None and most != least:
+        return f"{label} about ± {format_bound(most)} if nearly all rows are in it, less if few are"
+    if least is None:
+        return f"{label}: the first answer about these rows lets this say how wide it will be"
+    return f"{label} ± {format_bound(least)}" + ("" if most == least else " at least")
+
+
+def _rows_sql(query: Query) -> str:
+    relation = query.relation
+    return relation.sql + (f" WHERE {relation.where}" if relation.where else "")
+
+
+def _domain_line(domain: Domain) -> str:
+    values = key_texts(domain.values[:_SHOWN_VALUES])
+    more = ", …" if len(domain.values) > _SHOWN_VALUES else ""
+    return one_line(f"{domain.name}: {len(domain.values):,} values ({', '.join(values)}{more})")
+
+
+def _noise_table(plan: Plan, budget: Budget) -> tuple[list[str], list[list[str]], list[str]]:
+    columns = ["noised", "scale", "sigma", "lattice", "±", "Corollary 4.7"]
+    facts = plan_facts(plan, budget)["measures"]
+    rows = [
+        [
+            one_line(m["label"], 60),
+            number(m["scale"]),
+            number(m["sigma"]),
+            number(m["granularity"]),
+            format_bound(m["bound"]),
+            format_bound(m["corollary_bound"]),
+        ]
+        for m in facts
+    ]
+    return columns, rows, ["l", ".", ".", ".", ".", "."]
+
+
+def worst_case_charge(plan: Plan, budget: Budget) -> float:
+    """Return what a contribution at full scale to every measure costs, in squared norm."""
+    return sum((n.scale * budget.sigma_0 / n.sigma) ** 2 for n in plan.noise)
+
+
+def plan_facts(plan: Plan, budget: Budget) -> dict[str, Any]:
+    """Return a plan as plain data."""
+    query = plan.query
+    measures = zip(query.measures, plan.noise, plan.bounds, plan.corollary_bounds, strict=True)
+    return {
+        "query": query.text,
+        "relation": {"sql": query.relation.sql, "where": query.relation.where},
+        "keys": [
+            {"name": d.name, "size": len(d.values), "position": d.position.sql}
+            for d in query.domains
+        ],
+        "measures": [
+            {
+                "label": m.label,
+                "kind": m.kind.value,
+                "value": m.value.sql if m.value is not None else None,
+                "bins": m.bins,
+                "scale": n.scale,
+                "granularity": n.granularity,
+                "sigma": n.sigma,
+                "bound": bound,
+                "corollary_bound": corollary,
+            }
+            for m, n, bound, corollary in measures
+        ],
+        "coordinates": query.coordinates,
+        "confidence": 1 - plan.beta,
+        "worst_case_charge": worst_case_charge(plan, budget),
+        "notes": list(query.notes),
+        "charged": False,
+    }

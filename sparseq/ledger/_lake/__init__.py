@@ -1,0 +1,1 @@
+"""A ledger in a lake: see `sparseq.ledger._lake.ledger.LakeLedger`."""

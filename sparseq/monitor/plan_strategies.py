@@ -1,0 +1,269 @@
+"""Planning a strategy: which taps and which norm_budget, for what people look at.
+
+The targets are ticks, sums over windows and the running total (`PlanTarget`), with weights.
+Strategies are of families with few numbers (`sparseq.accounting.strategies`). For each, what
+everybody would cost were nobody left out says the budget at which nobody is: its noise alone ranks
+the strategies. The best of them are tried at that budget and below, with what is then left out
+(`sparseq.monitor.simulate_strategies`, the store's own maths).
+
+What is chosen on the first half of the data is judged on the second, beside what independent noise
+comes to there with the budget chosen in the same way. Recommended is what is chosen on all data,
+but no strategy where the one that was judged was more than 2 % worse than independent noise.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparseq.accounting.budget import NORM_BUDGET_RANGE
+from sparseq.accounting.strategies import MOST_TAPS, Strategy
+from sparseq.errors import DataError, ParameterError
+from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.simulate_strategies import MeasuredStream, StrategySetting, measured
+
+INDEPENDENT = "none"
+WORSE = 1.02
+CAUTION = 1.4
+_MARGIN = 1.06
+"""Budgets are planned for people who cost so much more than in the data."""
+_BUDGETS = (1.0, 0.85, 0.7, 0.5, 0.35)
+_FINER = (0.92, 0.78, 0.6, 0.42)
+_BEST = 4
+_SMALL = (0.05, 0.1, 0.15, 0.22, 0.28)  # of the worst case: where few are left out of few ticks
+
+
+@dataclass(frozen=True)
+class PlanTarget:
+    """Something that people look at: sums over so many ticks; 0: the running total."""
+
+    name: str
+    ticks: int
+    weight: float = 1.0
+
+    def width(self, ticks: int) -> int:
+        """Return over how many ticks the sums go, of a series of so many."""
+        return min(self.ticks or ticks, ticks)
+
+
+_NAMED = {"tick": 1, "day": 1, "week": 7, "month": 28, "total": 0}
+
+
+def targets_of(text: str) -> tuple[PlanTarget, ...]:
+    """Read targets: names or ticks, each with a weight if it is not 1.
+
+    Example:
+        >>> [(t.name, t.ticks, t.weight) for t in targets_of("day,28d:2,total")]
+        [('day', 1, 1.0), ('28d', 28, 2.0), ('total', 0, 1.0)]
+    """
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(([1-9]\d{0,4})[a-z]?|[a-z]+)(?::([1-9]\d{0,5}))?\s*", part)
+        if match is None or not (match[2] or match[1] in _NAMED):
+            raise ParameterError(f"{part!r} is nothing to plan for", "day,week,28d,total:2")
+        ticks = int(match[2]) if match[2] else _NAMED[match[1]]
+        found.append(PlanTarget(match[1], ticks, float(match[3] or 1)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class StrategyCandidate:
+    """A strategy with a budget, and what comes of it: root mean squares, one a target.
+
+    Attributes:
+        strategy: As `Strategy.of` reads it.
+        norm_budget: Of the series.
+        left_out: Share of contributions that are in no measurement.
+        noise, bias, total: By target.
+        relative: Total against the first candidate's, independent noise: by their weights.
+    """
+
+    strategy: str
+    norm_budget: float
+    left_out: float
+    noise: tuple[float, ...]
+    bias: tuple[float, ...]
+    total: tuple[float, ...]
+    relative: float = 1.0
+
+
+@dataclass(frozen=True)
+class StrategyPlan:
+    """All that was tried, independent noise first, then by error.
+
+    Attributes:
+        targets: What was planned for.
+        tried: On all data.
+        judged: On the second half, what was chosen on the first; `relative` is against what
+            independent noise comes to there. None: there was nobody.
+    """
+
+    targets: tuple[PlanTarget, ...]
+    tried: tuple[StrategyCandidate, ...]
+    judged: StrategyCandidate | None
+
+    @property
+    def independent(self) -> StrategyCandidate:
+        """Independent noise, at its best budget."""
+        return self.tried[0]
+
+    @property
+    def recommended(self) -> StrategyCandidate:
+        """The least error, if it can be relied on."""
+        if self.judged is None or self.judged.relative > WORSE:
+            return self.independent
+        return min(self.tried, key=lambda c: c.relative)
+
+
+def plan_strategies(
+    stream: KnownStream,
+    kappa: float,
+    targets: Sequence[PlanTarget],
+    advance: Callable[[int, int], None] = lambda done, of: None,
+) -> StrategyPlan:
+    """Choose a strategy and its budget on a stream that is known: nothing is charged.
+
+    Args:
+        stream: Of counts; public or historical.
+        kappa: zCDP level of the store to be made.
+        targets: What it is for.
+        advance: Told how many strategies have been looked at, of how many.
+
+    Raises:
+        DataError: There is nobody in the stream.
+    """
+    if not len(stream.users):
+        raise DataError("no query finds anybody in the data", "check the dates")
+    looked, of = count(1), 2 * (len(list(families(stream.ticks))) + _BEST + 1)
+    search = _Search(kappa, tuple(targets), lambda: advance(next(looked), of))
+    tried = search.tried(stream)
+    half = stream.ticks // 2
+    judged = None
+    if half and len(stream.between(0, half).users):
+        independent, *others = search.tried(stream.between(0, half))
+        chosen = min([independent, *others], key=lambda c: c.relative)
+        second = stream.between(half, 2 * half)
+        by, against = (
+            search.outcome(measured(second, StrategySetting(c.strategy, c.norm_budget, kappa)))
+            for c in (chosen, independent)
+        )
+        judged = replace(by, relative=search.relative(by.total, against.total))
+    return StrategyPlan(tuple(targets), tuple(tried), judged)
+
+
+@dataclass(frozen=True)
+class _Search:
+    kappa: float
+    targets: tuple[PlanTarget, ...]
+    advance: Callable[[], None]
+
+    def tried(self, stream: KnownStream) -> list[StrategyCandidate]:
+        """Return the best of each strategy that was tried; independent noise first."""
+        independent = self.best(stream, INDEPENDENT)
+        busiest = _busiest(stream)
+        ranked = sorted(
+            (self._bound(busiest, text, stream.ticks), text) for text in families(stream.ticks)
+        )
+        others = [self.best(stream, text) for _, text in ranked[:_BEST]]
+        scored = [replace(c, relative=self.relative(c.total, independent.total)) for c in others]
+        return [independent, *sorted(scored, key=lambda c: c.relative)]
+
+    def best(self, stream: KnownStream, text: str) -> StrategyCandidate:
+        """Return a strategy with its best budget."""
+        self.advance()
+        costs = costs_of(stream, text, self.kappa)
+        whole = float(costs.max())
+        shares = (*_BUDGETS, *_SMALL) if text == INDEPENDENT else _BUDGETS
+        found = {share: self._at(stream, text, share * whole, costs) for share in shares}
+        near = min(found, key=lambda share: self._score(found[share]))
+        for share in _FINER:
+            if 0.75 * near < share < 1.35 * near and share not in found:
+                found[share] = self._at(stream, text, share * whole, costs)
+        return min(found.values(), key=self._score)
+
+    def _at(
+        self, stream: KnownStream, text: str, budget: float, costs: NDArray[np.float64]
+    ) -> StrategyCandidate:
+        """Return what comes of a budget; who costs far less is in anyway, and is not looked at."""
+        norm_budget = _nice(budget * _MARGIN)
+        close = stream_of(stream, costs > 0.7 * norm_budget)
+        done = self.outcome(measured(close, StrategySetting(text, norm_budget, self.kappa)))
+        share = done.left_out * len(close.users) / len(stream.users)
+        return StrategyCandidate(text, norm_budget, share, done.noise, done.bias, done.total)
+
+    def outcome(self, found: MeasuredStream) -> StrategyCandidate:
+        """Return the errors of what was measured."""
+        errors = [found.errors(t.width(found.stream.ticks)) for t in self.targets]
+        noise, bias, total = zip(*errors, strict=True)
+        text, budget = found.setting.strategy, found.setting.norm_budget
+        return StrategyCandidate(text, budget, found.left_out, noise, bias, total)
+
+    def relative(self, errors: ArrayLike, of: ArrayLike) -> float:
+        """Return errors against others': root mean square by weight."""
+        weights = np.array([t.weight for t in self.targets])
+        ratios = np.asarray(errors) / np.asarray(of)
+        return math.sqrt(float(np.sum(weights * ratios**2) / np.sum(weights)))
+
+    def _score(self, c: StrategyCandidate) -> float:
+        """Return a number that is less for what is better, of one strategy at several budgets.
+
+        With more than the bias in the data: noise is certain and in the intervals, bias is neither.
+        """
+        doubtful = np.hypot(c.noise, CAUTION * np.array(c.bias))
+        return self.relative(doubtful, [math.sqrt(max(t.ticks, 1)) for t in self.targets])
+
+    def _bound(self, busiest: KnownStream, text: str, ticks: int) -> float:
+        """Return the error of a strategy's noise, at the budget at which nobody is left out."""
+        self.advance()
+        strategy, most = Strategy.of(text), float(costs_of(busiest, text, self.kappa).max())
+        variances = [most * strategy.variance(t.width(ticks), ticks).mean() for t in self.targets]
+        if not np.all(np.isfinite(variances)):
+            return math.inf
+        worst = [
+            float(np.arange(1, ticks + 1).clip(max=t.width(ticks)).mean()) for t in self.targets
+        ]
+        return self.relative(np.sqrt(variances), np.sqrt(worst))
+
+
+def families(ticks: int) -> Iterator[str]:
+    """Yield the strategies that are tried for a series of so many ticks."""
+    bands = [k for k in (7, 28, 60, MOST_TAPS) if k < ticks] or [1]
+    for band in bands:
+        for height, power in ((0.06, 0.6), (0.08, 0.7), (0.12, 0.8), (0.16, 1.0), (0.08, 1.0)):
+            yield f"news:{height:g},{band},{power:g}"
+        for power in (0.1, -0.1, -0.2, -0.3, -0.4, -0.5):
+            yield f"fractional:{power:g},{band}"
+    for width in (k for k in (7, 14, 28) if k < ticks):
+        for height, power in ((0.2, 1.2), (0.4, 1.2), (0.3, 0.8), (0.4, 0.8)):
+            yield f"window:{width},{height:g},{power:g}"
+
+
+def costs_of(stream: KnownStream, text: str, kappa: float) -> NDArray[np.float64]:
+    """Return what everybody would be charged if nobody were left out, in squared norm."""
+    taken = measured(stream, StrategySetting(text, NORM_BUDGET_RANGE[1], kappa))
+    return taken.charged
+
+
+def stream_of(stream: KnownStream, some: NDArray[np.bool_]) -> KnownStream:
+    """Return a stream of some of its people."""
+    keep = some[stream.users]
+    columns = (stream.tick[keep], stream.users[keep], stream.coordinate[keep], stream.values[keep])
+    return KnownStream(stream.query, stream.ticks, stream.people, *columns)
+
+
+def _busiest(stream: KnownStream, many: int = 1000) -> KnownStream:
+    weight = np.bincount(stream.users, stream.values**2, stream.people)
+    least = np.sort(weight)[-min(many, len(weight))]
+    return stream_of(stream, weight >= max(least, 1e-300))
+
+
+def _nice(norm_budget: float) -> float:
+    """Round up to three digits."""
+    step = 10.0 ** (math.floor(math.log10(norm_budget)) - 2)
+    return min(math.ceil(norm_budget / step) * step, NORM_BUDGET_RANGE[1])

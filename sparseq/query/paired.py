@@ -1,0 +1,134 @@
+"""Statistics of pairs of values, from noised moments: covariance, correlation, a regression line.
+
+All are of the rows where both values are numbers; y is the first argument, x the second, as in SQL.
+Moments are about public middles (a, b), which halves their scale; sums of deviations don't change
+with them:
+
+    Sxy = sum (x - a)(y - b) - sum (x - a) sum (y - b) / n
+    slope = Sxy / Sxx,  intercept = mean y - slope mean x,  r = Sxy / sqrt(Sxx Syy)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from sqlglot import exp
+
+from sparseq.query.outputs import (
+    Estimate,
+    Measurements,
+    Node,
+    arithmetic,
+    constant,
+    monotone,
+)
+
+PAIRED: tuple[type[exp.AggFunc], ...] = (
+    exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
+    exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy, exp.RegrSxx, exp.RegrSyy, exp.RegrSxy,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PairMoments:
+    """Noised moments of two values, each asked for when it is needed.
+
+    Attributes:
+        count: Rows.
+        x, y, xx, yy, xy: Make the sum of what they are called after, about the middles.
+        middle_x, middle_y: What the values are taken from.
+    """
+
+    count: Node
+    x: Callable[[], Node]
+    y: Callable[[], Node]
+    xx: Callable[[], Node]
+    yy: Callable[[], Node]
+    xy: Callable[[], Node]
+    middle_x: float
+    middle_y: float
+
+    def statistic(self, kind: type[exp.Expr]) -> Node:
+        """Return the node of one of `PAIRED`, averages aside."""
+        statistics: dict[type[exp.Expr], Callable[[], Node]] = {
+            exp.RegrCount: lambda: self.count,
+            exp.RegrSxx: lambda: self._sxx,
+            exp.RegrSyy: lambda: self._syy,
+            exp.RegrSxy: lambda: self._sxy,
+            exp.CovarPop: lambda: arithmetic("/", self._sxy, self.count),
+            exp.CovarSamp: lambda: arithmetic(
+                "/", self._sxy, arithmetic("-", self.count, constant(1))
+            ),
+            exp.RegrSlope: lambda: self._slope,
+            exp.RegrIntercept: lambda: arithmetic(
+                "-", self._mean_y, arithmetic("*", self._slope, self._mean_x)
+            ),
+            exp.Corr: lambda: self._correlation,
+            exp.RegrR2: lambda: _square(self._correlation),
+        }
+        return statistics[kind]()
+
+    @cached_property
+    def _x(self) -> Node:
+        return self.x()
+
+    @cached_property
+    def _y(self) -> Node:
+        return self.y()
+
+    @cached_property
+    def _mean_x(self) -> Node:
+        return arithmetic("+", constant(self.middle_x), arithmetic("/", self._x, self.count))
+
+    @cached_property
+    def _mean_y(self) -> Node:
+        return arithmetic("+", constant(self.middle_y), arithmetic("/", self._y, self.count))
+
+    @cached_property
+    def _sxx(self) -> Node:
+        return _not_negative(self._around(self.xx(), self._x, self._x))
+
+    @cached_property
+    def _syy(self) -> Node:
+        return _not_negative(self._around(self.yy(), self._y, self._y))
+
+    @cached_property
+    def _sxy(self) -> Node:
+        return self._around(self.xy(), self._x, self._y)
+
+    def _around(self, product: Node, a: Node, b: Node) -> Node:
+        return arithmetic("-", product, arithmetic("/", arithmetic("*", a, b), self.count))
+
+    @cached_property
+    def _slope(self) -> Node:
+        return arithmetic("/", self._sxy, self._sxx)
+
+    @cached_property
+    def _correlation(self) -> Node:
+        spread = monotone(np.sqrt, arithmetic("*", self._sxx, self._syy))
+        return _between(-1, 1, arithmetic("/", self._sxy, spread))
+
+
+def _not_negative(inner: Node) -> Node:
+    return monotone(lambda v: np.maximum(v, 0), inner)
+
+
+def _between(low: float, high: float, inner: Node) -> Node:
+    return monotone(lambda v: np.clip(v, low, high), inner)
+
+
+def _square(inner: Node) -> Node:
+    """Return x²; its interval begins at 0 if x's holds 0."""
+
+    def node(noised: Measurements) -> Estimate:
+        a = inner(noised)
+        assert isinstance(a, Estimate)
+        ends = np.stack([a.low * a.low, a.high * a.high])
+        holds_zero = (a.low <= 0) & (a.high >= 0)
+        low = np.where(holds_zero, 0.0, ends.min(axis=0))
+        return Estimate(a.value * a.value, low, ends.max(axis=0))
+
+    return node

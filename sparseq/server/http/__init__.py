@@ -1,0 +1,1 @@
+"""HTTP: an address that clients, notebooks and browsers ask (Starlette, by uvicorn)."""

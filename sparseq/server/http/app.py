@@ -1,0 +1,183 @@
+"""The HTTP application: its addresses, who may use which, and their description."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+import sparseq
+from sparseq.errors import ServerError, Why
+from sparseq.server.http.asking import FORMATS, TAKES, explain, query
+from sparseq.server.http.curating import (
+    TOKEN,
+    audit,
+    ingest,
+    make_backup,
+    make_token,
+    revoke_token,
+    tokens,
+)
+from sparseq.server.http.endpoints import Call, Door, Endpoint, as_json, failure, peer
+from sparseq.server.http.pages import page_routes
+from sparseq.server.http.reading import budget, catalog, events, release, releases, series
+from sparseq.server.mcp import handle
+from sparseq.server.service import Service
+from sparseq.server.tokens import Role
+
+ASKERS, CURATOR = (Role.ANALYST, Role.CURATOR), (Role.CURATOR,)
+_TYPES = {
+    "string": {"type": "string"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "array or object": {"type": ["array", "object"]},
+}
+_JSON = "application/json"
+_SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+
+
+async def metrics(call: Call) -> Response:
+    """Counts for Prometheus; nothing private, and no times, which rows could show in."""
+    service = call.service
+    lines = [
+        f"sparseq_releases {len(service.log)}",
+        f"sparseq_waiting {service.waiting}",
+        f"sparseq_up {int(service.alive)}",
+        *(
+            f'sparseq_questions_total{{outcome="{outcome}"}} {number}'
+            for outcome, number in sorted(service.counts.items())
+        ),
+    ]
+    return PlainTextResponse("\n".join(lines) + "\n")
+
+
+async def mcp(call: Call) -> Response:
+    """Tools for agents: the Model Context Protocol (streamable HTTP, without streams)."""
+    origin = call.request.headers.get("origin", "")
+    if origin and urlsplit(origin).netloc != call.request.headers.get("host", ""):
+        raise ServerError(Why.ROLE, "a page of another site may not use this token")
+    found = await handle(call.service, call.who, await call.body())
+    return Response(status_code=202) if found is None else Response(found, 200, None, _JSON)
+
+
+ENDPOINTS = (
+    Endpoint("POST", "/v1/query", query, ASKERS, TAKES, FORMATS),
+    Endpoint("POST", "/v1/explain", explain, ASKERS, TAKES),
+    Endpoint("GET", "/v1/catalog", catalog),
+    Endpoint("GET", "/v1/releases", releases),
+    Endpoint("GET", "/v1/releases/{number:int}", release, gives=FORMATS),
+    Endpoint("GET", "/v1/series", series),
+    Endpoint("GET", "/v1/budget", budget),
+    Endpoint("GET", "/v1/events", events, gives=("text/event-stream",)),
+    Endpoint("POST", "/v1/ingest", ingest, CURATOR),
+    Endpoint("GET", "/v1/tokens", tokens, CURATOR),
+    Endpoint("POST", "/v1/tokens", make_token, CURATOR, TOKEN),
+    Endpoint("DELETE", "/v1/tokens/{name}", revoke_token, CURATOR),
+    Endpoint("GET", "/v1/audit", audit, CURATOR),
+    Endpoint("POST", "/v1/backup", make_backup, CURATOR),
+    Endpoint("POST", "/mcp", mcp, ASKERS),
+    Endpoint("GET", "/metrics", metrics, gives=("text/plain",)),
+)
+
+
+def application(service: Service) -> Starlette:
+    """Return the application of a service."""
+    door = Door()
+    described = openapi()
+
+    def route(endpoint: Endpoint) -> Route:
+        async def answer(request: Request) -> Response:
+            try:
+                who = door.signed_in(service, bearer(request), peer(request))
+                who.needs(*endpoint.roles)
+                response = await endpoint.handler(Call(request, service, who))
+            except ClientDisconnect:
+                response = Response(status_code=499)
+            except Exception as error:
+                response = failure(error)
+            for name, value in _SAFE.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return Route(endpoint.path, answer, methods=[endpoint.method])
+
+    async def healthz(request: Request) -> Response:
+        return as_json({"ok": service.alive}, 200 if service.alive else 503, _SAFE)
+
+    async def described_as(request: Request) -> Response:
+        return as_json(described, headers=_SAFE)
+
+    async def nothing_here(request: Request, error: Exception) -> Response:
+        if request.url.path == "/mcp":  # its clients expect this where there are no streams
+            return Response(status_code=405, headers={"Allow": "POST"})
+        said = f"there is nothing at {request.method} {request.url.path[:100]}"
+        return failure(ServerError(Why.ABSENT, said, "GET /openapi.json has all addresses"))
+
+    other: list[tuple[str, Callable[[Request], Awaitable[Response]]]] = [
+        ("/healthz", healthz), ("/openapi.json", described_as),
+    ]  # fmt: skip
+    return Starlette(
+        routes=[
+            *(route(endpoint) for endpoint in ENDPOINTS),
+            *(Route(path, handler) for path, handler in other),
+            *page_routes(service, door),
+        ],
+        exception_handlers={404: nothing_here, 405: nothing_here},
+    )
+
+
+def bearer(request: Request) -> str:
+    """Return the token that came with a request; "": none."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def openapi() -> dict[str, Any]:
+    """Return the application's description (OpenAPI 3.1)."""
+    paths: dict[str, dict[str, Any]] = {}
+    for one in ENDPOINTS:
+        path = one.path.replace(":int", "")
+        operation: dict[str, Any] = {
+            "summary": one.about,
+            "security": [{"token": []}],
+            "responses": {
+                "200": {"description": "OK", "content": {kind: {} for kind in one.gives}},
+                "default": {"$ref": "#/components/responses/Error"},
+            },
+        }
+        for name in re.findall(r"{(\w+)}", path):
+            kind = {"type": "integer" if name == "number" else "string"}
+            place = {"name": name, "in": "path", "required": True, "schema": kind}
+            operation.setdefault("parameters", []).append(place)
+        if one.takes:
+            properties = {name: _TYPES[kind] for name, kind in one.takes.items()}
+            needed = next(iter(one.takes))
+            schema = {"type": "object", "required": [needed], "properties": properties}
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": schema}},
+            }
+        paths.setdefault(path, {})[one.method.lower()] = operation
+    fields = {name: {"type": "string"} for name in ("type", "message", "hint")}
+    fields["charged"] = {"type": ["boolean", "null"]}  # type: ignore[dict-item]
+    error = {"type": "object", "properties": {"error": {"type": "object", "properties": fields}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "sparseq", "version": sparseq.__version__},
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "responses": {
+                "Error": {
+                    "description": "What was wrong, and how to mend it",
+                    "content": {"application/json": {"schema": error}},
+                }
+            },
+        },
+    }

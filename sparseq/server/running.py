@@ -1,0 +1,209 @@
+"""Running a server: sockets first, then the store; SIGTERM ends it with nothing half done.
+
+On SIGTERM or SIGINT no new question is taken, what waits is made durable and answered, the store
+is closed, and the process ends with code 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import ipaddress
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+import sparseq
+from sparseq.address import SERVED
+from sparseq.errors import ParameterError
+from sparseq.server.audit import AuditLog
+from sparseq.server.http.app import application
+from sparseq.server.service import Service
+from sparseq.server.tokens import Tokens
+from sparseq.server.wire import serve_wire
+
+_GRACE = 60  # seconds that answers may take to be written once the server is to stop
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen. Port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read HOST:PORT.
+
+        Example:
+            >>> Address.parse("[::1]:80"), Address.parse("localhost:5432").loopback
+            (Address(host='::1', port=80), True)
+        """
+        host, colon, port = text.rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdecimal():
+            raise ParameterError(f"{text!r} is no address", "HOST:PORT, such as 127.0.0.1:8080")
+        if int(port[:6]) > 65535:
+            raise ParameterError(f"port {port} is out of range", "up to 65535")
+        return cls(host.strip("[]"), int(port))
+
+    @property
+    def loopback(self) -> bool:
+        """Only this machine can reach it."""
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return self.host == "localhost"
+
+    def bound(self) -> socket.socket:
+        """Return a socket that listens there.
+
+        Raises:
+            ParameterError: Nobody can.
+        """
+        try:
+            found = socket.getaddrinfo(self.host, self.port, proto=socket.IPPROTO_TCP)[0]
+            listening = socket.socket(*found[:3])  # with its protocol: asyncio looks at that
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(found[4])
+            listening.listen(512)
+            return listening
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ParameterError(f"can't listen at {self.host}:{self.port}: {why}") from None
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How to serve a store.
+
+    Attributes:
+        path: Of the store.
+        http, pg: Where to listen; None: not at all.
+        cert, key: Files of the certificate and its key, PEM; None: no TLS.
+        backups: A folder for copies of the store that curators ask for.
+        no_tls: Something in front does it, so that other machines may come without.
+    """
+
+    path: Path
+    http: Address | None = None
+    pg: Address | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    no_tls: bool = False
+    backups: Path | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return TLS's settings.
+
+        Raises:
+            ParameterError: The files can't be read; or there are none, and others can connect.
+        """
+        if self.cert is None:
+            for address in (self.http, self.pg):
+                if address is not None and not address.loopback and not self.no_tls:
+                    raise ParameterError(
+                        f"{address.host} can be reached by others, so it needs TLS",
+                        "--tls-cert FILE --tls-key FILE; or --no-tls if something in front does it",
+                    )
+            return None
+        made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            made.load_cert_chain(self.cert, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise ParameterError(f"can't use the certificate {self.cert}: {error}") from None
+        return made
+
+
+async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None) -> None:
+    """Serve a store until SIGTERM or SIGINT.
+
+    Args:
+        place: What, and where.
+        ready: Told in words where it listens, once it does.
+
+    Raises:
+        ParameterError: An address can't be listened at.
+        StoreError: The store can't be opened.
+    """
+    context = place.context()
+    if place.http is None and place.pg is None:
+        raise ParameterError("there is nowhere to listen", "--http HOST:PORT, --pg HOST:PORT")
+    sockets = {k: a.bound() for k, a in (("http", place.http), ("pg", place.pg)) if a is not None}
+    path = place.path
+    with contextlib.ExitStack() as stack:
+        for listening in sockets.values():
+            stack.callback(listening.close)
+        store = sparseq.connect(path)
+        service = Service(
+            store, Tokens.beside(path), audit=AuditLog.beside(path), backups=place.backups
+        )
+        try:
+            said = where(sockets, context is not None)
+            stack.enter_context(_served(path, said))
+            store.warm()
+            ready(said)
+            await _listen(service, sockets, context)
+        finally:
+            await service.close()
+            service.tokens.close()
+
+
+async def _listen(
+    service: Service, sockets: dict[str, socket.socket], context: ssl.SSLContext | None
+) -> None:
+    loop, running = asyncio.get_running_loop(), []
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, service.stop)
+    server = None
+    if "http" in sockets:
+        config = uvicorn.Config(
+            application(service), log_level="warning", access_log=False, server_header=False,
+            timeout_graceful_shutdown=_GRACE, limit_concurrency=2000, lifespan="off",
+        )  # fmt: skip
+        config.load()
+        config.ssl = context
+        server = uvicorn.Server(config)
+        server.capture_signals = contextlib.nullcontext  # they are not its own alone
+        running.append(asyncio.ensure_future(server.serve([sockets["http"]])))
+    if "pg" in sockets:
+        running.append(asyncio.ensure_future(serve_wire(service, sockets["pg"], context)))
+    stop = asyncio.ensure_future(service.stopping.wait())
+    await asyncio.wait([stop, *running], return_when=asyncio.FIRST_COMPLETED)
+    service.stop()
+    if server is not None:
+        server.should_exit = True
+    for done in await asyncio.gather(*running, return_exceptions=True):
+        if isinstance(done, BaseException):
+            raise done
+
+
+def where(sockets: dict[str, socket.socket], tls: bool) -> str:
+    """Return in words where a server listens."""
+    places = []
+    for name, listening in sockets.items():
+        host, port = listening.getsockname()[:2]
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        scheme = "postgresql" if name == "pg" else "https" if tls else "http"
+        places.append(f"{scheme}://{place}")
+    return " ".join(places)
+
+
+@contextlib.contextmanager
+def _served(path: Path, said: str) -> Iterator[None]:
+    """Tell others where the store is served, in a file beside it, as long as it is."""
+    since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    beside = path.with_name(path.name + SERVED)
+    with contextlib.suppress(OSError):
+        beside.write_text(f"{said} (process {os.getpid()}, since {since})\n", "utf-8")
+    try:
+        yield
+    finally:
+        beside.unlink(missing_ok=True)

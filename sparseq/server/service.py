@@ -1,0 +1,345 @@
+"""What all protocols use: sign in, describe, explain, ask, read back.
+
+    service = Service(sparseq.connect("shop.sparseq"), Tokens(None))
+    who = service.signed_in(secret)
+    reply = await service.ask(who, Statement("SELECT count(*) AS n FROM purchases"))
+
+Two threads work for it. The stream thread makes every call on the store. Another one lowers, prices
+and describes, by the tables' public twin alone, so that looking never waits for an answer, and
+never charges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from sparseq.answer import Answer
+from sparseq.asking import Params
+from sparseq.errors import ServerError, SparseqError, Why
+from sparseq.explained import Explanation, explained
+from sparseq.ledger.entry import Release
+from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.query.catalog import Catalog
+from sparseq.query.lowering import Lowering
+from sparseq.query.parameters import bound
+from sparseq.query.plan import Options, Query
+from sparseq.query.render import schema_of
+from sparseq.server.audit import AuditLog
+from sparseq.server.desk import Desk
+from sparseq.server.queue import FairQueue
+from sparseq.server.thread import Ask, StreamThread, Turn
+from sparseq.server.tokens import Principal, Role, Tokens
+from sparseq.store import Store
+from sparseq.stream.course import planned_price
+from sparseq.stream.groups import Outcome
+
+T = TypeVar("T")
+MOST_TEXT = 1 << 20
+"""Bytes of a query that a server looks at."""
+MOST_LOOKS = 64
+"""Explanations and descriptions that may wait at once, of one asker."""
+MOST_ID = 200
+"""Letters of a request id."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What somebody asks.
+
+    Attributes:
+        sql: One SELECT that aggregates.
+        params: Values of its `?`, or by name of its `$name`.
+        options: Noise and confidence.
+        request_id: In the asker's own namespace: asked again under it, the recorded answer is
+            returned, free. "": none.
+        fresh: Ask anew, and pay, also what was asked before.
+    """
+
+    sql: str
+    params: Params | None = None
+    options: Options = field(default_factory=Options)
+    request_id: str = ""
+    fresh: bool = False
+
+    def bound(self) -> str:
+        """Return the SQL with its parameters written out."""
+        if len(self.sql) > MOST_TEXT:
+            raise ServerError(Why.SIZE, f"a query has {MOST_TEXT:,} letters at most")
+        return self.sql if self.params is None else bound(self.sql, self.params)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer; `repeat`: it was recorded already, and nothing was charged."""
+
+    answer: Answer
+    repeat: bool
+
+
+class Service:
+    """One process serves one store to many. Use it from one event loop.
+
+    Args:
+        store: Open; it belongs to the service from now on.
+        tokens: Who may ask.
+        name: Of the database, as clients see it; by default the store's file's stem.
+        audit: Where it is written who asked what; by default nowhere that stays.
+        backups: A folder for copies of the store; None: none are made.
+        most, each: What may wait at once, in all and of one asker.
+
+    Attributes:
+        catalog: The tables: public, and the same for as long as the store is served.
+        public_rows: Rows of the tables that are about nobody, by name.
+        log: The releases so far, in their order, without their answers: public.
+        counts: What became of questions, by outcome, since the start: public.
+        stopping: Set when no new question is taken any more.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        tokens: Tokens,
+        name: str = "",
+        *,
+        audit: AuditLog | None = None,
+        backups: Path | None = None,
+        most: int = 1024,
+        each: int = 256,
+    ) -> None:
+        self.name = name or (store.path.stem if store.path else "memory")
+        self.catalog: Catalog = store.catalog
+        self.budget = store.budget
+        self.tokens, self.backups = tokens, backups
+        self.stopping = asyncio.Event()
+        twin, weighted = store.backend.public_twin(), store.stream.course is not None
+        self.public_rows: Mapping[str, pa.Table] = twin[1]
+        self.log: list[Release] = []
+        self.counts: Counter[str] = Counter()
+        self._looking: Counter[str] = Counter()
+        self._loop = asyncio.get_running_loop()
+        self._grown = asyncio.Event()
+        self._remember(store)
+        self.desk = Desk(audit or AuditLog(None), _planned(store))
+        self.desk.begin(store)
+        self._thread = StreamThread(store, FairQueue(most, each), self.desk, self._written)
+        self._looks = ThreadPoolExecutor(1, "look")
+        self._lowering = self._looks.submit(
+            lambda: Lowering(self.catalog, *twin, store.most, weighted)
+        ).result()
+
+    # -- who -------------------------------------------------------------------------------------
+
+    def signed_in(self, secret: str, name: str = "", source: str = "") -> Principal:
+        """Return whose token it is; of the name, if one is given.
+
+        `source` says for the audit log where they are: a protocol and an address.
+
+        Raises:
+            ServerError: It is nobody's, or not any more.
+        """
+        who = self.tokens.signed_in(secret)
+        if who is None or (name and who.name != name):
+            raise _not_known()
+        return replace(who, source=source)
+
+    def named(self, name: str, source: str = "") -> Principal:
+        """Return who has the name, once SCRAM has shown that they know the token.
+
+        Raises:
+            ServerError: Nobody has it, or not any more.
+        """
+        who = self.tokens.principal(name)
+        if who is None:
+            raise _not_known()
+        return replace(who, source=source)
+
+    def check(self, who: Principal) -> None:
+        """Raise `ServerError` if the token was revoked since, or has expired."""
+        if not self.tokens.holds(who):
+            raise _not_known()
+
+    # -- looking: never charged ------------------------------------------------------------------
+
+    async def describe(self, who: Principal, statement: Statement) -> pa.Schema:
+        """Return the columns that the answer will have (`Reply` has them so, or can be cast).
+
+        Raises:
+            QueryRefused: It can't be answered privately.
+        """
+        self.check(who)
+
+        def look() -> pa.Schema:
+            query = self._lowered(statement)
+            return schema_of(query, self._thread.store.stream.weighs(query))
+
+        return await self._look(who, look)
+
+    async def explain(self, who: Principal, statement: Statement) -> Explanation:
+        """Return what the question would be, in words and as `.facts`; and what is known of it.
+
+        Raises:
+            QueryRefused: It can't be answered privately.
+        """
+        self.check(who)
+
+        def look() -> Explanation:
+            stream = self._thread.store.stream
+            query, options = self._lowered(statement), statement.options
+            with stream.held():
+                known = stream.known(query, options, anyhow=True)
+                return explained(stream, query, options, known)
+
+        return await self._look(who, look)
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    async def ask(self, who: Principal, statement: Statement) -> Reply:
+        """Answer a question, and charge for it; the answer is durable.
+
+        Whoever stops waiting (cancel, timeout) before the question has its turn has not asked it;
+        after that it is answered and charged all the same, and can be read back.
+
+        Raises:
+            QueryRefused: It can't be answered privately.
+            ServerError: Not this token, not now; nothing was charged (but see `Why.FAILED`).
+        """
+        self.check(who)
+        who.needs(Role.ANALYST, Role.CURATOR)
+        if len(statement.request_id) > MOST_ID:
+            raise ServerError(Why.SIZE, f"a request id has {MOST_ID} letters at most")
+        request = (
+            RequestId.of(Asker.CLIENT, who.name, statement.request_id)
+            if statement.request_id
+            else None
+        )
+        ask = Ask(statement.bound(), statement.options, request, statement.fresh)
+        try:
+            outcome: Outcome = await self._wait(Turn(who, ask))
+        except SparseqError as error:
+            self.counts[str(error.why) if isinstance(error, ServerError) else "refused"] += 1
+            raise
+        assert outcome.answer is not None
+        self.counts["repeat" if outcome.recorded else "answered"] += 1
+        return Reply(outcome.answer, outcome.recorded)
+
+    # -- reading back: free ----------------------------------------------------------------------
+
+    async def history(self, who: Principal, last: int | None = None) -> list[Release]:
+        """Return what was answered, oldest first."""
+        self.check(who)
+        return await self.call(who, lambda store: store.history(last))
+
+    async def release(self, who: Principal, number: int) -> Answer:
+        """Return a recorded answer.
+
+        Raises:
+            ServerError: There is none of this number.
+        """
+        self.check(who)
+
+        def read(store: Store) -> Answer:
+            if not 1 <= number <= store.releases:
+                raise ServerError(Why.ABSENT, f"there is no release {number}")
+            return store.release(number)
+
+        return await self.call(who, read)
+
+    @property
+    def waiting(self) -> int:
+        """How much waits for its turn."""
+        return len(self._thread.queue)
+
+    @property
+    def alive(self) -> bool:
+        """The store is open, and answers are made."""
+        return self._thread.alive
+
+    @property
+    def releases(self) -> int:
+        """How many answers there are: public."""
+        return self._thread.store.releases
+
+    async def grown(self, releases: int) -> None:
+        """Wait until there are more answers than so many, or the server stops."""
+        while len(self.log) <= releases and not self.stopping.is_set():
+            await self._grown.wait()
+
+    def stop(self) -> None:
+        """Take no new question; whoever waits for more answers waits no longer."""
+        self.stopping.set()
+        self._grown.set()
+
+    async def call(self, who: Principal, call: Callable[[Store], T]) -> T:
+        """Return what a call on the store does, in its turn; for parts of the server."""
+        self.check(who)
+        result: T = await self._wait(Turn(who, call))
+        return result
+
+    def note(self, who: Principal, what: str, **facts: Any) -> None:
+        """Write a line to the audit log."""
+        self.desk.tell(what, who.name, source=who.source, **facts)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Take no new question; what waits is answered, made durable, and the store closed."""
+        self.stop()
+        await asyncio.to_thread(self._thread.close)
+        self.desk.tell("stopped", "")
+        self._looks.submit(self._lowering.close)
+        await asyncio.to_thread(self._looks.shutdown)
+
+    def _still_open(self) -> None:
+        if self.stopping.is_set():
+            raise ServerError(Why.CLOSING, "the server is stopping", "try again in a minute")
+
+    def _written(self, store: Store) -> None:
+        """Note what is durable; called in the stream thread."""
+        self._remember(store)
+        self._loop.call_soon_threadsafe(self._tell)
+
+    def _remember(self, store: Store) -> None:
+        new = store.releases - len(self.log)
+        self.log += [replace(release, answer=b"") for release in store.history(new)] if new else []
+
+    def _tell(self) -> None:
+        self._grown.set()
+        self._grown = asyncio.Event()
+
+    async def _wait(self, turn: Turn) -> Any:
+        self._still_open()
+        self._thread.queue.put(turn.who.name, turn)
+        return await asyncio.wrap_future(turn.done)
+
+    async def _look(self, who: Principal, look: Callable[[], T]) -> T:
+        self._still_open()
+        if self._looking[who.name] >= MOST_LOOKS:
+            raise ServerError(Why.BUSY, f"{MOST_LOOKS} looks of yours are waiting already")
+        self._looking[who.name] += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._looks, look)
+        finally:
+            self._looking[who.name] -= 1
+
+    def _lowered(self, statement: Statement) -> Query:
+        return self._lowering.lower(statement.bound())
+
+
+def _planned(store: Store) -> float:
+    """Return what the answers that a store is planned for may cost a person together: public."""
+    whole = store.budget.norm_budget
+    return whole if store.stream.course is None else planned_price(whole)
+
+
+def _not_known() -> ServerError:
+    return ServerError(
+        Why.SIGN_IN, "there is no such token, or not any more", "`sparseq token create` makes one"
+    )

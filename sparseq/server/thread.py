@@ -1,0 +1,196 @@
+"""The stream thread: it alone makes calls on the store.
+
+What has queued while the last group was made durable is the next group: one transaction for all of
+it (`sparseq.stream.groups`). Answers, charges and drops are those of asking one by one, in the
+order of the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import sparseq
+from sparseq.errors import ServerError, SparseqError, StoreError, Why
+from sparseq.explained import price_of
+from sparseq.ledger.request_id import RequestId
+from sparseq.query.plan import Options, Query
+from sparseq.server.desk import Desk
+from sparseq.server.queue import FairQueue
+from sparseq.server.tokens import Principal
+from sparseq.store import Store
+from sparseq.stream.groups import Outcome, Request
+
+GROUP = 64  # questions in a group, at most: so long can a group of others' keep somebody waiting
+LOG = logging.getLogger("sparseq.server")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is asked of the store: see `Store.sql`."""
+
+    sql: str
+    options: Options
+    request_id: RequestId | None = None
+    fresh: bool = False
+
+
+@dataclass
+class Turn:
+    """One question that waits, or one call on the store.
+
+    Attributes:
+        who: Whose it is.
+        what: A question, or what is called with the store.
+        price: Of a question that was admitted: what it may cost a person; None: it is a repeat.
+        done: Of a question an `Outcome`; else what the call returned. Cancelled before its turn it
+            is not asked; after that, only nobody waits any more.
+    """
+
+    who: Principal
+    what: Ask | Callable[[Store], Any]
+    price: float | None = None
+    done: Future[Any] = field(default_factory=Future)
+
+
+class StreamThread:
+    """The thread, and what waits for it.
+
+    Args:
+        store: Open; the thread closes it.
+        queue: What waits.
+        desk: Quotas and the audit log.
+        written: Called in the thread after each group that is durable, before its answers go.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: FairQueue[Turn],
+        desk: Desk,
+        written: Callable[[Store], None] = lambda store: None,
+    ) -> None:
+        self.store, self.queue, self._desk = store, queue, desk
+        self._written = written
+        self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """The thread runs, and its store is open."""
+        return self._thread.is_alive() and self.store.backend.database is not None
+
+    def close(self) -> None:
+        """Take nothing more, answer what has its turn, and close the store."""
+        self.queue.close()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while turns := self.queue.take(GROUP):
+            live = [turn for turn in turns if turn.done.set_running_or_notify_cancel()]
+            self._ask([(t, t.what) for t in live if isinstance(t.what, Ask)])
+            for turn in live:
+                if not isinstance(turn.what, Ask):
+                    self._call(turn, turn.what)
+        try:
+            self.store.close()
+        except SparseqError:
+            LOG.exception("the store could not be closed well")
+
+    def _ask(self, turns: Sequence[tuple[Turn, Ask]]) -> None:
+        """Answer a group: what is refused before any row is looked at, and one transaction."""
+        asked: list[tuple[Turn, Ask, Request]] = []
+        ends: list[Callable[[], None]] = []
+        for turn, ask in turns:
+            try:
+                asked.append((turn, ask, self._admitted(turn, ask)))
+            except BaseException as error:
+                self._desk.refuse(turn.who, ask.sql, error)
+                ends.append(partial(turn.done.set_exception, error))
+        done = 0
+        try:
+            found = self.store.ask_many([request for _, _, request in asked])
+            for (turn, ask, _), outcome in zip(asked, found, strict=True):
+                done += 1
+                self._desk.settle(turn.who, ask.sql, turn.price, outcome)
+                ends.append(partial(_end, turn, outcome))
+            self._written(self.store)
+        except BaseException:
+            LOG.exception("a group of questions was not answered")
+            self._reopen()
+        for turn, ask, _ in asked[done:]:
+            self._desk.settle(turn.who, ask.sql, turn.price, None)
+            ends.append(partial(turn.done.set_exception, _failed()))
+        self._desk.write()
+        for end in ends:
+            end()
+
+    def _admitted(self, turn: Turn, ask: Ask) -> Request:
+        """Return what is asked of the store; raises where it is refused before."""
+        try:
+            return self._request(turn, ask)
+        except StoreError as error:
+            raise ServerError(
+                Why.FAILED, "the store can't be used now", "its operator finds why in the log"
+            ) from error
+        except SparseqError:
+            raise
+        except BaseException as error:
+            LOG.exception("a question could not be lowered")
+            raise ServerError(
+                Why.FAILED, "the server failed at this question", "nothing was charged"
+            ) from error
+
+    def _request(self, turn: Turn, ask: Ask) -> Request:
+        query = self.store.lower(ask.sql)
+        if not self._known(ask, query):
+            price = price_of(self.store.stream, query, ask.options)
+            self._desk.admit(turn.who, price)
+            turn.price = price
+        return Request(query, ask.options, ask.request_id, ask.fresh)
+
+    def _known(self, ask: Ask, query: Query) -> bool:
+        """Tell whether a question is going to be a repeat."""
+        if ask.request_id is not None:
+            return bool(self.store.releases_of([ask.request_id]))
+        return not ask.fresh and self.store.stream.repeats(query, ask.options)
+
+    def _call(self, turn: Turn, call: Callable[[Store], Any]) -> None:
+        try:
+            result = call(self.store)
+            self._written(self.store)
+        except BaseException as error:
+            turn.done.set_exception(error)
+            self._reopen()
+        else:
+            turn.done.set_result(result)
+
+    def _reopen(self) -> None:
+        """Open the store anew if it was abandoned: only the file knows what was written."""
+        if self.store.backend.database is not None or self.store.path is None:
+            return
+        try:
+            self.store.close()
+            self.store = sparseq.connect(self.store.path)
+        except StoreError:
+            LOG.exception("the store can't be opened any more")
+
+
+def _end(turn: Turn, outcome: Outcome) -> None:
+    if outcome.refused is None:
+        turn.done.set_result(outcome)
+    else:
+        turn.done.set_exception(outcome.refused)
+
+
+def _failed() -> ServerError:
+    return ServerError(
+        Why.FAILED,
+        "the server failed, and nobody can tell whether this was answered",
+        "ask again with the same request id: it is charged once at most",
+    )

@@ -1,0 +1,301 @@
+"""Who may ask: tokens with a name, a role and a quota, in a file beside the store.
+
+A token is shown once, when it is made. The file has its hash, for HTTP, and its SCRAM-SHA-256
+verifier (RFC 5802), for PostgreSQL's protocol: neither tells the token. Several processes may use
+the file at once, so tokens are made and revoked while the store is served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import enum
+import hashlib
+import hmac
+import re
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparseq.errors import ParameterError, ServerError, Why
+
+PREFIX = "sq_"
+ITERATIONS = 4096  # of SCRAM: a token has 256 random bits, so nobody guesses it anyway
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
+_QUOTA = re.compile(r"\s*(?:(?P<day>\d{1,9})\s*/\s*day|(?P<share>\d{1,3}(?:\.\d{1,6})?)\s*%)\s*")
+_TABLE = """
+CREATE TABLE IF NOT EXISTS tokens (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, quota TEXT NOT NULL,
+    created TEXT NOT NULL, expires TEXT, revoked TEXT, hash BLOB NOT NULL UNIQUE,
+    salt BLOB NOT NULL, iterations INTEGER NOT NULL, stored_key BLOB NOT NULL,
+    server_key BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL);
+"""
+_VALID = "revoked IS NULL AND (expires IS NULL OR expires > ?)"
+
+
+class Role(enum.StrEnum):
+    """What the holder of a token may do."""
+
+    ANALYST = "analyst"
+    """Ask, and read what was answered."""
+    CURATOR = "curator"
+    """That, and bring rows, look at the audit log, make backups."""
+    MONITOR = "monitor"
+    """Read what was answered and how the server is; ask nothing."""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A share of the stream; None: no limit.
+
+    Attributes:
+        a_day: New answers a day, in UTC.
+        share: Of what all planned answers may cost a person, what the public prices of these may.
+    """
+
+    a_day: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Quota:
+        """Read a quota.
+
+        Raises:
+            ParameterError: It can't be read.
+
+        Example:
+            >>> Quota.parse("20/day,5%")
+            Quota(a_day=20, share=0.05)
+        """
+        found: dict[str, str] = {}
+        for part in text.split(",") if text.strip() else []:
+            read = _QUOTA.fullmatch(part)
+            if read is None:
+                raise ParameterError(f"quota {text!r} can't be read", "for example 20/day,5%")
+            found |= {name: value for name, value in read.groupdict().items() if value}
+        share = float(found["share"]) / 100 if "share" in found else None
+        return cls(int(found["day"]) if "day" in found else None, share)
+
+    def __str__(self) -> str:
+        parts = [f"{self.a_day}/day"] if self.a_day is not None else []
+        parts += [f"{100 * self.share:.12g}%"] if self.share is not None else []
+        return ",".join(parts)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Somebody who has signed in.
+
+    Attributes:
+        name: Of the token; request ids are in a namespace of this name.
+        role, quota: The token's.
+        token: Its number.
+        expires: When, in UTC; None: never.
+        source: Where they ask from, for the audit log: a protocol and an address.
+    """
+
+    name: str
+    role: Role
+    quota: Quota
+    token: int
+    expires: dt.datetime | None = None
+    source: str = ""
+
+    def needs(self, *roles: Role) -> None:
+        """Raise `ServerError` unless the role is one of these."""
+        if self.role not in roles:
+            raise ServerError(
+                Why.ROLE,
+                f"a token of role {self.role} may not do this",
+                f"it takes the role {' or '.join(roles)}",
+            )
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """What SCRAM-SHA-256 is checked with (RFC 5802)."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+    @classmethod
+    def of(cls, secret: str, salt: bytes, iterations: int = ITERATIONS) -> Verifier:
+        """Return the verifier of a secret."""
+        salted = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, iterations)
+        client = hmac.digest(salted, b"Client Key", "sha256")
+        server = hmac.digest(salted, b"Server Key", "sha256")
+        return cls(salt, iterations, hashlib.sha256(client).digest(), server)
+
+
+@dataclass(frozen=True)
+class TokenFacts:
+    """What is known of a token; never the token itself."""
+
+    name: str
+    role: Role
+    quota: Quota
+    created: dt.datetime
+    expires: dt.datetime | None
+    revoked: dt.datetime | None
+
+
+class Tokens:
+    """The tokens of one store. Threads and processes may share the file.
+
+    Args:
+        path: Of the file, made if it is not there; None: in memory.
+
+    Example:
+        >>> tokens = Tokens(None)
+        >>> secret = tokens.create("ada", Role.ANALYST, Quota.parse("20/day"))
+        >>> tokens.signed_in(secret).name
+        'ada'
+        >>> tokens.revoke("ada"), tokens.signed_in(secret)
+        (1, None)
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._lock = threading.Lock()
+        if path is not None:
+            path.touch(mode=0o600)
+        self._db = sqlite3.connect(
+            path or ":memory:", timeout=10, isolation_level=None, check_same_thread=False
+        )
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.executescript(_TABLE)
+        with self._transaction():
+            if not self._db.execute("SELECT 1 FROM secret").fetchall():
+                self._db.execute("INSERT INTO secret VALUES (?)", [secrets.token_bytes(32)])
+        ((self._secret,),) = self._db.execute("SELECT key FROM secret").fetchall()
+
+    @classmethod
+    def beside(cls, store: Path) -> Tokens:
+        """Return the tokens of the store whose file it is."""
+        return cls(store.with_name(store.name + ".tokens"))
+
+    def create(
+        self,
+        name: str,
+        role: Role,
+        quota: Quota | None = None,
+        expires: dt.timedelta | None = None,
+    ) -> str:
+        """Make a token and return it; nobody can read it again.
+
+        Raises:
+            ParameterError: The name can't be one, or has a valid token already.
+        """
+        if not _NAME.fullmatch(name):
+            raise ParameterError(
+                f"name {name!r} can't be a token's",
+                "up to 63 letters, digits and . _ @ -; the first is a letter or a digit",
+            )
+        secret = PREFIX + secrets.token_urlsafe(32)
+        made, now = Verifier.of(secret, secrets.token_bytes(16)), dt.datetime.now(dt.UTC)
+        ends = None if expires is None else _text(now + expires)
+        with self._transaction():
+            if self._valid("name", name) is not None:
+                raise ParameterError(f"{name!r} has a token", "revoke it first, or take a new name")
+            self._db.execute(
+                "INSERT INTO tokens (name, role, quota, created, expires, hash, salt, iterations, "
+                "stored_key, server_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    name, role.value, str(quota or Quota()), _text(now), ends, _hash(secret),
+                    made.salt, made.iterations, made.stored_key, made.server_key,
+                ],
+            )  # fmt: skip
+        return secret
+
+    def revoke(self, name: str) -> int:
+        """End a name's token at once, in open connections too; return how many ended."""
+        now = _text(dt.datetime.now(dt.UTC))
+        with self._transaction():
+            done = self._db.execute(
+                f"UPDATE tokens SET revoked = ? WHERE name = ? AND {_VALID}", [now, name, now]
+            )
+            return done.rowcount
+
+    def every(self) -> list[TokenFacts]:
+        """Return what is known of all tokens, oldest first."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT name, role, quota, created, expires, revoked FROM tokens ORDER BY id"
+            ).fetchall()
+        return [
+            TokenFacts(n, Role(r), Quota.parse(q), dt.datetime.fromisoformat(c), _time(e), _time(x))
+            for n, r, q, c, e, x in rows
+        ]
+
+    def signed_in(self, secret: str) -> Principal | None:
+        """Return whose token it is; None: nobody's, or not any more.
+
+        What is looked up is a hash, so that the time it takes tells nothing of any token.
+        """
+        with self._lock:
+            return self._valid("hash", _hash(secret))
+
+    def principal(self, name: str) -> Principal | None:
+        """Return who has the name, once it was shown that they know the token."""
+        with self._lock:
+            return self._valid("name", name)
+
+    def verifier(self, name: str) -> Verifier:
+        """Return what SCRAM is checked with. An unknown name has one as well: nobody fits it."""
+        with self._lock:
+            found = self._db.execute(
+                "SELECT salt, iterations, stored_key, server_key FROM tokens "
+                f"WHERE name = ? AND {_VALID}",
+                [name, _text(dt.datetime.now(dt.UTC))],
+            ).fetchall()
+        if found:
+            return Verifier(*found[0])
+        salt = hmac.digest(self._secret, name.encode("utf-8", "replace"), "sha256")[:16]
+        return Verifier(salt, ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
+
+    def holds(self, who: Principal) -> bool:
+        """Tell whether the token is still valid."""
+        with self._lock:
+            return self._valid("id", who.token) is not None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _valid(self, column: str, value: str | bytes | int) -> Principal | None:
+        found = self._db.execute(
+            f"SELECT name, role, quota, id, expires FROM tokens WHERE {column} = ? AND {_VALID}",
+            [value, _text(dt.datetime.now(dt.UTC))],
+        ).fetchall()
+        if not found:
+            return None
+        name, role, quota, number, expires = found[0]
+        return Principal(name, Role(role), Quota.parse(quota), number, _time(expires))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def _text(moment: dt.datetime) -> str:
+    return moment.isoformat(timespec="microseconds")
+
+
+def _time(text: str | None) -> dt.datetime | None:
+    return None if text is None else dt.datetime.fromisoformat(text)

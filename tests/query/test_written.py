@@ -1,0 +1,85 @@
+"""Questions as people write them: what becomes of each is in golden/written.txt.
+
+Each answer is plain DuckDB's, but for noise. UPDATE_GOLDEN=1 writes the file anew: a question that
+was answered and is not any more shows there, as does every message.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import sparseq
+from benchmarks.written import Question, questions
+from benchmarks.written.check import outcome, sums
+from benchmarks.written.town import plain, store
+from sparseq.errors import QueryRefused
+
+GOLDEN = Path(__file__).parent / "golden" / "written.txt"
+QUESTIONS = questions()
+
+
+@pytest.fixture(scope="module")
+def con() -> sparseq.Store:
+    return store()
+
+
+@pytest.fixture(scope="module")
+def truth() -> duckdb.DuckDBPyConnection:
+    return plain()
+
+
+def _line(
+    con: sparseq.Store, truth: duckdb.DuckDBPyConnection, question: Question
+) -> tuple[str, str]:
+    found = outcome(con, truth, question)
+    said = f"{found.said} ({found.hint})" if found.hint else found.said
+    if question.never:
+        return f"{question.title}: never, as {question.never}", f"    {found.kind}: {said}"
+    if found.kind == "answered":
+        return f"{question.title}: answered", ""
+    return f"{question.title}: not yet", f"    {found.kind}: {said}"
+
+
+def test_what_becomes_of_each_question(
+    con: sparseq.Store, truth: duckdb.DuckDBPyConnection
+) -> None:
+    lines: list[str] = []
+    for question in QUESTIONS:
+        if f"# {question.category}" not in lines:
+            lines += ["", f"# {question.category}"]
+        lines += filter(None, _line(con, truth, question))
+    text = "\n".join(lines).strip() + "\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+    assert "differs" not in text, "an answer is not plain DuckDB's"
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.deep)])
+def test_what_people_add_adds_up(con: sparseq.Store, step: int) -> None:
+    """Nobody's rows change what another's add: the sums of two halves are those of the whole."""
+    halves = [store(lives_here=lambda person, i=i: person % 2 == i) for i in (0, 1)]
+    compared = 0
+    for question in QUESTIONS[::step]:
+        try:
+            whole = sums(con, question.sql)
+        except QueryRefused:
+            continue
+        parts = [sums(half, question.sql) for half in halves]
+        for all_of_them, *some in zip(whole, *parts, strict=True):
+            assert np.array_equal(all_of_them, some[0] + some[1]), question.title
+        compared += 1
+    assert compared >= 250 // step
+
+
+def test_there_are_enough_of_each_kind() -> None:
+    kinds = {q.category for q in QUESTIONS}
+    assert len(QUESTIONS) >= 300
+    assert len(kinds) == 12
+    assert all(sum(q.category == kind for q in QUESTIONS) >= 20 for kind in kinds)
+    assert len({(q.category, q.title) for q in QUESTIONS}) == len(QUESTIONS)

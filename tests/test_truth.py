@@ -1,0 +1,124 @@
+"""The benchmark of coverage measures what it says: see `benchmarks.truth`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sparseq
+from benchmarks.truth import SESSIONS, Outcome, Plan, outcome, upper_limit
+from benchmarks.truth.asking import by_group
+from benchmarks.truth.fixed import best_fixed
+from benchmarks.truth.judge import judged, summary
+from benchmarks.truth.made import ROWS, made
+from benchmarks.truth.questions import MIXED, SOME, Asker
+from benchmarks.truth.sets import EventSet, cdnow
+from sparseq.explained import weighted_facts
+from sparseq.query.plan import Options
+
+
+@pytest.fixture(scope="module")
+def few() -> EventSet:
+    """Every 20th customer of CDNOW."""
+    everybody = cdnow()
+    rows = everybody.rows.filter(pl.col("person") % 20 == 0)
+    rows = rows.with_columns(person=pl.col("person") // 20)
+    return EventSet("few", rows, everybody.top)
+
+
+@pytest.mark.parametrize("kind", sorted(MIXED | SOME))
+def test_a_matrix_adds_up_to_what_plain_duckdb_says(few: EventSet, kind: str) -> None:
+    shape = (MIXED | SOME)[kind]
+    asker, draw = Asker(few), np.random.default_rng(3)
+    for _ in range(5):
+        q = asker.question(kind, shape, draw)
+        sums = np.bincount(q.matrix.cells, q.matrix.values, q.matrix.coordinates) * q.unit
+        if q.average:
+            sums = sums[1:] / sums[:1] * q.unit
+        assert len(q.truth) == len(q.groups)
+        np.testing.assert_allclose(sums, q.truth, rtol=1e-9)
+
+
+def test_a_seed_draws_constants_of_its_own(few: EventSet) -> None:
+    asker = Asker(few)
+    one, same, other = (asker.session(MIXED, 28, seed) for seed in (1, 1, 2))
+    assert [q.sql for q in one] == [q.sql for q in same]
+    assert len({q.sql for q in one} & {q.sql for q in other}) < 14
+
+
+def test_one_value_outside_its_interval_is_an_answer_that_fails() -> None:
+    truth, value = np.array([10.0, 20.0]), np.array([11.0, 20.0])
+    inside = judged("k", truth, (value, np.array([9.0, 19]), np.array([12.0, 21])))
+    outside = judged("k", truth, (value, np.array([9.0, 20.5]), np.array([12.0, 21])))
+    marked = judged("k", truth, (value, np.array([0.0, 0]), np.array([25.0, 30])))
+    assert (inside.inside, outside.inside) == (True, False)
+    assert inside.error == pytest.approx(1 / np.sqrt(500))
+    assert (inside.marked, marked.marked) == (0.0, 0.5)
+    assert summary([inside, outside]).inside == 0.5
+
+
+def test_of_what_is_null_anything_is_possible() -> None:
+    rows = [{"g": 1, "x": None, "x_low": None, "x_high": None}, {"g": 0, "x": 5, "x_low": 4.0,
+            "x_high": 6.0}]  # fmt: skip
+    value, low, high = by_group(rows, ("0", "1"))
+    assert (value.tolist(), low.tolist(), high.tolist()) == ([5, 0], [4, -np.inf], [6, np.inf])
+
+
+def test_hindsight_cuts_nothing_where_noise_is_small_and_everybody_the_same() -> None:
+    same = made("same")
+    questions = Asker(same).session({"rows": MIXED["rows"]}, 4, 0)
+    found = best_fixed(questions, same.people, 48.0, 0)
+    assert max(a.error for a in found) < 0.02
+    shared = best_fixed(questions, same.people, 0.0, 0, worst=100_000)
+    assert summary(shared).error > 3 * summary(found).error
+
+
+def test_a_store_is_asked_and_its_answers_judged(few: EventSet) -> None:
+    plan = Plan(MIXED, 14)
+    found: Outcome = outcome(few, plan, [0])
+    assert len(found.answers) == len(found.fixed) == 14
+    assert found.refused == found.spent_up == 0
+    assert {a.kind for a in found.answers} == set(MIXED)
+    assert {a.interval for a in found.answers} <= {"exact", "bounded", "assumed"}
+    assert sum(a.inside for a in found.answers) >= 11
+    assert SESSIONS["mixed60"].length == 60
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_adversarial_sets_have_rows_for_everybody(name: str) -> None:
+    events = made(name)
+    assert events.rows["person"].to_numpy().max() == events.people - 1
+    least, most = -events.top if events.signed else 0.0, events.top
+    assert events.rows["value"].is_between(least, most).all()
+
+
+def test_the_upper_limit_is_that_of_clopper_and_pearson() -> None:
+    assert upper_limit(100, 100) == 1.0
+    assert 0.95 < upper_limit(1880, 2000) < 0.953
+    assert upper_limit(1860, 2000) < 0.95
+
+
+def test_an_explained_question_says_about_how_wide_its_interval_will_be() -> None:
+    """From what a parent pilot released: of all rows about right, before it nothing."""
+    draw = np.random.default_rng(5)
+    rows = pa.table({"who": draw.integers(0, 4000, 30_000), "x": draw.uniform(0, 10, 30_000)})
+    con = sparseq.create(None, rows, table="t", user="who", seed=2, bounds={"x": (0, 10)})
+
+    def expected(sql: str) -> dict[str, Any]:
+        (one,) = weighted_facts(con.stream, con.lower(sql), Options())["expected"]
+        return dict(one)
+
+    for sql, first in (
+        ("SELECT count(*) AS n FROM t", 10.0), ("SELECT sum(x) AS n FROM t", None)
+    ):  # fmt: skip
+        before = expected(sql)
+        assert before["most"] is None
+        assert before["least"] is None if first is None else before["least"] > first
+        (row,) = con.sql(sql, fresh=True).rows()
+        half = (row["n_high"] - row["n_low"]) / 2
+        assert 0.4 < expected(sql)["most"] / half < 2.5
+        assert expected(f"{sql} WHERE x > 5")["most"] == expected(sql)["most"]

@@ -1,0 +1,202 @@
+"""Stores with an account for each window of a person: docs/theorems/windows.md."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import sparseq
+from sparseq import curator
+from sparseq.accounting import UNITS_PER_NORM
+from sparseq.cli.app import sparseq as command_line
+from sparseq.stream.groups import Request
+
+FIRST = dt.date(2024, 1, 1)
+ASKED = (
+    "SELECT count(*) AS n FROM t",
+    "SELECT sum(x) AS s, count(*) AS n FROM t WHERE day >= '2024-01-20' AND day < '2024-03-01'",
+    "SELECT avg(x) AS a FROM t WHERE x > 2",
+    "SELECT date_trunc('month', day) AS m, count(*) AS n FROM t "
+    "WHERE day BETWEEN '2024-01-01' AND '2024-03-31' GROUP BY 1",
+    "SELECT count(DISTINCT who_month) AS n FROM t",
+    "SELECT count(*) AS n FROM (SELECT who_month, count(*) AS c FROM t GROUP BY 1) WHERE c > 2",
+)
+
+
+def rows(seed: int = 0, people: int = 30, count: int = 600, days: int = 100) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "who": rng.integers(0, people, count),
+            "day": [FIRST + dt.timedelta(days=int(d)) for d in rng.integers(0, days, count)],
+            "x": rng.integers(0, 11, count).astype(float),
+        }
+    )
+
+
+def by_month(table: pa.Table) -> pa.Table:
+    """Write the pair of person and month into a column."""
+    pairs = zip(table["who"].to_pylist(), table["day"].to_pylist(), strict=True)
+    return table.append_column("who_month", pa.array([f"{w},{d:%Y-%m}-01" for w, d in pairs]))
+
+
+def store(source: pa.Table, path: Path | None = None, **more: object) -> sparseq.Store:
+    given = {"user": "who", "time": "day", "window": "month", "seed": 3, "norm_budget": 6.0}
+    return sparseq.create(path, source, table="t", bounds={"x": (0, 10)}, **given | more)  # type: ignore[arg-type]
+
+
+def spent(con: sparseq.Store) -> dict[str, int]:
+    database = con.backend.database  # type: ignore[attr-defined]
+    names = database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
+    accounts = con.stream.accounts
+    return dict(zip((n for (n,) in names), accounts.spent.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("in_or_out", [True, False])
+def test_answers_and_charges_are_those_of_a_store_of_pairs(in_or_out: bool) -> None:
+    """To the bit: with late rows, and after they have come."""
+    windows = store(rows(), in_or_out=in_or_out)
+    pairs = store(by_month(rows()), in_or_out=in_or_out, user="who_month", window=None)
+    late = rows(1, 40, 50)
+    for part in (0, 1):
+        if part:
+            windows.ingest(late)
+            pairs.ingest(by_month(late))
+        for sql in ASKED:
+            one, other = windows.sql(sql), pairs.sql(sql)
+            assert one.arrow().equals(other.arrow())
+        assert spent(windows) == spent(pairs)
+    assert len(set(spent(windows).values())) > 3
+
+
+def test_a_person_is_counted_within_a_window() -> None:
+    con = store(rows())
+    counted = {
+        "WHERE day BETWEEN '2024-01-05' AND '2024-01-31'",
+        "WHERE day >= '2024-02-01' AND day < '2024-03-01'",
+        "WHERE day = '2024-02-29'",
+        "WHERE day BETWEEN '2024-01-01' AND '2024-03-31' GROUP BY day",
+        "WHERE day BETWEEN '2024-01-01' AND '2024-03-31' GROUP BY date_trunc('month', day)",
+    }
+    across = {
+        "",
+        "WHERE day BETWEEN '2024-01-05' AND '2024-02-01'",
+        "WHERE day >= '2024-02-01' AND day <= '2024-03-01'",
+        "WHERE day >= '2024-02-01'",
+        "WHERE day BETWEEN '2024-01-01' AND '2024-01-31' OR x > 3",
+        "WHERE day BETWEEN '2024-01-01' AND '2024-03-31' GROUP BY date_trunc('quarter', day)",
+        "WHERE day BETWEEN '2024-01-01' AND '2024-03-31' GROUP BY date_trunc('week', day)",
+    }
+    for where in counted:
+        person, pair = (
+            con.lower(f"SELECT count(DISTINCT {column}) AS n FROM t {where}")
+            for column in ("who", "who_month")
+        )
+        assert person.measures[0].kind == pair.measures[0].kind
+        assert person.relation == pair.relation
+    for where in across:
+        with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
+            con.lower(f"SELECT count(DISTINCT who) AS n FROM t {where}")
+
+
+def test_months_later_the_error_is_the_same() -> None:
+    """36 months of daily counts of people who come every day: each month has its own budget."""
+    people, days, keys = 200, 3 * 365 + 1, 100
+    each_day = [FIRST + dt.timedelta(days=d) for d in range(days)]
+    who = np.repeat(np.arange(people), days)
+    table = pa.table({"who": who, "day": each_day * people, "k": who % keys})
+    con = sparseq.create(
+        None, table, table="t", user="who", time="day", window="month", norm_budget=20,
+        in_or_out=True, seed=5, keys={"k": list(range(keys))},
+    )  # fmt: skip
+    sql = "SELECT k, count(*) AS n FROM t WHERE day = DATE '{}' GROUP BY k"
+    asked = [Request(con.lower(sql.format(day))) for day in each_day]
+    answers = [one.answer.arrow()["n"].to_numpy() for one in con.ask_many(asked) if one.answer]
+    of_month = np.array([12 * day.year + day.month for day in each_day])
+    counts = np.array(answers)
+    error, noise = {}, con.budget.sigma_0 / (20 * keys) ** 0.5
+    for month in np.unique(of_month):
+        (at,) = np.nonzero(of_month == month)
+        assert abs(counts[at[:20]].mean() - 2) < 5 * noise, month
+        assert abs(counts[at[20:]].mean()) < 10 * noise  # used up, till the next
+        error[month - of_month[0] + 1] = np.sqrt(np.mean((counts[at[:28]] - 2) ** 2))
+    assert abs(error[36] / error[2] - 1) < 0.05
+    assert max(spent(con).values()) <= 20 * UNITS_PER_NORM
+
+
+def test_rows_without_a_time_are_nobodys_and_the_curator_is_told() -> None:
+    table = pa.table({"who": [1, 1, None], "day": [FIRST, None, FIRST], "x": [1.0, 2.0, 3.0]})
+    con = store(table)
+    assert list(spent(con)) == ["1,2024-01-01"]
+    assert "2" in con.curator_notes()[0]
+
+
+@pytest.mark.parametrize(
+    ("unit", "begun"),
+    [("day", "2024-05-16"), ("week", "2024-05-13"), ("month", "2024-05-01"),
+     ("quarter", "2024-04-01"), ("year", "2024-01-01")],
+)  # fmt: skip
+@pytest.mark.parametrize("moment", [dt.date(2024, 5, 16), dt.datetime(2024, 5, 16, 23, 59, 59)])
+def test_a_window_is_called_by_the_day_it_begins_on(unit: str, begun: str, moment: dt.date) -> None:
+    con = store(pa.table({"who": ["a,b"], "day": [moment], "x": [1.0]}), window=unit)
+    assert list(spent(con)) == [f"a\\,b,{begun}"]
+    assert con.catalog.private[0].user == f"who_{unit}"
+
+
+def test_all_windows_of_a_person_are_erased(tmp_path: Path) -> None:
+    con = store(rows(), tmp_path / "s")
+    mine = [one for one in spent(con) if one.startswith("7,")]
+    assert len(mine) > 1
+    assert curator.forget(con, 7).people == len(mine)
+    con.close()
+    with sparseq.connect(tmp_path / "s") as again:
+        assert not [one for one in spent(again) if one is not None and one.startswith("7,")]
+        assert [one for one in spent(again) if one is not None and one.startswith("17,")]
+        again.ingest(rows(1))
+        assert again.catalog.unit == "one who in one month"
+
+
+def test_the_promise_says_whose_it_is(tmp_path: Path) -> None:
+    con = store(rows(), tmp_path / "s")
+    answer = con.sql("SELECT count(*) AS n FROM t")
+    assert answer.facts.unit == "one who in one month"
+    con.close()
+    runner = CliRunner()
+    for command in (["budget", f"{tmp_path / 's'}"], ["sql", f"{tmp_path / 's'}", ASKED[0]]):
+        shown = runner.invoke(command_line, command)
+        assert shown.exit_code == 0, shown.output
+        assert "one who in one month" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "answered"),
+    [("at::DATE", "DATE '2024-01-01'", True), ("at", "TIMESTAMP '2024-01-01 05:00:00'", True),
+     ("at::DATE::TIMESTAMP", "TIMESTAMP '2024-01-01'", True),
+     ("at::TIME", "TIME '05:00:00'", False), ("at::TIME::VARCHAR", "'05:00:00'", False)],
+)  # fmt: skip
+def test_a_key_that_mixes_windows_counts_no_person(key: str, value: str, answered: bool) -> None:
+    """The same hour of two months is two windows of one person."""
+    moments = [dt.datetime(2024, month, 1, 5) for month in (1, 2)]
+    con = store(pa.table({"who": [1, 1], "at": moments, "x": [1.0, 1.0]}), time="at")
+    sql = f"SELECT {key} AS k, count(DISTINCT {{}}) AS n FROM t WHERE {key} IN ({value}) GROUP BY 1"
+    con.lower(sql.format("who_month"))
+    if answered:
+        con.lower(sql.format("who"))
+    else:
+        with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
+            con.lower(sql.format("who"))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [({"window": "fortnight"}, "window is 'fortnight'"), ({"time": ""}, "window is 'month'"),
+     ({"time": "x"}, "it says no month"), ({"row_key": "x"}, "no row keys")],
+)  # fmt: skip
+def test_what_is_no_window_is_refused(more: dict[str, str], said: str) -> None:
+    with pytest.raises(sparseq.ParameterError, match=said):
+        store(rows(), **more)

@@ -1,0 +1,189 @@
+"""Random streams over accounts by window, held against Algorithm 2 over pairs, in fractions.
+
+Whose account a row is for is written out again here, from the calendar: docs/theorems/windows.md.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import math
+import random
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from algorithm2 import UNITS, Lifelong
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_reference import DAY, Asked, Row, Running, Stream, follow, streams
+
+import sparseq
+from sparseq.query.catalog import WINDOWS
+
+
+def begun(day: dt.date, window: str) -> dt.date:
+    """The day that a window begins on: weeks on Mondays."""
+    match window:
+        case "week":
+            return day - dt.timedelta(day.weekday())
+        case "month":
+            return day.replace(day=1)
+        case "quarter":
+            return dt.date(day.year, 3 * ((day.month - 1) // 3) + 1, 1)
+        case "year":
+            return dt.date(day.year, 1, 1)
+    return day
+
+
+def pair(who: int, begins: dt.date) -> int:
+    return who * 10**8 + int(f"{begins:%Y%m%d}")
+
+
+class Windowed(Running):
+    """A store with accounts by window, beside Algorithm 2 over pairs of person and window."""
+
+    def __init__(self, window: str, stream: Stream, path: Path | None) -> None:
+        self.window = window
+        self.more = self._declared()
+        super().__init__(stream, path)
+
+    def _declared(self) -> dict[str, Any]:
+        return {"time": "day", "window": self.window}
+
+    def user_of(self, row: Row) -> int | None:
+        return (
+            None
+            if row.who is None or row.day is None
+            else pair(row.who, begun(row.day, self.window))
+        )
+
+    def known_as(self, identifier: Any) -> int:
+        who, begins = identifier.split(",")
+        return pair(int(who), dt.date.fromisoformat(begins))
+
+    def _sql(self, asked: Asked) -> sparseq.Answer:
+        sql = asked.sql
+        if not asked.by_day:  # else one day is in one window, where a person may be counted
+            sql = sql.replace("DISTINCT who", f"DISTINCT who_{self.window}")
+            sql = sql.replace("THEN who END", f"THEN who_{self.window} END")
+        return self.con.sql(sql, request_id=asked.request_id, fresh=True, **dict(asked.options))
+
+
+class Capped(Windowed):
+    """The same with a cap over all windows of a person."""
+
+    def __init__(self, window: str, times: float, stream: Stream, path: Path | None) -> None:
+        self.times = times
+        stream = replace(stream, halt=False)
+        self.lifetime = Fraction(stream.kappa * times)
+        self.more_of = {"lifetime_kappa": stream.kappa * times}
+        super().__init__(window, stream, path)
+
+    def _declared(self) -> dict[str, Any]:
+        return {**super()._declared(), **self.more_of}
+
+    def _reference(self) -> Lifelong:
+        kappa, norm_budget = self.stream.kappa, self.stream.norm_budget
+        whole = math.floor(Fraction(norm_budget) * UNITS)
+        lifetime = math.floor(self.lifetime / Fraction(kappa) * whole)
+        self.lifelong = Lifelong(kappa, norm_budget, lifetime=lifetime)
+        return self.lifelong
+
+    def _arrived(self, rows: list[Row]) -> int:
+        come = [(row.who, user) for row in rows if (user := self.user_of(row)) is not None]
+        for who, user in sorted(come, key=lambda one: one[1]):  # of a person, by day
+            self.lifelong.of.setdefault(user, who or 0)
+        return super()._arrived(rows)
+
+    def _sql(self, asked: Asked) -> sparseq.Answer:
+        self.lifelong.apart = bool(asked.by_day)
+        return super()._sql(asked)
+
+    def check_spends(self) -> None:
+        super().check_spends()
+        lifetimes = self.con.stream.ledger.lifetimes
+        assert lifetimes is not None
+        ids = self.con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user")
+        users = [self.known_as(i) for (i,) in ids.fetchall()]
+        first: dict[int, int] = {}
+        for k, user in enumerate(users):
+            first.setdefault(self.lifelong.of[user], k)
+        assert lifetimes.people.tolist() == [first[self.lifelong.of[user]] for user in users]
+        lived = {whose: int(lifetimes.spent[k]) for whose, k in first.items()}
+        assert lived == {whose: self.lifelong.lived.get(whose, 0) for whose in first}
+
+
+def spread(rows: list[Row], draw: random.Random) -> list[Row]:
+    """Rows of a year and more, many of them on the first days; some have no day."""
+    far = [0, 1, 2, 3, 4, 5, -1, -30, -61, 28, 31, 300, 306, 366]
+    return [
+        row._replace(day=draw.choice([*(DAY + dt.timedelta(d) for d in far), None])) for row in rows
+    ]
+
+
+@st.composite
+def over_years(draw: st.DrawFn) -> Stream:
+    stream = draw(streams())
+    choose = random.Random(draw(st.integers(0, 2**32 - 1)))
+    steps = [spread(s, choose) if isinstance(s, list) else s for s in stream.steps]
+    return replace(stream, rows=spread(stream.rows, choose), steps=steps)
+
+
+def examples(number: int, **more: st.SearchStrategy[Any]) -> Any:
+    """Try so many streams, one of four in a file."""
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    some = settings(derandomize=True, max_examples=number, suppress_health_check=slow)
+    given_some = given(
+        stream=over_years(),
+        window=st.sampled_from(WINDOWS),
+        on_disk=st.sampled_from([False, False, False, True]),
+        **more,
+    )
+    return lambda test: some(given_some(test))
+
+
+@examples(20)
+def test_spends_and_sums_over_windows_are_those_of_algorithm_2(
+    tmp_path_factory: pytest.TempPathFactory, stream: Stream, window: str, on_disk: bool
+) -> None:
+    follow(tmp_path_factory, stream, on_disk, functools.partial(Windowed, window))
+
+
+@pytest.mark.deep
+@examples(1000)
+def test_spends_and_sums_of_many_streams_over_windows_are_those_of_algorithm_2(
+    tmp_path_factory: pytest.TempPathFactory, stream: Stream, window: str, on_disk: bool
+) -> None:
+    """The same of 1,000 streams."""
+    follow(tmp_path_factory, stream, on_disk, functools.partial(Windowed, window))
+
+
+capped = st.sampled_from([1.0, 1.5, 3.0, 10 / 3, 40.0])
+
+
+@examples(25, times=capped)
+def test_spends_under_a_cap_over_all_windows_are_those_of_algorithm_2_twice(
+    tmp_path_factory: pytest.TempPathFactory,
+    stream: Stream,
+    window: str,
+    on_disk: bool,
+    times: float,
+) -> None:
+    """Over windows and over people; and what windows say together is paid for, in fractions."""
+    follow(tmp_path_factory, stream, on_disk, functools.partial(Capped, window, times))
+
+
+@pytest.mark.deep
+@examples(1000, times=capped)
+def test_spends_of_many_streams_under_a_cap_over_all_windows(
+    tmp_path_factory: pytest.TempPathFactory,
+    stream: Stream,
+    window: str,
+    on_disk: bool,
+    times: float,
+) -> None:
+    """The same of 1,000 streams."""
+    follow(tmp_path_factory, stream, on_disk, functools.partial(Capped, window, times))
