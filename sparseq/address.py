@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 LAKE = "lake://"
 SERVED = ".served"
 """What is added to the name of a store's file: there stands where it is served, while it is."""
+CONTROL = "control "
+"""What the line of that file begins with that says where its operator may ask the server."""
 
 
 def backend_at(
@@ -57,10 +59,17 @@ def address(path: str | Path | None) -> str:
     return str(path or "memory") if folder is None else f"{LAKE}{folder}"
 
 
+def served_at(path: Path) -> list[str]:
+    """Return what a server says of where it serves a store; nothing: no server has it."""
+    try:
+        return path.with_name(path.name + SERVED).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+
+
 def _served(path: Path) -> StoreInUse | None:
     """Return what to say of a store in use that a server has; None: no server has it."""
-    try:
-        said = path.with_name(path.name + SERVED).read_text("utf-8")
-    except OSError:
-        return None
-    return StoreInUse(f"{path} is served: {said.strip()}", "ask the server, with a token")
+    said = served_at(path)
+    return (
+        StoreInUse(f"{path} is served: {said[0]}", "ask the server, with a token") if said else None
+    )

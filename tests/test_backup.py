@@ -15,7 +15,7 @@ import sparseq
 from sparseq import backup
 from sparseq._duckdb import backup as module
 from sparseq.curator import forget
-from sparseq.ledger._duckdb.session import record_of
+from sparseq.ledger._duckdb.record import record_of
 
 COUNT = "SELECT count(*) AS n FROM t"
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.ledger._duckdb.session import HighWaterMark, Record, record_of
+from sparseq.ledger._duckdb.record import HighWaterMark, Record, record_of
 
 ASKED = 3
 COUNT = "SELECT count(*) AS n FROM t"

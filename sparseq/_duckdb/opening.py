@@ -22,20 +22,27 @@ from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.sql import first_line
 from sparseq.errors import SparseqError, StoreError, StoreInUse
+from sparseq.ledger._duckdb import meta
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
-from sparseq.ledger._duckdb.session import (
+from sparseq.ledger._duckdb.mark import MarkFile, behind
+from sparseq.ledger._duckdb.record import (
     HighWaterMark,
     Lock,
     Record,
+    lacks,
+    read_record,
+    record_of,
+    sync_folder,
+)
+from sparseq.ledger._duckdb.session import (
+    PLACE,
+    SESSIONS,
     SessionMark,
     StoreSession,
     add_loss,
     read_mark,
     read_reached,
-    read_record,
-    record_of,
-    sync_folder,
 )
 from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
 
@@ -85,13 +92,21 @@ def hold(path: Path) -> Hold:
 
 
 def open_backend(
-    path: Path, cache_bytes: int | None = None, accept_loss: bool = False
+    path: Path,
+    cache_bytes: int | None = None,
+    accept_loss: bool = False,
+    mark: Path | None = None,
 ) -> DuckBackend:
-    """Open a store's file: see `sparseq.connect`."""
+    """Open a store's file: see `sparseq.connect`.
+
+    Args:
+        path, cache_bytes, accept_loss: See there.
+        mark: Where the store's high-water mark lies now; None: where the store says.
+    """
     held = hold(path)
     try:
         connection, session = open_whole(
-            path.resolve(), lambda opened: _check(opened, path), accept_loss
+            path.resolve(), lambda opened: _check(opened, path), accept_loss, mark
         )
         try:
             _set_up(connection, path)
@@ -145,6 +160,7 @@ def open_whole(
     path: Path,
     check: Callable[[duckdb.DuckDBPyConnection], str],
     accept_loss: bool = False,
+    place: Path | None = None,
 ) -> tuple[duckdb.DuckDBPyConnection, StoreSession]:
     """Open a store of which nothing is missing.
 
@@ -152,6 +168,7 @@ def open_whole(
         path: Of its file, without symbolic links.
         check: Raises if the database is no store; returns which store it is.
         accept_loss: Open it all the same, and write into it for ever that it was so.
+        place: Where its mark lies now; None: where it says.
 
     Raises:
         Lacking: A part is missing; no file was changed.
@@ -159,6 +176,7 @@ def open_whole(
         StoreError: It is no store.
     """
     head, lost, brought, others = Head.of(path), "", None, ""
+    outside: MarkFile | None = None
     try:
         connection = open_database(path)
     except MissingPart as lacking:
@@ -177,8 +195,12 @@ def open_whole(
                 connection = open_database(path)
                 mark = read_mark(connection)
         session = StoreSession(connection, path, store, marked=mark is not None and mark.open)
+        outside = _mark_of(connection, place)
+        told = None if outside is None else _taken(outside, store)
         try:
             _check_whole(connection, path, store, mark, session, others)
+            if outside is not None:
+                _check_mark(connection, path, outside, told, session)
         except duckdb.Error as error:
             raise damaged(path, error) from error
         except MissingPart as lacking:
@@ -190,9 +212,13 @@ def open_whole(
             add_loss(connection, lost)
             session.closed()
             _set_aside(record_of(path))
+            if outside is not None:
+                session.keep_mark(outside)  # from here on no other copy opens
         return connection, session
     except BaseException:
         connection.close()
+        if outside is not None:
+            outside.release()
         if brought is not None and not brought.exists():
             adopt(log_of(path), brought)
         raise
@@ -318,25 +344,70 @@ def _check_whole(
         session.hold(file, Lock(file))
 
 
+def _mark_of(connection: duckdb.DuckDBPyConnection, place: Path | None) -> MarkFile | None:
+    known = meta.get(connection, PLACE)
+    return None if known is None else MarkFile(place or Path(known))
+
+
+def _taken(mark: MarkFile, store: str) -> Record | None:
+    """Return what a mark says, locked; None: it is missing or damaged.
+
+    Raises:
+        StoreError: It is another store's.
+        StoreInUse: A copy of the store is open.
+    """
+    found = mark.take()
+    if found is not None and found.store != store:
+        mark.release()
+        raise StoreError(
+            f"{mark.path} is the high-water mark of another store",
+            "`sparseq mark STORE FILE` says where its own lies",
+        )
+    return found
+
+
+def _check_mark(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    mark: MarkFile,
+    found: Record | None,
+    session: StoreSession,
+) -> None:
+    """Compare a store with its mark outside of it, and bring the mark up to it.
+
+    Raises:
+        MissingPart: The store is behind the mark, or the mark is missing.
+    """
+    if found is None:
+        raise MissingPart(
+            f"the high-water mark of {path.name}, {mark.path.name}, is missing or damaged: nobody "
+            "can tell what this copy lacks",
+            f"bring {mark.path}; `sparseq mark STORE FILE` says where it lies now; {_LAST}",
+        )
+    has, sessions = read_reached(connection), meta.get(connection, SESSIONS) or []
+    if said := behind(found, sessions, has):
+        raise MissingPart(
+            f"{path.name} {said}: its high-water mark, {mark.path.name}, is ahead of it",
+            f"bring the copy that was asked last; {_LAST}; after that, no other copy opens",
+        )
+    if has == found.reached:
+        session.mark = mark
+    else:
+        session.keep_mark(mark, sessions[-1])
+
+
 def _short(
     path: Path, has: HighWaterMark, needs: HighWaterMark, closed: bool, others: str
 ) -> MissingPart:
-    releases = needs.releases - has.releases
-    changes = needs.writes - has.writes
-    lacks = " and ".join(
-        f"{n:,} {what}{'s' if n > 1 else ''}"
-        for n, what in ((releases, "answer"), (changes, "change"))
-        if n > 0
-    )
-    log, lacks = log_of(path).name, f"{path.name} lacks {lacks}, with all charges for it"
+    log, said = log_of(path).name, f"{path.name} {lacks(has, needs)}"
     if closed:
         return MissingPart(
-            f"{lacks}: it is an earlier state of its store",
+            f"{said}: it is an earlier state of its store",
             f"bring the latest {path.name}; {_LAST}",
         )
     how = "is cut short or of another session" if has_log(path) else f"is missing{others}"
     return MissingPart(
-        f"{lacks}: it was not closed, and its log {log} {how}",
+        f"{said}: it was not closed, and its log {log} {how}",
         f"bring {log} from where the store was; {_LAST}",
     )
 

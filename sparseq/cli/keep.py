@@ -1,4 +1,4 @@
-"""`sparseq backup`, `recover` and `upgrade`: keeping a store's file."""
+"""`sparseq backup`, `recover`, `mark` and `upgrade`: keeping a store's file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import click
 
 import sparseq
 from sparseq._duckdb.backup import backup as back_up
+from sparseq._duckdb.marking import keep_mark
 from sparseq._duckdb.upgrade import upgrade as up
 from sparseq.address import address, lake_folder
 from sparseq.cli.options import command, open_store, store_argument
 from sparseq.cli.text import labelled, say
 from sparseq.cluster.doctor import examined, swept
-from sparseq.errors import ParameterError, StoreError
+from sparseq.errors import ParameterError, StoreError, StoreInUse
 from sparseq.escape import shown
+from sparseq.server.audit import AuditLog, tell_losses
+from sparseq.server.control import served_backup
 
 
 @command(short_help="Make a whole copy of a store.")
 @store_argument
 @click.argument("dest", type=click.Path(path_type=Path))
 def backup(store: Path, dest: Path) -> None:
-    """Write a copy of STORE to DEST, which appears whole or not at all.
+    """Write a copy of STORE to DEST, which appears whole or not at all; also while it is served.
 
     The copy has all answers and charges so far, and none that come later. Never ask both: each
     spends the same budget. From now on STORE.session stays beside STORE, so that an earlier copy
@@ -32,8 +35,14 @@ def backup(store: Path, dest: Path) -> None:
       sparseq backup shop.sparseq shop-march.sparseq
     """
 
-    with open_store(store) as opened:
-        made = back_up(opened, dest)
+    try:
+        with open_store(store) as opened:
+            made = back_up(opened, dest)
+    except StoreInUse:
+        by_server = served_backup(store, dest)
+        if by_server is None:
+            raise
+        made = by_server
     has = f"everything up to release {made.releases:,}"
     say(f"{shown(dest)} has {has}, and none of the charges after it")
 
@@ -46,6 +55,9 @@ def backup(store: Path, dest: Path) -> None:
 def recover(store: Path, accept_loss: bool) -> None:
     """Open STORE, which was not closed, with what lies beside it, and close it.
 
+    With --accept-loss, what the missing answers cost is in no account: whoever has seen them may
+    learn more about a person than was promised. No other copy of STORE opens with its mark after.
+
     Every other command does so too. If a part is missing, the error names it, and says how to
     bring it back.
 
@@ -57,12 +69,34 @@ def recover(store: Path, accept_loss: bool) -> None:
 
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
         releases, losses = opened.releases, opened.losses
+    if accept_loss:
+        tell_losses(AuditLog.beside(store), losses)
     if not losses:
         say(f"{shown(address(store))} is whole, up to release {releases:,}")
         return
     say(f"{shown(address(store))} continues from release {releases:,}. A part of it was missing:")
     for loss in losses:
         say(f"  {loss.at}, after release {loss.after:,}: {shown(loss.missing)}")
+
+
+@command(short_help="Keep a store's high-water mark outside of it.")
+@store_argument
+@click.argument("file", type=click.Path(path_type=Path))
+def mark(store: Path, file: Path) -> None:
+    """Have the high-water mark of STORE in FILE, on another disk or machine, from now on.
+
+    FILE says how far STORE has come, before each answer leaves. STORE and all its backups open with
+    it alone, and only while they have every charge that it tells of: a backup that is behind does
+    not open. If STORE has a mark already, FILE is where it was moved.
+
+    \b
+    Examples:
+      sparseq mark shop.sparseq /mnt/other/shop.mark
+    """
+
+    reached = keep_mark(store, file)
+    say(f"{shown(store)} and its backups open with {shown(file)} only; it is at release "
+        f"{reached.releases:,}")  # fmt: skip
 
 
 @command(short_help="Make a store of an earlier version one of this.")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sparseq.errors import StoreError
+from sparseq.ledger.entry import Loss
 
 FIRST = "0" * 64
 """What stands for the line before the first."""
@@ -137,6 +138,17 @@ class AuditLog:
         whole = data[: data.rfind(b"\n") + 1]
         self._chain = _followed(self._chain, whole)
         self._end += len(whole)
+
+
+def tell_losses(log: AuditLog, losses: Iterable[Loss]) -> None:
+    """Write down where a store was opened although charges were missing, unless that is known."""
+    said = "loss accepted"
+    known = {(x.get("since"), x.get("after")) for x in log.lines() if x.get("what") == said}
+    log.add(
+        {"what": said, "who": "", "since": loss.at, "after": loss.after, "missing": loss.missing}
+        for loss in losses
+        if (loss.at, loss.after) not in known
+    )
 
 
 def _followed(chain: Chain, data: bytes) -> Chain:

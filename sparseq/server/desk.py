@@ -14,7 +14,7 @@ from typing import Any
 
 from sparseq.errors import ServerError, SparseqError, StoreError, Why
 from sparseq.ledger.request_id import Asker
-from sparseq.server.audit import AuditLog
+from sparseq.server.audit import AuditLog, tell_losses
 from sparseq.server.tokens import Principal
 from sparseq.store import Store
 from sparseq.stream.groups import Outcome
@@ -78,6 +78,7 @@ class Desk:
             who = one.request.text.partition("/")[0] if one.request and mine else ""
             self.note("found", who, release=one.id, asked_by=one.asker.value, query=one.query)
         self.write()
+        tell_losses(self.audit, store.losses)
 
     def note(self, what: str, who: str, **facts: Any) -> None:
         """Note something for the log; `write` writes it."""

@@ -21,9 +21,10 @@ from pathlib import Path
 import uvicorn
 
 import sparseq
-from sparseq.address import SERVED
+from sparseq.address import CONTROL, SERVED
 from sparseq.errors import ParameterError
 from sparseq.server.audit import AuditLog
+from sparseq.server.control import control
 from sparseq.server.http.app import application
 from sparseq.server.service import Service
 from sparseq.server.tokens import Tokens
@@ -147,10 +148,11 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
         )
         try:
             said = where(sockets, context is not None)
-            stack.enter_context(_served(path, said))
-            store.warm()
-            ready(said)
-            await _listen(service, sockets, context)
+            async with control(service) as door:
+                stack.enter_context(_served(path, said, door))
+                store.warm()
+                ready(said)
+                await _listen(service, sockets, context)
         finally:
             await service.close()
             service.tokens.close()
@@ -197,12 +199,13 @@ def where(sockets: dict[str, socket.socket], tls: bool) -> str:
 
 
 @contextlib.contextmanager
-def _served(path: Path, said: str) -> Iterator[None]:
+def _served(path: Path, said: str, door: Path) -> Iterator[None]:
     """Tell others where the store is served, in a file beside it, as long as it is."""
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     beside = path.with_name(path.name + SERVED)
     with contextlib.suppress(OSError):
-        beside.write_text(f"{said} (process {os.getpid()}, since {since})\n", "utf-8")
+        whose = f"{said} (process {os.getpid()}, since {since})"
+        beside.write_text(f"{whose}\n{CONTROL}{door}\n", "utf-8")
     try:
         yield
     finally:

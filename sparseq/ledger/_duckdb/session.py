@@ -30,38 +30,30 @@ import datetime as dt
 import glob
 import os
 import secrets
-import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import duckdb
 
-from sparseq.errors import StoreError, StoreInUse
+from sparseq.errors import StoreError
 from sparseq.ledger._duckdb import meta
+from sparseq.ledger._duckdb.mark import MarkFile
+from sparseq.ledger._duckdb.record import (
+    HighWaterMark,
+    Lock,
+    Record,
+    read_record,
+    record_of,
+    sync_folder,
+)
 from sparseq.ledger.entry import Loss
 
-try:
-    import fcntl
-except ImportError:  # Windows: nothing there is renamed or removed while it is open
-    fcntl = None  # type: ignore[assignment]
-
-RECORD_BYTES = 512
-_TITLE = "sparseq session record"
 _MARK, WRITES, KEPT, LOSSES = "session", "writes", "record kept", "losses"
 """Keys of `meta`: the mark, the count of changes, whether the record stays after closing, and when
 the store was opened although a part of it was missing."""
-
-
-@dataclass(frozen=True)
-class HighWaterMark:
-    """How far a store has come: releases, and other changes of it."""
-
-    releases: int = 0
-    writes: int = 0
-
-    def covers(self, other: HighWaterMark) -> bool:
-        """Tell whether nothing of `other` is missing here."""
-        return self.releases >= other.releases and self.writes >= other.writes
+PLACE, SESSIONS = "mark", "sessions"
+"""Keys of `meta`: where the mark outside of the store lies, and the store's sessions since."""
+_MOST_SESSIONS = 1000  # that are remembered: a mark of an earlier one is taken for another copy's
 
 
 @dataclass(frozen=True)
@@ -70,67 +62,6 @@ class SessionMark:
 
     id: str
     open: bool
-
-
-@dataclass(frozen=True)
-class Record:
-    """What lies beside a store while it is open.
-
-    Attributes:
-        store: Which store; every copy of it has the same.
-        session: Which session.
-        reached: What is durable, at least.
-        open: False: what a closed store had reached; it stays where backups may come back.
-    """
-
-    store: str
-    session: str
-    reached: HighWaterMark
-    open: bool = True
-
-    def to_bytes(self) -> bytes:
-        """Return the record as text of a fixed length, so that it can be written in one piece."""
-        text = (
-            f"{_TITLE}\nstore {self.store}\nsession {self.session}\n"
-            f"releases {self.reached.releases}\nwrites {self.reached.writes}\n"
-            f"state {'open' if self.open else 'closed'}\n"
-        )
-        text += f"check {zlib.crc32(text.encode()):08x}\n"
-        return text.ljust(RECORD_BYTES - 1).encode() + b"\n"
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Record | None:
-        """Return the record that `to_bytes` wrote; None if it is none.
-
-        >>> record = Record("a", "b", HighWaterMark(3, 1))
-        >>> Record.from_bytes(record.to_bytes()) == record
-        True
-        >>> Record.from_bytes(record.to_bytes().replace(b"3", b"2"))
-        """
-        head, _, check = data.decode(errors="replace").rpartition("check ")
-        lines = head.splitlines()
-        if len(data) != RECORD_BYTES or not lines or lines[0] != _TITLE:
-            return None
-        if check.split() != [f"{zlib.crc32(head.encode()):08x}"]:
-            return None
-        words = dict(line.split(" ", 1) for line in lines[1:])
-        reached = HighWaterMark(int(words["releases"]), int(words["writes"]))
-        return cls(words["store"], words["session"], reached, words["state"] == "open")
-
-
-def record_of(path: Path) -> Path:
-    """Return where a store's record lies."""
-    return Path(f"{path}.session")
-
-
-def read_record(path: Path) -> Record | None:
-    """Return the record in a file; None if there is none."""
-    try:
-        if path.stat().st_size != RECORD_BYTES:
-            return None
-        return Record.from_bytes(path.read_bytes())
-    except OSError:
-        return None
 
 
 def read_mark(connection: duckdb.DuckDBPyConnection) -> SessionMark | None:
@@ -164,38 +95,6 @@ def close_mark(connection: duckdb.DuckDBPyConnection, reached: HighWaterMark) ->
     meta.put(connection, _MARK, {"id": mark["id"], "open": False, **numbers})
 
 
-class Lock:
-    """A record's file, opened by whoever has the store open; nobody else may use it meanwhile.
-
-    Raises:
-        StoreInUse: Somebody else has.
-    """
-
-    def __init__(self, path: Path, flags: int = 0) -> None:
-        self.fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | flags, 0o666)
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self.fd)
-            raise StoreInUse(
-                f"the store that {path.name} belongs to is in use", "wait until it is closed"
-            ) from None
-        except OSError:
-            pass  # a file system without locks: DuckDB's own lock on the store is left
-
-    def release(self) -> None:
-        """Let go of the file."""
-        fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        if getattr(self, "fd", -1) >= 0:
-            self.release()
-
-
 class StoreSession:
     """One opening of a store: marks it at the first write, and counts what is durable.
 
@@ -205,6 +104,9 @@ class StoreSession:
             is nothing to mark.
         store: Which store it is.
         marked: The mark that the store has is of a session that was not closed.
+
+    Attributes:
+        mark: The mark outside of the store, if it has one.
     """
 
     def __init__(
@@ -220,6 +122,7 @@ class StoreSession:
         self._marked = marked
         self._lock: Lock | None = None
         self.begun = path is None
+        self.mark: MarkFile | None = None
         self._earlier: list[tuple[Path, Lock]] = []
 
     def goes_over(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -256,10 +159,14 @@ class StoreSession:
                 "a store that is asked needs a folder with room that you may write in",
             ) from None
         self._marked = True
+        if self.mark is not None:
+            self._remember(record.session)
         meta.put(self._con, _MARK, {"id": record.session, "open": True})
         self._con.execute("CHECKPOINT")  # from here on the store is whole with this record only
         os.replace(new, beside)
         sync_folder(new)
+        if self.mark is not None:
+            self.mark.write(record)
         self._record, self._lock, self.begun = record, lock, True
         self._drop_earlier()
 
@@ -277,6 +184,31 @@ class StoreSession:
         )
         self._record = replace(self._record, reached=new)
         os.pwrite(self._lock.fd, self._record.to_bytes(), 0)
+        if self.mark is not None:
+            self.mark.write(self._record)
+
+    @property
+    def has_reached(self) -> HighWaterMark:
+        """How far the store has come, once it has begun."""
+        return self._record.reached
+
+    def keep_mark(self, mark: MarkFile, session: str = "") -> None:
+        """Have a mark outside of the store from now on: say how far it has come.
+
+        Args:
+            mark: It lies at the place that the store remembers.
+            session: Which session has come so far; by default a new one, of this copy alone.
+        """
+        if not session:
+            session = self._record.session or secrets.token_hex(16)
+            self._remember(session)
+            self._con.execute("CHECKPOINT")
+        mark.write(replace(self._record, session=session, reached=read_reached(self._con)))
+        self.mark = mark
+
+    def _remember(self, session: str) -> None:
+        known = meta.get(self._con, SESSIONS) or []
+        meta.put(self._con, SESSIONS, [*known, session][-_MOST_SESSIONS:])
 
     def count_write(self) -> int:
         """Count a change, in its own transaction; return its number, for `reached`."""
@@ -308,7 +240,9 @@ class StoreSession:
             beside.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Let go of the record; it stays where it is."""
+        """Let go of the record and the mark; they stay where they are."""
+        if self.mark is not None:
+            self.mark.release()
         if self._lock is not None:
             self._lock.release()
         for _, lock in self._earlier:
@@ -328,14 +262,3 @@ class StoreSession:
             found = read_record(file)  # of a session that was killed while it began
             if found is None or found.store == self._record.store:
                 file.unlink(missing_ok=True)
-
-
-def sync_folder(path: Path) -> None:
-    """Make a file's name durable."""
-    if os.name == "nt":
-        return
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

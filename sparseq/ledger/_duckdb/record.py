@@ -1,0 +1,145 @@
+"""A record of how far a store has come: a small file that is written in one piece, and locked."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparseq.errors import StoreInUse
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing there is renamed or removed while it is open
+    fcntl = None  # type: ignore[assignment]
+
+RECORD_BYTES = 512
+_TITLE = "sparseq session record"
+
+
+@dataclass(frozen=True)
+class HighWaterMark:
+    """How far a store has come: releases, and other changes of it."""
+
+    releases: int = 0
+    writes: int = 0
+
+    def covers(self, other: HighWaterMark) -> bool:
+        """Tell whether nothing of `other` is missing here."""
+        return self.releases >= other.releases and self.writes >= other.writes
+
+
+@dataclass(frozen=True)
+class Record:
+    """What lies beside a store while it is open.
+
+    Attributes:
+        store: Which store; every copy of it has the same.
+        session: Which session.
+        reached: What is durable, at least.
+        open: False: what a closed store had reached; it stays where backups may come back.
+    """
+
+    store: str
+    session: str
+    reached: HighWaterMark
+    open: bool = True
+
+    def to_bytes(self) -> bytes:
+        """Return the record as text of a fixed length, so that it can be written in one piece."""
+        text = (
+            f"{_TITLE}\nstore {self.store}\nsession {self.session}\n"
+            f"releases {self.reached.releases}\nwrites {self.reached.writes}\n"
+            f"state {'open' if self.open else 'closed'}\n"
+        )
+        text += f"check {zlib.crc32(text.encode()):08x}\n"
+        return text.ljust(RECORD_BYTES - 1).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Record | None:
+        """Return the record that `to_bytes` wrote; None if it is none.
+
+        >>> record = Record("a", "b", HighWaterMark(3, 1))
+        >>> Record.from_bytes(record.to_bytes()) == record
+        True
+        >>> Record.from_bytes(record.to_bytes().replace(b"3", b"2"))
+        """
+        head, _, check = data.decode(errors="replace").rpartition("check ")
+        lines = head.splitlines()
+        if len(data) != RECORD_BYTES or not lines or lines[0] != _TITLE:
+            return None
+        if check.split() != [f"{zlib.crc32(head.encode()):08x}"]:
+            return None
+        words = dict(line.split(" ", 1) for line in lines[1:])
+        reached = HighWaterMark(int(words["releases"]), int(words["writes"]))
+        return cls(words["store"], words["session"], reached, words["state"] == "open")
+
+
+def record_of(path: Path) -> Path:
+    """Return where a store's record lies."""
+    return Path(f"{path}.session")
+
+
+def read_record(path: Path) -> Record | None:
+    """Return the record in a file; None if there is none."""
+    try:
+        if path.stat().st_size != RECORD_BYTES:
+            return None
+        return Record.from_bytes(path.read_bytes())
+    except OSError:
+        return None
+
+
+def lacks(has: HighWaterMark, needs: HighWaterMark) -> str:
+    """Return in words what a store lacks.
+
+    >>> lacks(HighWaterMark(5, 1), HighWaterMark(7, 2))
+    'lacks 2 answers and 1 change, with all charges for it'
+    """
+    missing = (needs.releases - has.releases, "answer"), (needs.writes - has.writes, "change")
+    said = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in missing if n > 0)
+    return f"lacks {said}, with all charges for it"
+
+
+class Lock:
+    """A record's file, opened by whoever has the store open; nobody else may use it meanwhile.
+
+    Raises:
+        StoreInUse: Somebody else has.
+    """
+
+    def __init__(self, path: Path, flags: int = 0) -> None:
+        self.fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | flags, 0o666)
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise StoreInUse(
+                f"the store that {path.name} belongs to is in use", "wait until it is closed"
+            ) from None
+        except OSError:
+            pass  # a file system without locks: DuckDB's own lock on the store is left
+
+    def release(self) -> None:
+        """Let go of the file."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if getattr(self, "fd", -1) >= 0:
+            self.release()
+
+
+def sync_folder(path: Path) -> None:
+    """Make a file's name durable."""
+    if os.name == "nt":
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,85 @@
+"""What the operator asks of a server on its machine, without a token: a backup.
+
+A Unix socket in a folder that only the server's own user may enter; the file beside the store that
+says where it is served says where the socket is. Whoever gets there may read the store's file too.
+A request is one line of JSON, and so is its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparseq._duckdb.backup import Backup, backup
+from sparseq.address import CONTROL, served_at
+from sparseq.errors import SparseqError, StoreError
+
+if TYPE_CHECKING:
+    from sparseq.server.service import Service
+
+
+@contextlib.asynccontextmanager
+async def control(service: Service) -> AsyncIterator[Path]:
+    """Listen as long as this lasts; yields where."""
+    folder = Path(tempfile.mkdtemp(prefix="sparseq-"))  # nobody else may enter it
+    path = folder / "control"
+    server = await asyncio.start_unix_server(partial(_answer, service), path)
+    try:
+        yield path
+    finally:
+        server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _answer(
+    service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    with contextlib.suppress(ConnectionError, ValueError):
+        said = await _done(service, json.loads(await reader.readline()))
+        writer.write(json.dumps(said).encode() + b"\n")
+        await writer.drain()
+    writer.close()
+
+
+async def _done(service: Service, request: dict[str, Any]) -> dict[str, Any]:
+    path = Path(str(request["backup"]))
+    try:
+        made = await service.operate(lambda store: backup(store, path))
+    except SparseqError as error:
+        return {"error": [error.message, error.hint]}
+    service.desk.tell("backup", "", source="control", file=path.name)
+    return asdict(made)
+
+
+def served_backup(store: Path, path: Path) -> Backup | None:
+    """Have the server that serves a store write a backup; None: no server can be asked.
+
+    Raises:
+        StoreError: It did not.
+    """
+    where = [line.removeprefix(CONTROL) for line in served_at(store) if line.startswith(CONTROL)]
+    if not where:
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.connect(where[0])
+            asked.sendall(json.dumps({"backup": str(path.resolve())}).encode() + b"\n")
+            with asked.makefile() as answer:
+                said = json.loads(answer.readline())
+    except (OSError, ValueError):
+        raise StoreError(
+            f"the server of {store} could not be asked for a backup",
+            "run this as the user that the server runs as",
+        ) from None
+    if "error" in said:
+        raise StoreError(*said["error"])
+    return Backup(**said)

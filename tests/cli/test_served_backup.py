@@ -1,0 +1,65 @@
+"""What the operator of a server asks of it on its machine; and what it writes down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+from server.made import made
+
+import sparseq
+from conftest import output, run
+from sparseq.address import CONTROL, served_at
+from sparseq.ledger._duckdb.mark import MarkFile
+from sparseq.server.audit import AuditLog
+
+running = pytest.importorskip("sparseq.server.running")
+COUNT = "SELECT count(*) AS n FROM t"
+
+
+def test_a_served_store_is_backed_up_and_the_copy_is_behind_its_mark(tmp_path: Path) -> None:
+    store, copy, mark = tmp_path / "s.sparseq", tmp_path / "c.sparseq", tmp_path / "mark"
+    with made(store) as con:
+        con.sql(COUNT)
+    output("mark", store, mark)
+
+    def ask() -> None:
+        door = Path(served_at(store)[1].removeprefix(CONTROL))
+        assert stat.S_IMODE(door.parent.stat().st_mode) == 0o700
+        assert "everything up to release 1" in output("backup", store, copy)
+        again = run("backup", store, copy)
+        assert (again.exit_code, "exists already" in again.stderr) == (4, True)
+        assert run("history", store).exit_code == run("history", copy).exit_code == 5
+
+    async def main() -> None:
+        place = running.Serving(store, http=running.Address("127.0.0.1", 0))
+        done = []
+
+        def ready(_: str) -> None:
+            done.append(asyncio.ensure_future(asyncio.to_thread(ask)))
+            done[0].add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
+
+        await running.serve(place, ready)
+        await done[0]
+
+    asyncio.run(main())
+    assert [line["file"] for line in told(store, "backup")] == [copy.name]
+    with sparseq.connect(store) as con:
+        con.sql(COUNT, fresh=True)
+    behind = run("history", copy)
+    assert (behind.exit_code, "c.sparseq lacks 1 answer" in behind.stderr) == (4, True)
+    output("recover", copy, "--accept-loss")
+    output("recover", copy, "--accept-loss")
+    assert ["lacks 1 answer" in line["missing"] for line in told(copy, "loss accepted")] == [True]
+    assert "not the copy that was asked last" in run("history", store).stderr
+    assert MarkFile(mark).take() is not None
+
+
+def told(store: Path, what: str) -> list[dict[str, str]]:
+    log = AuditLog.beside(store)
+    log.verify()
+    return [line for line in log.lines() if line["what"] == what]
