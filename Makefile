@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE  # or each of many processes compiles all anew
 READY := $(VENV)/.ready
 
 .PHONY: demo test test-deep bench lint types docs check clean

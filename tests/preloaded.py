@@ -1,7 +1,7 @@
 """Imports what commands import when they need it, so that forked children need not."""
 
 import importlib
-import pkgutil
+from pathlib import Path
 
 import mpmath  # noqa: F401
 import pandas  # noqa: F401 - DuckDB imports it
@@ -11,6 +11,11 @@ import scipy.special  # noqa: F401
 
 import sparseq
 
-for module in pkgutil.walk_packages(sparseq.__path__, "sparseq."):
-    if module.name.split(".")[1] not in ("__main__", "compiled", "training"):
-        importlib.import_module(module.name)
+ROOT = Path(sparseq.__file__).parent
+RARE = ("__main__", "compiled", "training", "server", "cluster", "pictures.image", "monitor.plan",
+        "monitor.simulate", "monitor.charged")  # fmt: skip
+
+for path in sorted(ROOT.rglob("*.py")):
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    if not name.startswith((*RARE, "__init__", "cli.plan")):
+        importlib.import_module(f"sparseq.{name}")

@@ -139,7 +139,7 @@ logs = given(
 )
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @logs
 def test_answers_charges_and_drops_are_those_of_one_by_one(**drawn: Any) -> None:
     check_log(**drawn)

@@ -113,7 +113,7 @@ def streams(draw: st.DrawFn) -> tuple[Stream, list[Any]]:
 
 
 few = settings(
-    max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 many = settings(few, max_examples=100)
 lives = given(

@@ -405,7 +405,7 @@ def examples(number: int) -> Any:
     return lambda test: some(given_some(test))
 
 
-@examples(20)
+@examples(10)
 def test_spends_and_sums_of_any_stream_are_those_of_algorithm_2(
     tmp_path_factory: pytest.TempPathFactory, stream: Stream, on_disk: bool
 ) -> None:

@@ -214,9 +214,9 @@ def _check(pairs: int, seed: int) -> tuple[int, int]:
 
 
 def test_what_stands_is_so_quick() -> None:
-    stood, changed = _check(300, 5)
-    assert stood > 20
-    assert changed > 50
+    stood, changed = _check(120, 5)
+    assert stood > 8
+    assert changed > 20
 
 
 @pytest.mark.deep

@@ -237,7 +237,7 @@ def test_the_noise_of_every_part_is_what_is_said() -> None:
     assert all(len(found[name]) > 2500 for name in PARTS)
 
 
-@pytest.mark.parametrize("factor", [0.9, 1.1])
+@pytest.mark.parametrize("factor", [0.9, pytest.param(1.1, marks=pytest.mark.deep)])
 def test_a_tenth_more_or_less_noise_fails(factor: float) -> None:
     """The power of the test above, of every part."""
     found = released(2, factor)

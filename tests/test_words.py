@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import click
@@ -72,6 +73,7 @@ def public_words() -> set[str]:
     return found
 
 
+@cache
 def trees() -> dict[Path, ast.Module]:
     return {p: ast.parse(p.read_text("utf-8")) for p in sorted(PACKAGE.rglob("*.py"))}
 

@@ -32,9 +32,10 @@ _names = itertools.count(1)
 _CONSTANT = re.compile(
     r"""CAST\('(?P<number>-?\d{1,15}(?:\.\d{1,15})?)' AS DOUBLE\)"""
     r"""|CAST\('(?P<date>\d{4}-\d\d-\d\d)' AS DATE\)"""
+    r"""|(?<=[ <>!][=<>] )(?P<integer>[1-9]\d{0,8})(?=[ )])"""
     r"""|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 )
-_REMEMBERED = 4096
+_REMEMBERED, _FEW = 4096, 64  # results, and rows of each
 _CAP = "CREATE TEMP TABLE {} (_user INTEGER NOT NULL)"
 _MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
 PATIENCE = 30.0
@@ -73,7 +74,7 @@ class PublicFacts:
         self.most_work = self.limits["work"]
         self._schema, self._rows = schema, dict(rows)
         self._lock = threading.Lock()
-        self._constants: dict[str, Any] = {}
+        self._values: dict[str, list[tuple[Any, ...]]] = {}
         self._types: dict[str, list[str]] = {}  # by SQL without the constants that don't matter
         self._most_rows: dict[tuple[str, tuple[str, ...]], int] = {}
         self._caps: OrderedDict[str, None] = OrderedDict()
@@ -115,7 +116,14 @@ class PublicFacts:
         Raises:
             QueryRefused: DuckDB finds a mistake in it.
         """
-        return self._run(sql)[1]
+        if sql not in self._values:
+            rows = self._run(sql)[1]
+            if len(rows) > _FEW:
+                return rows
+            if len(self._values) >= _REMEMBERED:
+                self._values.clear()
+            self._values[sql] = rows
+        return list(self._values[sql])
 
     def constant(self, sql: str) -> Any:
         """Return the value of an expression without columns.
@@ -123,11 +131,8 @@ class PublicFacts:
         Raises:
             QueryRefused: It has none: a date that doesn't exist, a number out of range.
         """
-        if sql not in self._constants:
-            if len(self._constants) >= _REMEMBERED:
-                self._constants.clear()
-            ((self._constants[sql],),) = self.values(f"SELECT {sql}")
-        return self._constants[sql]
+        ((value,),) = self.values(f"SELECT {sql}")
+        return value
 
     def answer(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Return the rows of a SELECT over public tables and some released ones.
@@ -225,16 +230,26 @@ def _without_constants(sql: str) -> str:
     Example:
         >>> _without_constants("SELECT x > CAST('1.5' AS DOUBLE), '1.5', \"CAST('1.5' AS DOUBLE)\"")
         'SELECT x > CAST(0.0 AS DOUBLE), \'1.5\', "CAST(\'1.5\' AS DOUBLE)"'
+        >>> _without_constants("SELECT (x = 12) OR (x < 300) OR x > 5::TINYINT")
+        'SELECT (x = 99) OR (x < 999) OR x > 5::TINYINT'
     """
 
     def other(token: re.Match[str]) -> str:
         if token["number"] is not None:
             return "CAST(0.0 AS DOUBLE)"
+        if token["integer"] is not None:
+            return _largest_like(token["integer"])
         if token["date"] is None or not _is_date(token["date"]):
             return token[0]  # an identifier, a text
         return "CAST(0 AS DATE)"
 
     return _CONSTANT.sub(other, sql)
+
+
+def _largest_like(integer: str) -> str:
+    """Return the largest integer of as many digits that fits in the same type."""
+    most = 10 ** len(integer) - 1
+    return str(next(min(most, m) for m in (2**7 - 1, 2**15 - 1, most) if int(integer) <= m))
 
 
 def _is_date(text: str) -> bool:

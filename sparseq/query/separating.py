@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sqlglot import exp
 
@@ -69,6 +69,8 @@ def separated(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
     Raises:
         QueryRefused: It puts people's rows and answers together.
     """
+    if sum(1 for _ in tree.find_all(exp.Select)) == 1 and not _needs_more(tree):
+        return None  # as most questions are
     separator = _Separator(catalog)
     after, known = separator.query(tree.copy(), {})
     if known.rows is not RowKind.RELEASED:
@@ -105,9 +107,10 @@ def _needs_more(select: exp.Select) -> bool:
     if select.args.get("distinct") or select.args.get("qualify"):
         return True
     keys = _keys(select)
+    kinds = {type(key) for key in keys.values()}
 
     def computed(e: exp.Expr) -> bool:
-        if e.sql("duckdb") in keys or is_aggregate(e) or is_constant(e):
+        if is_aggregate(e) or is_constant(e) or (type(e) in kinds and e.sql("duckdb") in keys):
             return True
         if isinstance(e, exp.Cast | exp.TryCast):
             return e.to.is_type(*exp.DataType.NUMERIC_TYPES) and computed(e.this)
@@ -279,11 +282,11 @@ class _Separator:
         keys = _keys(select)
         names = {text: f"k{i}" for i, text in enumerate(keys)}
         asked = [exp.alias_(k.copy(), names[text], quoted=True) for text, k in keys.items()]
-        place = "#q"
+        kinds, place = {type(key) for key in keys.values()}, "#q"
 
         def lifted(e: exp.Expr) -> exp.Expr:
-            text = e.sql("duckdb")
-            if text in keys or is_aggregate(e):
+            text = e.sql("duckdb") if type(e) in kinds or is_aggregate(e) else None
+            if text is not None and (text in keys or is_aggregate(e)):
                 if text not in names:
                     names[text] = f"a{len(names) - len(keys)}"
                     asked.append(exp.alias_(e.copy(), names[text], quoted=True))
@@ -329,13 +332,16 @@ class _Separator:
 
 def _mapped(e: exp.Expr, f: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Return an expression with its parts mapped."""
-    copy = e.copy()
-    for name, child in list(e.args.items()):
-        if isinstance(child, exp.Expr):
-            copy.set(name, f(child))
-        elif isinstance(child, list):
-            copy.set(name, [f(c) if isinstance(c, exp.Expr) else c for c in child])
-    return copy
+
+    def part(child: Any) -> Any:
+        if isinstance(child, list):
+            return [part(c) for c in child]
+        return f(child) if isinstance(child, exp.Expr) else child
+
+    mapped = type(e)(**{name: part(child) for name, child in e.args.items()})
+    mapped.type = e.type
+    mapped.meta.update(e.meta)
+    return mapped
 
 
 def _name(question: exp.Select, known: dict[str, _Known]) -> None:

@@ -135,6 +135,7 @@ class StreamThread:
         try:
             return self._request(turn, ask)
         except StoreError as error:
+            LOG.exception("the store could not be asked")
             raise ServerError(
                 Why.FAILED, "the store can't be used now", "its operator finds why in the log"
             ) from error

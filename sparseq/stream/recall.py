@@ -100,9 +100,11 @@ class Recall:
         self._all = True  # all releases that may stand are there, and not the latest alone
         self._latest: OrderedDict[tuple[str, str, int], Answer] = OrderedDict()
         self._grids: Grids | None = None
+        self._covering: tuple[str, list[tuple[int, Coverage]]] | None = None
 
     def begin_epoch(self, arrival: RowsCame) -> None:
         """Know of the rows from now on what stands after others have come."""
+        self._covering = None
         self.epoch, self.standing = arrival.epoch, self.standing.after(arrival)
         if self.standing.oldest == self.epoch:
             self._releases, self._all = OrderedDict(), True
@@ -162,6 +164,7 @@ class Recall:
 
     def notes(self, question: Inquiry, release: int, noised: Measurements) -> tuple[Note, ...]:
         """Return what is written with a release; from now on it is the answer to the question."""
+        self._covering = None
         self._remember(question.digest, release)
         grid = question.meaning.grid
         if grid is not None:
@@ -233,6 +236,12 @@ class Recall:
 
     def _candidates(self, question: Inquiry) -> list[tuple[int, Coverage]]:
         """Return the latest releases that cover something of a question, the latest first."""
+        asked = f"{question.digest} {question.query.text}"
+        if self._covering is None or self._covering[0] != asked:
+            self._covering = asked, self._covering_now(question)
+        return self._covering[1]
+
+    def _covering_now(self, question: Inquiry) -> list[tuple[int, Coverage]]:
         grid, options = question.meaning.grid, question.options
         own = options.scale, options.sigma, options.accuracy
         if grid is None or own != (None,) * 3 or options.price not in (None, 1.0):

@@ -42,7 +42,15 @@ def twins(folder: Path, **more: Any) -> Twins:
     return Twins(sparseq.create(None, first, **told), lake)
 
 
-@pytest.mark.parametrize("more", [{}, {"in_or_out": True}, {"row_key": ["day"]}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"row_key": ["day"]},
+        pytest.param({}, marks=pytest.mark.deep),
+        pytest.param({"in_or_out": True}, marks=pytest.mark.deep),
+    ],
+    ids=str,
+)
 def test_new_rows_and_people_count(tmp_path: Path, more: dict[str, Any]) -> None:
     both = twins(tmp_path, **more)
     for k in range(2):

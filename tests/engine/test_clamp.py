@@ -37,7 +37,7 @@ def _expected(value: Any, low: Any, high: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=24, deadline=None)
 @given(data=st.data())
 def test_both_ways_cut_as_python_does(name: str, data: st.DataObject) -> None:
     kind, values = TYPES[name]

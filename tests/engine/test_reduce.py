@@ -35,7 +35,7 @@ KERNELS = [
     pytest.param(reduce_compiled, id="compiled", marks=needs_numba),
 ]
 EXTREME = 2**31 - 1
-many = settings(derandomize=True, deadline=None, max_examples=70)
+many = settings(derandomize=True, deadline=None, max_examples=40)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ CELL = st.one_of(
 )  # fmt: skip
 BAD_BYTES = st.sampled_from([b"", b"\xff", b"\xc3", b"\xf0\x9f", b"\xfd\xfe", b"\xef\xbb\xbf"])
 QUIET = settings(
-    max_examples=25, deadline=None,
+    max_examples=12, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 

@@ -269,7 +269,13 @@ def exact_releases(table: pa.Table, sql: str, fade: bool) -> tuple[list[np.ndarr
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
-    ("sql", "fade"), [(COUNT, False), (BY_KIND, False), (COUNT, True), (BY_KIND, True)]
+    ("sql", "fade"),
+    [
+        (BY_KIND, False),
+        (COUNT, True),
+        pytest.param(COUNT, False, marks=pytest.mark.deep),
+        pytest.param(BY_KIND, True, marks=pytest.mark.deep),
+    ],
 )
 def test_without_a_user_the_releases_move_by_what_the_user_was_charged(
     sql: str, fade: bool
@@ -289,7 +295,7 @@ def test_without_a_user_the_releases_move_by_what_the_user_was_charged(
 # Restarts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fade", [False, True])
+@pytest.mark.parametrize("fade", [pytest.param(False, marks=pytest.mark.deep), True])
 def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fade: bool
 ) -> None:

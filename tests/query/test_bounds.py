@@ -47,7 +47,7 @@ values = st.fixed_dictionaries(
 CON = duckdb.connect()
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=200, deadline=None)
 @given(expressions, st.lists(values, min_size=1, max_size=4))
 def test_interval_holds_every_value(text: str, rows: list[dict[str, float | None]]) -> None:
     found = interval(sqlglot.parse_one(text, dialect="duckdb"), lambda c: BOUNDS.get(c.name))

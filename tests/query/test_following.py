@@ -133,13 +133,13 @@ def test_nothing_follows_for_more_people_or_other_confidence() -> None:
 
 
 def test_intervals_of_sums_hold_the_truth_as_often_as_they_say() -> None:
-    """Weighted: 40 stores, the sum of 12 cells whose people are cut and whose noise is not."""
+    """Weighted: 20 stores, the sum of 12 cells whose people are cut and whose noise is not."""
     missed = 0
     table = rows(random.Random(9), 4000).select(["who", "n"])
     plain = duckdb.connect()
     plain.register("t", table)
     ((truth,),) = plain.execute("SELECT count(*) FROM t WHERE n BETWEEN -2 AND 7").fetchall()
-    for seed in range(40):
+    for seed in range(20):
         with sparseq.create(None, table, table="t", user="who", seed=seed) as con:
             con.sql("SELECT n, count(*) AS c FROM t WHERE n BETWEEN -2 AND 7 GROUP BY n")
             total = con.lower("SELECT count(*) AS c FROM t WHERE n BETWEEN -2 AND 7")
@@ -147,7 +147,7 @@ def test_intervals_of_sums_hold_the_truth_as_often_as_they_say() -> None:
             assert found is not None
             (row,) = found.rows()
             missed += not row["c_low"] <= truth <= row["c_high"]
-    assert missed <= 40 * 0.051 + 3 * math.sqrt(40 * 0.051)
+    assert missed <= 20 * 0.051 + 3 * math.sqrt(20 * 0.051)
 
 
 def test_cells_are_read_back_to_the_bit() -> None:

@@ -21,7 +21,7 @@ REFUSED = "Division by zero in expression|no value of .* can pass the WHERE"
 """A constant that fails, and keys between two ends that can't be used together."""
 quickly = settings(
     derandomize=True,
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],

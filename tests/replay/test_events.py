@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
 import sparseq
 
@@ -34,6 +35,7 @@ def replayed(name: str, kills: int, log: Path, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.deep
 def test_killed_at_random_it_is_the_unbroken_run(tmp_path: Path) -> None:
     made("data/events.py", tmp_path / "events.parquet", "--users", 300, "--rows", 6000,
          "--days", 30)  # fmt: skip

@@ -50,6 +50,7 @@ class StoredColumns:
         self._layouts: dict[str, tuple[Index, Runs, Ints | None]] = {}
         self._spans: dict[tuple[str, str], Span | None] = {}
         self._nulls: dict[tuple[str, str], bool] = {}
+        self._last_codes: dict[tuple[str, str], int] = {}
 
     def layout(self, table: str) -> tuple[Index, Runs]:
         """Return whose each row is, and where each user's rows lie."""
@@ -82,6 +83,7 @@ class StoredColumns:
         self._layouts.clear()
         self._spans.clear()
         self._nulls.clear()
+        self._last_codes.clear()
 
     def _layout(self, table: str) -> tuple[Index, Runs, Ints | None]:
         """Return the layout, and how to sort rows by user (None: they are)."""
@@ -130,9 +132,11 @@ class StoredColumns:
         return known if order is None else known[order]
 
     def _last_code(self, table: str, column: str) -> int:
-        """Return the code that stands for NULL, above all others."""
-        codes = self._reader.fetch(f"SELECT code FROM {dictionary_table(table, column)}")[0]
-        return max(codes.tolist(), default=-1) + 1
+        """Return the code that stands for NULL, above all others; remembered."""
+        if (table, column) not in self._last_codes:
+            codes = self._reader.fetch(f"SELECT code FROM {dictionary_table(table, column)}")[0]
+            self._last_codes[table, column] = max(codes.tolist(), default=-1) + 1
+        return self._last_codes[table, column]
 
     def _table(self, table: str, leaf: Leaf, last: int) -> Vector:
         """Return what is said of each code."""
