@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Running:
-    """`sparseq serve` of a store; `url` is where it listens."""
+    """`sparseq serve` of a store; `url` is where it listens, `pg` too if `--pg` is given."""
 
     def __init__(self, store: Path, *options: str) -> None:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -26,7 +26,8 @@ class Running:
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
         assert "is served at http://" in said, said
-        self.url = said.split()[-1]
+        places = [word for word in said.split() if "://" in word]
+        self.url, self.pg = places[0], places[-1]
 
     def kill(self) -> None:
         self.process.kill()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,27 +14,47 @@ from server.made import made
 from server.running import Running, secret
 
 import sparseq
-from sparseq.errors import ServerError
+from sparseq._duckdb.marking import keep_mark
+from sparseq.answer import Answer
+from sparseq.errors import ServerError, StoreError
+from sparseq.ledger._duckdb.record import read_record
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.server.audit import AuditLog
+from sparseq.server.control import served_backup
 
 pytest.importorskip("uvicorn")
+psycopg = pytest.importorskip("psycopg")
+
+
+Seen = tuple[float, ...]
+"""An answer's only row: as HTTP gives it, and as PostgreSQL's protocol does."""
+
+
+def question(number: int) -> str:
+    return f"SELECT count(*) AS n FROM t WHERE x > {number % 7} AND x < {number}.5"
+
+
+def common(number: int) -> str:
+    """One that everybody asks, without an id: all but the first get the recorded answer, free."""
+    return f"SELECT sum(x) AS s FROM t WHERE x <> {number}.25"
 
 
 class Clients:
-    """Threads that ask one question after the other, each under an id of its own, until stopped.
+    """Threads that ask one question after the other, until stopped; every second by PostgreSQL's.
 
-    A question whose answer was lost is asked again under its id; now and then an earlier one is.
+    Most questions are under an id of their own. One whose answer was lost is asked again under its
+    id; now and then an earlier one is. Others have no id, and are everybody's.
 
     Attributes:
-        seen: Name and id of each question that was answered, with the answer's bytes.
+        seen: Name and id of each question that was answered, with its answer; ("", its text) of one
+            without an id.
         wrong: What should not have happened.
     """
 
     def __init__(self, tokens: dict[str, str]) -> None:
-        self.seen: dict[tuple[str, str], bytes] = {}
+        self.seen: dict[tuple[str, str], Seen] = {}
         self.wrong: list[str] = []
-        self.url = ""
+        self.places = ("", "")
         self.stop = threading.Event()
         self._changed = threading.Condition()
         self._threads = [
@@ -41,9 +63,9 @@ class Clients:
         for thread in self._threads:
             thread.start()
 
-    def serve(self, url: str) -> None:
+    def serve(self, *places: str) -> None:
         with self._changed:
-            self.url = url
+            self.places = places or self.places
             self._changed.notify_all()
 
     def wait_for(self, answers: int) -> None:
@@ -52,84 +74,136 @@ class Clients:
 
     def end(self) -> None:
         self.stop.set()
-        self.serve(self.url)
+        self.serve()
         for thread in self._threads:
             thread.join()
 
     def _run(self, name: str, token: str) -> None:
-        draw, number, url = random.Random(name), 0, ""
+        draw, number, places, by_pg = random.Random(name), 0, ("", ""), int(name[1:]) % 2 == 1
         while not self.stop.is_set():
-            url = self._next(url)
+            places = self._next(places)
+            if self.stop.is_set():
+                return
             try:
-                with sparseq.connect(url, token=token) as con:
+                with (_postgresql if by_pg else _http)(places[by_pg], name, token) as ask:
                     while not self.stop.is_set():
+                        if draw.random() < 0.3:
+                            sql = common(draw.randrange(len(self.seen) // 8 + 1))
+                            self._note(("", sql), ask(sql, ""))
+                            continue
                         again = number and draw.random() < 0.2
                         k = draw.randrange(number) if again else number
-                        sql = f"SELECT count(*) AS n FROM t WHERE x > {k % 7} AND x < {k}.5"
-                        answer = con.sql(sql, request_id=f"{k}").to_bytes()
-                        self._note((name, f"{k}"), answer)
+                        self._note((name, f"{k}"), ask(question(k), f"{k}"))
                         number += not again
-            except ServerError:
+            except (ServerError, psycopg.OperationalError):
                 continue  # it was killed
             except Exception as error:
                 self.wrong.append(repr(error))
                 return
 
-    def _next(self, url: str) -> str:
+    def _next(self, places: tuple[str, ...]) -> tuple[str, ...]:
         """Wait for another server than the one there was."""
         with self._changed:
-            self._changed.wait_for(lambda: self.stop.is_set() or self.url != url)
-            return self.url
+            self._changed.wait_for(lambda: self.stop.is_set() or self.places != places)
+            return self.places
 
-    def _note(self, key: tuple[str, str], answer: bytes) -> None:
+    def _note(self, key: tuple[str, str], answer: Seen) -> None:
         with self._changed:
             if self.seen.setdefault(key, answer) != answer:
                 self.wrong.append(f"{key} has two answers")
             self._changed.notify_all()
 
 
+@contextlib.contextmanager
+def _http(url: str, name: str, token: str) -> Iterator[Callable[[str, str], Seen]]:
+    with sparseq.connect(url, token=token) as con:
+        yield lambda sql, id: row(con.sql(sql, request_id=id or None))
+
+
+@contextlib.contextmanager
+def _postgresql(url: str, name: str, token: str) -> Iterator[Callable[[str, str], Seen]]:
+    where = url.replace("://", f"://{name}:{token}@") + "/s"
+    with psycopg.connect(where, autocommit=True, connect_timeout=20) as con:
+
+        def ask(sql: str, id: str) -> Seen:
+            con.execute(f"SET sparseq.request_id = '{id}'")
+            return tuple(map(float, con.execute(sql).fetchall()[0]))  # type: ignore[arg-type]
+
+        yield ask
+
+
+def row(answer: Answer) -> Seen:
+    (values,) = answer.arrow().to_pylist()
+    return tuple(map(float, values.values()))
+
+
 def survives(path: Path, kills: int, clients: int, seed: int) -> None:
     """Kill a server so often while clients ask it, and check what is left."""
     made(path).close()
-    draw = random.Random(seed)
+    keep_mark(path, path.with_name("mark"))
+    draw, copies = random.Random(seed), []
     people = Clients({f"c{i}": secret(path, f"c{i}") for i in range(clients)})
     try:
-        for _ in range(kills):
-            running = Running(path)
-            people.serve(running.url)
+        for i in range(kills):
+            running = Running(path, "--pg", "127.0.0.1:0")
+            people.serve(running.url, running.pg)
             people.wait_for(len(people.seen) + draw.randint(1, 20))
+            made_of = served_backup(path, path.with_name(f"copy{i}"))
+            assert made_of is not None
+            copies.append(made_of.releases)
             people.stop.wait(draw.random() * 0.02)
             running.kill()
-        running = Running(path)
-        people.serve(running.url)
+        running = Running(path, "--pg", "127.0.0.1:0")
+        people.serve(running.url, running.pg)
         people.wait_for(len(people.seen) + clients)
     finally:
         people.end()
     assert running.stop() == 0
     assert people.wrong == []
-    with sparseq.connect(path) as con, made() as alone:
-        for (name, text), answer in people.seen.items():
-            recorded = con.recorded(RequestId.of(Asker.CLIENT, name, text))
-            assert recorded is not None
-            assert recorded.to_bytes() == answer
-        for release in con.history():
-            assert release.request is not None
-            again = alone.ask(alone.lower(release.query), request_id=release.request)
-            assert again.to_bytes() == release.answer
-        assert np.array_equal(con.stream.accounts.spent, alone.stream.accounts.spent)
-        assert con.stream.course == alone.stream.course
-        releases = con.releases
+    releases = journal_has(path, people.seen)
+    for i, has in enumerate(copies):
+        if has < releases:
+            with pytest.raises(StoreError, match="lacks"):
+                sparseq.connect(path.with_name(f"copy{i}"))
     log = AuditLog.beside(path)
     log.verify()
     noted = {line["release"] for line in log.lines() if "release" in line}
     assert noted == set(range(1, releases + 1))
 
 
-def test_a_few_kills(tmp_path: Path) -> None:
-    survives(tmp_path / "s.sparseq", kills=2, clients=4, seed=1)
+def journal_has(path: Path, seen: dict[tuple[str, str], Seen]) -> int:
+    """Check that a store has what was seen, and charged each release once; return their number.
+
+    A store of its own that is asked the same, one by one, is the oracle.
+    """
+    with sparseq.connect(path) as con, made() as alone:
+        history = con.history()
+        unnamed = {release.query: release for release in history if release.request is None}
+        for (name, text), answer in seen.items():
+            if name:
+                recorded = con.recorded(RequestId.of(Asker.CLIENT, name, text))
+            else:
+                recorded = Answer.from_bytes(unnamed[con.lower(text).text].answer)
+            assert recorded is not None
+            assert row(recorded) == answer
+        assert len(unnamed) == sum(release.request is None for release in history)
+        for release in history:
+            again = alone.ask(alone.lower(release.query), request_id=release.request)
+            assert again.to_bytes() == release.answer
+        assert np.array_equal(con.stream.accounts.spent, alone.stream.accounts.spent)
+        assert (con.stream.accounts.spent <= con.stream.accounts.budgets).all()
+        assert con.stream.course == alone.stream.course
+        record = read_record(path.with_name("mark"))
+        assert record is not None
+        assert record.reached.releases == con.releases
+        return con.releases
+
+
+def test_a_kill(tmp_path: Path) -> None:
+    survives(tmp_path / "s", kills=1, clients=4, seed=1)
 
 
 @pytest.mark.deep
 def test_many_kills(tmp_path: Path) -> None:
-    """Twenty moments in place of two, under 16 clients."""
-    survives(tmp_path / "s.sparseq", kills=20, clients=16, seed=2)
+    """Twenty moments in place of one, under 16 clients."""
+    survives(tmp_path / "s", kills=20, clients=16, seed=2)
