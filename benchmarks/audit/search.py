@@ -19,7 +19,7 @@ import sparseq.compiled
 import sparseq.engine._duckdb.engine
 import sparseq.engine._duckdb.storage
 import sparseq.engine.files.held
-from benchmarks.audit import sequences, series, windows
+from benchmarks.audit import sequences, series, windows, wire
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.language import functions
 from benchmarks.audit.neighbours import (
@@ -37,8 +37,11 @@ from benchmarks.audit.seams import Seen, Step, Watching, plan_of
 
 QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
 """How many a world is asked; the poor have soon spent what they have."""
-KINDS = ("rich", "files", "poor", "files", "small", "files", "rich", "series", "loops", "windows")
-RUNS = {"files": sequences.run, "series": series.run, "windows": windows.run}
+KINDS = (
+    "rich", "files", "poor", "files", "small", "files", "rich", "series", "loops", "windows",
+    "wire",
+)  # fmt: skip
+RUNS = {"files": sequences.run, "series": series.run, "windows": windows.run, "wire": wire.run}
 """Lives; the other kinds are worlds that are asked questions."""
 SHRINKING = 20.0
 """Seconds for making a finding smaller."""

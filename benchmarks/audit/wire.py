@@ -1,0 +1,155 @@
+"""Neighbouring stores, each served by PostgreSQL's protocol: every byte that a client gets.
+
+The same messages go to the four servers (see `neighbours`), the first one's outputs frozen in the
+others: questions in every form that the protocol has, what is made of their answers, and what tools
+send to look around. Replies must be equal to the last byte: rows, types, tags, notices and errors.
+What was charged, and to whom, is compared as for every question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from benchmarks.audit.comparison import Finding, Terms, compare
+from benchmarks.audit.language import functions
+from benchmarks.audit.neighbours import PAIRS, VARIANTS, WITHOUT, world
+from benchmarks.audit.noise import NoiseTest
+from benchmarks.audit.queries import Questions
+from benchmarks.audit.seams import Watching
+from sparseq.server.service import Service
+from sparseq.server.tokens import Role, Tokens
+from sparseq.server.wire import messages as m
+from sparseq.server.wire._duckdb.catalogue import Catalogue
+from sparseq.server.wire.session import Session
+from sparseq.server.wire.settings import Settings
+from sparseq.server.wire.state import State
+from sparseq.store import Store
+
+if TYPE_CHECKING:
+    from benchmarks.audit.search import Result
+
+LENGTH = 60
+"""What a world's servers are sent, one after the other."""
+COLUMNS = ("who", "n", "k", "x", "a", "s", "w", "b", "day", "at")
+LOOKS = (
+    "SELECT * FROM t", "SELECT * FROM t LIMIT 10", "SELECT * FROM v ORDER BY 1 DESC LIMIT 1",
+    "SELECT DISTINCT {c} FROM t", "SELECT {c} FROM t ORDER BY 1 LIMIT 100",
+    "SELECT min({c}), max({c}) FROM t", "SELECT {c}, count(*) FROM t GROUP BY {c}",
+    "SELECT {c} FROM t WHERE who = 5000", "SELECT count({c}) FROM t", "TABLE t",
+    "SELECT substring({c}, 1, 1234) FROM t LIMIT 10000", "SELECT 1 FROM t WHERE {c} IS NULL",
+    "SELECT reltuples, relpages FROM pg_class WHERE relname = 't'",
+    "SELECT * FROM pg_stats WHERE tablename = 't'", "SELECT pg_relation_size('t')",
+    "SELECT n_live_tup FROM pg_stat_user_tables", "SELECT * FROM information_schema.columns",
+    "SELECT release, query, coordinates, sigma FROM released.releases",
+    "SELECT * FROM released.r1", "SELECT * FROM budget.guarantee",
+    "SELECT * FROM p", "SELECT label, sum(weight) FROM p GROUP BY 1",
+)  # fmt: skip
+WRAPS = (
+    "{q}", "{q}", "{q}", "EXPLAIN {q}", "EXPLAIN (ANALYZE) {q}", "COPY ({q}) TO STDOUT",
+    "COPY ({q}) TO STDOUT (FORMAT csv, HEADER)", "SELECT * FROM ({q}) AS i ORDER BY 1 LIMIT 1",
+    "SELECT count(*) FROM ({q}) AS i", "WITH i AS ({q}) SELECT max(a0) FROM i",
+    "BEGIN; DECLARE c CURSOR FOR {q}; FETCH 2 FROM c; FETCH ALL FROM c; COMMIT", "{q}; {q}",
+    "BEGIN; {q}; SELECT nothing; {q}; ROLLBACK", "PREPARE z AS {q}; EXECUTE z; DEALLOCATE z",
+)  # fmt: skip
+SETTINGS = (
+    "SET sparseq.fresh = on", "SET sparseq.fresh = on", "SET sparseq.fresh = off",
+    "SET sparseq.precision = '2%'", "RESET sparseq.precision", "SET sparseq.price = 4",
+    "RESET sparseq.price", "SET sparseq.request_id = 'r{n}'", "RESET sparseq.request_id",
+    "SET statement_timeout = 0", "SHOW ALL", "DISCARD ALL",
+)  # fmt: skip
+
+
+@dataclass
+class Client:
+    """A session in process, without sockets, and the bytes that it was sent."""
+
+    session: Session
+    sent: bytearray = field(default_factory=bytearray)
+
+    async def take(self, messages: list[m.Message]) -> bytes:
+        """Send messages; return the replies."""
+        for message in messages:
+            await self.session.take(message)
+        replies = bytes(self.sent)
+        self.sent.clear()
+        return replies
+
+
+async def connected(store: Store) -> tuple[Service, Catalogue, Client]:
+    """Serve a store to one client."""
+    tokens = Tokens(None)
+    tokens.create("ada", Role.ANALYST)
+    service = Service(store, tokens, "shop")
+    catalogue = Catalogue(service.catalog, "shop", service.public_rows)
+    state = State(Settings("ada"))
+    clients: list[Client] = []
+
+    async def send(data: bytes) -> None:
+        clients[0].sent += data
+
+    look = catalogue.look("ada", state.settings)
+    clients.append(Client(Session(service, service.named("ada"), state, look, send)))
+    return service, catalogue, clients[0]
+
+
+def messages(rng: random.Random, questions: Questions) -> tuple[str, list[m.Message]]:
+    """Return what is sent next: in words, and as messages."""
+    kind = rng.random()
+    if kind < 0.1:
+        text = rng.choice(SETTINGS).format(n=rng.randrange(3))
+    elif kind < 0.4:
+        text = rng.choice(LOOKS).format(c=rng.choice(COLUMNS))
+    else:
+        text = rng.choice(WRAPS).replace("{q}", questions.question().sql)
+    if kind < 0.1 or ";" in text or rng.random() < 0.5:
+        return text, [m.SimpleQuery(text), m.SimpleQuery("ROLLBACK")]
+    binary, rows = (rng.randrange(2),), rng.choice((0, 0, 1, 2))
+    name = rng.choice(("", "s"))
+    sent: list[m.Message] = [m.Close("S", name), m.Parse(name, text)]
+    if rng.random() < 0.5:
+        sent.append(m.Describe("S", name))
+    sent += [m.Bind("", name, (), (), binary), m.Describe("P", ""), m.Execute("", rows)]
+    if rows:
+        sent.append(m.Execute("", 0))
+    return f"extended: {text}", [*sent, m.Sync()]
+
+
+def run(
+    rng: random.Random,
+    kind: str,
+    watching: Watching,
+    noise: NoiseTest,
+    result: Result,
+    seconds: float,
+) -> Iterator[Finding]:
+    """Send the same to four servers; yield what breaks a rule, with all that was sent before."""
+    ends, here = time.monotonic() + seconds, world(rng, rng.choice(("rich", "rich", "poor")))
+    questions = Questions(rng, functions(), here.values(), rng.choice((1, 1, 2, 3)))
+    done: list[str] = []
+    terms = Terms(here.options["kappa"], here.options["norm_budget"])
+    with asyncio.Runner() as runner:
+        stores = {v: here.open(v) for v in VARIANTS}
+        served = {v: runner.run(connected(store)) for v, store in stores.items()}
+        try:
+            while len(done) < LENGTH and (time.monotonic() < ends or len(done) < 3):
+                text, sent = messages(rng, questions)
+                done.append(text)
+                seen = watching.all_four(
+                    stores, lambda v, _, sent=sent: runner.run(served[v][2].take(sent))
+                )
+                result.questions += 1
+                result.cases += len(PAIRS)
+                result.answered += bool(seen[WITHOUT].steps)
+                found = [*compare(seen, here.who, terms, here.path), *noise.take(seen[WITHOUT])]
+                if found:
+                    yield replace(found[0], case=f"{here.options}; " + "; ".join(done[-12:]))
+                    return
+        finally:
+            for service, catalogue, _ in served.values():
+                runner.run(service.close())
+                catalogue.close()
