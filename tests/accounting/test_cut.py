@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from sparseq.accounting.cut import (
     ratio_hull,
     visible_top,
 )
-from sparseq.accounting.cut.choice import Question, choose
+from sparseq.accounting.cut.choice import Question, choose, missing_by_coordinate
 from sparseq.accounting.cut.interval import IntervalKind, interval
 from sparseq.stream.weights import PILOT_BITS, hats, weights
 
@@ -211,6 +212,22 @@ def test_what_is_never_negative_has_no_interval_below_zero() -> None:
         assert (found.low >= 0).all()
         assert (found.low <= found.value).all()
         assert (found.value <= found.high).all()
+
+
+@pytest.mark.parametrize("groups", [3, 16, 100])
+def test_people_whom_no_pilot_sees_may_be_in_all_groups(groups: int) -> None:
+    """Ten people add 50 to each group. Their norms lack (1 - w) 500 √k, each group (1 - w) 500."""
+    g = np.random.default_rng(5)
+    seen = read(np.full(2000, 1.0), np.ones(2000), math.inf, 1.0, g)
+    choice = choose(asked(groups), seen)
+    norm, c = 50 * math.sqrt(groups), choice.missing.scale
+    lacking = replace(choice.missing, tail=10 * (norm - c), cut=0.0, unsure=0.0)
+    answer = np.full(groups, 2000.0)
+    _, unseen = missing_by_coordinate(
+        RULES, choice.of, seen, lacking, False, answer, float(answer.sum())
+    )
+    assert (unseen >= 10 * 50 * (1 - c / norm)).all()
+    assert (unseen <= lacking.tail).all()
 
 
 def test_marked_values_of_nobody_are_nearly_nothing() -> None:

@@ -259,7 +259,7 @@ def _risks(s: _Scene, scales: Floats) -> Floats:
             visible = np.minimum(visible, factor * upper)
         if q.cells > 1 and not s.hidden.any():
             dense = upper / np.maximum(d * like, q.cells * noise)
-            unseen = unseen * np.minimum(1.0, rules.spread * np.maximum(dense, 1 / q.cells))
+            unseen = unseen * np.minimum(1.0, _spread(rules, q) * np.maximum(dense, 1 / q.cells))
         signed = float(q.signed.mean())
         missing = signed * missing + (1 - signed) * (visible + unseen)
     half = z * noise + missing / sides
@@ -278,8 +278,10 @@ def missing_by_coordinate(
     """Return (visible, unseen): upper ends of what is missing, by coordinate.
 
     Of the visible, w >= C / e_top, so that at most (e_top/C - 1) times what is there is missing
-    where nothing is negative: proved. That the unseen are at most `spread` times as dense in a
-    group as the answer is assumed.
+    where nothing is negative: proved. What is missing of the unseen is, over all k groups together,
+    at most sqrt(k) times what is missing of their norms: whoever adds x_j to each lacks (1 - w) of
+    each, and sum |x_j| <= sqrt(k) ||x|| (Cauchy-Schwarz). That it lies in the groups as the answer
+    does, or up to `spread` times as densely where sqrt(k) leaves room, is assumed.
     """
     visible = np.full(q.coordinates, m.cut + q.z_pilots() * m.unsure)
     unseen = np.full(q.coordinates, m.tail)
@@ -291,9 +293,14 @@ def missing_by_coordinate(
         visible = np.where(q.signed, visible, np.minimum(visible, factor * upper))
     if q.cells > 1 and not hidden:
         dense = upper / max(total, q.cells * m.noise)
-        share = np.minimum(1.0, rules.spread * np.maximum(dense, 1 / q.cells))
+        share = np.minimum(1.0, _spread(rules, q) * np.maximum(dense, 1 / q.cells))
         unseen = np.where(q.signed, unseen, unseen * share)
     return visible, unseen
+
+
+def _spread(rules: Rules, q: Question) -> float:
+    """Return how many times its part of the answer a group may have of what no pilot sees."""
+    return max(rules.spread, math.sqrt(q.cells))
 
 
 def _upper(probability: float) -> float:
