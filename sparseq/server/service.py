@@ -34,6 +34,7 @@ from sparseq.query.plan import Options, Query
 from sparseq.query.render import schema_of
 from sparseq.server.audit import AuditLog
 from sparseq.server.desk import Desk
+from sparseq.server.door import Door
 from sparseq.server.queue import FairQueue
 from sparseq.server.thread import Ask, StreamThread, Turn
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
@@ -100,6 +101,7 @@ class Service:
         catalog: The tables: public, and the same for as long as the store is served.
         public_rows: Rows of the tables that are about nobody, by name.
         log: The releases so far, in their order, without their answers: public.
+        door: Counts wrong tokens.
         counts: What became of questions, by outcome, since the start: public.
         stopping: Set when no new question is taken any more.
     """
@@ -130,6 +132,7 @@ class Service:
         self._remember(store)
         self.desk = Desk(audit or AuditLog(None), _planned(store))
         self.desk.begin(store)
+        self.door = Door(self.desk.audit)
         self._thread = StreamThread(store, FairQueue(most, each), self.desk, self._written)
         self._looks = ThreadPoolExecutor(1, "look")
         self._lowering = self._looks.submit(

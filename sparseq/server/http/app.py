@@ -24,7 +24,7 @@ from sparseq.server.http.curating import (
     revoke_token,
     tokens,
 )
-from sparseq.server.http.endpoints import Call, Door, Endpoint, as_json, failure, peer
+from sparseq.server.http.endpoints import Call, Endpoint, as_json, failure, signed_in
 from sparseq.server.http.pages import page_routes
 from sparseq.server.http.reading import budget, catalog, events, release, releases, series
 from sparseq.server.mcp import handle
@@ -88,13 +88,12 @@ ENDPOINTS = (
 
 def application(service: Service) -> Starlette:
     """Return the application of a service."""
-    door = Door()
     described = openapi()
 
     def route(endpoint: Endpoint) -> Route:
         async def answer(request: Request) -> Response:
             try:
-                who = door.signed_in(service, bearer(request), peer(request))
+                who = signed_in(request, service, bearer(request))
                 who.needs(*endpoint.roles)
                 response = await endpoint.handler(Call(request, service, who))
             except ClientDisconnect:
@@ -126,7 +125,7 @@ def application(service: Service) -> Starlette:
         routes=[
             *(route(endpoint) for endpoint in ENDPOINTS),
             *(Route(path, handler) for path, handler in other),
-            *page_routes(service, door),
+            *page_routes(service),
         ],
         exception_handlers={404: nothing_here, 405: nothing_here},
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +40,6 @@ _STATUS = {
     Why.SIZE: 413, Why.ABSENT: 404, Why.FAILED: 500,
 }  # fmt: skip
 _EXAMPLE = 'for example {"sql": "SELECT …"}'
-_FAILED_LOGINS, _LOGIN_SECONDS = 20, 60.0
 
 
 @dataclass(frozen=True)
@@ -136,36 +134,13 @@ class Endpoint:
         return (self.handler.__doc__ or "").strip().split("\n")[0]
 
 
-class Door:
-    """Lets in who has a token; too many wrong ones from one address have to wait.
-
-    Only failures are counted: a right token is always let in, whatever was tried beside it.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._failed: dict[str, tuple[int, float]] = {}
-
-    def signed_in(self, service: Service, secret: str, peer: str) -> Principal:
-        """Return who it is; raises `ServerError`."""
-        try:
-            return service.signed_in(secret, source=f"http {peer}")
-        except ServerError:
-            now = self._clock()
-            if len(self._failed) > 10_000:
-                self._failed.clear()
-            number, since = self._failed.get(peer, (0, now))
-            number, since = (0, now) if now - since > _LOGIN_SECONDS else (number, since)
-            self._failed[peer] = number + 1, since
-            if number in (0, _FAILED_LOGINS):  # once a minute, and once more: the log stays small
-                service.desk.audit.add(
-                    [{"what": "wrong token", "who": "", "source": f"http {peer}"}]
-                )
-            if number >= _FAILED_LOGINS:
-                raise ServerError(
-                    Why.BUSY, "too many wrong tokens from this address", "wait a minute"
-                ) from None
-            raise
+def signed_in(request: Request, service: Service, secret: str) -> Principal:
+    """Return who it is; raises `ServerError`."""
+    try:
+        return service.signed_in(secret, source=f"http {peer(request)}")
+    except ServerError:
+        service.door.wrong("http", peer(request))
+        raise
 
 
 def peer(request: Request) -> str:

@@ -24,7 +24,7 @@ from sparseq.pictures.page import drawing, escaped
 from sparseq.query.plan import Options
 from sparseq.server.http import markup
 from sparseq.server.http.asking import ARROW, encoded
-from sparseq.server.http.endpoints import Call, Door, body_of, failure, peer
+from sparseq.server.http.endpoints import Call, body_of, failure, signed_in
 from sparseq.server.http.reading import events, release_data, series_data
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Quota, Role, TokenFacts
@@ -207,7 +207,7 @@ PAGES: tuple[tuple[str, str, Page, tuple[Role, ...]], ...] = (
 )
 
 
-def page_routes(service: Service, door: Door) -> list[Route]:
+def page_routes(service: Service) -> list[Route]:
     """Return the routes of the pages."""
 
     def route(method: str, path: str, page: Page, roles: tuple[Role, ...]) -> Route:
@@ -216,7 +216,7 @@ def page_routes(service: Service, door: Door) -> list[Route]:
                 secret = request.cookies.get(COOKIE, "")
                 if not secret:
                     return _safe(_html(markup.sign_in(service.name)))
-                who = door.signed_in(service, secret, peer(request))
+                who = signed_in(request, service, secret)
                 who.needs(*roles)
                 if method == "POST":
                     _own(request)
@@ -235,7 +235,7 @@ def page_routes(service: Service, door: Door) -> list[Route]:
         try:
             _own(request)
             secret = (await _form(request)).get("token", "").strip()
-            door.signed_in(service, secret, peer(request))
+            signed_in(request, service, secret)
         except SparseqError as error:
             wrong = markup.problem(error.message)
             return _safe(_html(markup.sign_in(service.name, wrong), 401))

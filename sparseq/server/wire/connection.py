@@ -180,15 +180,17 @@ class _Connection:
         first = exchange.opened(scram.mechanism_and_first(await self._sasl()))
         await self._send(replies.sasl(11, first))
         last = exchange.closed(await self._sasl())
-        if last is None:
-            raise scram.wrong_token(name)
+        peer = str((self._writer.get_extra_info("peername") or ("",))[0])
+        with contextlib.suppress(ServerError):  # revoked meanwhile
+            if last is not None:
+                who = self._server.service.named(name, f"postgresql {peer}")
+                await self._send(replies.sasl(12, last))
+                return who
         try:
-            address = self._writer.get_extra_info("peername") or ("",)
-            who = self._server.service.named(name, f"postgresql {address[0]}")
-        except ServerError:
-            raise scram.wrong_token(name) from None
-        await self._send(replies.sasl(12, last))
-        return who
+            self._server.service.door.wrong("postgresql", peer)
+        except ServerError as error:
+            raise WireError(TOO_MANY, error.message, error.hint, fatal=True) from None
+        raise scram.wrong_token(name)
 
     async def _sasl(self) -> bytes:
         while True:

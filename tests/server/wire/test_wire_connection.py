@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from server.wire.wired import COUNT, Address, fields, served
 
+from sparseq.server.audit import AuditLog
+from sparseq.server.door import MOST_WRONG, Door
 from sparseq.server.wire import messages as m
 
 
@@ -91,6 +93,21 @@ def test_an_unknown_name_goes_the_same_way_as_a_wrong_token(at: Address) -> None
     raw.startup("nobody")
     raw.message()
     assert raw.sasl().split(b",")[1] == salt  # a salt that changes would tell
+
+
+def test_wrong_tokens_of_an_address_are_counted_for_all_protocols_and_a_right_one_comes_in(
+    at: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    audit = AuditLog(None)
+    monkeypatch.setattr(at.service, "door", Door(audit))
+    for _ in range(MOST_WRONG - 1):
+        at.service.door.wrong("http", "127.0.0.1")
+    for said in ("password authentication failed", "too many wrong tokens from this address"):
+        with pytest.raises(psycopg.OperationalError, match=said):
+            psycopg.connect(at.url.replace(at.token, "sq_wrong"))
+    psycopg.connect(at.url).close()
+    assert [line["source"] for line in audit.lines()] == ["http 127.0.0.1", "postgresql 127.0.0.1"]
 
 
 def test_psycopg_with_a_wrong_token_is_refused(at: Address) -> None:
