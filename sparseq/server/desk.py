@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparseq.answer import Answer
 from sparseq.errors import ServerError, SparseqError, StoreError, Why
 from sparseq.ledger.request_id import Asker
 from sparseq.server.audit import AuditLog, tell_losses
@@ -150,6 +151,11 @@ class Desk:
         repeat = {} if new else {"repeat": True}
         facts = {"release": answer.facts.release, "price": paid}
         self.note("asked", who.name, source=who.source, **facts, **repeat, query=sql)
+
+    def repeat(self, who: Principal, sql: str, answer: Answer) -> None:
+        """Note, from any thread, a question that took no turn: it is a repeat."""
+        facts = {"release": answer.facts.release, "price": 0.0, "repeat": True}
+        self.tell("asked", who.name, source=who.source, **facts, query=sql)
 
     def refuse(self, who: Principal, sql: str, error: BaseException) -> None:
         """Note a question that was not admitted."""

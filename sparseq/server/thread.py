@@ -22,6 +22,7 @@ from sparseq.ledger.request_id import RequestId
 from sparseq.query.plan import Options, Query
 from sparseq.server.desk import Desk
 from sparseq.server.queue import FairQueue
+from sparseq.server.repeats import Repeats
 from sparseq.server.tokens import Principal
 from sparseq.store import Store
 from sparseq.stream.groups import Outcome, Request
@@ -65,6 +66,7 @@ class StreamThread:
         store: Open; the thread closes it.
         queue: What waits.
         desk: Quotas and the audit log.
+        repeats: Is given what was asked again.
         written: Called in the thread after each group that is durable, before its answers go.
     """
 
@@ -73,10 +75,11 @@ class StreamThread:
         store: Store,
         queue: FairQueue[Turn],
         desk: Desk,
+        repeats: Repeats,
         written: Callable[[Store], None] = lambda store: None,
     ) -> None:
         self.store, self.queue, self._desk = store, queue, desk
-        self._written = written
+        self._written, self._repeats = written, repeats
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
         self._thread.start()
 
@@ -115,9 +118,12 @@ class StreamThread:
         done = 0
         try:
             found = self.store.ask_many([request for _, _, request in asked])
-            for (turn, ask, _), outcome in zip(asked, found, strict=True):
+            for (turn, ask, request), outcome in zip(asked, found, strict=True):
                 done += 1
                 self._desk.settle(turn.who, ask.sql, turn.price, outcome)
+                if ask.request_id is None and not ask.fresh:
+                    stream = self.store.stream
+                    self._repeats.keep(stream, ask.sql, request.query, ask.options, outcome)
                 ends.append(partial(_end, turn, outcome))
             self._written(self.store)
         except BaseException:

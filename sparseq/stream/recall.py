@@ -118,6 +118,15 @@ class Recall:
             epoch, found = max(((r["epoch"], r["release"]) for r in rows), default=(-1, None))
         return found if self.standing.holds(epoch, question.meaning) else None
 
+    def stands(self, question: Inquiry, release: int) -> bool:
+        """Tell whether a release is still known to be the answer to a question; from any thread.
+
+        Nothing is looked up in the ledger: False says nothing.
+        """
+        releases = self._releases
+        epoch, found = (-1, None) if not releases else releases.get(question.digest, (-1, None))
+        return found == release and self.standing.holds(epoch, question.meaning)
+
     def answer(self, question: Inquiry, release: int) -> Answer | None:
         """Return the recorded answer of a release to a question that means the same."""
         key = question.digest, question.query.text, release

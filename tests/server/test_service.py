@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server.made import made, person
+from server.made import ROWS, made, person
 
 import sparseq
 from sparseq.answer import Answer
@@ -287,6 +287,44 @@ def test_a_store_that_fails_while_it_writes_is_opened_anew(
         again = await service.ask(ada, question)
         assert (again.answer.facts.release, again.repeat) == (1, False)
         assert service.alive
+        await service.close()
+
+    asyncio.run(main())
+
+
+def test_a_repeat_takes_no_turn_as_long_as_its_answer_stands(tokens: Tokens) -> None:
+    who, sql = person(tokens, "ada"), "SELECT count(*) AS n FROM t"
+
+    async def main() -> None:
+        service = Service(made(), tokens)
+
+        async def ask(**more: Any) -> tuple[int, bool]:
+            reply = await service.ask(who, Statement(sql, **more))
+            return reply.answer.facts.release, reply.repeat
+
+        assert [await ask() for _ in range(3)] == [(1, False), (1, True), (1, True)]
+        held = Held(service, who)
+        await held.begun()
+        assert await ask() == (1, True)  # while the stream does something else
+        named = asyncio.ensure_future(ask(request_id="mine"))
+        await settled()
+        assert not named.done()
+        held.go.set()
+        assert await named == (2, False)
+        await held.call
+        assert await ask(fresh=True) == (3, False)
+        newer = [await ask(), await ask(), await ask()]
+        assert newer == [(newer[0][0], True)] * 3
+        assert newer[0][0] > 1
+        await service.call(who, lambda store: store.ingest(ROWS))
+        assert await ask() == (4, False)
+        tokens.revoke("ada")
+        with pytest.raises(ServerError, match="no such token"):
+            await ask()
+        lines = [line for line in service.desk.audit.lines() if line["what"] == "asked"]
+        assert [line["release"] for line in lines[:4]] == [1, 1, 1, 1]
+        assert [line.get("repeat", False) for line in lines[:4]] == [False, True, True, True]
+        service.desk.audit.verify()
         await service.close()
 
     asyncio.run(main())
