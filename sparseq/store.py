@@ -284,10 +284,10 @@ class Store(Asking):
             release = self.stream.ledger.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
-    def history(self, last: int | None = None) -> list[Release]:
-        """Return the releases, oldest first. Public."""
+    def history(self, last: int | None = None, before: int | None = None) -> list[Release]:
+        """Return the releases, oldest first: all, or the `last`, or those `before` one. Public."""
         with self.stream.held():
-            return self.stream.ledger.releases(last)
+            return self.stream.ledger.releases(last, before)
 
     def release(self, number: int) -> Answer:
         """Return a recorded answer; free.

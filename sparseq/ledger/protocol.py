@@ -83,8 +83,8 @@ class Ledger(Protocol):
     def read(self, release_id: int) -> Release:
         """Return one release; raises `StoreError` if there is none of that number."""
 
-    def releases(self, last: int | None = None) -> list[Release]:
-        """Return the releases, oldest first; the `last` ones if given."""
+    def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
+        """Return the releases, or those before one, oldest first; the `last` of them if given."""
 
     def charges(self, release_id: int) -> tuple[Index, Ints]:
         """Return who paid how much for a release: private."""

@@ -84,7 +84,7 @@ async def _answers(service: Service, who: Principal, given: Arguments) -> tuple[
     word = str(given.get("contains") or "").lower()
     found = [
         {"release": one.id, "query": one.query}
-        for one in reversed(service.log)
+        for one in reversed(service.latest.held)
         if word in one.query.lower()
     ][:last]
     lines = [f"{one['release']}: {one['query']}" for one in found]

@@ -36,6 +36,7 @@ from sparseq.server.audit import AuditLog
 from sparseq.server.desk import Desk
 from sparseq.server.door import Door
 from sparseq.server.queue import FairQueue
+from sparseq.server.releases import LatestReleases
 from sparseq.server.repeats import Repeats
 from sparseq.server.thread import Ask, StreamThread, Turn
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
@@ -101,7 +102,7 @@ class Service:
     Attributes:
         catalog: The tables: public, and the same for as long as the store is served.
         public_rows: Rows of the tables that are about nobody, by name.
-        log: The releases so far, in their order, without their answers: public.
+        latest: Releases, in their order, without their answers: public.
         door: Counts wrong tokens.
         counts: What became of questions, by outcome, since the start: public.
         stopping: Set when no new question is taken any more.
@@ -125,12 +126,12 @@ class Service:
         self.stopping = asyncio.Event()
         twin, weighted = store.backend.public_twin(), store.stream.course is not None
         self.public_rows: Mapping[str, pa.Table] = twin[1]
-        self.log: list[Release] = []
+        self.latest = LatestReleases()
         self.counts: Counter[str] = Counter()
         self._looking: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
         self._grown = asyncio.Event()
-        self._remember(store)
+        self.latest.catch_up(store)
         self.desk = Desk(audit or AuditLog(None), _planned(store))
         self.desk.begin(store)
         self.door = Door(self.desk.audit)
@@ -256,6 +257,15 @@ class Service:
         self.check(who)
         return await self.call(who, lambda store: store.history(last))
 
+    async def listed(self, who: Principal, before: int, last: int) -> list[Release]:
+        """Return releases before one, without their answers, oldest first."""
+        self.check(who)
+        held = self.latest.before(before, last)
+        if held is not None:
+            return held
+        found = await self.call(who, lambda store: store.history(last, before))
+        return [replace(release, answer=b"") for release in found]
+
     async def release(self, who: Principal, number: int) -> Answer:
         """Return a recorded answer.
 
@@ -288,7 +298,7 @@ class Service:
 
     async def grown(self, releases: int) -> None:
         """Wait until there are more answers than so many, or the server stops."""
-        while len(self.log) <= releases and not self.stopping.is_set():
+        while len(self.latest) <= releases and not self.stopping.is_set():
             await self._grown.wait()
 
     def stop(self) -> None:
@@ -327,12 +337,8 @@ class Service:
 
     def _written(self, store: Store) -> None:
         """Note what is durable; called in the stream thread."""
-        self._remember(store)
+        self.latest.catch_up(store)
         self._loop.call_soon_threadsafe(self._tell)
-
-    def _remember(self, store: Store) -> None:
-        new = store.releases - len(self.log)
-        self.log += [replace(release, answer=b"") for release in store.history(new)] if new else []
 
     def _tell(self) -> None:
         self._grown.set()

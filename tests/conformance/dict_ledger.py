@@ -174,8 +174,9 @@ class DictLedger:
             raise StoreError(f"there is no release {release_id}")
         return self._disk.entries[release_id - 1].release
 
-    def releases(self, last: int | None = None) -> list[Release]:
+    def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
         found = [entry.release for entry in self._disk.entries]
+        found = [release for release in found if before is None or release.id < before]
         return found if last is None else found[max(len(found) - last, 0) :]
 
     def charges(self, release_id: int) -> tuple[Index, Ints]:

@@ -228,6 +228,10 @@ def releases_can_be_read_back(maker: Maker) -> None:
     assert [r.id for r in ledger.releases()] == [1, 2, 3, 4]
     assert ledger.releases(2) == [e.release for e in entries[2:]]
     assert ledger.releases(9) == ledger.releases()
+    assert ledger.releases(2, 4) == [e.release for e in entries[1:3]]
+    assert ledger.releases(before=3) == ledger.releases(9, 3) == ledger.releases()[:2]
+    assert ledger.releases(3, 99) == ledger.releases(3)
+    assert ledger.releases(3, 1) == []
     for missing in (0, 5):
         with pytest.raises(StoreError):
             ledger.read(missing)

@@ -83,7 +83,7 @@ def test_a_question_from_the_editor_to_its_answer() -> None:
         page = await client.get("/answers/1")
         assert "&lt;b&gt;&amp;" in page.text
         assert "<b>" not in page.text
-        assert service.log[0].query == SQL.replace(" FROM", "\nFROM")
+        assert service.latest.held[0].query == SQL.replace(" FROM", "\nFROM")
         assert (await client.get("/answers/1?as=csv")).text.startswith("kind,n,")
         assert (await client.get("/answers/1?as=exe")).status_code == 400
         listed = await client.get("/answers")

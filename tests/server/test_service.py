@@ -15,6 +15,7 @@ from server.made import ROWS, made, person
 import sparseq
 from sparseq.answer import Answer
 from sparseq.errors import QueryRefused, ServerError, StoreError, Why
+from sparseq.server.releases import LatestReleases
 from sparseq.server.service import MOST_LOOKS, Service, Statement
 from sparseq.server.tokens import Principal, Role, Tokens
 
@@ -325,6 +326,30 @@ def test_a_repeat_takes_no_turn_as_long_as_its_answer_stands(tokens: Tokens) -> 
         assert [line["release"] for line in lines[:4]] == [1, 1, 1, 1]
         assert [line.get("repeat", False) for line in lines[:4]] == [False, True, True, True]
         service.desk.audit.verify()
+        await service.close()
+
+    asyncio.run(main())
+
+
+def test_few_releases_are_held_and_the_others_read_from_the_store(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparseq.server.service.LatestReleases", lambda: LatestReleases(3))
+    who, con = person(tokens, "ada"), made()
+    con.sql("SELECT count(*) AS n FROM t")
+
+    async def main() -> None:
+        service = Service(con, tokens)
+        for i in range(5):
+            await service.ask(who, Statement(f"SELECT count(*) AS n FROM t WHERE x > {i}.5"))
+        assert (len(service.latest), [r.id for r in service.latest.held]) == (6, [4, 5, 6])
+        again = LatestReleases(3)
+        again.catch_up(con)
+        assert again.held == service.latest.held
+        for before, last in ((7, 3), (6, 1), (7, 100), (5, 2), (2, 9), (1, 3), (99, 2)):
+            found = await service.listed(who, before, last)
+            expected = con.history(last, before)
+            assert found == [replace(release, answer=b"") for release in expected]
         await service.close()
 
     asyncio.run(main())

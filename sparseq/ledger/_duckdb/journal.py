@@ -270,12 +270,15 @@ class Journal:
             )
         return _release(rows[0])
 
-    def releases(self, last: int | None = None) -> list[Release]:
-        """Return the releases, oldest first; the `last` ones if given."""
-        sql = f"SELECT {_PUBLIC} FROM ledger.release"
-        if last is not None:
-            sql += f" WHERE id > {self._last - int(last)}"
-        return [_release(row) for row in self._con.execute(sql + " ORDER BY id").fetchall()]
+    def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
+        """Return the releases, or those before one, oldest first; the `last` of them if given."""
+        until = self.next_id if before is None else min(before, self.next_id)
+        first = 1 if last is None else until - last
+        rows = self._con.execute(
+            f"SELECT {_PUBLIC} FROM ledger.release WHERE id >= ? AND id < ? ORDER BY id",
+            [first, until],
+        ).fetchall()
+        return [_release(row) for row in rows]
 
     def __len__(self) -> int:
         return self._last

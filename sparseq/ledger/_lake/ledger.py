@@ -327,10 +327,11 @@ class LakeLedger:
             )
         return self._recent.get(release_id) or self._read({release_id})[release_id]
 
-    def releases(self, last: int | None = None) -> list[Release]:
+    def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
         """See `Ledger`."""
-        first = 1 if last is None else max(len(self) - last, 0) + 1
-        found = self._read(set(range(first, len(self) + 1)))
+        until = len(self) + 1 if before is None else min(before, len(self) + 1)
+        first = 1 if last is None else max(until - last, 1)
+        found = self._read(set(range(first, until)))
         return [found[number] for number in sorted(found)]
 
     def _read(self, numbers: set[int]) -> dict[int, Release]:

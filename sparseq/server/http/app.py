@@ -46,7 +46,7 @@ async def metrics(call: Call) -> Response:
     """Counts for Prometheus; nothing private, and no times, which rows could show in."""
     service = call.service
     lines = [
-        f"sparseq_releases {len(service.log)}",
+        f"sparseq_releases {len(service.latest)}",
         f"sparseq_waiting {service.waiting}",
         f"sparseq_up {int(service.alive)}",
         *(

@@ -93,9 +93,8 @@ async def ask(call: Call) -> Response:
 
 async def answers(call: Call) -> Response:
     """What was answered, newest first."""
-    log = call.service.log
-    before = call.number("before", len(log) + 1, 1, 10**9)
-    shown = log[: before - 1][-_LISTED:]
+    before = call.number("before", len(call.service.latest) + 1, 1, 10**9)
+    shown = await call.service.listed(call.who, before, _LISTED)
     earlier = shown[0].id if shown and shown[0].id > 1 else None
     body = markup.answers([release_data(r) for r in reversed(shown)], earlier)
     return _page(call, "Answers", body, "/answers")

@@ -18,6 +18,7 @@ from sparseq.server.service import Service
 from sparseq.store import Store
 
 _ALIVE = 15.0  # seconds after which a stream of events says that it is there
+_MOST_LISTED = 1000
 _MOST_STREAMS = 8  # of events, of one token
 _streams: dict[str, int] = {}
 
@@ -29,9 +30,10 @@ async def catalog(call: Call) -> Response:
 
 async def releases(call: Call) -> Response:
     """What was answered, newest first; `?last=`, `?before=` a release."""
-    last, log = call.number("last", 100, 1, 1000), call.service.log
-    before = call.number("before", len(log) + 1, 1, 10**9)
-    return as_json([release_data(r) for r in reversed(log[: before - 1][-last:])])
+    last = call.number("last", 100, 1, _MOST_LISTED)
+    before = call.number("before", len(call.service.latest) + 1, 1, 10**9)
+    found = await call.service.listed(call.who, before, last)
+    return as_json([release_data(r) for r in reversed(found)])
 
 
 async def release(call: Call) -> Response:
@@ -56,10 +58,10 @@ async def events(call: Call) -> Response:
     if _streams.get(call.who.name, 0) >= _MOST_STREAMS:
         raise ServerError(Why.BUSY, f"{_MOST_STREAMS} streams of events are open already")
     given = call.request.headers.get("last-event-id", "")
-    log = call.service.log
-    seen = int(given) if given.isascii() and given[:12].isdecimal() else len(log)
+    there = len(call.service.latest)
+    seen = int(given) if given.isascii() and given[:12].isdecimal() else there
     return StreamingResponse(
-        _events(call, min(seen, len(log))),
+        _events(call, min(seen, there)),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
@@ -77,7 +79,8 @@ async def _events(call: Call, seen: int) -> AsyncIterator[str]:
                 yield ": alive\n\n"
             if not service.tokens.holds(call.who):
                 return  # revoked meanwhile
-            for one in service.log[seen:]:
+            until = min(len(service.latest), seen + _MOST_LISTED)
+            for one in await service.listed(call.who, until + 1, until - seen):
                 seen = one.id
                 yield f"event: release\nid: {seen}\ndata: {json.dumps(release_data(one))}\n\n"
     finally:
@@ -98,9 +101,9 @@ def release_data(release: Release) -> dict[str, Any]:
 
 
 def series_data(service: Service) -> list[dict[str, Any]]:
-    """Return the series of monitors, each with its ticks in the order of their answers."""
+    """Return the series of monitors among the latest releases, with their ticks in order."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for one in service.log:
+    for one in service.latest.held:
         if one.asker is Asker.MONITOR and one.request is not None:
             name, _, tick = one.request.text.partition("/")
             name = name.replace("%2F", "/").replace("%25", "%")

@@ -185,13 +185,18 @@ class Selects:
                 self._look.put("released", name, uniform(answer.arrow()))
 
     def _ours(self, name: str) -> pa.Table:
-        log, budget = self._service.log, self._service.budget
+        latest, budget = self._service.latest, self._service.budget
         if name == "guarantee":
-            row = (budget.kappa, budget.keys_delta, budget.norm_budget, budget.mu, len(log))
+            row = (budget.kappa, budget.keys_delta, budget.norm_budget, budget.mu, len(latest))
             return pa.table(dict(zip(_GUARANTEE, ([x] for x in row), strict=True)))
+        if len(latest) > len(latest.held):
+            self._state.notice(
+                f"these are the latest {len(latest.held):,} of {len(latest):,} releases",
+                "released.r12 is the answer of any of them",
+            )
         rows = [
             (r.id, r.released_at, r.query, r.coordinates, max(r.sigma, default=None), r.confidence)
-            for r in log
+            for r in latest.held
         ]
         columns = zip(*rows, strict=True) if rows else [[]] * len(_RELEASES)
         arrays = [pa.array(list(c), f.type) for c, f in zip(columns, _RELEASES, strict=True)]
