@@ -155,8 +155,10 @@ class StreamThread:
 
     def _request(self, turn: Turn, ask: Ask) -> Request:
         query = self.store.lower(ask.sql)
-        if not self._known(ask, query):
-            price = price_of(self.store.stream, query, ask.options)
+        with self.store.stream.held():  # columns may be read into memory meanwhile
+            known = self._known(ask, query)
+            price = None if known else price_of(self.store.stream, query, ask.options)
+        if price is not None:
             self._desk.admit(turn.who, price)
             turn.price = price
         return Request(query, ask.options, ask.request_id, ask.fresh)

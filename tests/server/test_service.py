@@ -18,6 +18,7 @@ from sparseq.errors import QueryRefused, ServerError, StoreError, Why
 from sparseq.server.releases import LatestReleases
 from sparseq.server.service import MOST_LOOKS, Service, Statement
 from sparseq.server.tokens import Principal, Role, Tokens
+from sparseq.stream.step import Stream
 
 
 @pytest.fixture
@@ -353,3 +354,28 @@ def test_few_releases_are_held_and_the_others_read_from_the_store(
         await service.close()
 
     asyncio.run(main())
+
+
+def test_what_is_known_is_looked_up_while_the_stream_is_held(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else columns that are read into memory meanwhile find the connection busy, or it finds them."""
+    free: list[bool] = []
+    told = Stream.repeats
+
+    def repeats(stream: Stream, *asked: Any) -> bool:
+        other = threading.Thread(target=lambda: free.append(stream.lock.acquire(blocking=False)))
+        other.start()
+        other.join()
+        return told(stream, *asked)
+
+    monkeypatch.setattr(Stream, "repeats", repeats)
+    who = person(tokens, "ada")
+
+    async def main() -> None:
+        service = Service(made(), tokens)
+        await service.ask(who, Statement("SELECT count(*) AS n FROM t"))
+        await service.close()
+
+    asyncio.run(main())
+    assert free == [False]
