@@ -359,7 +359,7 @@ def test_few_releases_are_held_and_the_others_read_from_the_store(
 def test_what_is_known_is_looked_up_while_the_stream_is_held(
     tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else columns that are read into memory meanwhile find the connection busy, or it finds them."""
+    """Else the thread that reads columns into memory and this one find the connection busy."""
     free: list[bool] = []
     told = Stream.repeats
 
