@@ -551,10 +551,9 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 def test_a_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one of few streams at the latest; without it there are none (see above)."""
     monkeypatch.setattr(*MUTANTS[name])
-    found = 0
     for seed in range(10):
         try:
             follow(seed)
         except AssertionError:
-            found += 1
-    assert found
+            return
+    pytest.fail("the reference sees nothing wrong")

@@ -22,7 +22,7 @@ from benchmarks.audit.search import search
 from sparseq.monitor import ActiveWatch
 from sparseq.query.functions import FUNCTIONS
 
-SHORT, LONG = (math.inf, 2), (600.0, sys.maxsize)
+SHORT, LONG = (math.inf, 1), (600.0, sys.maxsize)
 """Seconds, and worlds: the short audit asks the same on every machine."""
 
 
@@ -33,7 +33,10 @@ def test_a_planted_leak_is_found(leak: Leak) -> None:
 
 @pytest.mark.parametrize(
     "leak",
-    [pytest.param(leak, marks=pytest.mark.deep) if i % 4 else leak for i, leak in enumerate(LEAKS)],
+    [
+        pytest.param(leak, marks=pytest.mark.deep) if (i + 1) % 4 else leak
+        for i, leak in enumerate(LEAKS)
+    ],
     ids=lambda leak: leak.name,
 )
 def test_without_it_the_same_questions_find_nothing(leak: Leak) -> None:
@@ -47,8 +50,8 @@ def test_the_audit_finds_nothing(length: tuple[float, int]) -> None:
     seconds, worlds = length
     result = search(13, seconds, worlds=worlds)
     assert [(f.rule, f.detail, f.case, f.reproduction) for f in result.findings] == []
-    assert result.cases > 100
-    assert result.answered > result.questions / 3
+    assert result.cases > 50
+    assert result.answered > result.questions / 4
 
 
 @pytest.mark.parametrize(
