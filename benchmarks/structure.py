@@ -67,6 +67,7 @@ LATE: Mapping[str, str] = {
     "sparseq.cluster.lake": "needs deltalake; most stores are files",
     "sparseq.compiled.loops": "needs numba",
     "sparseq.remote": "needs ssl, slow to import; only clients of servers do",
+    "sparseq.server.work": "a server without jobs needs neither monitor nor replay",
     "sparseq.server.running": "needs starlette and uvicorn, optional",
 }
 LONG: Mapping[str, str] = {

@@ -30,6 +30,9 @@ from sparseq.server.tokens import Role, Tokens
 @click.option("--no-tls", is_flag=True, help="Something in front of the server does TLS.")
 @click.option("--backups", type=click.Path(path_type=Path, file_okay=False, exists=True),
               metavar="DIR", help="Where copies go that curators ask for.")  # fmt: skip
+@click.option("--jobs", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="What the server does by itself, in TOML: series, replays, backups.",
+              )  # fmt: skip
 def serve(
     store: Path,
     http: str | None,
@@ -38,6 +41,7 @@ def serve(
     tls_key: Path | None,
     no_tls: bool,
     backups: Path | None,
+    jobs: Path | None,
 ) -> None:
     """Serve STORE: clients with a token ask it; nobody else has the file meanwhile.
 
@@ -58,7 +62,7 @@ def serve(
         ) from None
 
     places = [None if text is None else Address.parse(text) for text in (http, pg)]
-    place = Serving(store, places[0], places[1], tls_cert, tls_key, no_tls, backups)
+    place = Serving(store, places[0], places[1], tls_cert, tls_key, no_tls, backups, jobs)
     asyncio.run(run(place, lambda said: say(f"{shown(address(store))} is served at {said}")))
 
 

@@ -126,7 +126,22 @@ class Monitor:
             late: Told of an arrival whose ticks are all behind us; says whether to take it in.
             clock: If given, what it says is past is complete once nothing more is there.
         """
+        yield from self.resume()
+        yield from self.take_in(arrivals, inbox, lateness, late, clock)
+
+    def resume(self) -> Iterator[TickResult]:
+        """Answer the ticks that were answered before, or were begun; yield each when it is done."""
         yield from self.run(self._begun())
+
+    def take_in(
+        self,
+        arrivals: Iterable[Arrival | None],
+        inbox: Inbox,
+        lateness: dt.timedelta = dt.timedelta(),
+        late: Callable[[Arrival], bool] = lambda _: True,
+        clock: Callable[[], dt.datetime] | None = None,
+    ) -> Iterator[TickResult]:
+        """Do the rest of `follow`, once `resume` is done; it may be called again and again."""
         for arrival in arrivals:
             if arrival is None:
                 if clock is not None:

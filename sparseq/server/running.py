@@ -26,6 +26,7 @@ from sparseq.errors import ParameterError
 from sparseq.server.audit import AuditLog
 from sparseq.server.control import control
 from sparseq.server.http.app import application
+from sparseq.server.jobs import Job, Jobs
 from sparseq.server.service import Service
 from sparseq.server.tokens import Tokens
 from sparseq.server.wire import serve_wire
@@ -89,6 +90,7 @@ class Serving:
         http, pg: Where to listen; None: not at all.
         cert, key: Files of the certificate and its key, PEM; None: no TLS.
         backups: A folder for copies of the store that curators ask for.
+        jobs: A file that says what the server does by itself; None: nothing.
         no_tls: Something in front does it, so that other machines may come without.
     """
 
@@ -99,6 +101,7 @@ class Serving:
     key: Path | None = None
     no_tls: bool = False
     backups: Path | None = None
+    jobs: Path | None = None
 
     def context(self) -> ssl.SSLContext | None:
         """Return TLS's settings.
@@ -137,6 +140,11 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
     context = place.context()
     if place.http is None and place.pg is None:
         raise ParameterError("there is nowhere to listen", "--http HOST:PORT, --pg HOST:PORT")
+    wanted: list[Job] = []
+    if place.jobs is not None:
+        from sparseq.server.work import read_jobs
+
+        wanted = read_jobs(place.jobs)
     sockets = {k: a.bound() for k, a in (("http", place.http), ("pg", place.pg)) if a is not None}
     path = place.path
     with contextlib.ExitStack() as stack:
@@ -152,7 +160,9 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
                 stack.enter_context(_served(path, said, door))
                 store.warm()
                 ready(said)
-                await _listen(service, sockets, context)
+                jobs = Jobs(wanted, service.operate, service.stopping, service.desk)
+                service.jobs = jobs.states
+                await asyncio.gather(jobs.run(), _listen(service, sockets, context))
         finally:
             await service.close()
             service.tokens.close()

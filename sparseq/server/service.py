@@ -35,6 +35,7 @@ from sparseq.query.render import schema_of
 from sparseq.server.audit import AuditLog
 from sparseq.server.desk import Desk
 from sparseq.server.door import Door
+from sparseq.server.jobs import JobState
 from sparseq.server.queue import FairQueue
 from sparseq.server.releases import LatestReleases
 from sparseq.server.repeats import Repeats
@@ -104,6 +105,7 @@ class Service:
         public_rows: Rows of the tables that are about nobody, by name.
         latest: Releases, in their order, without their answers: public.
         door: Counts wrong tokens.
+        jobs: How the server's own jobs are: for the curator.
         counts: What became of questions, by outcome, since the start: public.
         stopping: Set when no new question is taken any more.
     """
@@ -127,6 +129,7 @@ class Service:
         twin, weighted = store.backend.public_twin(), store.stream.course is not None
         self.public_rows: Mapping[str, pa.Table] = twin[1]
         self.latest = LatestReleases()
+        self.jobs: list[JobState] = []
         self.counts: Counter[str] = Counter()
         self._looking: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()

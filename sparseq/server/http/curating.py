@@ -91,6 +91,11 @@ async def revoke_token(call: Call) -> Response:
     return as_json({"revoked": name})
 
 
+async def jobs(call: Call) -> Response:
+    """What the server does by itself, and how far it is."""
+    return as_json([asdict(state) for state in call.service.jobs])
+
+
 async def audit(call: Call) -> Response:
     """The last lines of the audit log, newest first; `?last=`."""
     last = call.number("last", 100, 1, 10_000)

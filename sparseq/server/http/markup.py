@@ -208,8 +208,15 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
 <p>{escaped(quota)}</p>"""
 
 
-def curator(tokens: Sequence[Sequence[Any]], lines: Sequence[Sequence[Any]], made: str) -> str:
-    """Return the curator's page: tokens, and the audit log."""
+def curator(
+    tokens: Sequence[Sequence[Any]],
+    jobs: Sequence[Sequence[Any]],
+    lines: Sequence[Sequence[Any]],
+    made: str,
+) -> str:
+    """Return the curator's page: tokens, jobs, and the audit log."""
+    listed = grid(("name", "kind", "", "last", "time (UTC)"), jobs)
+    running = f"<h2>Jobs</h2>\n{listed}\n" if jobs else ""
     return f"""<h1>Curator</h1>
 {made}
 <h2>Tokens</h2>
@@ -221,7 +228,7 @@ def curator(tokens: Sequence[Sequence[Any]], lines: Sequence[Sequence[Any]], mad
 <label for="quota">Quota</label><input id="quota" name="quota" placeholder="20/day,5%">
 <button>Make a token</button>
 </form>
-<h2>Audit log</h2>
+{running}<h2>Audit log</h2>
 {grid(("who", "what", "", "answer", "price", "from", "time (UTC)"), lines, 2)}"""
 
 

@@ -161,7 +161,11 @@ async def curator(call: Call, made: str = "") -> Response:
         )
         for line in log
     ]  # fmt: skip
-    return _page(call, "Curator", markup.curator(tokens, lines, made), "/curator")
+    jobs = [
+        (job.name, job.kind, job.state, one_line(job.said, 300), job.at[:19].replace("T", " "))
+        for job in call.service.jobs
+    ]
+    return _page(call, "Curator", markup.curator(tokens, jobs, lines, made), "/curator")
 
 
 async def make_token(call: Call) -> Response:

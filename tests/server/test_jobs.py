@@ -1,0 +1,169 @@
+"""What a server does by itself: series, replays and backups, each once however often it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sparseq
+from sparseq.errors import ParameterError
+from sparseq.server import jobs as module
+from sparseq.server.audit import AuditLog
+from sparseq.server.jobs import Jobs, JobState
+from sparseq.server.service import Service
+from sparseq.server.tokens import Role, Tokens
+from sparseq.server.work import read_jobs
+
+FILE = """
+[daily]
+kind = "monitor"
+queries = ["rows.sql"]
+from = 2024-01-01
+follow = "incoming"
+settle = 0
+output = "rows.parquet"
+
+[old]
+kind = "replay"
+log = "log.jsonl"
+output = "old.parquet"
+
+[nightly]
+kind = "backup"
+folder = "backups"
+keep = 1
+
+[wrong]
+kind = "monitor"
+queries = ["none.sql"]
+from = 2024-01-01
+output = "none.parquet"
+"""
+
+
+def rows(day: int) -> pa.Table:
+    return pa.table({"who": [1, 2, day], "day": [dt.date(2024, 1, day)] * 3})
+
+
+def arrives(folder: Path, day: int) -> None:
+    pq.write_table(rows(day), folder / f"2024-01-{day:02}.parquet")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(module, "PAUSE", 0.01)
+    sparseq.create(tmp_path / "s", rows(1).slice(0, 0), user="who", table="t", time="day").close()
+    (tmp_path / "jobs.toml").write_text(FILE)
+    (tmp_path / "rows.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day;\n")
+    asked = [{"id": f"{i}", "sql": f"SELECT count(*) AS n FROM t LIMIT {i}"} for i in (1, 2)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    for name in ("incoming", "backups"):
+        (tmp_path / name).mkdir()
+    arrives(tmp_path / "incoming", 1)
+    arrives(tmp_path / "incoming", 2)
+    return tmp_path
+
+
+def served(folder: Path, enough: Callable[[dict[str, JobState]], bool]) -> dict[str, JobState]:
+    """Serve until the jobs have done enough; return how they are then."""
+
+    async def main() -> dict[str, JobState]:
+        audit = AuditLog.beside(folder / "s")
+        service = Service(sparseq.connect(folder / "s"), Tokens(None), audit=audit)
+        wanted = read_jobs(folder / "jobs.toml")
+        running = Jobs(wanted, service.operate, service.stopping, service.desk)
+        states = {state.name: state for state in running.states}
+        task = asyncio.ensure_future(running.run())
+        async with asyncio.timeout(30):
+            while not enough(states):
+                await asyncio.sleep(0.01)
+        service.stop()
+        await task
+        await service.close()
+        return states
+
+    return asyncio.run(main())
+
+
+def has(folder: Path) -> tuple[int, Any]:
+    with sparseq.connect(folder / "s") as con:
+        return con.releases, [
+            row["tick"] for row in pq.read_table(folder / "rows.parquet").to_pylist()
+        ]
+
+
+def test_jobs_go_on_where_they_were(folder: Path) -> None:
+    ends = {"daily": "waiting", "old": "done", "nightly": "waiting", "wrong": "failed"}
+    states = served(
+        folder,
+        lambda s: (
+            s["daily"].said == "2024-01-02" and ends == {name: one.state for name, one in s.items()}
+        ),
+    )
+    assert "none.sql can't be read" in states["wrong"].said
+    (made,) = (folder / "backups").iterdir()
+    assert states["nightly"].said == made.name
+    releases, ticks = has(folder)
+    assert len(ticks) == 2
+    arrives(folder / "incoming", 3)
+    states = served(folder, lambda s: s["daily"].said == "2024-01-03" and s["old"].state == "done")
+    assert states["old"].steps == states["nightly"].steps == 0
+    again, ticks = has(folder)
+    assert (again, len(ticks)) == (releases + 1, 3)
+    log = AuditLog.beside(folder / "s")
+    log.verify()
+    asked = [line for line in log.lines() if line["what"] == "asked"]
+    assert [line["release"] for line in asked] == list(range(1, again + 1))
+    assert {line["source"] for line in asked} == {"job daily", "job old"}
+
+
+def test_a_curator_sees_them_and_an_analyst_does_not(folder: Path) -> None:
+    httpx = pytest.importorskip("httpx")
+    app = pytest.importorskip("sparseq.server.http.app")
+
+    async def main() -> None:
+        service = Service(sparseq.connect(folder / "s"), Tokens(None))
+        service.jobs = [JobState("nightly", "backup", "failed", "<no room>")]
+        transport = httpx.ASGITransport(app.application(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            for role, status in ((Role.CURATOR, 200), (Role.ANALYST, 403)):
+                secret = service.tokens.create(role.value, role)
+                headers = {"Authorization": f"Bearer {secret}"}
+                found = await client.get("/v1/jobs", headers=headers)
+                assert found.status_code == status
+                client.cookies.set("sparseq", secret)
+                page = await client.get("/curator")
+                assert ("&lt;no room&gt;" in page.text) == (status == 200)
+                if status == 200:
+                    assert found.json()[0]["said"] == "<no room>"
+        await service.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "no kind"),
+        ('[a]\nkind = "sing"', "no kind"),
+        ('[a]\nkind = "backup"', "needs folder"),
+        ('[a]\nkind = "backup"\nfolder = "b"\nkep = 1', "no 'kep'"),
+        ('[a]\nkind = "backup"\nfolder = "b"\nkeep = -1', "keep is -1"),
+        ('[a]\nkind = "monitor"\nqueries = "q"\nfrom = 1', "queries is 'q'"),
+        ('[a]\nkind = "monitor"\nstart = "2024-01-01"', "no 'start'"),
+        ('["a b"]\nkind = "backup"', "can't be called so"),
+        ("[a", "can't read"),
+    ],
+)
+def test_what_a_file_of_jobs_says_is_checked(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "jobs.toml").write_text(text)
+    with pytest.raises(ParameterError, match=said):
+        read_jobs(tmp_path / "jobs.toml")
