@@ -60,7 +60,7 @@ def price(path: Path) -> int:
     return spent(path)[1] - before
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.deep), "after"])
 def test_a_driver_dies_beside_its_commit(lake: Path, moment: str) -> None:
     cost, (releases, total) = price(lake), spent(lake)
     died = subprocess.run([sys.executable, __file__, str(lake), moment], check=False)

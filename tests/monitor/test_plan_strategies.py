@@ -94,6 +94,7 @@ def test_where_people_come_every_day_news_is_recommended_and_holds() -> None:
     assert rerun.errors(1)[2] == pytest.approx(best.total[0], rel=0.01)
 
 
+@pytest.mark.deep
 def test_for_totals_taps_are_positive() -> None:
     table = events(np.full(300, 0.1), 60, seed=3)
     best = plan_strategies(stream_of(table, 60), 0.5, targets_of("total")).recommended

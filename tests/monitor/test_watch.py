@@ -308,7 +308,7 @@ def test_mistakes_are_told() -> None:
 
 # Errors -------------------------------------------------------------------------------------------
 
-RUNS, BETA, FALSE_ALARM = 1000, 0.05, 1e-6
+RUNS, BETA, FALSE_ALARM = 600, 0.05, 1e-6
 
 
 def exceeds(failures: int, runs: int = RUNS) -> bool:
@@ -317,7 +317,7 @@ def exceeds(failures: int, runs: int = RUNS) -> bool:
 
 
 def test_the_counters_error_is_within_its_bound_and_half_the_bound_fails() -> None:
-    """1,000 seeded runs of the counters at the watch's noise, all ticks of a run at once."""
+    """600 seeded runs of the counters at the watch's noise, all ticks of a run at once."""
     ticks = 31
     with make([1] * 5) as con:
         watch = ActiveWatch(con, ticks)
@@ -367,7 +367,7 @@ def compare(design: WatchDesign, counts: list[int], limit: int, seed: int) -> li
 
 
 def test_the_alarms_error_is_within_its_bound_and_half_the_bound_fails() -> None:
-    """1,000 seeded runs over a whole year; wrong: fired too early, or not in time, by the bound."""
+    """600 seeded runs over a whole year; wrong: fired too early, or not in time, by the bound."""
     design = WatchDesign.fitting(Budget(0.5, 20, False), 365, [0.9], budget_units(1.0))
     bound = design.alarm_plan.bounds[0]
     limit = 1000
