@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import sparseq
 from sparseq._duckdb.marking import keep_mark
 from sparseq.errors import StoreError, StoreInUse
 from sparseq.ledger._duckdb.mark import MarkFile
-from sparseq.ledger._duckdb.record import Lock, read_record
+from sparseq.ledger._duckdb.record import Lock, Record, read_record
 
 COUNT = "SELECT count(*) AS n FROM t"
 
@@ -145,3 +146,59 @@ def test_what_is_no_mark_of_this_store_is_left_as_it_is(place: Path) -> None:
     mark.write_bytes(own)
     Lock(mark).release()
     sparseq.connect(place / "s").close()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(6))
+def test_no_copy_opens_that_lacks_an_answer_that_was_read(
+    place: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies of any moment, by `backup` or of a store's files, asked in any order, and killed.
+
+    A kill comes after the commit, before or after the mark is written. Oracle: the answers that
+    were read from any copy, since a loss was last accepted.
+    """
+    draw, copies, read, opened, refused = random.Random(seed), ["s"], set[bytes](), 0, 0
+    write = MarkFile.write
+
+    def breaks(mark: MarkFile, record: Record) -> None:
+        if draw.random() < 0.5:
+            write(mark, record)
+        raise StoreError("killed")
+
+    for step in range(120):
+        path = place / draw.choice(copies)
+        lossy = draw.random() < 0.04
+        try:
+            con = sparseq.connect(path, accept_loss=lossy)
+        except StoreError:
+            refused += 1
+            continue
+        opened += 1
+        with con:
+            has = {release.answer for release in con.history()}
+            if lossy and not read <= has:
+                read = set()
+            assert read <= has, (step, path)
+            read |= has
+            for _ in range(draw.randrange(3)):
+                con.sql(COUNT, fresh=True)
+            read |= {release.answer for release in con.history()}
+            act = draw.choice(("close", "backup", "kill", "copy"))
+            new = f"c{step}"
+            if act == "backup":
+                sparseq.backup(con, place / new)
+                copies.append(new)
+            if act == "kill":
+                with monkeypatch.context() as killed:
+                    killed.setattr(MarkFile, "write", breaks)
+                    with pytest.raises(StoreError, match="killed"):
+                        con.sql(COUNT, fresh=True)
+        if act == "copy":
+            for file in place.glob(f"{path.name}*"):
+                if file.name.removeprefix(path.name) in ("", ".wal", ".session"):
+                    shutil.copy(file, place / file.name.replace(path.name, new, 1))
+            copies.append(new)
+        copies = copies[-4:]
+    assert opened > 20
+    assert refused > 10

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import fcntl
 import hashlib
 import json
 import os
@@ -23,6 +22,11 @@ from typing import Any
 
 from sparseq.errors import StoreError
 from sparseq.ledger.entry import Loss
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a store can be kept, if not served
+    fcntl = None  # type: ignore[assignment]
 
 FIRST = "0" * 64
 """What stands for the line before the first."""
@@ -120,7 +124,8 @@ class AuditLog:
         except OSError as error:
             raise StoreError(f"can't write to {self.path}: {error.strerror}") from None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
             yield file
         except OSError as error:
             raise StoreError(f"can't write to {self.path}: {error.strerror}") from None
