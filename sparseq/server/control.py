@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import socket
 import tempfile
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 @contextlib.asynccontextmanager
 async def control(service: Service) -> AsyncIterator[Path]:
     """Listen as long as this lasts; yields where."""
-    folder = Path(tempfile.mkdtemp(prefix="sparseq-"))  # nobody else may enter it
+    given = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]  # by systemd
+    folder = Path(tempfile.mkdtemp(prefix="sparseq-", dir=given or None))  # for its owner alone
     path = folder / "control"
     server = await asyncio.start_unix_server(partial(_answer, service), path)
     try:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,11 @@ running = pytest.importorskip("sparseq.server.running")
 COUNT = "SELECT count(*) AS n FROM t"
 
 
-def test_a_served_store_is_backed_up_and_the_copy_is_behind_its_mark(tmp_path: Path) -> None:
+def test_a_served_store_is_backed_up_and_the_copy_is_behind_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runtime := Path(tempfile.mkdtemp(prefix="r"))).chmod(0o700)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(runtime))
     store, copy, mark = tmp_path / "s.sparseq", tmp_path / "c.sparseq", tmp_path / "mark"
     with made(store) as con:
         con.sql(COUNT)
@@ -30,6 +35,7 @@ def test_a_served_store_is_backed_up_and_the_copy_is_behind_its_mark(tmp_path: P
     def ask() -> None:
         door = Path(served_at(store)[1].removeprefix(CONTROL))
         assert stat.S_IMODE(door.parent.stat().st_mode) == 0o700
+        assert door.parent.parent == runtime
         assert "everything up to release 1" in output("backup", store, copy)
         again = run("backup", store, copy)
         assert (again.exit_code, "exists already" in again.stderr) == (4, True)
@@ -47,6 +53,7 @@ def test_a_served_store_is_backed_up_and_the_copy_is_behind_its_mark(tmp_path: P
         await done[0]
 
     asyncio.run(main())
+    runtime.rmdir()  # nothing is left in it
     assert [line["file"] for line in told(store, "backup")] == [copy.name]
     with sparseq.connect(store) as con:
         con.sql(COUNT, fresh=True)
