@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparseq.accounting import comparison_bound, corollary_bound, simultaneous_bound
-from sparseq.accounting.accuracy import rough_bound
 from sparseq.errors import NoSuchKey, ParameterError, StoreError
 from sparseq.facts import Facts
 from sparseq.interval import AnswerInterval
@@ -179,14 +178,13 @@ class Answer:
         """Standard deviation of the noise; one a measure if there are several."""
         return _only(self.facts.sigma)
 
-    def bound(self, beta: float = 0.05, rough: bool = False) -> float | tuple[float, ...]:
+    def bound(self, beta: float = 0.05) -> float | tuple[float, ...]:
         """Return the ± that holds for every coordinate at once with probability 1 - beta.
 
         Exact simultaneous quantile plus half a lattice step; one a measure. It is about the users
-        that took part: whoever was left out is not in the sum (see docs/bounds.md). `rough` is
-        good to nine digits, and quicker where SciPy is not imported yet.
+        that took part: whoever was left out is not in the sum (see docs/bounds.md).
         """
-        return self._bounds(rough_bound if rough else simultaneous_bound, beta)
+        return self._bounds(simultaneous_bound, beta)
 
     def corollary_bound(self, beta: float = 0.05) -> float | tuple[float, ...]:
         """Return Corollary 4.7's bound, sigma · sqrt(2 ln(d/beta)) plus half a lattice step."""

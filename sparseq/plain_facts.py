@@ -46,10 +46,10 @@ def answer_facts(answer: Answer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def both_bounds(answer: Answer, rough: bool = False) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def both_bounds(answer: Answer) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return ± and Corollary 4.7's bound at the answer's confidence, one a measure."""
     beta = 1 - answer.facts.confidence
-    tight, corollary = answer.bound(beta, rough), answer.corollary_bound(beta)
+    tight, corollary = answer.bound(beta), answer.corollary_bound(beta)
     return _many(tight), _many(corollary)
 
 
@@ -74,10 +74,10 @@ def _epsilon(budget: Budget) -> float:
     return budget.epsilon(DELTA)
 
 
-def release_facts(release: Release, rough: bool = False) -> dict[str, Any]:
-    """Return a release, without its answer, as plain data; `rough` ± are good to nine digits."""
+def release_facts(release: Release) -> dict[str, Any]:
+    """Return a release, without its answer, as plain data."""
     answer = Answer.from_bytes(release.answer)
-    bounds, corollary = both_bounds(answer, rough)
+    bounds, corollary = both_bounds(answer)
     return {
         "release": release.id,
         "released_at": release.released_at.isoformat(timespec="seconds") + "Z",

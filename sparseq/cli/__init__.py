@@ -1,6 +1,7 @@
 """The command line: thin commands that parse, call and show."""
 
 import os
+import sys
 import warnings
 
 from sparseq.cli.app import sparseq
@@ -8,8 +9,19 @@ from sparseq.cli.app import sparseq
 __all__ = ["main"]
 
 
+class WithoutPandas:
+    """Says that pandas is not installed: PyArrow would import it at the first array, for 0.2 s."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Find nothing; see `importlib.abc.MetaPathFinder`."""
+        if name == "pandas":
+            raise ModuleNotFoundError("no command needs pandas", name=name)
+
+
 def main() -> None:
     """Run the `sparseq` command, and leave with its exit code."""
     if not os.environ.get("SPARSEQ_DEBUG"):
         warnings.simplefilter("ignore")  # a library's warning may show a row's value
+    sys.meta_path.insert(0, WithoutPandas)
     sparseq(prog_name="sparseq")

@@ -448,7 +448,6 @@ CALLS |= {
 NOT_NUMBERS = {"self", "cls", "entropy", "budget", "rule", "design", "state", "step", "part"}
 CHECKED_ELSEWHERE = {
     # made by the library alone, from numbers that were checked
-    "accuracy.rough_bound",  # for showing only, of numbers of an answer
     "cut", "cut.Parent", "charge.Price", "filters.FilterComparison", "quantile.Ranks",
     # texts and taps: test_what_is_no_strategy_is_refused; the rest is of numbers of a series
     "strategies", "strategies.Strategy",
