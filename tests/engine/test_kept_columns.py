@@ -10,7 +10,9 @@ import pytest
 
 import sparseq
 from sparseq.compiled import compiled
+from sparseq.engine._duckdb.stored import _span_of
 from sparseq.query.plan import Options, Plan, calibrate
+from sparseq.query.types import Family
 
 ASKED = (
     "SELECT k, count(DISTINCT who) AS n FROM t GROUP BY k",
@@ -79,3 +81,13 @@ def test_warming_ends_when_the_store_is_closed() -> None:
     warming.join(timeout=60)
     assert not warming.is_alive()
     con.warm().join(timeout=60)
+
+
+def test_codes_of_the_largest_numbers_stand_for_them() -> None:
+    """One more than the last has no place: as floats, the values would be others'."""
+    most = 2**63 - 1
+    for first, last in ((most - 2, most), (-most - 1, -most), (-1, 1)):
+        low, high = (pa.chunked_array([[end]]) for end in (first, last))
+        span = _span_of("n", Family.INTEGER, True, low, high)
+        assert span is not None
+        assert span.table.values.tolist() == [*range(first, last + 1), 0]

@@ -176,7 +176,7 @@ def _span_of(
         return None
     number = f"CAST({sql} AS BIGINT)" if family is Family.INTEGER else f"({sql} - {_EPOCH})"
     code = f"CAST(coalesce({number} - ({first}), {count}) AS {_code_type(count)})"
-    values = np.append(np.arange(first, last + 1), 0).astype(kind)
+    values = np.append(first + np.arange(count), 0).astype(kind)  # last + 1 may be 2^63
     known = np.arange(count + 1) < count if lacks_some else True
     return Span(code, Vector(values, known))
 
