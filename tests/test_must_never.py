@@ -251,23 +251,36 @@ STRUCTURES = [
 ]
 
 
-@pytest.mark.parametrize("query", STRUCTURES)
-def test_5_what_a_user_contributes_and_pays_is_the_same_with_and_without_the_others(
-    query: str, exact: None
-) -> None:
-    """Sums over all are the sums over each alone, added up; and so are the charges."""
+@pytest.fixture(scope="module")
+def crowds() -> Iterator[dict[frozenset[int], sparseq.Store]]:
+    """Stores of the same rows: of everybody, of everybody but one, and of each alone."""
     draw = np.random.default_rng(5)
     rows = [(int(u), int(draw.integers(4)), int(draw.integers(6))) for u in draw.integers(0, 5, 40)]
+    everybody = frozenset(r[0] for r in rows)
+    made = {}
+    for people in (everybody, everybody - {3}, *(frozenset({u}) for u in everybody)):
+        who, k, day = (list(c) for c in zip(*(r for r in rows if r[0] in people), strict=True))
+        made[people] = store(who, k=k, day=day, norm_budget=2**20)
+    yield made
+    for con in made.values():
+        con.close()
 
-    def answered(people: set[int]) -> tuple[NDArray[Any], dict[int, int]]:
-        kept = [r for r in rows if r[0] in people]
-        who, k, day = (list(c) for c in zip(*kept, strict=True))
-        con = store(who, k=k, day=day, norm_budget=2**20)
-        return np.array(values(con, query, scale=1)), spent(con)
 
-    everybody = {r[0] for r in rows}
+@pytest.mark.parametrize("query", STRUCTURES)
+def test_5_what_a_user_contributes_and_pays_is_the_same_with_and_without_the_others(
+    query: str, exact: None, crowds: dict[frozenset[int], sparseq.Store]
+) -> None:
+    """Sums over all are the sums over each alone, added up; and so are the charges."""
+
+    def answered(people: frozenset[int]) -> tuple[NDArray[Any], dict[int, int]]:
+        con = crowds[people]
+        before = spent(con)
+        found = np.array(values(con, query, scale=1))
+        return found, {u: after - before[u] for u, after in spent(con).items()}
+
+    everybody = max(crowds, key=len)
     total, charges = answered(everybody)
-    alone = {u: answered({u}) for u in everybody}
+    alone = {u: answered(frozenset({u})) for u in everybody}
     without = answered(everybody - {3})
     assert total.tolist() == sum(a for a, _ in alone.values()).tolist()
     assert charges == {u: c[u] for u, (_, c) in alone.items()}
