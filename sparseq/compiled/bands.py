@@ -33,3 +33,13 @@ def measured(row, slots, rest, last, oldest, values, gone):  # type: ignore[no-u
         rest[slot] -= value * value
         values[i] = value
         gone[i] = last[slot] <= oldest
+
+
+@numba.njit(nogil=True, cache=True)
+def places(keys, wanted, out):  # type: ignore[no-untyped-def]
+    """Fill out with where each of `wanted` is in keys, -1 if it isn't; both ascend."""
+    at = 0
+    for i in range(len(wanted)):
+        while at < len(keys) and keys[at] < wanted[i]:
+            at += 1
+        out[i] = at if at < len(keys) and keys[at] == wanted[i] else -1

@@ -195,7 +195,7 @@ class Band:
         """Put what will be measured of the cells ahead of them."""
         keys = self._key(taken)
         self._make_room(keys[_found(self._keys, keys) < 0])
-        slots = self._slots[np.searchsorted(self._keys, keys)]
+        slots = self._slots[_found(self._keys, keys)]
         x, taps, ahead = taken.values, self._turned, self._ahead
         self._rest[slots] += x * (2 * products + self._square * x)
         if worthwhile(len(slots)):
@@ -252,8 +252,12 @@ def looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:
 
 
 def _found(keys: Ints, wanted: Ints) -> Ints:
-    """Return where keys are among ascending ones, -1 for those that aren't."""
+    """Return where ascending keys are among ascending ones, -1 for those that aren't."""
     if not len(keys):
         return np.full(len(wanted), -1)
+    if worthwhile(len(wanted)) and len(wanted) > len(keys) // 8:
+        places = np.empty(len(wanted), np.int64)
+        compiled().bands.places(keys, wanted, places)
+        return places
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, at, -1)
