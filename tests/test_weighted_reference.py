@@ -499,7 +499,9 @@ def on_disk(seed: int, folder: Path) -> Path | None:
     return folder / "s.sparseq" if seed % 4 == 0 else None
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize(
+    "seed", [*range(14), *(pytest.param(k, marks=pytest.mark.deep) for k in range(14, 24))]
+)
 def test_any_weighted_stream_is_that_of_the_reference(seed: int, tmp_path: Path) -> None:
     follow(seed, on_disk(seed, tmp_path))
 

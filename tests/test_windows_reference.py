@@ -145,7 +145,7 @@ def examples(number: int, **more: st.SearchStrategy[Any]) -> Any:
     return lambda test: some(given_some(test))
 
 
-@examples(10)
+@examples(6)
 def test_spends_and_sums_over_windows_are_those_of_algorithm_2(
     tmp_path_factory: pytest.TempPathFactory, stream: Stream, window: str, on_disk: bool
 ) -> None:
@@ -164,7 +164,7 @@ def test_spends_and_sums_of_many_streams_over_windows_are_those_of_algorithm_2(
 capped = st.sampled_from([1.0, 1.5, 3.0, 10 / 3, 40.0])
 
 
-@examples(10, times=capped)
+@examples(6, times=capped)
 def test_spends_under_a_cap_over_all_windows_are_those_of_algorithm_2_twice(
     tmp_path_factory: pytest.TempPathFactory,
     stream: Stream,

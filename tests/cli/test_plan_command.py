@@ -179,6 +179,7 @@ def test_the_advice_is_what_create_and_monitor_take() -> None:
     ]
 
 
+@pytest.mark.deep
 def test_strategies_are_planned_for_what_people_look_at(visits: Path, query: Path) -> None:
     line = asked(visits, query, "--user", "who", "--for", "day,total:2")
     text = output(*line)

@@ -59,6 +59,7 @@ def series(store: Store, days: range) -> list[Any]:
     return found
 
 
+@pytest.mark.deep
 def test_forecasts_the_watch_and_strategies_are_those_of_one_machine(tmp_path: Path) -> None:
     """The lake is opened anew in the middle: what they keep comes back from its commits."""
     one, lake = stores(tmp_path)

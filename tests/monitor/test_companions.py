@@ -100,6 +100,7 @@ def lives() -> Iterator[Lives]:
     lives.close()
 
 
+@pytest.mark.deep
 def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
     """Rows of a day come in after it is answered: no moment between them and a recount is lost."""
     (tmp_path / "buyers.sql").write_text(BUYERS)

@@ -155,7 +155,7 @@ def _asked(most: int) -> st.SearchStrategy[list[str]]:
 others = st.lists(person, min_size=1, max_size=4)
 quickly = settings(
     derandomize=True,
-    max_examples=4,
+    max_examples=3,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

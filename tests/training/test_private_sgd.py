@@ -254,7 +254,7 @@ how.fit(engine(), epsilon=2.0, delta=DELTA, path=sys.argv[2], seed=9, watch=told
 """
 
 
-@pytest.mark.parametrize("kind", ["own", pytest.param("asking", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("kind", [pytest.param("own", marks=pytest.mark.deep), "asking"])
 def test_a_killed_run_goes_on_as_if_nothing_had_been(kind: str, tmp_path: Path) -> None:
     how, path = {"own": OWN, "asking": ASKING}[kind], tmp_path / "run"
     program = KILLED.format(here=str(Path(__file__).parents[1]))
