@@ -98,8 +98,8 @@ def state(con: sparseq.Store) -> dict[str, Any]:
         "SELECT count(*) FROM ledger.users WHERE id IS NULL"
     ).fetchall()
     return {
-        "releases": con.releases,
-        "last": [hashlib.sha256(r.answer).hexdigest() for r in con.history(3)],
+        "releases": con.released,
+        "last": [hashlib.sha256(r.answer).hexdigest() for r in con.releases(3)],
         "spent": sum(con.stream.accounts.spent.tolist()),
         "taken": len(con.taken()),
         "erased": erased,
@@ -372,7 +372,7 @@ def _mended(
 
 def _has(con: sparseq.Store, found: dict[str, Any], said: dict[str, Any]) -> bool:
     """Tell whether everything that was said to be durable is there."""
-    hashes = [hashlib.sha256(r.answer).hexdigest() for r in con.history()]
+    hashes = [hashlib.sha256(r.answer).hexdigest() for r in con.releases()]
     last = hashes[: said["releases"]][-len(said["last"]) :] if said["last"] else []
     return last == said["last"] and all(
         found[what] >= said[what] for what in ("releases", "spent", "taken", "erased")

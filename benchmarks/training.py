@@ -96,7 +96,7 @@ def plain_step(x: Any, y: Any, params: Any) -> Callable[[], Any]:
 
 def private_step(con: sparseq.Store, engine: ClosedForm, params: Any) -> Callable[[], Any]:
     """Everything but the commit."""
-    plan = calibrate(gradient_query(FEATURES, "step", 1.0), con.budget, Options())
+    plan = calibrate(gradient_query(FEATURES, "step", 1.0), con.guarantee, Options())
     accounts = con.stream.accounts
 
     def step() -> Any:

@@ -26,7 +26,7 @@ Params = Sequence[Any] | Mapping[str, Any]
 class Asking(ABC):
     """What has tables, and answers lowered queries about them, can be asked in words."""
 
-    budget: Budget
+    guarantee: Budget
     catalog: Catalog
     stream: Stream
 
@@ -139,7 +139,7 @@ class Asking(ABC):
         Of a lowered query it is the plan: noise, bounds and worst case, if people are in or out.
         """
         if isinstance(query, Query):
-            return calibrate(query, self.budget, options or Options())
+            return calibrate(query, self.guarantee, options or Options())
         from sparseq.explained import explained
 
         lowered, options = self.lower(self._bound(query, params)), options or Options()

@@ -286,7 +286,7 @@ def _as_loaded(table: Table) -> str:
 
 def _price_of_count(store: Store) -> int:
     """Return what one count at full weight costs, in ledger units."""
-    return Price.of(store.budget.sigma_0, 1.0, store.budget).charge_one(1)
+    return Price.of(store.guarantee.sigma_0, 1.0, store.guarantee).charge_one(1)
 
 
 def _storage(store: Store) -> Storage:

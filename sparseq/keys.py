@@ -82,7 +82,7 @@ class Keys:
             QueryRefused: The SQL is something else, or the column has declared keys.
         """
         store = self._store
-        whole = store.budget.keys_delta
+        whole = store.guarantee.keys_delta
         if not whole:
             raise ParameterError(
                 "this store finds no keys: it was made without keys_delta",
@@ -139,7 +139,7 @@ class _Search:
     def __init__(self, store: Store, table: Table, column: Column, most: int, share: float) -> None:
         self._stream, self._table, self._column = store.stream, table, column
         self._most, self._share = most, share
-        self._whole = units_of_delta(store.budget.keys_delta)
+        self._whole = units_of_delta(store.guarantee.keys_delta)
         self._picks: Picks
         self._threshold: Threshold
         self._new: list[str] = []

@@ -130,10 +130,15 @@ class Remote:
         """The names of its tables: public."""
         return tuple(table.name for table in self.catalog.tables)
 
+    def budget(self) -> dict[str, Any]:
+        """Return what the store promises, and how far its stream has come: public plain data."""
+        facts: dict[str, Any] = self._json("GET", "/v1/budget")
+        return facts
+
     @property
-    def budget(self) -> Budget:
+    def guarantee(self) -> Budget:
         """What is promised about all answers together."""
-        facts = self._json("GET", "/v1/budget")
+        facts = self.budget()
         return Budget(
             facts["kappa"],
             facts["norm_budget"],
@@ -142,11 +147,11 @@ class Remote:
         )
 
     @property
-    def releases(self) -> int:
+    def released(self) -> int:
         """How many answers have been released: public."""
-        return int(self._json("GET", "/v1/budget")["releases"])
+        return int(self.budget()["releases"])
 
-    def history(self, last: int = 100, before: int | None = None) -> list[dict[str, Any]]:
+    def releases(self, last: int = 100, before: int | None = None) -> list[dict[str, Any]]:
         """Return releases without their answers, oldest first; at most 1,000 at once."""
         query = {"last": last} | ({} if before is None else {"before": before})
         found: list[dict[str, Any]] = self._json("GET", f"/v1/releases?{urlencode(query)}")

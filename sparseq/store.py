@@ -74,7 +74,7 @@ class Store(Asking):
         _open_stores.add(self)
         self._pid = os.getpid()
         promise = self.promise = StorePromise(backend)
-        self.reserves, self.budget = promise.reserves, promise.budget
+        self.reserves, self.guarantee = promise.reserves, promise.budget
         self.halt, self.seed, self.losses = promise.halt, promise.seed, promise.losses
         self.catalog: Catalog = backend.catalog.with_found(backend.ledger.fact(FOUND) or {})
         self.most = check_most(backend.settings.get("most"))
@@ -82,7 +82,7 @@ class Store(Asking):
             backend.engine,
             backend.ledger,
             Terms(
-                self.budget,
+                self.guarantee,
                 self.seed,
                 len(self.losses),
                 promise.begun,
@@ -284,7 +284,7 @@ class Store(Asking):
             release = self.stream.ledger.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
-    def history(self, last: int | None = None, before: int | None = None) -> list[Release]:
+    def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
         """Return the releases, oldest first: all, or the `last`, or those `before` one. Public."""
         with self.stream.held():
             return self.stream.ledger.releases(last, before)
@@ -299,7 +299,7 @@ class Store(Asking):
             return Answer.from_bytes(self.stream.ledger.read(number).answer)
 
     @property
-    def releases(self) -> int:
+    def released(self) -> int:
         """How many answers have been released. Public."""
         return len(self.stream.ledger)
 
@@ -392,8 +392,8 @@ class Store(Asking):
         with self.stream.held():
             return self.backend.taken()
 
-    def public_facts(self) -> dict[str, Any]:
-        """Return what the store promises, and how far its stream has come, as plain data."""
+    def budget(self) -> dict[str, Any]:
+        """Return what the store promises, and how far its stream has come: public plain data."""
         with self.stream.held():
             return self.promise.facts()
 

@@ -84,7 +84,7 @@ def announced(commit: Callable[..., None]) -> Callable[..., None]:
 def ask(con: sparseq.Store, i: int) -> sparseq.Answer:
     """Ask query number i under its request id."""
     sql, factor = question(i)
-    return con.sql(sql, sigma=factor * con.budget.sigma_0, request_id=f"q{i}")
+    return con.sql(sql, sigma=factor * con.guarantee.sigma_0, request_id=f"q{i}")
 
 
 def run(path: str, first: int, how: str) -> None:

@@ -207,7 +207,7 @@ def test_released_lattice_points_differ_by_no_more_than_is_charged(
 ) -> None:
     """Integers against integers: the point with everybody, and without each user in turn."""
     for analysis in (MEDIAN, WeightedMean(2, 20, {0: weight})):
-        plan = calibrate(triplet_query(2, "x", 1.0), shared.budget, Options(sigma=sigma))
+        plan = calibrate(triplet_query(2, "x", 1.0), shared.guarantee, Options(sigma=sigma))
         moved = lipschitz_contributions(shared.backend, table(x), analysis, plan)
         (everybody,) = moved.without(np.zeros(0, np.int32))
         (reduced,) = moved.measures
@@ -229,7 +229,7 @@ def test_the_ledger_holds_the_price_of_the_moves() -> None:
         answer = ask_lipschitz(con, table(x), mean, label="mean", scale=2.0)
         sigma, g = answer.facts.sigma[0], answer.facts.granularity[0]
         assert answer.facts.scale == (3.5,)  # the heaviest public weight, whoever has it
-        price = Price.of(sigma, g, con.budget)
+        price = Price.of(sigma, g, con.guarantee)
         spent = con.stream.accounts.spent.tolist()
         for user, weight in ((0, 1), (1, 1), (3, 2)):
             nominal = Fraction(weight, 4) ** 2 * sum(Fraction(c) ** 2 for c in x[user])
@@ -301,7 +301,7 @@ def test_a_request_id_returns_the_recorded_answer_for_nothing() -> None:
         first, spent = ask().rows(), con.stream.accounts.spent.copy()
         assert ask().rows() == first
         assert (con.stream.accounts.spent == spent).all()
-        assert len(con.history()) == 1
+        assert len(con.releases()) == 1
 
 
 def test_values_that_are_not_finite_count_for_nothing() -> None:

@@ -202,19 +202,19 @@ def test_bound_values_are_the_literals_and_the_release_is_theirs(con: sparseq.St
     ],
 )
 def test_params_that_do_not_fit(con: sparseq.Store, params: Any, said: str) -> None:
-    asked = len(con.history())
+    asked = len(con.releases())
     with pytest.raises(sparseq.ParameterError, match=said):
         con.sql("SELECT count(*) AS n FROM t WHERE kind = ?", params)
-    assert len(con.history()) == asked
+    assert len(con.releases()) == asked
 
 
 def test_explain_says_what_would_be_asked(con: sparseq.Store) -> None:
-    asked = len(con.history())
+    asked = len(con.releases())
     found = con.explain("SELECT count(*) AS n FROM t WHERE kind = ?", params=["gift"])
     assert found.facts["query"] == "SELECT count(*) AS n FROM t WHERE kind = 'gift'"
     assert "Nothing was asked, nothing charged." in repr(found)
     assert "\x1b" not in repr(found)
-    assert len(con.history()) == asked
+    assert len(con.releases()) == asked
     assert con.tables == ("t",)
     assert con.schema() == con.schema("t")
 

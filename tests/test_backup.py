@@ -21,7 +21,13 @@ COUNT = "SELECT count(*) AS n FROM t"
 
 
 def facts(con: sparseq.Store) -> list[Any]:
-    return [con.history(), con.stream.accounts.spent.tolist(), con.taken(), con.catalog, con.budget]
+    return [
+        con.releases(),
+        con.stream.accounts.spent.tolist(),
+        con.taken(),
+        con.catalog,
+        con.guarantee,
+    ]
 
 
 @pytest.fixture
@@ -49,7 +55,7 @@ def test_a_backup_of_an_open_store_is_whole(con: sparseq.Store, tmp_path: Path) 
         copy.sql(COUNT, fresh=True)
     con.close()
     with sparseq.connect(tmp_path / "s") as again:
-        assert again.releases == 2
+        assert again.released == 2
 
 
 def test_while_a_backup_is_made_nobody_else_gets_the_store(
@@ -77,7 +83,7 @@ def test_an_earlier_state_in_the_place_of_its_store_does_not_open(
     con.close()
     assert record_of(tmp_path / "s").exists(), "it stays"
     with sparseq.connect(tmp_path / "s") as same:
-        assert same.releases == 3
+        assert same.released == 3
     latest = (tmp_path / "s").read_bytes()
     os.replace(tmp_path / "copy", tmp_path / "s")
     with pytest.raises(sparseq.StoreError, match=r"lacks 2 answers.*an earlier state of its"):

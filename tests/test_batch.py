@@ -208,7 +208,7 @@ def test_what_was_gated_before_a_failure_is_durable_and_the_rest_never_was(
         patch.setattr(sparseq.stream.step, "render", failing)
         with pytest.raises(type(error)):
             list(con.ask_many(asked))
-    assert len(con.history()) == 7
+    assert len(con.releases()) == 7
     with make(rows) as other:
         expected = one_by_one(other, asked)
         assert together(con, asked) == expected, "goes on where it stopped"
@@ -217,7 +217,7 @@ def test_what_was_gated_before_a_failure_is_durable_and_the_rest_never_was(
     con.close()
     with sparseq.connect(tmp_path / "s") as con:
         assert con.stream.accounts.spent.tolist() == spent
-        assert [r.request_id for r in con.history()] == [f"id {i}" for i in range(20)]
+        assert [r.request_id for r in con.releases()] == [f"id {i}" for i in range(20)]
 
 
 def test_a_transaction_that_fails_leaves_nothing_and_abandons_the_store(tmp_path: Path) -> None:
@@ -304,11 +304,11 @@ def test_what_an_interrupt_left_is_written_before_the_next(tmp_path: Path, many:
         ask()
     con.stream.flush = flush  # type: ignore[method-assign]
     ask()
-    assert [r.request_id for r in con.history()] == ["one"]
+    assert [r.request_id for r in con.releases()] == ["one"]
     con.stream.flush = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         con.ask(query, request_id="two")
     con.stream.flush = flush  # type: ignore[method-assign]
     con.close()
     with sparseq.connect(tmp_path / "s.sparseq") as again:
-        assert [r.request_id for r in again.history()] == ["one", "two"]
+        assert [r.request_id for r in again.releases()] == ["one", "two"]

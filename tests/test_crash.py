@@ -58,7 +58,7 @@ class Auditor:
 
     def __init__(self, con: sparseq.Store) -> None:
         self.data = rows()
-        self.reference = Algorithm2(con.budget.kappa, con.budget.norm_budget)
+        self.reference = Algorithm2(con.guarantee.kappa, con.guarantee.norm_budget)
         for who, _, _ in self.data:
             self.reference.add_user(who)
         self.seen = 0
@@ -78,7 +78,7 @@ class Auditor:
 
     def audit(self, con: sparseq.Store) -> list[sparseq.Answer]:
         """Check every release not seen yet, then all accounts; return all answers."""
-        history = con.history()
+        history = con.releases()
         assert [r.id for r in history] == list(range(1, len(history) + 1))
         answers = [sparseq.Answer.from_bytes(r.answer) for r in history]
         for release, answer in list(zip(history, answers, strict=True))[self.seen :]:
@@ -188,7 +188,7 @@ def test_after_kills_every_charge_has_its_release_and_nobody_is_overdrawn(
             if releases:  # heard or not, the last one is there to be read, free of charge
                 assert endless_stream.ask(con, releases - 1).to_bytes() == answers[-1].to_bytes()
                 auditor.audit(con)
-                assert len(con.history()) == releases
+                assert len(con.releases()) == releases
     assert releases > kills
     assert unheard >= kills // 6
     spent, budgets = auditor.reference.spent, auditor.reference.budgets
@@ -250,7 +250,7 @@ def test_a_commit_that_fails_leaves_both_or_neither_and_the_store_must_be_reopen
         endless_stream.ask(con, 1)
     for use in (
         lambda: endless_stream.ask(con, 2),
-        con.history,
+        con.releases,
         lambda: con.ingest(events(rows())),
     ):
         with pytest.raises(sparseq.StoreError, match="closed"):

@@ -83,13 +83,13 @@ def test_an_open_store_stays_open(path: Path) -> None:
     with sparseq.connect(path) as store:
         with dbapi.connect(store) as connection:
             connection.cursor().execute(COUNT)
-        assert store.releases == 1
+        assert store.released == 1
 
 
 def test_a_rollback_takes_no_charge_back(connection: dbapi.Connection) -> None:
     connection.cursor().execute(COUNT)
     connection.rollback()
-    assert connection.store.releases == 1
+    assert connection.store.released == 1
 
 
 def test_description(cursor: dbapi.Cursor) -> None:
@@ -146,7 +146,7 @@ def test_parameters_and_executemany(cursor: dbapi.Cursor) -> None:
     assert cursor.answer.facts.query.endswith("= 'b'")
     cursor.executemany(where, [["a"], ["b"], ["c"]])
     assert cursor.answer.facts.query.endswith("= 'c'")
-    assert cursor.connection.store.releases == 3, "what was asked before is free"
+    assert cursor.connection.store.released == 3, "what was asked before is free"
     for wrong in (["a", "b"], []):
         with pytest.raises(dbapi.ProgrammingError):
             cursor.execute(where, wrong)
@@ -184,7 +184,7 @@ def test_refusals(cursor: dbapi.Cursor, statement: str, kind: type[Exception]) -
     with pytest.raises(kind) as caught:
         cursor.execute(statement)
     assert isinstance(caught.value.__cause__, sparseq.SparseqError)
-    assert cursor.connection.store.releases == 0
+    assert cursor.connection.store.released == 0
 
 
 def test_what_can_not_be_opened(path: Path) -> None:
@@ -227,4 +227,4 @@ def test_pandas_reads_it(connection: dbapi.Connection) -> None:
     assert frame.index.tolist() == [pd.Timestamp(2024, 1, day) for day in (1, 2, 3)]
     with pytest.raises((dbapi.Error, pd.errors.DatabaseError), match="rows about people"):
         pd.read_sql("SELECT kind FROM t", connection)
-    assert connection.store.releases == 2
+    assert connection.store.released == 2

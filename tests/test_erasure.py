@@ -121,9 +121,9 @@ def test_nobody_elses_rows_answers_or_accounts_change() -> None:
     )
     by_shop = "SELECT shop, count(*) AS n FROM t GROUP BY shop"
     con.sql(by_shop, fresh=True)
-    answers = [con.release(r.id).to_bytes() for r in con.history()]
+    answers = [con.release(r.id).to_bytes() for r in con.releases()]
     forget(con, "ann")
-    assert [con.release(r.id).to_bytes() for r in con.history()] == answers
+    assert [con.release(r.id).to_bytes() for r in con.releases()] == answers
     left = exact_sql(con, "SELECT * FROM t ORDER BY ALL").to_pylist()
     assert left == rows.slice(1).sort_by([("who", "ascending"), ("day", "ascending")]).to_pylist()
     con.sql(by_shop, fresh=True)

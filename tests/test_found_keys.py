@@ -105,24 +105,24 @@ def test_a_search_is_written_whole_or_not_at_all(
             Keys(con).discover("SELECT page FROM visits")
     with sparseq.connect(path) as con:
         assert Keys(con).list() == {}
-        assert con.releases == 0
+        assert con.released == 0
         assert con.stream.ledger.notes(DELTAS).num_rows == 0
         assert np.array_equal(con.stream.accounts.spent, before)
 
 
 def test_no_promise_is_shown_without_its_delta() -> None:
     with made() as con, made(keys_delta=0.0) as without:
-        assert guarantee(con.budget).startswith("1e-6-approximate 0.5-zCDP")
-        assert con.budget.epsilon(1e-6) == math.inf
-        assert con.budget.epsilon(2e-6) >= without.budget.epsilon(1e-6)
+        assert guarantee(con.guarantee).startswith("1e-6-approximate 0.5-zCDP")
+        assert con.guarantee.epsilon(1e-6) == math.inf
+        assert con.guarantee.epsilon(2e-6) >= without.guarantee.epsilon(1e-6)
         assert con.sql("SELECT count(*) FROM visits").facts.keys_delta == 1e-6
-        assert without.budget.promise == "0.5-zCDP"
+        assert without.guarantee.promise == "0.5-zCDP"
         with pytest.raises(ParameterError, match="keys_delta"):
             Keys(without).discover("SELECT page FROM visits")
     with pytest.raises(ParameterError, match="a tenth"):
         made(keys_delta=1e-6, epsilon=1.0, delta=1e-6)
     whole = made(keys_delta=1e-7, epsilon=1.0, delta=1e-6)
-    assert 0.99 < whole.budget.epsilon(1e-6) <= 1.0
+    assert 0.99 < whole.guarantee.epsilon(1e-6) <= 1.0
 
 
 @pytest.mark.parametrize(

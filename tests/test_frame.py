@@ -121,7 +121,7 @@ def test_a_request_id_returns_the_recorded_answer(con: sparseq.Store) -> None:
     first = con.contribute(rows, coordinates=1, label="once", request_id="r")
     again = con.contribute(rows, coordinates=1, label="once", request_id="r")
     assert first.arrow() == again.arrow()
-    assert len(con.history()) == 1
+    assert len(con.releases()) == 1
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_contributions_that_do_not_fit_change_nothing(
     with pytest.raises(DataError, match=says):
         con.contribute(rows, coordinates=2, label="wrong")
     assert not con.stream.accounts.spent.any()
-    assert con.history() == []
+    assert con.releases() == []
 
 
 def test_contributions_in_any_order_are_the_same_query() -> None:

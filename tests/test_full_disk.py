@@ -108,8 +108,8 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
             assert error.startswith("the disk is full") or "can't be written beside" in error, case
             assert "make room" in error or "with room" in error, case
         with sparseq.connect(tmp_path / f"{how}{room}") as con:
-            assert given <= con.releases <= given + 1, case
-            assert con.stream.accounts.spent[:500].tolist() == [con.releases * 2**24] * 500, case
+            assert given <= con.released <= given + 1, case
+            assert con.stream.accounts.spent[:500].tolist() == [con.released * 2**24] * 500, case
             taken = list(con.taken()) == ["big"]
             assert len(con.stream.accounts) == (1500 if taken else 500), case
             assert not (tmp_path / f"{how}{room}.copy").exists()

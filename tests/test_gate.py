@@ -49,7 +49,7 @@ def plan() -> Plan:
         norm_budget=3,
         in_or_out=True,
     ) as con:
-        return calibrate(con.lower("SELECT k, sum(x) FROM t GROUP BY k"), con.budget, Options())
+        return calibrate(con.lower("SELECT k, sum(x) FROM t GROUP BY k"), con.guarantee, Options())
 
 
 def summands(rows: list[tuple[int, int, int]]) -> Summands:

@@ -110,7 +110,7 @@ def forecast_of(con: sparseq.Store, fade: bool = False) -> Forecast:
 
 
 def next_tick(con: sparseq.Store) -> int:
-    return sum(r.pot.name == "QUERIES" for r in con.history())
+    return sum(r.pot.name == "QUERIES" for r in con.releases())
 
 
 def done_tick(series: Forecast, con: sparseq.Store, number: int) -> Any:
@@ -179,11 +179,11 @@ def check(con: sparseq.Store) -> None:
             assert con.stream.pots[pot].spent.tolist() == accounts.spent.tolist()
             assert con.stream.pots[pot].budgets.tolist() == accounts.budgets.tolist()
         assert con.stream.departures.first.tolist() == departures.first.tolist()
-        assert len(con.stream.ledger) == len(journal) == len(con.history())
-        ids = [r.request_id for r in con.history() if r.request_id]
+        assert len(con.stream.ledger) == len(journal) == len(con.releases())
+        ids = [r.request_id for r in con.releases() if r.request_id]
         assert len(set(ids)) == len(ids), "one answer under each id"
         assert con.stream.ledger.requests.look_up(ids) == RequestIds(cursor).look_up(ids)
-        asked = [r for r in con.history() if r.pot.name == "QUERIES"]
+        asked = [r for r in con.releases() if r.pot.name == "QUERIES"]
         assert con.stream.accounts.spent[0] == len(asked) * UNIT
         assert counts(con).users == len(budgets)
         made = con.stream.contributions(con.explain(con.lower(COUNT)))
@@ -195,7 +195,7 @@ def check(con: sparseq.Store) -> None:
 def is_open(con: sparseq.Store) -> bool:
     """Use a store; where it is closed, it says so."""
     try:
-        con.history()
+        con.releases()
     except sparseq.StoreError as error:
         return not error.message.startswith("the store is closed")
     return True

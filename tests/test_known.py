@@ -95,7 +95,7 @@ def test_one_question_has_one_answer_however_it_is_spelled(in_or_out: bool) -> N
                 assert answer.facts.release == i + 1
                 assert answer.arrow().equals(first.arrow()), again
         assert spent(con) == paid
-        assert con.releases == i + 1
+        assert con.released == i + 1
 
 
 @pytest.mark.parametrize("in_or_out", [False, True])
@@ -103,7 +103,7 @@ def test_other_questions_are_asked(in_or_out: bool) -> None:
     con = store(in_or_out=in_or_out)
     for question in [spellings[0] for spellings in SAME] + OTHERS:
         assert not con.sql(question).facts.repeated, question
-    assert con.releases == len(SAME) + len(OTHERS)
+    assert con.released == len(SAME) + len(OTHERS)
 
 
 @pytest.mark.parametrize("in_or_out", [False, True])
@@ -121,7 +121,7 @@ def test_other_options_are_other_questions(in_or_out: bool) -> None:
     assert not any(first.facts.repeated for first in firsts)
     again = [con.ask(query, options) for options in asked]
     assert [a.arrow() for a in again] == [a.arrow() for a in firsts]
-    assert con.releases == len(knobs)
+    assert con.released == len(knobs)
     plain = firsts[knobs.index({})].facts.release
     assert con.ask(query, Options(confidence=0.95, price=1.0)).facts.release == plain
     in_text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 5) sum(amount) AS s FROM t"

@@ -91,7 +91,7 @@ def test_what_was_committed_only_is_told_before_it_can_be_read(
     con.close()
     assert marked(place) == 3
     with sparseq.connect(place / "s") as con:
-        assert con.releases == marked(place) == 4
+        assert con.released == marked(place) == 4
 
 
 def _fails(*_: object) -> None:
@@ -176,14 +176,14 @@ def test_no_copy_opens_that_lacks_an_answer_that_was_read(
             continue
         opened += 1
         with con:
-            has = {release.answer for release in con.history()}
+            has = {release.answer for release in con.releases()}
             if lossy and not read <= has:
                 read = set()
             assert read <= has, (step, path)
             read |= has
             for _ in range(draw.randrange(3)):
                 con.sql(COUNT, fresh=True)
-            read |= {release.answer for release in con.history()}
+            read |= {release.answer for release in con.releases()}
             act = draw.choice(("close", "backup", "kill", "copy"))
             new = f"c{step}"
             if act == "backup":

@@ -81,14 +81,14 @@ def test_1_no_sequence_of_queries_in_whatever_threads_overdraws_a_budget(tmp_pat
         budget_column="own",
         in_or_out=True,
     )
-    sigmas = [con.budget.sigma_0 * (1 + 0.37 * (i % 11)) for i in range(60)]
+    sigmas = [con.guarantee.sigma_0 * (1 + 0.37 * (i % 11)) for i in range(60)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda s: con.sql(COUNT if s > 9 else PEOPLE, sigma=s, fresh=True), sigmas))
     for _ in range(2):
         assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
         left = (con.stream.accounts.budgets - con.stream.accounts.spent).tolist()
         assert min(left) < UNIT / 4, "the budgets were put to the test"
-        assert len(con.history()) == 60
+        assert len(con.releases()) == 60
         con.close()
         con = sparseq.connect(tmp_path / "s")
     con.close()
@@ -108,7 +108,7 @@ def test_2_when_an_answer_is_out_the_disk_has_its_charges_and_the_answer(tmp_pat
         with sparseq.connect(copy) as other:
             assert spent(other) == {1: 4 * UNIT * i, 2: UNIT * i} == spent(con)
             assert other.release(i).to_bytes() == answer.to_bytes()
-            assert len(other.history()) == i
+            assert len(other.releases()) == i
     con.close()
 
 
@@ -429,7 +429,7 @@ def test_6_that_somebody_was_left_out_shows_nowhere() -> None:
         con = store([1, 2, *[3] * rows])
         con.sql(COUNT, fresh=True)
         answers.append(
-            (con.sql(COUNT, fresh=True).facts, con.history()[-1], outcome(con, COUNT), repr(con))
+            (con.sql(COUNT, fresh=True).facts, con.releases()[-1], outcome(con, COUNT), repr(con))
         )
         assert (spent(con)[3] == 0) == (rows == 500)
     one, other = answers
@@ -453,7 +453,7 @@ def test_7_a_charge_of_exactly_what_is_left_is_paid(exact: None) -> None:
 
 def test_7_one_unit_too_much_and_the_user_is_out(exact: None) -> None:
     con = store([1], norm_budget=4)
-    less = math.nextafter(con.budget.sigma_0, 0)
+    less = math.nextafter(con.guarantee.sigma_0, 0)
     assert [values(con, COUNT)[0] for _ in range(3)] == [1, 1, 1]
     assert values(con, COUNT, sigma=less) == [0]  # one unit more than is left
     assert values(con, COUNT) == [1]
@@ -480,7 +480,7 @@ def test_7_a_tiny_charge_is_one_unit_each_time_and_adds_up(exact: None) -> None:
 def test_7_a_budget_is_rounded_down_and_a_charge_up(exact: None) -> None:
     """4/3 of a count in the account is not four queries of a third, each a little too dear."""
     con = store([1], norm_budget=4 / 3)
-    third = math.sqrt(3) * con.budget.sigma_0
+    third = math.sqrt(3) * con.guarantee.sigma_0
     assert values(con, COUNT, sigma=third) == [1]
     charge = spent(con)[1]
     assert UNIT / 3 < charge <= UNIT / 3 * (1 + 2**-10) + 1
@@ -499,7 +499,7 @@ def test_8_asking_again_with_the_same_id_gives_the_recorded_answer(tmp_path: Pat
     for _ in range(2):
         assert con.sql(COUNT, sigma=1000, request_id="monday").to_bytes() == recorded
         assert con.release(1).to_bytes() == recorded
-        assert [r.answer for r in con.history()] == [recorded]
+        assert [r.answer for r in con.releases()] == [recorded]
         assert spent(con) == paid
         con.close()
         con = sparseq.connect(tmp_path / "s")
@@ -653,7 +653,7 @@ def test_10_a_query_reaches_the_stores_tables_and_nothing_else(
         ten.sql(query.replace("{}", str(tmp_path)))
     assert "secret" not in str(refused.value).replace("secret.csv", "")
     assert secret()
-    assert ten.history() == []
+    assert ten.releases() == []
     assert set(spent(ten).values()) == {0}
     assert table_of_python.num_rows == 1
 

@@ -30,7 +30,7 @@ def test_own_budgets_are_parted_like_the_stores(tmp_path: Path) -> None:
             budgets = [share * own * UNIT for own in (*OWN.values(), 4.0)]
             assert con.stream.pots[pot].budgets.tolist() == budgets
             assert con.parts[pot] == 20 * share
-        assert con.budget.sigma_0 == pytest.approx(20**0.5)
+        assert con.guarantee.sigma_0 == pytest.approx(20**0.5)
 
 
 @pytest.mark.parametrize("halt", [False, True])
@@ -58,7 +58,7 @@ def test_the_first_release_that_somebody_is_left_out_of_is_remembered(
         with sparseq.connect(path) as con:
             price = [w * w * UNIT / factor**2 for w in weight]
             left = con.stream.accounts.left(np.arange(people, dtype=np.int32))
-            con.sql("SELECT count(*) FROM t", sigma=factor * con.budget.sigma_0, fresh=True)
+            con.sql("SELECT count(*) FROM t", sigma=factor * con.guarantee.sigma_0, fresh=True)
             for i in range(people):
                 if price[i] > left[i] and not first[i]:
                     first[i] = release
@@ -84,7 +84,7 @@ def test_history_says_what_a_release_was_paid_from_and_others_leave_nobody_out()
         query, con.stream.contributions, pot=Pot.WATCH
     )  # 1 of norm 2 can't pay 4 of 1: left out
     con.ask(query)
-    assert [r.pot for r in con.history()] == [Pot.WATCH, Pot.QUERIES]
+    assert [r.pot for r in con.releases()] == [Pot.WATCH, Pot.QUERIES]
     assert con.stream.pots[Pot.WATCH].spent.tolist() == [0, UNIT]
     assert con.stream.departures.first.tolist() == [0, 0]
 

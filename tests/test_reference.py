@@ -331,7 +331,7 @@ class Running:
             self.con = self.connect(path)
 
     def ask(self, asked: Asked) -> None:
-        before = len(self.con.history())
+        before = len(self.con.releases())
         known = self.answers.get(asked.request_id or "")
         if known is not None and known[0] != asked.sql:
             with pytest.raises(sparseq.QueryRefused, match="request id"):
@@ -340,7 +340,7 @@ class Running:
         answer = self._sql(asked)
         if known is not None:
             assert answer.to_bytes() == known[1]
-            assert len(self.con.history()) == before
+            assert len(self.con.releases()) == before
             return
         if asked.request_id:
             self.answers[asked.request_id] = (asked.sql, answer.to_bytes())

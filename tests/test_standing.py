@@ -64,7 +64,7 @@ def test_what_is_known_of_earlier_days_stands(tmp_path: Path) -> None:
         assert free(con, BY_WEEK + WEEKS)
         assert con.stream.known(con.lower(BY_WEEK + DAYS), Options(), anyhow=True)
         assert con.stream.accounts.spent.sum() == paid
-        assert con.releases == 4
+        assert con.released == 4
     with sparseq.connect(tmp_path / "s.sparseq") as con:
         assert free(con, BEFORE)
         assert not free(con, ACROSS)
@@ -117,7 +117,7 @@ def test_a_series_is_paid_for_one_day_at_a_time(in_or_out: bool) -> None:
         assert again.facts.parts == facts.parts
         assert [row["d"] for row in again.rows()] == [row["c"] for row in found]
         assert con.stream.accounts.spent.astype(int).sum() == before.sum() + paid.sum()
-    assert "only 2024-02-06" in con.history(1)[0].query
+    assert "only 2024-02-06" in con.releases(1)[0].query
 
 
 def test_groups_are_joined_from_several_releases_that_are_sure_enough() -> None:

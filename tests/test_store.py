@@ -63,7 +63,7 @@ def number(con: sparseq.Store, sql: str) -> int:
 
 def test_kappa_and_norm_budget_are_the_stores_budget() -> None:
     con = store(kappa=0.25, norm_budget=8)
-    assert con.budget == Budget(0.25, 8)
+    assert con.guarantee == Budget(0.25, 8)
     assert con.sql(COUNT, fresh=True).sigma == 4.0
     assert (
         con.sql(COUNT, fresh=True).facts.kappa,
@@ -73,8 +73,8 @@ def test_kappa_and_norm_budget_are_the_stores_budget() -> None:
 
 def test_epsilon_and_delta_are_converted_by_way_of_mu() -> None:
     con = store(epsilon=1.0, delta=1e-6)
-    assert con.budget == Budget.from_epsilon_delta(1.0, 1e-6, 20)
-    assert 0.999 < con.budget.epsilon(1e-6) <= 1.0
+    assert con.guarantee == Budget.from_epsilon_delta(1.0, 1e-6, 20)
+    assert 0.999 < con.guarantee.epsilon(1e-6) <= 1.0
 
 
 def test_files_of_every_kind_make_the_same_store(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_store_in_use_by_this_process_says_so_also_by_another_name(tmp_path: P
 
 def test_after_a_fork_the_child_is_told_to_open_its_own(tmp_path: Path) -> None:
     con = store(tmp_path / "s")
-    uses = [lambda: con.sql(COUNT, fresh=True), con.history, lambda: con.ingest(ROWS)]
+    uses = [lambda: con.sql(COUNT, fresh=True), con.releases, lambda: con.ingest(ROWS)]
     child = os.fork()
     if child == 0:
         told = 0
@@ -307,17 +307,17 @@ def test_an_empty_request_id_is_none(empty: str) -> None:
     with store() as con:
         with pytest.raises(sparseq.ParameterError, match="request id is empty"):
             con.sql(COUNT, request_id=empty)
-        assert len(con.history()) == 0
+        assert len(con.releases()) == 0
         assert not any(spent(con).values())
 
 
 def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     with store(tmp_path / "s", kappa=0.7, norm_budget=6.5, halt=True, seed=3) as con:
         answers = [con.sql(COUNT, request_id=f"{i}") for i in range(3)]
-        before = spent(con), budgets(con), con.history(), con.catalog
+        before = spent(con), budgets(con), con.releases(), con.catalog
     with sparseq.connect(tmp_path / "s") as con:
-        assert (con.budget, con.halt, con.seed) == (Budget(0.7, 6.5), True, 3)
-        assert (spent(con), budgets(con), con.history(), con.catalog) == before
+        assert (con.guarantee, con.halt, con.seed) == (Budget(0.7, 6.5), True, 3)
+        assert (spent(con), budgets(con), con.releases(), con.catalog) == before
         assert [con.release(i + 1).to_bytes() for i in range(3)] == [a.to_bytes() for a in answers]
     assert [f.name for f in tmp_path.iterdir()] == ["s"], "no log is left behind"
 
@@ -485,7 +485,7 @@ def test_the_bounds_of_an_answer_are_those_of_the_paper() -> None:
     assert answer.corollary_bound(0.1) == pytest.approx(10 * np.sqrt(2 * np.log(2 / 0.1)) + 0.5)
     assert answer.bound(0.1) < answer.corollary_bound(0.1)
     assert answer.arrow()["n_error"].to_pylist() == pytest.approx([answer.bound(0.1)] * 2)
-    assert con.history()[0].bound == pytest.approx((answer.corollary_bound(0.1),))
+    assert con.releases()[0].bound == pytest.approx((answer.corollary_bound(0.1),))
 
 
 def test_several_measures_have_a_sigma_and_a_bound_each() -> None:
@@ -503,7 +503,7 @@ def test_every_answer_of_a_seeded_store_says_so_and_can_be_had_again() -> None:
         con = store(seed=seed)
         answers = [con.sql(COUNT, sigma=1e4, fresh=True) for _ in range(3)]
         assert all(a.facts.seeded for a in answers)
-        assert sparseq.Answer.from_bytes(con.history()[0].answer).facts.seeded
+        assert sparseq.Answer.from_bytes(con.releases()[0].answer).facts.seeded
         runs.append([a.value() for a in answers])
     assert runs[0] == runs[1] != runs[2]
     assert len(set(runs[0])) == 3, "each release has noise of its own"
@@ -519,7 +519,7 @@ def test_explaining_costs_nothing_and_is_no_release() -> None:
     con = store(bounds={"amount": (0, 3)})
     plan = con.explain(con.lower("SELECT count(*) AS n, sum(amount) AS s FROM t"))
     assert plan.worst_case_charge == pytest.approx(2)
-    assert con.history() == []
+    assert con.releases() == []
     assert set(spent(con).values()) == {0}
 
 
@@ -527,9 +527,9 @@ def test_history_and_releases_are_read_back() -> None:
     con = store()
     queries = [COUNT, "SELECT count(DISTINCT who) AS n FROM t", f"{COUNT} WHERE amount > 2"]
     answers = [con.sql(q, request_id=f"id {i}") for i, q in enumerate(queries)]
-    assert [r.query for r in con.history()] == queries
-    assert [r.query for r in con.history(last=2)] == queries[1:]
-    assert [r.request_id for r in con.history()] == ["id 0", "id 1", "id 2"]
+    assert [r.query for r in con.releases()] == queries
+    assert [r.query for r in con.releases(last=2)] == queries[1:]
+    assert [r.request_id for r in con.releases()] == ["id 0", "id 1", "id 2"]
     assert [con.release(i).to_bytes() for i in (1, 2, 3)] == [a.to_bytes() for a in answers]
     for wrong in (0, 4, -1):
         with pytest.raises(sparseq.StoreError, match="no release"):
@@ -548,9 +548,9 @@ def test_threads_share_a_store_and_the_total_is_what_it_would_be_one_by_one(tmp_
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(120)))
-    assert len(con.history()) == 60
+    assert len(con.releases()) == 60
     assert all(a.to_bytes() == b.to_bytes() for a, b in zip(answers, answers[60:], strict=False))
-    assert sorted(r.id for r in con.history()) == list(range(1, 61))
+    assert sorted(r.id for r in con.releases()) == list(range(1, 61))
     expected = {"ann": 20 * (4 + 1 + 1) * UNIT, "bob": 60 * UNIT, "cid": 60 * UNIT}
     assert spent(con) == expected
     con.close()
@@ -580,7 +580,7 @@ def test_threads_may_ingest_and_close_while_others_ask(tmp_path: Path) -> None:
         rows = number(again, "SELECT count(*) FROM by_user.t")
         assert rows == 4 + 4 * sum(s == "" for s in said[4::5])
         asked = [s for i, s in enumerate(said) if i % 5 != 4 and i != 35]
-        assert len(again.history()) == sum(s == "" for s in asked)
+        assert len(again.releases()) == sum(s == "" for s in asked)
 
 
 @pytest.mark.parametrize(("kappa", "norm_budget"), [(0.5, 20.0), (0.5, 16.0), (0.1, 7.0)])

@@ -71,7 +71,7 @@ def test_it_is_a_store_like_any_other_afterwards(old: Path) -> None:
         assert con.ingest(str(_csv(old)), once="more") == 1
         assert CuratorLog(con.backend.database).entries() == []
     with sparseq.connect(old) as con:
-        assert con.releases == len(BEFORE["releases"]) + 1
+        assert con.released == len(BEFORE["releases"]) + 1
 
 
 def _csv(old: Path) -> Path:

@@ -196,7 +196,7 @@ def released(seed: int, factor: float = 1.0) -> Noises:
             None, rows, table="t", user="who", norm_budget=2.0**19, seed=seed, time="day",
             bounds=dict.fromkeys(names, (0, 8)),
         )  # fmt: skip
-        sigma_0 = con.budget.sigma_0
+        sigma_0 = con.guarantee.sigma_0
         for name in names:
             firsts.clear()
             with tapped(silent=False) as turns:

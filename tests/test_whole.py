@@ -74,7 +74,7 @@ def whole(path: Path) -> bool:
         assert {p: b for p, b in after.items() if b} == {p: b for p, b in before.items() if b}
         return False
     with con:
-        assert [r.request_id for r in con.history()] == [f"q{i}" for i in range(ASKED)]
+        assert [r.request_id for r in con.releases()] == [f"q{i}" for i in range(ASKED)]
         assert con.stream.accounts.spent.tolist() == [ASKED * 2**24] * 50 + [(ASKED - 1) * 2**24]
         assert list(con.taken()) == ["late"]
     assert not Path(f"{path}.wal").exists()
@@ -159,7 +159,7 @@ def test_another_name_of_the_same_file(
     assert whole(tmp_path / "other.sparseq")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other.sparseq", "s.sparseq"]
     with sparseq.connect(path) as con:
-        assert con.releases == ASKED
+        assert con.released == ASKED
 
 
 def test_another_folder_has_nothing_of_it(killed: Killed, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_store_that_is_in_use_keeps_its_log_and_record(tmp_path: Path) -> None
             sparseq.connect(copy)
         con.sql(COUNT, fresh=True)
     with sparseq.connect(path) as con:
-        assert con.releases == 2
+        assert con.released == 2
     assert not list(tmp_path.glob("s.sparseq.*"))
 
 
@@ -277,11 +277,11 @@ def test_a_checkpoint_in_the_middle_of_a_session(tmp_path: Path) -> None:
     with pytest.raises(sparseq.StoreError):
         sparseq.connect(at_checkpoint.lay(path, log=None, record=None))
     with sparseq.connect(at_checkpoint.lay(path, log=None)) as con:
-        assert con.releases == 1
+        assert con.released == 1
     with pytest.raises(sparseq.StoreError, match="lacks 1 answer"):
         sparseq.connect(after.lay(path, log=None))
     with sparseq.connect(after.lay(path)) as con:
-        assert con.releases == 2
+        assert con.released == 2
 
 
 def test_whoever_only_reads_leaves_everything_as_it_is(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_whoever_only_reads_leaves_everything_as_it_is(tmp_path: Path) -> None:
         con.sql(COUNT, request_id="a")
     before = path.read_bytes()
     with sparseq.connect(path) as con:
-        assert con.history()
+        assert con.releases()
         con.explain(con.lower(COUNT))
         assert con.sql(COUNT, request_id="a").facts.release == 1
         assert [p.name for p in tmp_path.iterdir()] == ["s.sparseq"]
@@ -345,10 +345,10 @@ def test_a_loss_can_be_accepted_and_is_told_for_ever(
     assert not whole(path)
     with sparseq.connect(path, accept_loss=True) as con:
         (loss,) = con.losses
-        assert loss.after == con.releases
+        assert loss.after == con.released
         assert "s.sparseq" in loss.missing
         assert con.sql(COUNT, fresh=True).facts.losses == 1
-        assert con.releases <= ASKED + 1
+        assert con.released <= ASKED + 1
     for _ in range(2):
         with sparseq.connect(path) as con:
             assert con.losses == (loss,)

@@ -123,7 +123,7 @@ def test_months_later_the_error_is_the_same(months: set[int]) -> None:
     answers = [one.answer.arrow()["n"].to_numpy() for one in con.ask_many(asked) if one.answer]
     of_month = np.array([12 * (d.year - FIRST.year) + d.month for d in looked_at])
     counts = np.array(answers)
-    error, noise = {}, con.budget.sigma_0 / (20 * keys) ** 0.5
+    error, noise = {}, con.guarantee.sigma_0 / (20 * keys) ** 0.5
     for month in np.unique(of_month):
         (at,) = np.nonzero(of_month == month)
         assert abs(counts[at[:20]].mean() - 2) < 5 * noise, month

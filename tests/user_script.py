@@ -71,6 +71,6 @@ def main(folder: Path) -> None:
     assert (len(numbers), frame.height, table.num_rows) == (3, 2, 2)
     with sparseq.connect(path) as store:
         assert store.recorded("january") is not None
-        assert [release.id for release in store.history()] == [1, 2, 3, 4]
+        assert [release.id for release in store.releases()] == [1, 2, 3, 4]
         assert store.ingest(ROWS.slice(0, 1)) == 1
     assert Budget(kappa=0.5, norm_budget=20).epsilon(1e-6) > 0

@@ -99,7 +99,7 @@ def _watch(with_: bool, runs: int) -> tuple[Floats, float]:
     """The watch's node, in which the person is first left out, at the noise of mu = 1."""
     with _store(with_, {"watch": 0.9}) as store:
         units = int(store.stream.pots[Pot.WATCH].budgets[0])
-        design = WatchDesign.fitting(store.budget, 31, [], units)
+        design = WatchDesign.fitting(store.guarantee, 31, [], units)
         left_out = np.arange(3, 5 + with_, dtype=np.int32)
         nobody = np.zeros(0, np.int32)
         answers = [

@@ -38,7 +38,7 @@ def outcome(
     """Ask a question, or another text in its place, and compare."""
     sql = sql or question.sql
     try:
-        calibrate(con.lower(sql), con.budget, Options())
+        calibrate(con.lower(sql), con.guarantee, Options())
     except QueryRefused as refused:
         return Outcome("refused", refused.message, refused.hint)
     difference = _difference(exact(con, sql), plain, question)
@@ -47,7 +47,7 @@ def outcome(
 
 def exact(con: sparseq.Store, sql: str) -> pa.Table:
     """Answer without noise and with everybody in: what no analyst can ask."""
-    plan = calibrate(con.lower(sql), con.budget, Options())
+    plan = calibrate(con.lower(sql), con.guarantee, Options())
     measures = [
         (totals * n.granularity).reshape(-1, asked.bins)
         for totals, n, asked in zip(sums(con, sql), plan.noise, plan.query.measures, strict=True)
@@ -64,7 +64,7 @@ def sums(con: sparseq.Store, sql: str) -> list[NDArray[np.int64]]:
     Raises:
         QueryRefused: It is not answered.
     """
-    plan = calibrate(con.lower(sql), con.budget, Options())
+    plan = calibrate(con.lower(sql), con.guarantee, Options())
     found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
     return [measure.totals for measure in found]
 

@@ -66,7 +66,7 @@ def backup(store: Store, path: str | Path) -> Backup:
         ...     sparseq.backup(con, folder + "/copy.sparseq").releases
         0
         >>> with sparseq.connect(folder + "/copy.sparseq") as con:
-        ...     con.releases
+        ...     con.released
         0
     """
     path = Path(path)

@@ -256,7 +256,7 @@ def made_text(store: Store, inspected: Inspection) -> str:
 def guarantee_lines(store: Store) -> list[tuple[str, str]]:
     """Return what the two numbers of a store promise, in words."""
 
-    budget, (queries, *_) = store.budget, store.parts.values()
+    budget, (queries, *_) = store.guarantee, store.parts.values()
     gdp = "" if budget.mu is None else f", {number(budget.mu)}-GDP"
     bound = float(simultaneous_bound(budget.sigma_0, 1, 0.05, lattice_step=1.0))
     window = store.catalog.window
@@ -280,7 +280,7 @@ def _budget_text(store: Store, queries: float) -> str:
         return (
             f"a person takes part in {number(queries)} counts at full weight, and is then left out"
         )
-    return f"norm_budget {number(store.budget.norm_budget)}: {course_text(course)}"
+    return f"norm_budget {number(store.guarantee.norm_budget)}: {course_text(course)}"
 
 
 def catalog_text(catalog: Catalog) -> str:

@@ -102,7 +102,7 @@ def demo(
         ) as store:  # fmt: skip
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
             seen = _monitored(store, days)
-            budget = store.budget
+            budget = store.guarantee
         values, bounds = np.array(seen.values), np.array(seen.bounds)
         truth = true_buyers(str(source), seen.days)
         figure = demo_figure(seen.days, values, bounds, truth, budget, seed is not None)

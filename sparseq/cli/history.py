@@ -70,7 +70,7 @@ def history(
 
 def history_text(store: Store, last: int | None, format: str, width: int | None) -> str:
     """Return the `last` releases (None: all), oldest first, as table, csv or json."""
-    releases = [release_facts(r) for r in store.history(last)]
+    releases = [release_facts(r) for r in store.releases(last)]
     if format == "json":
         return json_text(releases)
     if format == "csv":

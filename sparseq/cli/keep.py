@@ -68,7 +68,7 @@ def recover(store: Path, accept_loss: bool) -> None:
     """
 
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
-        releases, losses = opened.releases, opened.losses
+        releases, losses = opened.released, opened.losses
     if accept_loss:
         tell_losses(AuditLog.beside(store), losses)
     if not losses:

@@ -60,7 +60,7 @@ def discover(
             labelled(
                 [
                     ("found", "\n".join(shown(key, None) for key in found) or "no new key"),
-                    ("private", guarantee_line(opened.budget, opened.catalog.unit)),
+                    ("private", guarantee_line(opened.guarantee, opened.catalog.unit)),
                     ("release", f"{answer.facts.release}"),
                 ]
             )

@@ -102,7 +102,7 @@ class Chart:
         if len(self._rows) < 2 or width < _NARROW or height < _HEIGHT + 8:
             return Text("")
         rows = as_table(self._rows, self._schema)
-        figure = monitor_sheet(rows, self._store.budget, False, None).figures[0]
+        figure = monitor_sheet(rows, self._store.guarantee, False, None).figures[0]
         figure = replace(figure, notes=[])
         color = not os.environ.get("NO_COLOR")
         return Text.from_ansi(terminal_chart(figure, min(width - 1, 110), _HEIGHT, color=color))
@@ -123,5 +123,7 @@ class Picture:
         """Draw, if ticks were answered since the last time."""
         if self._path is not None and self.stale and (rows := self._rows()).num_rows:
             seeded = self._store.seed is not None
-            write_picture(monitor_sheet(rows, self._store.budget, seeded, self._alarm), self._path)
+            write_picture(
+                monitor_sheet(rows, self._store.guarantee, seeded, self._alarm), self._path
+            )
             self.stale = False

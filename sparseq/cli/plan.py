@@ -214,7 +214,7 @@ def plan_exactly(path: Path, wanted: PlanOptions) -> None:
 
 def kappa_of(store: Store, wanted: PlanOptions) -> float:
     """Return the level to plan for."""
-    return wanted.kappa if wanted.kappa is not None else store.budget.kappa
+    return wanted.kappa if wanted.kappa is not None else store.guarantee.kappa
 
 
 def _planned(
@@ -270,7 +270,7 @@ def _charged(
 
 def _told(store: Store, asked: PlanOptions, sigma: float) -> str:
     """Return what planning on a store costs, in words; public."""
-    most, whole = most_charged(store, len(_ticks(asked)), sigma), store.budget.norm_budget
+    most, whole = most_charged(store, len(_ticks(asked)), sigma), store.guarantee.norm_budget
     return (
         f"Planning is charged, once: whoever is in the series pays up to {most:.3g} of a budget of "
         f"{whole:g} ({most / whole:.1%}), as for {most:.3g} counts at full weight, and has so much "

@@ -210,7 +210,7 @@ def checked(store: Store, log: Log, format: str, quiet: bool) -> str:
         prices = price_list(store, log, advance)
     if format == "json":
         return json_text(prices, indent=None)
-    budget = store.budget.norm_budget
+    budget = store.guarantee.norm_budget
     head = (
         f"{prices.lines:,} lines: {prices.answered:,} can be answered, "
         f"{prices.refused:,} refused, {prices.failed:,} failed; nothing was asked.\n"

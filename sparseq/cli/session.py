@@ -183,7 +183,7 @@ class ShellSession:
 
     def show_budget(self, _: str) -> None:
         """Show the guarantee."""
-        say(budget_text(self.store.public_facts()))
+        say(budget_text(self.store.budget()))
 
     def show_history(self, argument: str) -> None:
         """List the last releases."""

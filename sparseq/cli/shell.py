@@ -73,7 +73,7 @@ def _talk(session: ShellSession) -> None:
     store = session.store
     tables = ", ".join(shown(t.name) for t in store.catalog.tables)
     where = shown(address(store.path))
-    say(f"{where}: {tables}; {guarantee_line(store.budget, store.catalog.unit)}")
+    say(f"{where}: {tables}; {guarantee_line(store.guarantee, store.catalog.unit)}")
     for line in loud_lines(store.seed is not None, len(store.losses)):
         say(line)
     say("A query ends with ; and Tab completes. .help shows more, .quit leaves.\n")

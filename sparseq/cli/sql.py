@@ -191,7 +191,7 @@ def asked(
 ) -> str | bytes:
     """Ask a query; return the answer in the format."""
 
-    before = store.releases if request_id is not None else 0
+    before = store.released if request_id is not None else 0
     if isinstance(store, Asking):
         answer = store.ask(store.lower(text), knobs.options(), request_id, fresh)
     else:

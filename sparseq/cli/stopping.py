@@ -61,7 +61,7 @@ def _on_ctrl_c(handler: Press | signal.Handlers) -> Iterator[None]:
 def standing(store: Store) -> tuple[int, float]:
     """Return how many answers were released, and what they have cost a person at most: public."""
     course = store.stream.course
-    return store.releases, 0.0 if course is None else course.clock
+    return store.released, 0.0 if course is None else course.clock
 
 
 def stopped_text(store: Store, before: tuple[int, float], show: str) -> str:
@@ -80,7 +80,7 @@ def stopped_text(store: Store, before: tuple[int, float], show: str) -> str:
         cost = f"a person paid {upper(clock - before[1])} at most"
     else:
         noise = zip(answer.facts.scale, answer.facts.sigma, strict=True)
-        charge = sum((scale * store.budget.sigma_0 / sigma) ** 2 for scale, sigma in noise)
+        charge = sum((scale * store.guarantee.sigma_0 / sigma) ** 2 for scale, sigma in noise)
         cost = f"a contribution the size of its scale cost {upper(charge)}"
     return (
         f"stopped when it was answered and charged already, as release {releases:,}: {cost}\n"

@@ -70,12 +70,12 @@ def most_charged(store: Store, ticks: int, sigma: float) -> float:
         ParameterError: Nobody could be sure to pay.
     """
     nodes = Quantiles(edges_for(ticks), sigma).bins.bit_length()
-    most = nodes * (store.budget.sigma_0 / sigma) ** 2
-    if most > store.budget.norm_budget:
-        least = sigma * math.sqrt(most / store.budget.norm_budget)
+    most = nodes * (store.guarantee.sigma_0 / sigma) ** 2
+    if most > store.guarantee.norm_budget:
+        least = sigma * math.sqrt(most / store.guarantee.norm_budget)
         raise ParameterError(
             f"with noise of {sigma:g} people, to plan would take {most:.3g} of a budget of "
-            f"{store.budget.norm_budget:g}",
+            f"{store.guarantee.norm_budget:g}",
             f"give more noise: at least {least:.1f}",
         )
     return most

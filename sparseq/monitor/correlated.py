@@ -313,7 +313,7 @@ class CorrelatedSeries:
             self._take(self._store.release(release))
         settings, band = self._settings, self.strategy.band
         step = math.ldexp(settings["step"], -BITS)
-        price = Price.of(settings["sigma"], step, self._store.budget)
+        price = Price.of(settings["sigma"], step, self._store.guarantee)
         self._band = Band(
             self.strategy, price, settings["coordinates"], max(len(self._done) - band, 0)
         )

@@ -282,7 +282,7 @@ class Forecast:
         pot, notes = self._store.stream.pots[Pot.QUERIES], self._notes
         counter, tick = divmod(number, self._settings["ticks"])
         here = gated.users[gated.active]
-        price, places = price_of(self._store.budget, self._sigma), self._settings["coordinates"]
+        price, places = price_of(self._store.guarantee, self._sigma), self._settings["coordinates"]
         turn = fading.turn(
             number, gated.users[~gated.active], here, pot.spent[here], pot.left(here),
             lambda users: notes.past(users, number, self._form, places, price),
@@ -440,9 +440,11 @@ class Forecast:
     @property
     def _columns(self) -> Columns:
         settings, store = self._settings, self._store
-        whole = int(Fraction(store.reserves[Pot.FORECAST]) * budget_units(store.budget.norm_budget))
+        whole = int(
+            Fraction(store.reserves[Pot.FORECAST]) * budget_units(store.guarantee.norm_budget)
+        )
         scale = settings["cap"] * settings["scale"]
-        return Columns(store.budget, settings["ticks"], scale, self._slice(whole))
+        return Columns(store.guarantee, settings["ticks"], scale, self._slice(whole))
 
     def _slice(self, units: int) -> int:
         """Return what of a reserve one counter of this series may spend."""

@@ -93,7 +93,7 @@ class Monitor:
                 return
             missing = [s for s in self.sources if (s.name, tick.label) not in self._known]
             if missing:
-                before = self._store.releases
+                before = self._store.released
                 rows = [row for source in missing for row in source.rows(tick)]
                 table = as_table(rows, self.schema)
                 if self._file is not None:
@@ -101,7 +101,7 @@ class Monitor:
                 else:
                     self._tables.append(table)
                 self.done += 1
-                yield TickResult(tick, rows, self._store.releases == before)
+                yield TickResult(tick, rows, self._store.released == before)
             else:
                 self.done += 1
 

@@ -128,7 +128,7 @@ class ActiveWatch:
                 "a reserve is set when a store is made: sparseq create … --reserve watch",
             )
         levels = [threshold] if isinstance(threshold, int | float) else list(threshold or ())
-        smallest = store.budget.norm_budget if smallest_budget is None else smallest_budget
+        smallest = store.guarantee.norm_budget if smallest_budget is None else smallest_budget
         with store.stream.held():
             begun = watch_begun(store.stream.ledger)
         if ticks is None:
@@ -144,7 +144,7 @@ class ActiveWatch:
         pot = Pots(np.array([budget_units(smallest)]), store.reserves)[Pot.WATCH]
         self.store = store
         self.confidence = confidence
-        self.design = WatchDesign.fitting(store.budget, ticks, levels, int(pot.budgets[0]))
+        self.design = WatchDesign.fitting(store.guarantee, ticks, levels, int(pot.budgets[0]))
         self._settings = settings
         self._options = Options(confidence=confidence)
         self._state = WatchState(store, self.design.need)

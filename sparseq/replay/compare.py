@@ -248,7 +248,7 @@ def _plan(store: Store, line: Line) -> Plan | None:
     if not isinstance(one, Request):
         return None
     try:
-        return calibrate(one.query, store.budget, one.options)
+        return calibrate(one.query, store.guarantee, one.options)
     except (QueryRefused, ParameterError):
         return None
 

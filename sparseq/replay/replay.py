@@ -171,7 +171,7 @@ def price_list(
         count[result.status] += 1
         if plan is not None:
             total += plan.worst_case_charge
-            affordable += total <= store.budget.norm_budget * (1 + 1e-9)
+            affordable += total <= store.guarantee.norm_budget * (1 + 1e-9)
         elif result.reason is not None and (
             len(reasons) < MOST_REASONS or result.reason in reasons
         ):

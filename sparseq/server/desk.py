@@ -74,7 +74,7 @@ class Desk:
             if line.get("what") == "asked" and not line.get("repeat"):
                 day = dt.datetime.fromisoformat(line["at"]).date()
                 self._usage(line["who"]).add(day, 1, line.get("price") or 0.0)
-        for one in store.history(max(store.releases - last, 0)) if store.releases > last else ():
+        for one in store.releases(max(store.released - last, 0)) if store.released > last else ():
             mine = one.request is not None and one.request.asker is Asker.CLIENT
             who = one.request.text.partition("/")[0] if one.request and mine else ""
             self.note("found", who, release=one.id, asked_by=one.asker.value, query=one.query)

@@ -113,11 +113,11 @@ class Jobs:
         def step(store: Store) -> str | None:
             if not steps:
                 steps.append(job.steps(store))
-            before = store.releases
+            before = store.released
             try:
                 return next(steps[0], None)
             finally:
-                self._note(job, store, store.releases - before)
+                self._note(job, store, store.released - before)
 
         try:
             while not self._stopping.is_set():
@@ -135,7 +135,7 @@ class Jobs:
                 begun.close()
 
     def _note(self, job: Job, store: Store, releases: int) -> None:
-        for one in store.history(releases) if releases else ():
+        for one in store.releases(releases) if releases else ():
             facts = {"release": one.id, "query": one.query}
             self._desk.note("asked", "", source=f"job {job.name}", **facts)
         self._desk.write()

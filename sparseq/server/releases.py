@@ -27,10 +27,10 @@ class LatestReleases:
     def catch_up(self, store: Store) -> None:
         """Take in what was released since."""
         new: list[Release] = []
-        first = max(len(self), store.releases - self._most) + 1
-        for at in range(first, store.releases + 1, _AT_ONCE):
-            until = min(at + _AT_ONCE, store.releases + 1)
-            new += [replace(one, answer=b"") for one in store.history(until - at, until)]
+        first = max(len(self), store.released - self._most) + 1
+        for at in range(first, store.released + 1, _AT_ONCE):
+            until = min(at + _AT_ONCE, store.released + 1)
+            new += [replace(one, answer=b"") for one in store.releases(until - at, until)]
         if new:
             self.held = [*self.held, *new][-self._most :]
 

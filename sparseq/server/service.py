@@ -123,7 +123,7 @@ class Service:
     ) -> None:
         self.name = name or (store.path.stem if store.path else "memory")
         self.catalog: Catalog = store.catalog
-        self.budget = store.budget
+        self.guarantee = store.guarantee
         self.tokens, self.backups = tokens, backups
         self.stopping = asyncio.Event()
         twin, weighted = store.backend.public_twin(), store.stream.course is not None
@@ -258,7 +258,7 @@ class Service:
     async def history(self, who: Principal, last: int | None = None) -> list[Release]:
         """Return what was answered, oldest first."""
         self.check(who)
-        return await self.call(who, lambda store: store.history(last))
+        return await self.call(who, lambda store: store.releases(last))
 
     async def listed(self, who: Principal, before: int, last: int) -> list[Release]:
         """Return releases before one, without their answers, oldest first."""
@@ -266,7 +266,7 @@ class Service:
         held = self.latest.before(before, last)
         if held is not None:
             return held
-        found = await self.call(who, lambda store: store.history(last, before))
+        found = await self.call(who, lambda store: store.releases(last, before))
         return [replace(release, answer=b"") for release in found]
 
     async def release(self, who: Principal, number: int) -> Answer:
@@ -278,7 +278,7 @@ class Service:
         self.check(who)
 
         def read(store: Store) -> Answer:
-            if not 1 <= number <= store.releases:
+            if not 1 <= number <= store.released:
                 raise ServerError(Why.ABSENT, f"there is no release {number}")
             return store.release(number)
 
@@ -295,9 +295,9 @@ class Service:
         return self._thread.alive
 
     @property
-    def releases(self) -> int:
+    def released(self) -> int:
         """How many answers there are: public."""
-        return self._thread.store.releases
+        return self._thread.store.released
 
     async def grown(self, releases: int) -> None:
         """Wait until there are more answers than so many, or the server stops."""
@@ -368,7 +368,7 @@ class Service:
 
 def _planned(store: Store) -> float:
     """Return what the answers that a store is planned for may cost a person together: public."""
-    whole = store.budget.norm_budget
+    whole = store.guarantee.norm_budget
     return whole if store.stream.course is None else planned_price(whole)
 
 

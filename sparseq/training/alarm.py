@@ -133,7 +133,7 @@ def check_zcdp(store: Store) -> None:
     Raises:
         ParameterError: It has promised what holds for Gaussian noise alone.
     """
-    if store.budget.gaussian:
+    if store.guarantee.gaussian:
         raise ParameterError(
             "this store promises epsilon for Gaussian noise; a sparse vector has Laplace noise",
             "make the store with a watch (sparseq create … --reserve watch), which claims zCDP "

@@ -147,7 +147,7 @@ class PrivateGD:
         >>> engine = ClosedForm(family("logistic"), range(500), x, x[:, 0] > 0, bound=1.0)
         >>> trained = PrivateGD(steps=20, rate=4.0, people=500).fit(con, engine, run="demo")
         >>> weight, intercept = trained.params
-        >>> bool(weight > 1), len(con.history())
+        >>> bool(weight > 1), len(con.releases())
         (True, 20)
     """
 

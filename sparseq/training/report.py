@@ -48,7 +48,7 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: TrainingResult) -
     Raises:
         StoreError: The store has no such run.
     """
-    released = store.requests_of(range(1, store.releases + 1))
+    released = store.requests_of(range(1, store.released + 1))
     ids = {request: number for number, request in released.items()}
 
     def paid(what: str) -> bool:

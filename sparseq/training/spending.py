@@ -41,7 +41,7 @@ class Spending:
     spent: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        budget, most = self.store.budget, pot_kappa(self.store, self.pot)
+        budget, most = self.store.guarantee, pot_kappa(self.store, self.pot)
         if not 0 < self.kappa <= most:
             raise ParameterError(
                 f"the run would have kappa {self.kappa:.4g}, the store has {most:.4g} for it",
@@ -91,7 +91,7 @@ def pot_kappa(store: Store, pot: Pot) -> float:
     """Return the part of the store's kappa that a pot has, rounded down."""
     shares = {p: Fraction(share) for p, share in store.reserves.items()}
     share = 1 - sum(shares.values()) if pot is Pot.QUERIES else shares.get(pot, Fraction(0))
-    return round_down(Fraction(store.budget.kappa) * share)
+    return round_down(Fraction(store.guarantee.kappa) * share)
 
 
 def run_kappa(

@@ -110,7 +110,7 @@ def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) ->
     assert former.stdout == done.stdout
     assert told["ticks"] == 30
     with sparseq.connect(path) as store:
-        assert store.history() == []
+        assert store.releases() == []
 
 
 def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
     assert told["rows"][0]["worst_case"]
     assert all(row["forecast"] == 0 for row in told["rows"])
     with sparseq.connect(path) as store:
-        assert len(store.history()) == 1
+        assert len(store.releases()) == 1
         assert 0 < store.stream.accounts.spent.max() <= 3.2 * 2**24 * 1.01
     refused = run(*asked(path, query, "--charged", "1"))
     assert refused.exit_code == 2

@@ -49,7 +49,7 @@ def test_a_dry_run_asks_and_charges_nothing(store: Path, log: Path) -> None:
     assert prices["affordable"] == 80, "120 of 400"
     assert "nothing was asked" in output("replay", store, log, "--dry-run")
     with sparseq.connect(store) as con:
-        assert con.history() == []
+        assert con.releases() == []
 
 
 def test_what_makes_no_sense_together_is_said(store: Path, log: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_comparison_is_what_the_store_would_do_and_leaves_it_alone(
     assert sum(r["answered"] for r in table if r["mode"] == "individual") == 80
     output("replay", store, log, "--output", tmp_path / "a.parquet")
     with sparseq.connect(store) as con:
-        assert len(con.history()) == 80, "the comparison asked nothing"
+        assert len(con.releases()) == 80, "the comparison asked nothing"
         accounts = con.stream.accounts
         share = accounts.spent.sum() / accounts.budgets.sum()
         most = (accounts.spent / accounts.budgets).max()
@@ -113,7 +113,7 @@ def test_the_error_of_a_comparison_is_noise_and_what_is_missed(tmp_path: Path) -
     rows = compare(con, Log(path), ["individual", "worst-case"]).shown.to_pylist()
     ours, worst = rows[::2], rows[1::2]
     assert [r["left_out"] for r in ours] == [1, 1, 2, 2]  # 9 > 2; then the other is at 2 of 2
-    sigma = con.budget.sigma_0
+    sigma = con.guarantee.sigma_0
     missed = [3, 3, 4, 4]
     assert [r["error"] for r in ours] == pytest.approx(
         [(1 + (m / sigma) ** 2) ** 0.5 for m in missed]
@@ -122,7 +122,7 @@ def test_the_error_of_a_comparison_is_noise_and_what_is_missed(tmp_path: Path) -
     assert [r["bias"] for r in worst] == [0, 0, None, None]
     assert [r["answered"] for r in worst] == [True, True, False, False]
     assert [r["error"] for r in worst] == [1, 1, None, None]
-    assert con.history() == []
+    assert con.releases() == []
 
 
 @needs_browser

@@ -263,6 +263,6 @@ def test_ctrl_c_says_what_it_cost(
     charged = "charged already" in said
     assert ("a contribution the size of its scale cost 1\n" in result.stderr) == charged
     with sparseq.connect(store) as con:
-        assert con.releases == charged
+        assert con.released == charged
         assert counts(con).users == 40
         assert bool(con.stream.accounts.spent.any()) == charged

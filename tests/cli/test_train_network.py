@@ -138,4 +138,4 @@ def test_mistakes_are_told_and_charge_nobody(
     assert done.exit_code == 2, done.stderr
     assert message in done.stderr
     with sparseq.connect(ring) as con:
-        assert not con.history()
+        assert not con.releases()

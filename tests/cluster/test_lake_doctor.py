@@ -72,7 +72,7 @@ def flip(path: Path) -> None:
 
 def test_a_lake_that_is_whole_has_what_was_left_over_swept_up(lake: Path) -> None:
     with sparseq.connect(lake) as opened:
-        before = opened.stream.accounts.spent.tolist(), [r.query for r in opened.history()]
+        before = opened.stream.accounts.spent.tolist(), [r.query for r in opened.releases()]
     (lake / "buckets" / ".bucket-0").write_bytes(b"of an ingest that was killed")
     assert wrong(lake, deep=True) == {}
     said = CliRunner().invoke(command, ["doctor", f"lake://{lake}", "--sweep"])
@@ -81,7 +81,7 @@ def test_a_lake_that_is_whole_has_what_was_left_over_swept_up(lake: Path) -> Non
     assert {one.of: one.said for one in examined(lake)}["left over"].startswith("0 files")
     assert not (lake / "buckets" / ".bucket-0").exists()
     with sparseq.connect(lake) as opened:
-        after = opened.stream.accounts.spent.tolist(), [r.query for r in opened.history()]
+        after = opened.stream.accounts.spent.tolist(), [r.query for r in opened.releases()]
         assert after == before
         opened.sql(COUNT, fresh=True)
 
@@ -193,8 +193,8 @@ def test_who_reads_beside_a_sweep_opens_the_lake_again(lake: Path) -> None:
         driver.stream.ledger.fold(1)
         driver.ingest(pa.table({"who": [1, 2, 3, 4, 5]}), again=True)
     assert swept(lake) > 4
-    for read in (lambda: reader.history(), lambda: reader.sql(COUNT, fresh=True)):
+    for read in (lambda: reader.releases(), lambda: reader.sql(COUNT, fresh=True)):
         with pytest.raises(sparseq.StoreError, match=r"any more|was first"):
             read()
     with sparseq.connect(lake) as again:
-        assert len(again.history()) == 8
+        assert len(again.releases()) == 8

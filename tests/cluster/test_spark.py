@@ -78,4 +78,4 @@ def test_spark_is_found_by_its_address(tmp_path: Path) -> None:
     )  # fmt: skip
     assert said.stdout.split() == ["SparkFleet"]
     with sparseq.connect(folder) as lake:
-        assert lake.releases == 1
+        assert lake.released == 1

@@ -41,7 +41,7 @@ class Twins:
         assert ours == theirs, sql
         if isinstance(theirs, bytes):
             self.answered += 1
-            last = self.one.releases
+            last = self.one.released
             assert charges(self.lake, last) == charges(self.one, last), sql
 
     def same_accounts(self) -> None:

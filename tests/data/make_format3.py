@@ -66,7 +66,8 @@ def make(path: str) -> sparseq.Store:
 
 def facts(con: sparseq.Store) -> dict[str, Any]:
     """What must survive; also read by tests/test_upgrade.py."""
-    history, now = con.history(), getattr(con, "stream", None)
+    history = con.history() if hasattr(con, "history") else con.releases()
+    now = getattr(con, "stream", None)
     ledger, pots, departures = (
         (now.ledger, now.pots, now.departures)
         if now

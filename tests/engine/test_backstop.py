@@ -98,7 +98,7 @@ def fails_on(
 
 def outcome(con: sparseq.Store, sql: str) -> dict[str, Any]:
     """Return what each person is charged, the sums over all, and those without every third."""
-    plan = calibrate(con.lower(sql), con.budget, FINE)
+    plan = calibrate(con.lower(sql), con.guarantee, FINE)
     made = con.stream.engine.contributions(plan, con.stream.people)
     users, charges = price(plan, made)
     names = dict(con.backend.database.execute("SELECT _user, id FROM ledger.users").fetchall())
@@ -195,7 +195,7 @@ def test_what_fails_without_people_is_refused_and_charges_nothing() -> None:
     wrong = replace(query, relation=replace(query.relation, sql="FROM by_user.t, nothing"))
     with pytest.raises(QueryRefused):
         con.ask(wrong)
-    assert con.releases == 0
+    assert con.released == 0
     assert not con.stream.accounts.spent.any()
 
 
@@ -249,7 +249,7 @@ def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.Monkey
     sql = QUERIES["filtered"]
 
     def cells(con: sparseq.Store) -> tuple[list[int], list[int]]:
-        plan = calibrate(con.lower(sql), con.budget, FINE)
+        plan = calibrate(con.lower(sql), con.guarantee, FINE)
         found = con.stream.engine.cells(plan, con.stream.people)
         return [u - (u > 6) * (con is whole) for u in found.users.tolist()], found.values.tolist()
 
@@ -273,7 +273,7 @@ def test_an_interrupt_is_nobody_s_error(
     monkeypatch.setattr(Reader, "fetch", stops)
     with pytest.raises(KeyboardInterrupt):
         con.sql(QUERIES["whole table"])
-    assert con.releases == 0
+    assert con.released == 0
 
 
 def test_a_row_can_not_pass_for_an_interrupt() -> None:
@@ -328,7 +328,7 @@ def test_a_fatal_error_opens_the_file_anew(
         spent = con.stream.accounts.spent.copy()
     assert answers == expected
     with sparseq.connect(path) as again:
-        assert again.releases == 3
+        assert again.released == 3
         assert np.array_equal(again.stream.accounts.spent, spent)
 
 
@@ -342,7 +342,7 @@ def test_what_is_charged_and_not_yet_written_outlives_a_fatal_error(
         assert all(outcome.answer is not None for outcome in con.ask_many(asked))
         spent = con.stream.accounts.spent.copy()
     with sparseq.connect(path) as again:
-        assert again.releases == 3
+        assert again.released == 3
         assert np.array_equal(again.stream.accounts.spent, spent)
 
 

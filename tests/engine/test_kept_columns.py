@@ -43,7 +43,7 @@ def made(seed: int | None = None) -> sparseq.Store:
 
 
 def asked(con: sparseq.Store, sql: str) -> tuple[Plan, list[int], list[int]]:
-    plan = calibrate(con.lower(sql), con.budget, FINE)
+    plan = calibrate(con.lower(sql), con.guarantee, FINE)
     (reduced,) = con.stream.engine.contributions(plan, PEOPLE).measures
     return plan, reduced.norms.tolist(), reduced.totals.tolist()
 

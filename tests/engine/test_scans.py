@@ -83,7 +83,7 @@ def stream(con: sparseq.Store) -> tuple[dict[str, int], list[Any]]:
     answers = []
     for factor in (1.0, 3.7):
         for query in QUERIES:
-            answers.append(con.sql(query, sigma=factor * 60 * con.budget.sigma_0).arrow())
+            answers.append(con.sql(query, sigma=factor * 60 * con.guarantee.sigma_0).arrow())
             answers.append(con.sql(query, scale=30 * factor).arrow())
     ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()
     return dict(zip((i for (i,) in ids), con.stream.accounts.spent.tolist(), strict=True)), answers

@@ -23,7 +23,7 @@ LINE = '{"id": "1", "sql": "SELECT count(*) AS n FROM t"}\n'
 
 def as_before(con: sparseq.Store) -> None:
     """Spell the ids of a store as format 3 did."""
-    for release in con.history():
+    for release in con.releases():
         if release.request is None:
             continue
         text = release.request.text
@@ -76,7 +76,7 @@ def upgraded(tmp_path: Path) -> tuple[Path, list[tuple[object, ...]]]:
     ) as con:
         ask_everything(con, tmp_path)
         train(con)
-        names = [release.request for release in con.history()]
+        names = [release.request for release in con.releases()]
         rest = facts(con)
         as_before(con)
         con.backend.database.execute("BEGIN")
@@ -84,7 +84,7 @@ def upgraded(tmp_path: Path) -> tuple[Path, list[tuple[object, ...]]]:
         con.backend.database.execute("COMMIT")
     with sparseq.connect(path) as con:
         assert facts(con) == rest, "charges and answers, bit by bit"
-        moved = [release.request for release in con.history()]
+        moved = [release.request for release in con.releases()]
         expected = [
             RequestId.of_analyst("log: 1") if name and name.asker is Asker.REPLAY else name
             for name in names
@@ -133,5 +133,5 @@ def test_a_store_with_nothing_to_move_is_upgraded_too() -> None:
         assert con.backend.storage.get(former_ids.FORMER) == 0
         con.sql("SELECT count(*) FROM t")
         name_askers(con.backend.database)
-        assert [release.request for release in con.history()] == [None]
+        assert [release.request for release in con.releases()] == [None]
         assert con.backend.storage.get(former_ids.FORMER) == 1

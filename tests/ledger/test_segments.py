@@ -70,7 +70,7 @@ def tables(con: sparseq.Store) -> int:
 
 def seen(con: sparseq.Store) -> list[Any]:
     """Everything that is read back from releases."""
-    releases = [replace(one, released_at=THEN) for one in con.history()]
+    releases = [replace(one, released_at=THEN) for one in con.releases()]
     one_by_one = [con.stream.ledger.read(i + 1) for i in range(len(releases))]
     assert [replace(one, released_at=THEN) for one in one_by_one] == releases
     return [

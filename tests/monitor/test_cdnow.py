@@ -67,7 +67,7 @@ def test_killed_ten_times_at_random(tmp_path: Path, accounts: dict[str, Any]) ->
             assert process.wait() == -9
         subprocess.run(line, cwd=ROOT, check=True)
         with sparseq.connect(store) as con:
-            ids = [release.request_id for release in con.history()]
+            ids = [release.request_id for release in con.releases()]
             assert len(set(ids)) == len(ids) == 3 * len(DAYS)
             ((rows,),) = con.backend.database.execute(
                 "SELECT count(*) FROM by_user.purchases"

@@ -48,7 +48,7 @@ def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(
     paid = store.stream.accounts.spent / 2**24
     np.testing.assert_allclose(paid, nodes * 20 / 10.0**2, rtol=2e-3)
     assert charged_ranks(store, stream, sigma=10.0, request_id="plan") == ranks
-    assert len(store.history()) == 1
+    assert len(store.releases()) == 1
 
 
 def test_the_plan_is_near_that_of_the_data_themselves(known: tuple[Store, KnownStream]) -> None:

@@ -35,7 +35,7 @@ def test_rows_of_all_kinds_and_restarts(tmp_path: Path) -> None:
     with make(None, **ASIDE) as con:
         done = run(con, tmp_path / "whole.csv")
         whole = spends(con)
-        releases = con.releases
+        releases = con.released
     rows = list(csv.DictReader((tmp_path / "whole.csv").open()))
     assert [(r["series"], r["estimate"], r["column"]) for r in rows[:6]] == [
         ("buyers", "answer", "buyers"),
@@ -55,7 +55,7 @@ def test_rows_of_all_kinds_and_restarts(tmp_path: Path) -> None:
         run(con, tmp_path / "cut.csv")
         assert run(con, tmp_path / "cut.csv") == []
         assert spends(con) == whole
-        assert con.releases == releases
+        assert con.released == releases
     assert (tmp_path / "cut.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
@@ -68,7 +68,7 @@ def test_several_series_share_the_reserve_and_go_on_as_they_were_begun() -> None
                 for name, text in texts.items()
             ]
             assert all(len(s.rows(ticks()[0])) == 2 for s in series)
-        assert con.releases == 4
+        assert con.released == 4
         with pytest.raises(ParameterError, match=r"begun with cap 0.5, not 0.7"):
             ForecastSeries(con, "buyers", texts["buyers"], ticks(), cap=0.7, share=0.5)
 
@@ -79,7 +79,7 @@ def test_a_store_with_nothing_set_aside(tmp_path: Path) -> None:
             Watch(con, ticks(), 0.9)
         with pytest.raises(ParameterError, match="no reserve"):
             ForecastSeries(con, "buyers", QueryText.of(BUYERS), ticks())
-        assert con.releases == 0
+        assert con.released == 0
 
 
 def test_the_horizon_is_that_of_the_beginning() -> None:
@@ -125,7 +125,7 @@ def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
             assert lives.live(moment, *map(str, line)) == -9
         assert lives.live(0, *map(str, line)) in (0, 7)
         with sparseq.connect(path) as con:
-            results[name] = (out.read_text().splitlines(), spends(con), con.releases)
+            results[name] = (out.read_text().splitlines(), spends(con), con.released)
             seen = con.backend.database.execute(
                 "SELECT _user FROM ledger.forecast_seen WHERE tick = 1"
             )

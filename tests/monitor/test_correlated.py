@@ -408,7 +408,7 @@ def test_what_is_fixed_before_the_first_tick_stays() -> None:
         with pytest.raises(QueryRefused, match="other groups"):
             series.ask(1, store.lower(QUESTIONS[1].sql.format(DAY)))
         assert CorrelatedSeries(store, "s").ask(0, day[0]).values == first.values
-        assert store.releases == 1
+        assert store.released == 1
     weighted = sparseq.create(None, arrow(rows), table="t", user="who")
     with pytest.raises(ParameterError, match="in or out"):
         CorrelatedSeries(weighted, "s", "news")

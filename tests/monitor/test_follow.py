@@ -138,7 +138,7 @@ def test_a_tick_is_answered_when_its_files_are_in(empty: sparseq.Store, inbox: P
     assert following.run() == [str(DAYS[0]), str(DAYS[1])]
     rows = following.rows()
     assert following.run() == [str(DAYS[0]), str(DAYS[1])]  # read back: there is no file
-    assert (following.rows(), empty.releases) == (rows, 4)
+    assert (following.rows(), empty.released) == (rows, 4)
     put(inbox, f"{DAYS[4]}.csv", sales(DAYS[4]))
     assert following.run()[2:] == [str(d) for d in DAYS[2:5]]
 
@@ -369,7 +369,7 @@ def test_late_files_are_kept_or_set_aside_by_their_names(empty: sparseq.Store, i
     assert told == [f"{DAYS[1]}-late.csv"]
     assert following.rows() == sum(sales(d).num_rows for d in [*DAYS[:3], DAYS[1]]) - 2
     assert [empty.release(k).rows() for k in range(1, 7)] == values
-    assert empty.releases == 6  # answered ticks stay as they are
+    assert empty.released == 6  # answered ticks stay as they are
     put(inbox, f"{DAYS[0]}-late.csv", sales(DAYS[0]).slice(1))
 
     def reject(arrival: Arrival) -> bool:
@@ -479,7 +479,7 @@ def test_batches_are_taken_in_once_under_their_keys(tmp_path: Path) -> None:
         monitor = Monitor(con, ticks(), sources(con), tmp_path / "out.csv")
         assert list(monitor.follow(batches(0), Inbox(con, "shop")))
         monitor.flush()
-        assert con.releases == 2 * len(DAYS)
+        assert con.released == 2 * len(DAYS)
     with make(None) as con:
         at_once = Monitor(con, ticks(), sources(con), tmp_path / "at_once.csv")
         assert len(list(at_once.run())) == len(DAYS)
@@ -552,7 +552,7 @@ def test_killed_at_any_moment_the_series_is_that_of_one_run(
         assert lives.live(0, *map(str, line)) == 0
         assert run == "whole" or deaths >= 4
         with sparseq.connect(path) as con:
-            ids = [r.request_id for r in con.history()]
+            ids = [r.request_id for r in con.releases()]
             assert len(ids) == len(set(ids)) == 2 * len(DAYS)
             assert con.backend.database.execute("SELECT count(*) FROM by_user.shop").fetchall() == [
                 (sum(sales(d).num_rows for d in DAYS),)

@@ -302,7 +302,7 @@ def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
     with make() as store:
         forecast = Forecast(store, "s", ticks=8, slices=2, fade=fade)
         expected = [ask(store, forecast, day) for day in range(18)]
-        releases = store.history()[-1].id
+        releases = store.releases()[-1].id
     path = tmp_path / "s.sparseq"
     make(path).close()
     for day in range(18):
@@ -323,7 +323,7 @@ def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
             )
     with sparseq.connect(path) as store:
         assert all(same(ask(store, Forecast(store, "s"), d), expected[d]) for d in range(18))
-        assert store.history()[-1].id == releases
+        assert store.releases()[-1].id == releases
 
 
 def interrupted(*_: object) -> None:
@@ -366,10 +366,10 @@ def test_late_rows_are_counted_before_the_next_tick_and_so_are_new_users(late: b
         for day in range(5):
             ask(store, forecast, day)
         rows = pa.table({"who": [1, 2, 2, 2, 2], "day": [1, 5, 6, 7, 8]})
-        releases, spent = store.releases, store.stream.pots[Pot.QUERIES].spent.sum()
+        releases, spent = store.released, store.stream.pots[Pot.QUERIES].spent.sum()
         store.ingest(rows, late=late)
         found = [float(ask(store, forecast, day).forecast[0]) for day in range(5, 9)]
-        assert store.releases == releases + 2 * 4
+        assert store.released == releases + 2 * 4
         assert store.stream.pots[Pot.QUERIES].spent.sum() == spent + 3 * 2**24  # of the new person
     one = (4 if late else 3) / 6
     assert found == pytest.approx([one, one, one, one + 3 / 9], abs=1e-4)
@@ -436,7 +436,7 @@ def test_an_interrupted_recount_is_done_by_the_next_one(
                         with pytest.raises(KeyboardInterrupt):
                             ask(store, forecast, first)
                     with sparseq.connect(path) as store:
-                        assert store.releases == 8
+                        assert store.released == 8
             with sparseq.connect(path) as store:
                 forecast = opened(store)
                 found += [float(ask(store, forecast, d).corrected[0]) for d in range(first, stop)]
@@ -526,10 +526,10 @@ def test_what_does_not_fit_is_refused_and_charges_nothing(
     message: str,
 ) -> None:
     store, forecast = begun
-    before = store.history()
+    before = store.releases()
     with pytest.raises(error, match=message):
         call(store, forecast)
-    assert store.history() == before
+    assert store.releases() == before
 
 
 def test_a_store_without_a_reserve_makes_no_forecasts() -> None:

@@ -53,7 +53,7 @@ def whole(tmp_path: Path) -> tuple[dict[str, list[dict[str, Any]]], list[list[in
     with make(None) as con:
         for kind in KINDS:
             run(con, tmp_path / f"whole.{kind}")
-        assert con.releases == 2 * len(DAYS)
+        assert con.released == 2 * len(DAYS)
         return {k: read(tmp_path / f"whole.{k}") for k in KINDS}, spends(con)
 
 
@@ -151,7 +151,7 @@ def test_a_failing_write_leaves_the_old_file(
         assert out.read_bytes() == before
         assert [p.name for p in tmp_path.iterdir()] == ["s.csv"]
         run(con, out)
-        assert con.releases == 2 * len(DAYS)
+        assert con.released == 2 * len(DAYS)
 
 
 def test_files_that_are_not_this_series(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_files_that_are_not_this_series(tmp_path: Path) -> None:
     with make(None) as con:
         with pytest.raises(ParameterError, match="can't write"):
             run(con, tmp_path / "none" / "s.csv")
-        assert con.releases == 0
+        assert con.released == 0
 
 
 def test_a_series_added_later_is_asked_about_all_ticks(tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_a_series_added_later_is_asked_about_all_ticks(tmp_path: Path) -> None:
         (kinds,) = sources(con)[1:]
         for _ in Monitor(con, ticks(), [kinds], out).run():
             pass
-        assert con.releases == len(DAYS)
+        assert con.released == len(DAYS)
         run(con, out)
-        assert con.releases == 2 * len(DAYS)
+        assert con.released == 2 * len(DAYS)
         rows = read(out)
         assert sum(r["series"] == "buyers" for r in rows) == len(DAYS)
         assert run(con, out) == []
@@ -192,12 +192,12 @@ def test_a_series_added_later_is_asked_about_all_ticks(tmp_path: Path) -> None:
 def test_another_query_under_an_old_name_has_answers_of_its_own() -> None:
     with make(None) as con:
         run(con, None, 2)
-        given = con.history()
+        given = con.releases()
         other = QuerySeries(con, "buyers", QueryText.of(BUYERS + " AND amount > 5"), ticks())
         (row,) = other.rows(ticks()[0])
         assert row.release == len(given) + 1
         assert other.rows(ticks()[0]) == [row], "and has it again, free"
-        assert con.history()[: len(given)] == given
+        assert con.releases()[: len(given)] == given
 
 
 @pytest.mark.parametrize(

@@ -47,13 +47,13 @@ def test_who_asks_tomorrows_question_first_does_not_answer_tomorrows_tick(tmp_pa
     """That answer would be of a day whose rows are not in."""
     with store(tmp_path / "s.sparseq") as con:
         values(monitor(con, 1))
-        text = con.history()[0].query.replace("2024-01-01", "2024-01-02")
+        text = con.releases()[0].query.replace("2024-01-01", "2024-01-02")
         for name in spellings(con, "2024-01-02"):
             assert con.sql(text, request_id=name).value() < PEOPLE / 2
         con.ingest(rows(DAY + dt.timedelta(1)))
         first, second = values(monitor(con, 2))
         assert min(first, second) > PEOPLE / 2
-        assert [r.asker for r in con.history()].count(Asker.MONITOR) == 2
+        assert [r.asker for r in con.releases()].count(Asker.MONITOR) == 2
 
 
 def test_another_text_under_the_next_ticks_name_does_not_stop_the_monitor() -> None:
@@ -81,9 +81,9 @@ def test_a_series_whose_query_was_changed_has_answers_of_its_own(tmp_path: Path)
         old = values(monitor(con, 2, tmp_path / "o.csv"))
         new = values(monitor(con, 2, text=other))
         assert old != new
-        assert con.releases == 4
+        assert con.released == 4
         assert values(monitor(con, 2)) == old, "and the old ones are still there"
-        assert con.releases == 4
+        assert con.released == 4
         # the file keeps its ticks, and goes on with the next
         assert len(values(monitor(con, 3, tmp_path / "o.csv", other))) == 1
         assert len(values(monitor(con, 4, tmp_path / "o.csv"))) == 1

@@ -60,7 +60,7 @@ class Reference:
     """Both pots of everybody by Algorithm 2, and the watch's counts as its page states them."""
 
     def __init__(self, con: sparseq.Store, thresholds: list[float]) -> None:
-        budget = con.budget
+        budget = con.guarantee
         self.pots = {pot: Algorithm2(budget.kappa, budget.norm_budget) for pot in con.reserves}
         self.pots[Pot.QUERIES] = Algorithm2(budget.kappa, budget.norm_budget)
         self.thresholds = list(thresholds)
@@ -155,7 +155,9 @@ def test_counts_and_charges_are_those_of_the_reference(
             for _ in range(draw.randrange(3)):
                 factor = draw.choice([0.7, 1.0, 2.0])
                 reference.query(
-                    con.sql("SELECT count(*) FROM t", sigma=factor * con.budget.sigma_0, fresh=True)
+                    con.sql(
+                        "SELECT count(*) FROM t", sigma=factor * con.guarantee.sigma_0, fresh=True
+                    )
                 )
             if draw.random() < 0.3:
                 more = [draw.randrange(1, 4) for _ in range(draw.randrange(1, 3))]
@@ -237,14 +239,14 @@ def test_nothing_but_the_noised_values_depends_on_whether_anybody_was_left_out(
             watch = ActiveWatch(con, 4)
             seen: list[Any] = []
             for tick in range(1, 5):
-                con.sql("SELECT count(*) FROM t", sigma=2 * con.budget.sigma_0, fresh=True)
+                con.sql("SELECT count(*) FROM t", sigma=2 * con.guarantee.sigma_0, fresh=True)
                 seen.append(watch.tick(tick, f"day {tick}"))
             for wrong in ((9,), (2, "another day")):
                 with pytest.raises(sparseq.SparseqError) as error:
                     watch.tick(*wrong)  # type: ignore[arg-type]
                 seen.append(str(error.value))
             journal = [(r.id, r.request_id, r.query, r.sigma, r.bound, r.pot, r.answer)
-                       for r in con.history()]  # fmt: skip
+                       for r in con.releases()]  # fmt: skip
             looks.append((seen, journal))
             assert bool(con.stream.departures.first.any()) == (weights[0] == 9)
     assert looks[0] == looks[1]
@@ -254,7 +256,7 @@ def test_both_are_releases_with_bounds_that_can_be_read_back() -> None:
     with make([1] * 50) as con:
         watch = ActiveWatch(con, 4, confidence=0.9)
         seen = watch.tick(1, "Monday")
-        node, alarm = con.history()
+        node, alarm = con.releases()
         assert (node.request_id, alarm.request_id) == ("watch/1", "watch/1/alarm")
         assert (node.pot, alarm.pot) == (Pot.WATCH, Pot.WATCH)
         assert "Monday" in node.query
@@ -262,15 +264,15 @@ def test_both_are_releases_with_bounds_that_can_be_read_back() -> None:
         assert answer.bound(0.1) == pytest.approx(alarm.bound[0]) == seen.alarm_error
         assert (answer.facts.comparisons, answer.facts.gaussian) == (4, False)
         assert watch.tick(1, "Monday") == seen
-        assert len(con.history()) == 2
+        assert len(con.releases()) == 2
         assert watch.done == 1
 
 
 def test_the_budget_command_says_what_the_watch_was_begun_as() -> None:
     with make([1] * 5) as con:
-        assert con.public_facts()["watch"] is None
+        assert con.budget()["watch"] is None
         ActiveWatch(con, 31, [0.9, 0.5]).tick(1)
-        facts = con.public_facts()
+        facts = con.budget()
         assert facts["watch"] == {"ticks": 31, "thresholds": [0.9, 0.5], "smallest_budget": 8.0}
         assert "for 31 ticks; the alarm is for less than 90 %, 50 % active" in budget_text(facts)
 
@@ -458,7 +460,7 @@ def whole_runs(runs: int) -> tuple[int, int, int]:
         watch = ActiveWatch(con, 3, 0.5)
         errors, fired = [], []
         for tick in (1, 2, 3):
-            sigma = con.budget.sigma_0 / 1.3  # 1.69 of 3
+            sigma = con.guarantee.sigma_0 / 1.3  # 1.69 of 3
             con.sql("SELECT count(*) FROM t", sigma=sigma, fresh=True)
             seen = watch.tick(tick)
             truth = [300.0 if tick > 1 else 0.0, 300.0]

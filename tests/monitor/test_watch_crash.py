@@ -42,7 +42,7 @@ def state(con: sparseq.Store) -> list[Any]:
     tables = ("SELECT * FROM ledger.watched", "SELECT * FROM ledger.alarm",
               "SELECT id, departed FROM ledger.release WHERE departed IS NOT NULL")  # fmt: skip
     return [
-        [replace(r, released_at=None) for r in con.history()],  # type: ignore[arg-type]
+        [replace(r, released_at=None) for r in con.releases()],  # type: ignore[arg-type]
         *(con.backend.database.execute(f"{t} ORDER BY ALL").fetchall() for t in tables),
         *(accounts.spent.tolist() for _, accounts in con.stream.pots.items()),
         con.stream.departures.first.tolist(),
@@ -132,5 +132,5 @@ def test_the_drawn_threshold_is_kept_and_not_drawn_anew(tmp_path: Path) -> None:
                 "SELECT DISTINCT noise FROM ledger.alarm"
             ).fetchall()
             noises.append(noise)
-            assert not any(str(noise) in str(r.query) for r in con.history() if abs(noise) > 99)
+            assert not any(str(noise) in str(r.query) for r in con.releases() if abs(noise) > 99)
     assert len(set(noises)) == 1

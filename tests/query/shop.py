@@ -159,7 +159,7 @@ def store(loads: int = 3, **options: Any) -> sparseq.Store:
 
 def answer(con: sparseq.Store, sql: str, options: Options = FINE) -> pa.Table:
     """Answer a query as a table, without noise and with everybody in: what no analyst can ask."""
-    plan = calibrate(con.lower(sql), con.budget, options)
+    plan = calibrate(con.lower(sql), con.guarantee, options)
     measures = [
         (m.totals * n.granularity).reshape(-1, asked.bins)
         for m, n, asked in zip(

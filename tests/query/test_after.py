@@ -62,7 +62,7 @@ def _shown(plan: Plan, sums: list[Any], noise: np.random.Generator | None) -> pa
 @pytest.mark.parametrize("sql", CARRIED, ids=range(len(CARRIED)))
 def test_intervals_hold_the_truth(con: sparseq.Store, sql: str) -> None:
     """Whatever the noise within its bounds: the value without noise is in every interval."""
-    plan = calibrate(con.lower(sql), con.budget, shop.FINE)
+    plan = calibrate(con.lower(sql), con.guarantee, shop.FINE)
     found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
     sums = [
         (m.totals * n.granularity).reshape(-1, asked.bins)
@@ -131,7 +131,7 @@ def test_several_questions_are_charged_as_one_vector() -> None:
     con.sql("SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT 'all', count(*) FROM t")
     units = con.stream.accounts.spent / 2**24
     assert units.tolist() == [1 + 1 + 4, 1 + 1]
-    release = con.history()[-1]
+    release = con.releases()[-1]
     assert release.coordinates == 3
 
 

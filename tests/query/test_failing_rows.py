@@ -158,7 +158,7 @@ def _check(con: sparseq.Store, clause: str, expressions: list[str]) -> None:
     for start in range(0, len(expressions), 6):
         for some in _split(con, clause, expressions[start : start + 6]):
             query = con.lower(_write(CLAUSES[clause], some))
-            plan = calibrate(query, con.budget, Options(sigma=1e3))
+            plan = calibrate(query, con.guarantee, Options(sigma=1e3))
             con.stream.engine.contributions(plan, len(con.stream.accounts))
             answered += len(some)
     assert answered > 0.7 * len(expressions)  # the others are refused: there is no such cast

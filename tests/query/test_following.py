@@ -85,7 +85,7 @@ def test_an_answer_that_follows_is_that_sum_and_is_free(in_or_out: bool) -> None
     assert answer is not None
     assert (answer.facts.release, answer.facts.follows) == (1, True)
     assert con.stream.accounts.spent.tolist() == paid
-    assert con.releases == 1
+    assert con.released == 1
     summed: dict[int, int] = {}
     for row in by_day.rows():
         summed[row["day"].month] = summed.get(row["day"].month, 0) + row["n"]

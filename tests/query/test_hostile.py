@@ -150,7 +150,7 @@ def test_query_is_refused_or_answered_safely(
 
 
 def _outcome(con: sparseq.Store, sql: str) -> str:
-    spent, releases = con.stream.accounts.spent.copy(), len(con.history())
+    spent, releases = con.stream.accounts.spent.copy(), len(con.releases())
     try:
         query = con.lower(sql)
         con.explain(query)
@@ -163,7 +163,7 @@ def _outcome(con: sparseq.Store, sql: str) -> str:
     assert "\n" not in refusal.message + refusal.hint
     assert len(str(refusal)) < 500
     assert (con.stream.accounts.spent == spent).all()
-    assert len(con.history()) == releases
+    assert len(con.releases()) == releases
     return str(refusal)
 
 

@@ -97,7 +97,7 @@ def plans(con: sparseq.Store, text: str) -> list[Plan]:
     found = []
     for options in LATTICES:
         try:
-            found.append(calibrate(con.lower(text), con.budget, options))
+            found.append(calibrate(con.lower(text), con.guarantee, options))
         except QueryRefused:
             continue
     return found
@@ -131,7 +131,7 @@ def test_weighted_sums_are_duckdbs(
     monkeypatch.setattr(interpreter, "BLOCK_ROWS", rows)
     for place in (reduce, weighing):
         monkeypatch.setattr(place, "worthwhile", lambda length: by_loops)
-    asked = joint(con.lower(text), Options(scale=3.0), con.budget)
+    asked = joint(con.lower(text), Options(scale=3.0), con.guarantee)
     plan, engine, people = asked.before(0.05), con.stream.engine, con.stream.people
     assert isinstance(engine, DuckEngine)
     known = program_of(plan, con.catalog.table(plan.query.relation.stored))

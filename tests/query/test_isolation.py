@@ -131,7 +131,7 @@ def _store(*goes: dict[int, Any]) -> sparseq.Store:
 
 
 def _plan(con: sparseq.Store, sql: str) -> Plan:
-    return calibrate(con.lower(sql), con.budget, Options(sigma=100.0))
+    return calibrate(con.lower(sql), con.guarantee, Options(sigma=100.0))
 
 
 def _vector(con: sparseq.Store, plan: Plan, who: int) -> tuple[list[list[int]], int]:
@@ -296,6 +296,6 @@ def test_the_order_of_rows_is_all_one(rows: int) -> None:
             [pa.array(c, f.type) for c, f in zip(columns, EVENTS, strict=True)], EVENTS
         )
         con = sparseq.create(None, table, table="events", user="who", in_or_out=True)
-        vector, _ = _vector(con, calibrate(con.lower(sql), con.budget, Options(sigma=1e6)), 1)
+        vector, _ = _vector(con, calibrate(con.lower(sql), con.guarantee, Options(sigma=1e6)), 1)
         seen.add(str(vector))
     assert len(seen) == 1

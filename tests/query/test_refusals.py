@@ -246,7 +246,7 @@ def test_there_are_enough_of_them() -> None:
 def test_it_is_refused_in_one_line_and_costs_nothing(
     con: sparseq.Store, folder: Path, sql: str
 ) -> None:
-    before = (sorted(p.name for p in folder.iterdir()), len(con.history()))
+    before = (sorted(p.name for p in folder.iterdir()), len(con.releases()))
     with pytest.raises(QueryRefused) as refused:
         con.sql(sql)
     said = refused.value.message
@@ -255,7 +255,7 @@ def test_it_is_refused_in_one_line_and_costs_nothing(
     assert len(said) < 400
     echoed = said.replace(sql, "")
     assert not [word for word in PRIVATE if word in echoed and word not in sql]
-    assert (sorted(p.name for p in folder.iterdir()), len(con.history())) == before
+    assert (sorted(p.name for p in folder.iterdir()), len(con.releases())) == before
     assert not con.stream.accounts.spent.any()
 
 

@@ -79,7 +79,7 @@ def store(people: People, most: int | None = MOST) -> sparseq.Store:
 
 def charges(con: sparseq.Store, sql: str) -> tuple[dict[int, int], list[Any]]:
     """Return what each person is charged who is charged anything, and the sums."""
-    plan = calibrate(con.lower(sql), con.budget, FINE)
+    plan = calibrate(con.lower(sql), con.guarantee, FINE)
     made = con.stream.engine.contributions(plan, con.stream.people)
     users, found = price(plan, made)
     names = dict(con.backend.database.execute("SELECT _user, id FROM ledger.users").fetchall())

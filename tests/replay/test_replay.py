@@ -91,13 +91,13 @@ def test_every_line_has_an_outcome_of_its_own(store: Path, tmp_path: Path) -> No
     assert found[0]["answer"] == found[5]["answer"]
     assert found[6]["answer"] != found[0]["answer"], "another question of the same id"
     with sparseq.connect(store) as con:
-        assert [r.request_id for r in con.history()] == [
+        assert [r.request_id for r in con.releases()] == [
             "replay/mixed/x",
             "replay/mixed/line 4",
             "replay/mixed/x",
             "replay/mixed/line 8",
         ]
-        assert {r.asker for r in con.history()} == {Asker.REPLAY}
+        assert {r.asker for r in con.releases()} == {Asker.REPLAY}
         for row in found:
             if row["release"] is not None:
                 table = con.release(row["release"]).arrow()
@@ -140,7 +140,7 @@ def test_run_again_it_gives_the_same_answers_and_charges_nobody(
     assert rows(tmp_path / "a.parquet") == rows(tmp_path / "b.parquet")
     with sparseq.connect(store) as con:
         assert con.stream.accounts.spent.tolist() == before
-        assert len(con.history()) == 28
+        assert len(con.releases()) == 28
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -207,7 +207,7 @@ def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(shop: Path, tmp_
         running.send_signal(signal.SIGKILL)
         running.wait()
         with sparseq.connect(tmp_path / "killed.sparseq") as con:
-            recorded = {r.id: r.answer for r in con.history()}
+            recorded = {r.id: r.answer for r in con.releases()}
         assert seen.items() <= recorded.items()
         seen = recorded
     summary = run_command(command, tmp_path / "killed.sparseq", log, out, env)
@@ -216,7 +216,7 @@ def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(shop: Path, tmp_
     assert rows(out) == rows(tmp_path / "whole.parquet")
     with sparseq.connect(tmp_path / "killed.sparseq") as con:
         spent = con.stream.accounts.spent.tolist()
-        assert len(con.history()) == 28 * 8
+        assert len(con.releases()) == 28 * 8
     with sparseq.connect(tmp_path / "whole.sparseq") as con:
         assert con.stream.accounts.spent.tolist() == spent
 

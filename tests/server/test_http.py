@@ -69,7 +69,7 @@ def test_a_query_is_answered_in_each_format() -> None:
         assert pa.ipc.open_stream(arrow.content).read_all().num_rows == 1
         csv = await get("/v1/releases/1", Accept="text/csv")
         assert csv.text.startswith("n,n_error,n_low,n_high\n")
-        assert service.releases == 1
+        assert service.released == 1
 
     served(check)
 
@@ -82,7 +82,7 @@ def test_looking_is_free() -> None:
         for path in ("catalog", "releases", "series", "budget"):
             assert (await get(f"/v1/{path}")).status_code == 200
         assert "sparseq_releases 0" in (await get("/metrics")).text
-        assert service.releases == 0
+        assert service.released == 0
 
     served(check)
 
@@ -118,7 +118,7 @@ def test_what_is_wrong_is_said_and_costs_nothing(body: Any, status: int, kind: s
         assert error["charged"] is False
         assert error["message"]
         assert error["type"] == kind or kind == "QueryRefused"
-        assert service.releases == 0
+        assert service.released == 0
 
     served(check)
 

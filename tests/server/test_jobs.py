@@ -95,7 +95,7 @@ def served(folder: Path, enough: Callable[[dict[str, JobState]], bool]) -> dict[
 
 def has(folder: Path) -> tuple[int, Any]:
     with sparseq.connect(folder / "s") as con:
-        return con.releases, [
+        return con.released, [
             row["tick"] for row in pq.read_table(folder / "rows.parquet").to_pylist()
         ]
 

@@ -76,7 +76,7 @@ def test_a_question_from_the_editor_to_its_answer() -> None:
         assert "Nothing was asked, nothing charged." in looked.text
         part = await client.get("/", params={"sql": SQL, "part": "1"})
         assert part.text.startswith("<h2>What it would be</h2>")
-        assert service.releases == 0
+        assert service.released == 0
         form = {"sql": SQL.replace(" FROM", "\r\nFROM"), "price": "1"}
         asked = await client.post("/ask", data=form, headers=HERE)
         assert asked.headers["location"] == "/answers/1"
@@ -172,7 +172,7 @@ def test_no_other_site_can_ask(headers: dict[str, str]) -> None:
     async def check(client: Any, service: Service) -> None:
         form = {"sql": "SELECT count(*) AS n FROM t"}
         assert (await client.post("/ask", data=form, headers=headers)).status_code == 403
-        assert service.releases == 0
+        assert service.released == 0
 
     visited(check)
 

@@ -43,7 +43,7 @@ def test_it_has_the_face_of_a_store(served: Running, token: str) -> None:
     with sparseq.connect(served.url, token=token) as con:
         assert con.tables == alone.tables
         assert con.catalog.table("t").column("x").bounds == (0, 7)
-        assert con.budget == alone.budget
+        assert con.guarantee == alone.guarantee
         asked = con.sql("SELECT count(*) AS n FROM t WHERE x > $x", {"x": 3}, request_id="k")
         there = alone.sql("SELECT count(*) AS n FROM t WHERE x > $x", {"x": 3})
         assert asked.arrow().equals(there.arrow())
@@ -52,7 +52,7 @@ def test_it_has_the_face_of_a_store(served: Running, token: str) -> None:
             >= 1
         )
         assert con.release(1).to_bytes() == asked.to_bytes()
-        assert con.history()[0]["release"] == 1
+        assert con.releases()[0]["release"] == 1
         assert con.explain(COUNT).facts["charged"] is False
         assert "Nothing was asked" in repr(con.explain(COUNT))
 
@@ -117,7 +117,7 @@ def test_sigterm_answers_what_waits_and_closes(tmp_path: Path) -> None:
     }  # fmt: skip
     with sparseq.connect(path) as con:
         assert [con.release(i + 1).to_bytes() for i in range(3)] == [a.to_bytes() for a in answers]
-        assert con.history()[0].released_at.date() <= dt.datetime.now(dt.UTC).date()
+        assert con.releases()[0].released_at.date() <= dt.datetime.now(dt.UTC).date()
     shown = CliRunner().invoke(command_line, ["audit", "show", str(path)])
     assert "SELECT count(*) AS n FROM t WHERE x > 0" in shown.stdout
     verified = CliRunner().invoke(command_line, ["audit", "verify", str(path)])

@@ -177,7 +177,7 @@ def journal_has(path: Path, seen: dict[tuple[str, str], Seen]) -> int:
     A store of its own that is asked the same, one by one, is the oracle.
     """
     with sparseq.connect(path) as con, made() as alone:
-        history = con.history()
+        history = con.releases()
         unnamed = {release.query: release for release in history if release.request is None}
         for (name, text), answer in seen.items():
             if name:
@@ -195,8 +195,8 @@ def journal_has(path: Path, seen: dict[tuple[str, str], Seen]) -> int:
         assert con.stream.course == alone.stream.course
         record = read_record(path.with_name("mark"))
         assert record is not None
-        assert record.reached.releases == con.releases
-        return con.releases
+        assert record.reached.releases == con.released
+        return con.released
 
 
 def test_a_kill(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_what_is_cancelled_before_its_turn_was_not_asked(tokens: Tokens) -> None
         await settled()
         held.go.set()
         await held.call
-        number = service.releases
+        number = service.released
         await service.close()
         return number
 
@@ -150,7 +150,7 @@ def test_a_full_queue_says_so_before_anything_is_charged(tokens: Tokens) -> None
         held.go.set()
         await held.call
         replies = await asyncio.gather(*asked, return_exceptions=True)
-        number = service.releases
+        number = service.released
         await service.close()
         return replies, number
 
@@ -195,7 +195,7 @@ def test_explaining_says_what_is_known(tokens: Tokens) -> None:
         known = found.facts["known"]
         assert (known["release"], known["free"]) == (answer.facts.release, True)
         assert f"release {answer.facts.release} has the answer" in repr(found)
-        assert service.releases == 1
+        assert service.released == 1
         await service.close()
 
     asyncio.run(main())
@@ -218,7 +218,7 @@ def test_looking_charges_nothing_and_says_what_comes(tokens: Tokens, sql: str) -
         service = Service(con, tokens)
         columns = await service.describe(ada, question)
         assert not (await service.explain(ada, question)).facts["charged"]
-        assert service.releases == 0
+        assert service.released == 0
         answer = (await service.ask(ada, question)).answer
         assert answer.arrow().cast(columns).schema == columns
         await service.close()
@@ -349,7 +349,7 @@ def test_few_releases_are_held_and_the_others_read_from_the_store(
         assert again.held == service.latest.held
         for before, last in ((7, 3), (6, 1), (7, 100), (5, 2), (2, 9), (1, 3), (99, 2)):
             found = await service.listed(who, before, last)
-            expected = con.history(last, before)
+            expected = con.releases(last, before)
             assert found == [replace(release, answer=b"") for release in expected]
         await service.close()
 

@@ -41,7 +41,7 @@ def test_a_run_stops_when_people_have_run_out_and_only_they_pay_once() -> None:
     trained = HOW.fit(con, engine(), run="a")
     assert trained.stopped == "few are active"
     assert len(trained.log) in (5, 6)
-    alarms = [r for r in con.history() if " few: " in r.query]
+    alarms = [r for r in con.releases() if " few: " in r.query]
     paid = np.zeros(N, np.int64)
     for release in alarms:
         users, charges = con.stream.ledger.charges(release.id)
@@ -92,7 +92,7 @@ def test_wrong_alarms_are_as_rare_as_stated() -> None:
     wrong = 0
     with store() as con:
         few(con, 999, 0).fired(1)
-        away = int(np.ceil(con.history()[0].bound[0]))
+        away = int(np.ceil(con.releases()[0].bound[0]))
         assert away < N // 2
         for run in range(75):
             above = run % 2 == 1
@@ -125,7 +125,7 @@ def test_a_restart_neither_draws_anew_nor_pays_twice(tmp_path: Path) -> None:
         assert len(rows) == 4
         assert np.all(con.stream.accounts.spent >= spent)
         assert [s.step for s in trained.log] == list(range(1, 10))
-        alarms = [r.id for r in con.history() if " few: " in r.query]
+        alarms = [r.id for r in con.releases() if " few: " in r.query]
         paid = np.zeros(N, np.int64)
         for release in alarms:
             users, charges = con.stream.ledger.charges(release)
@@ -144,7 +144,7 @@ def test_only_zcdp_is_claimed() -> None:
     )
     with pytest.raises(sparseq.ParameterError, match="watch"):
         HOW.fit(con, engine(), run="a")
-    assert len(con.history()) == 0
+    assert len(con.releases()) == 0
     trained = HOW.fit(store(), engine(), run="a", epsilon=3.0, delta=1e-5)
     assert not trained.gaussian
     assert trained.kappa == Budget.from_epsilon_delta(3.0, 1e-5, 1.0, gaussian=False).kappa

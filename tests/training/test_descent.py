@@ -98,11 +98,11 @@ def test_a_run_with_an_epsilon_spends_no_more_than_that_of_anybody() -> None:
     trained = how.fit(con, engine(), run="a", epsilon=1.0, delta=1e-5)
     share = con.stream.accounts.spent.max() / 2**24 / 10
     assert trained.kappa == Budget.from_epsilon_delta(1.0, 1e-5, 1).kappa
-    assert 0.95 * trained.kappa < share * con.budget.kappa <= trained.kappa
-    assert gdp.epsilon(1e-5, (2 * share * con.budget.kappa) ** 0.5) <= 1.0
+    assert 0.95 * trained.kappa < share * con.guarantee.kappa <= trained.kappa
+    assert gdp.epsilon(1e-5, (2 * share * con.guarantee.kappa) ** 0.5) <= 1.0
     again = how.fit(con, engine(), run="b", epsilon=1.0, delta=1e-5)
     assert again.kappa == trained.kappa
-    assert con.stream.accounts.spent.max() / 2**24 / 10 <= 2 * trained.kappa / con.budget.kappa
+    assert con.stream.accounts.spent.max() / 2**24 / 10 <= 2 * trained.kappa / con.guarantee.kappa
 
 
 def test_questions_are_paid_from_what_was_kept_back() -> None:
@@ -152,12 +152,12 @@ def test_a_run_is_read_back_free_and_is_the_same() -> None:
     con = store()
     how = PrivateGD(steps=6, most=9, clip=0.5, checks=2, rate=2.0, averaging=0.5)
     first = how.fit(con, engine(), run="a", about="b", epsilon=0.5, delta=1e-5)
-    spent, releases = con.stream.accounts.spent.copy(), len(con.history())
+    spent, releases = con.stream.accounts.spent.copy(), len(con.releases())
     again = how.fit(con, engine(), run="a", about="b", epsilon=0.5, delta=1e-5)
     assert again.params.tolist() == first.params.tolist()
     assert again.log == first.log
     assert con.stream.accounts.spent.tolist() == spent.tolist()
-    assert len(con.history()) == releases
+    assert len(con.releases()) == releases
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_more_than_the_store_has_is_refused_and_nothing_is_charged() -> None:
         PrivateGD().fit(con, engine(), run="a", epsilon=8.0, delta=1e-5)
     with pytest.raises(sparseq.ParameterError, match="epsilon and delta"):
         PrivateGD().fit(con, engine(), run="a", epsilon=8.0)
-    assert len(con.history()) == 0
+    assert len(con.releases()) == 0
 
 
 def test_reserves_are_not_the_runs() -> None:
@@ -233,7 +233,7 @@ def test_a_killed_run_goes_on_without_paying_twice(tmp_path: Path) -> None:
         process.wait()
         assert seen == last
         with sparseq.connect(path) as con:
-            assert len(con.history()) == 1 + last  # the count of people, and the steps
+            assert len(con.releases()) == 1 + last  # the count of people, and the steps
     with sparseq.connect(path) as con:
         killed = HOW.fit(con, engine(), run="a")
         spent = con.stream.accounts.spent.tolist()

@@ -81,4 +81,4 @@ def test_the_curator_is_told_once_with_the_release_and_nobody_else() -> None:
     assert note.message.startswith("train a (a model; settings ")
     assert note.message.endswith(": the model fails on records of 2 people, who count for nothing: "
                                  "3, 5")  # fmt: skip
-    assert not any("3, 5" in release.query for release in con.history())
+    assert not any("3, 5" in release.query for release in con.releases())

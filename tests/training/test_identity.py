@@ -56,7 +56,7 @@ def test_the_same_name_for_another_table_is_refused_with_what_differs(tmp_path: 
     own = train(store, "--table", "b", "--run", "r2")
     assert own.exit_code == 0
     with sparseq.connect(store) as con:
-        assert con.releases == 6
+        assert con.released == 6
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_same_name_for_anything_else_is_refused(
     assert other.exit_code == 3
     assert what in other.stderr
     with sparseq.connect(store) as con:
-        assert con.releases == 3
+        assert con.released == 3
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_in_python_too(tmp_path: Path) -> None:
             HOW.fit(con, changed, run="a", depends={"data": given})
     with pytest.raises(sparseq.QueryRefused, match="was begun with description"):
         HOW.fit(con, engine(), run="a", about="another", depends={"data": "Monday's"})
-    assert con.releases == 3
+    assert con.released == 3
 
 
 def test_without_its_record_a_run_is_not_read_back_for_another() -> None:
@@ -129,7 +129,7 @@ def test_without_its_record_a_run_is_not_read_back_for_another() -> None:
     con.backend.database.execute("DELETE FROM meta WHERE key = 'train/a'")
     with pytest.raises(sparseq.QueryRefused):
         HOW.fit(con, engine(2.0), run="a")
-    assert con.releases == 3
+    assert con.released == 3
 
 
 def test_an_analysts_request_id_is_no_step_of_a_run() -> None:
@@ -137,7 +137,7 @@ def test_an_analysts_request_id_is_no_step_of_a_run() -> None:
     for name in ("a/1", "train/a/1", "train//a/1"):
         con.sql("SELECT count(*) AS n FROM t", request_id=name)
     HOW.fit(con, engine(), run="a")
-    assert con.releases == 6
+    assert con.released == 6
 
 
 def test_code_is_told_apart_by_what_it_does() -> None:

@@ -378,7 +378,7 @@ def test_the_curator_is_told_on_whom_a_model_failed_and_no_analyst() -> None:
     assert "1 person" in note.message
     assert note.message.endswith("u2")
     assert "7531" not in note.message
-    assert all("u2" not in release.query for release in con.history())
+    assert all("u2" not in release.query for release in con.releases())
 
 
 def test_whether_a_module_is_refused_does_not_depend_on_how_many_records_anybody_has() -> None:

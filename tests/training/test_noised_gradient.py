@@ -63,7 +63,7 @@ def test_a_step_spends_and_answers_as_the_same_gradients_handed_over(
     assert spent(one) == spent(other)
     assert any(spent(one))
     assert gradient.tolist() == answer.arrow()["value"].to_pylist()
-    assert one.history()[0].sigma == other.history()[0].sigma
+    assert one.releases()[0].sigma == other.releases()[0].sigma
 
 
 def test_any_gradients_cost_what_they_cost_handed_over() -> None:
@@ -214,4 +214,4 @@ def test_too_little_noise_is_refused() -> None:
         noised_gradient(con, engine, np.zeros(4), label="g", clip=1.0, sigma=1e-6)
     with pytest.raises(sparseq.ParameterError, match="clip"):
         noised_gradient(con, engine, np.zeros(4), label="g", clip=0.0)
-    assert len(con.history()) == 0
+    assert len(con.releases()) == 0

@@ -138,7 +138,7 @@ async def one_series(call: Call) -> Response:
 
 async def budget(call: Call) -> Response:
     """What is promised, and how far the stream has come."""
-    facts = await call.service.call(call.who, Store.public_facts)
+    facts = await call.service.call(call.who, Store.budget)
     used = call.service.desk.used(call.who.name)
     quota = f"Your quota is {call.who.quota}. " if str(call.who.quota) else "You have no quota. "
     quota += (

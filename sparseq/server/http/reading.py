@@ -50,7 +50,7 @@ async def series(call: Call) -> Response:
 
 async def budget(call: Call) -> Response:
     """What is promised about all answers together, and how far the stream has come."""
-    return as_json(await call.service.call(call.who, Store.public_facts))
+    return as_json(await call.service.call(call.who, Store.budget))
 
 
 async def events(call: Call) -> Response:

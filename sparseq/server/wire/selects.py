@@ -185,7 +185,7 @@ class Selects:
                 self._look.put("released", name, uniform(answer.arrow()))
 
     def _ours(self, name: str) -> pa.Table:
-        latest, budget = self._service.latest, self._service.budget
+        latest, budget = self._service.latest, self._service.guarantee
         if name == "guarantee":
             row = (budget.kappa, budget.keys_delta, budget.norm_budget, budget.mu, len(latest))
             return pa.table(dict(zip(_GUARANTEE, ([x] for x in row), strict=True)))

@@ -47,7 +47,7 @@ def at() -> Iterator[Address]:
 
 def last(at: Address) -> list[dict[str, Any]]:
     """Return the rows of the answer that was recorded last."""
-    return at.store.release(at.store.releases).rows()
+    return at.store.release(at.store.released).rows()
 
 
 def psql(at: Address, *commands: str) -> str:
@@ -118,12 +118,12 @@ def test_psycopg_sends_parameters_in_binary(at: Address) -> None:
         text = f"SELECT count(*) AS n FROM purchases WHERE {where}"
         row = con.execute(text, (DAY, 4, 40.5, True), binary=True).fetchone()
         assert row == tuple(last(at)[0].values())
-        assert "1997-02-01" in at.store.release(at.store.releases).facts.query
+        assert "1997-02-01" in at.store.release(at.store.released).facts.query
 
 
 def test_psycopg_pipelines(at: Address) -> None:
     psycopg = need("psycopg")
-    before = at.store.releases
+    before = at.store.released
     with psycopg.connect(at.url, autocommit=True) as con, con.pipeline():
         found = [con.execute(anew()) for _ in range(5)]
         rows = [cursor.fetchone() for cursor in found]

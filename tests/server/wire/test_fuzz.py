@@ -108,13 +108,13 @@ def fuzz(seed: int, sessions: int) -> None:
         answers = 0
         for _ in range(sessions):
             client = wire(first.service)
-            before, releases = spent(store), store.releases
+            before, releases = spent(store), store.released
             await asyncio.wait_for(play(client, mutate(rng)), 30)
             replies = client.replies()
             assert error(replies).get("C") != "XX000", replies
-            if store.releases == releases:
+            if store.released == releases:
                 assert spent(store) == before
-            for number in range(releases + 1, store.releases + 1):
+            for number in range(releases + 1, store.released + 1):
                 assert len(store.release(number)) >= 0
                 answers += 1
         assert answers > 0
@@ -174,7 +174,7 @@ def starts(seed: int, connections: int) -> None:
             await asyncio.wait_for(server.connected(reader, writer), 10)  # type: ignore[arg-type]
             assert writer.closed
             assert b"Z\0\0\0\5" not in writer.sent  # nobody got in
-        assert (server.open, server.sessions, store.releases) == (0, {}, 0)
+        assert (server.open, server.sessions, store.released) == (0, {}, 0)
 
     run(test)
 

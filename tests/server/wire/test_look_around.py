@@ -38,7 +38,7 @@ def test_no_statement_that_tools_send_is_charged() -> None:
             await wire.take(m.Parse("", text), m.Describe("S", ""), m.Sync())
             if "$" not in text:
                 await wire.ask(text)
-        assert (spent(store), store.releases) == (before, 0)
+        assert (spent(store), store.released) == (before, 0)
         assert set(refused) <= {"SELECT purchases FROM purchases LIMIT 1"}, refused
 
     run(test)
@@ -55,7 +55,7 @@ def test_no_message_but_execute_of_a_question_is_charged() -> None:
             m.Sync(), m.SimpleQuery(""), m.SimpleQuery("COMMIT"), m.Sasl(b"x"),
         ):  # fmt: skip
             await wire.take(message)
-        assert (spent(store), store.releases) == (before, 0)
+        assert (spent(store), store.released) == (before, 0)
         assert wire.session.over  # a token where none was asked for
 
     run(test)

@@ -21,7 +21,7 @@ def test_a_question_by_the_simple_protocol() -> None:
         assert float(low or 0) <= float(n or 0) <= float(high or 0)
         assert float(half or 0) > 0
         assert any("truth about everybody" in said for said in notices(replies))
-        assert store.releases == 1
+        assert store.released == 1
 
     run(test)
 
@@ -63,7 +63,7 @@ def test_what_is_described_before_values_are_known() -> None:
         replies = await wire.take(m.Parse("s", text), m.Describe("S", "s"), m.Sync())
         assert kinds(replies) == "1tTZ"
         assert struct.unpack("!hii", replies[1][1]) == (2, 1082, 1082)
-        assert store.releases == 0
+        assert store.released == 0
 
     run(test)
 
@@ -74,7 +74,7 @@ def test_portals_give_so_many_rows_at_a_time() -> None:
         begun = [m.SimpleQuery("BEGIN"), m.Parse("", text), m.Bind("p", ""), m.Execute("p", 1)]
         replies = await wire.take(*begun, m.Execute("p", 1), m.Execute("p", 1), m.Sync())
         assert kinds(replies) == "CZ12DsDsCZ"
-        assert store.releases == 1
+        assert store.released == 1
 
     run(test)
 
@@ -87,7 +87,7 @@ def test_an_error_is_followed_by_silence_until_sync() -> None:
         )  # fmt: skip
         assert kinds(replies) == "12EZ"
         assert error(replies)["C"] == "42703"
-        assert store.releases == 0
+        assert store.released == 0
 
     run(test)
 
@@ -101,7 +101,7 @@ def test_errors_have_states_hints_and_positions() -> None:
         said = error(await wire.ask("SELEKT 1"))
         assert (said["C"], said["P"]) == ("42601", "1")
         assert error(await wire.ask("SELECT 'x"))["C"] == "42601"
-        assert store.releases == 0
+        assert store.released == 0
 
     run(test)
 
@@ -121,7 +121,7 @@ def test_what_would_write_is_refused(text: str) -> None:
         said = error(await wire.ask(text))
         assert said["C"] == "25006"
         assert "read-only transaction" in said["M"]
-        assert store.releases == 0
+        assert store.released == 0
 
     run(test)
 
@@ -135,7 +135,7 @@ def test_a_transaction_that_failed_is_over_until_rollback() -> None:
         assert error(replies)["C"] == "25P02"
         replies = await wire.ask("COMMIT")
         assert (replies[0], replies[-1]) == ((b"C", b"ROLLBACK\0"), (b"Z", b"I"))
-        assert store.releases == 0
+        assert store.released == 0
 
     run(test)
 
@@ -147,7 +147,7 @@ def test_rollback_takes_settings_back_and_says_that_it_takes_no_answer_back() ->
         told = notices(await wire.ask("ROLLBACK"))
         assert any("stays charged" in line for line in told)
         assert cells(await wire.ask("SHOW application_name")) == [[b""]]
-        assert store.releases == 1
+        assert store.released == 1
 
     run(test)
 
@@ -221,11 +221,11 @@ def test_cursors_ask_when_their_first_row_is_fetched() -> None:
         declare = "DECLARE c CURSOR FOR SELECT kind, count(*) AS n FROM purchases GROUP BY kind"
         assert error(await wire.ask(declare))["C"] == "25P01"
         assert kinds(await wire.ask(f"BEGIN; {declare}")) == "CCZ"
-        assert store.releases == 0
+        assert store.released == 0
         assert kinds(await wire.ask("FETCH FORWARD 1 FROM c")) == "TDCZ"
         assert kinds(await wire.ask("FETCH ALL c")) == "TDCZ"
         assert kinds(await wire.ask("FETCH NEXT FROM c; CLOSE c; COMMIT")) == "TCCCZ"
-        assert store.releases == 1
+        assert store.released == 1
 
     run(test)
 
@@ -243,7 +243,7 @@ def test_copy_to_stdout() -> None:
         replies = await wire.ask(f"COPY ({COUNT}) TO STDOUT (FORMAT csv)")
         assert kinds(replies) == "HdcCZ"
         assert error(await wire.ask("COPY purchases TO '/tmp/x'"))["C"] == "42501"
-        assert store.releases == 1
+        assert store.released == 1
 
     run(test)
 
@@ -252,7 +252,7 @@ def test_several_statements_stop_at_the_first_error() -> None:
     async def test(wire: Wire, store: Store) -> None:
         assert kinds(await wire.ask(f"SELECT 1; SELECT nothing; {COUNT}")) == "TDCEZ"
         assert kinds(await wire.ask(" ; ; ")) == "IZ"
-        assert store.releases == 0
+        assert store.released == 0
 
     run(test)
 
@@ -280,7 +280,7 @@ def test_cancelled_before_its_turn_nothing_is_asked() -> None:
         said = error(await asked)
         busy.set()
         await held
-        assert store.releases == 0
+        assert store.released == 0
         assert said["C"] == "57014"
 
     run(test)
@@ -321,7 +321,7 @@ def test_intervals_are_ordinary_columns() -> None:
         ]
         other = f"SELECT n_low FROM ({COUNT}) AS q, pg_class"
         assert error(await wire.ask(other))["C"] in ("42P01", "0A000", "42703")
-        assert store.releases == 1
+        assert store.released == 1
 
     run(test)
 
@@ -346,11 +346,11 @@ def test_what_was_asked_before_is_read_back_unless_it_is_asked_anew() -> None:
         first = cells(await wire.ask(COUNT))
         before = spent(store)
         replies = await wire.ask(COUNT)
-        assert (cells(replies), spent(store), store.releases) == (first, before, 1)
+        assert (cells(replies), spent(store), store.released) == (first, before, 1)
         assert any("nothing was charged" in line for line in notices(replies))
         await wire.ask("SET sparseq.fresh = on")
         assert cells(await wire.ask(COUNT)) != first
-        assert (spent(store) != before, store.releases) == (True, 2)
+        assert (spent(store) != before, store.released) == (True, 2)
         assert error(await wire.ask("SET sparseq.fresh = maybe"))["C"] == "22023"
 
     run(test)
@@ -362,7 +362,7 @@ def test_a_statement_too_long_is_refused_before_it_is_read() -> None:
         assert error(await wire.ask(f"{long} -- {'x' * 60_000}"))["C"] == "54000"
         assert error(await wire.ask("SELECT 1;" * 30_000))["C"] == "54000"
         assert kinds(await wire.ask("SELECT '" + "x" * 50_000 + "'")) == "TDCZ"
-        assert store.releases == 0
+        assert store.released == 0
 
     run(test)
 

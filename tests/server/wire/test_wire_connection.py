@@ -205,7 +205,7 @@ def test_tls(certificate: tuple[Path, Path]) -> None:
 
 def test_a_client_cancels_what_waits(at: Address) -> None:
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-    before, busy, begun = at.store.releases, threading.Event(), threading.Event()
+    before, busy, begun = at.store.released, threading.Event(), threading.Event()
 
     def hold(_: Any) -> None:
         begun.set()
@@ -233,7 +233,7 @@ def test_a_client_cancels_what_waits(at: Address) -> None:
         held.result(30)
         assert isinstance(told[0], psycopg.errors.QueryCanceled)
         assert con.execute("SELECT 1").fetchone() == (1,)
-    assert at.store.releases == before
+    assert at.store.released == before
 
 
 def test_a_wrong_secret_cancels_nothing(at: Address) -> None:
@@ -254,7 +254,7 @@ def test_what_stops_answers_what_runs_and_says_so() -> None:
 
 def test_a_client_that_goes_away_before_its_turn_has_not_asked(at: Address) -> None:
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-    before, busy, begun = at.store.releases, threading.Event(), threading.Event()
+    before, busy, begun = at.store.released, threading.Event(), threading.Event()
 
     def hold(_: Any) -> None:
         begun.set()
@@ -275,7 +275,7 @@ def test_a_client_that_goes_away_before_its_turn_has_not_asked(at: Address) -> N
     busy.set()
     held.result(30)
     left.execute(f"{COUNT} WHERE amount < 18")
-    assert at.store.releases == before + 1
+    assert at.store.released == before + 1
     assert "< 18" in at.store.release(before + 1).facts.query
     left.close()
 
