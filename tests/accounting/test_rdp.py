@@ -266,7 +266,7 @@ def zcdp_candidates(rho, alphas, delta):
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0])
-@pytest.mark.parametrize("times", [1, 8])
+@pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.deep)])
 def test_never_promises_more_than_the_privacy_loss_distribution(scale, times):
     """PLD is optimal for fixed compositions: Rényi accounts must stay above it, not far above."""
     events = {

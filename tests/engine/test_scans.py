@@ -159,7 +159,9 @@ def test_the_order_of_rows_and_the_layout_by_time_change_nothing(
     assert stream(load(events().take(order), time=time)) == expected
 
 
-@pytest.mark.parametrize("parts", [2, MAX_RUNS - 1, MAX_RUNS, 2 * MAX_RUNS + 3])
+@pytest.mark.parametrize(
+    "parts", [2, MAX_RUNS - 1, MAX_RUNS, pytest.param(2 * MAX_RUNS + 3, marks=pytest.mark.deep)]
+)
 @pytest.mark.parametrize("opened_again", [False, True])
 def test_rows_that_arrive_in_parts_are_as_if_they_had_come_at_once(
     parts: int,

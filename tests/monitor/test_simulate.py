@@ -84,7 +84,7 @@ def test_with_forecasts_it_gives_the_stores_answers_bit_by_bit(
         ("recent:5", 1.0, PostProcessing(1.0)),
     ],
 )
-@pytest.mark.parametrize("sql", [COUNT, BY_KIND])
+@pytest.mark.parametrize("sql", [pytest.param(COUNT, marks=pytest.mark.deep), BY_KIND])
 def test_in_part_time_too(sql: str, form: str, cap: float, post: PostProcessing) -> None:
     setting = BudgetSplit(8.0, 0.25, form=form, cap=cap, fade=True)
     with make(8.0, {"forecast": 0.25}) as store:

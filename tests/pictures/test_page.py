@@ -132,7 +132,7 @@ def test_a_series_on_other_days_has_blanks_in_the_table() -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize("colors", ["light", "dark"])
+@pytest.mark.parametrize("colors", ["light", pytest.param("dark", marks=pytest.mark.deep)])
 def test_a_chart_wider_than_the_window_says_that_it_goes_on(tmp_path: Path, colors: str) -> None:
     """Its right edge is shaded in a narrow window; the left one is after scrolling to the end."""
     days = [date(2024, 1, 1) + timedelta(k) for k in range(60)]

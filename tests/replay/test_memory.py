@@ -123,6 +123,7 @@ def test_memory_of_a_comparison_does_not_grow_with_the_log(store: sparseq.Store,
     assert len({b - a for a, b in pairwise(shown[:-1])}) == 1, "evenly spread"
 
 
+@pytest.mark.deep
 def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a store in a file: its log is taken in, and pages that were written give way."""
     most = 8 << 20
