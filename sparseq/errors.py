@@ -107,6 +107,27 @@ class ServerError(SparseqError):
         self.why = why
 
 
+_TRY = " Try: "
+
+
+def with_query(hint: str, query: str) -> str:
+    """Return a hint with the query that it leads to, if there is one.
+
+    Example:
+        >>> with_query("leave it out", "SELECT count(*) FROM t")
+        'leave it out. Try: SELECT count(*) FROM t'
+    """
+    if not query:
+        return hint
+    return f"{hint}{'' if hint.endswith('?') else '.'}{_TRY}{query}"
+
+
+def without_query(hint: str) -> tuple[str, str]:
+    """Return a hint by itself, and the query that it leads to or nothing."""
+    alone, _, query = hint.partition(_TRY)
+    return (alone.removesuffix("."), query) if query else (hint, "")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint that offers the nearest of the `known` names, or lists them.
 

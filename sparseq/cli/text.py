@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparseq.errors import SparseqError
+from sparseq.errors import SparseqError, without_query
 from sparseq.escape import shown
 from sparseq.pictures.lines import labelled as labelled
 from sparseq.pictures.lines import one_line as one_line
@@ -74,7 +74,9 @@ def visible(text: str) -> str:
 def error_text(error: SparseqError) -> str:
     """Return an error as the command line shows it."""
     text = click.style("sparseq: ", fg="red", bold=True) + one_line(error.message)
-    return text + (f"\n  hint: {one_line(error.hint)}" if error.hint else "")
+    hint, query = without_query(error.hint)
+    text += f"\n  hint: {one_line(hint)}" if hint else ""
+    return text + (f"\n  try:  {one_line(query)}" if query else "")
 
 
 def unexpected(error: Exception) -> SparseqError:

@@ -69,10 +69,14 @@ class Domains:
         return self._place(key, name, type, values)
 
     def _ways(self, key: exp.Expr, type: str) -> str:
+        columns = {said(c) for c in key.find_all(exp.Column)}
         text = said(key)
         if type == "DATE" or type.startswith("TIMESTAMP"):
+            text = columns.pop() if len(columns) == 1 else text
             return f"give a range: WHERE {text} BETWEEN DATE '…' AND DATE '…'"
         column = text if isinstance(key, exp.Column) else "column"
+        if column.lower() in {t.user.lower() for t in self._scope.public.catalog.private}:
+            return f"count people: SELECT count(DISTINCT {column}), in groups that many share"
         return (
             f"list them: WHERE {text} IN (…); or ask the curator to declare them: "
             f"create --keys {column}=a,b,c; or group by a column of a public table"

@@ -71,7 +71,7 @@ def parse(text: str, catalog: Catalog) -> tuple[exp.Select, Options]:
     if any("\ud800" <= c <= "\udfff" for c in text):
         raise QueryRefused("the query is not Unicode text", "send it as UTF-8")
     try:
-        stripped, options = _split_options(text)
+        stripped, options = split_options(text)
         _check_selects(stripped)
         tree = rewritten(_one_select(stripped))
         assert isinstance(tree, exp.Select)
@@ -200,7 +200,7 @@ def _check_growth(tree: exp.Select) -> None:
             sizes[e.alias_or_name.lower()] = size
 
 
-def _split_options(text: str) -> tuple[str, Options]:
+def split_options(text: str) -> tuple[str, Options]:
     """Cut `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` out of the text, and read it."""
     if "DIFFERENTIAL_PRIVACY" not in text.upper():
         return text, Options()

@@ -225,10 +225,12 @@ class Scope:
                         "a subquery in a condition looks at other people's rows",
                         "say that its user is the outer row's: WHERE inner.user = outer.user",
                     )
+                message = f"{first.alias} and {source.alias} are joined across users"
+                if not (first.users and source.users):
+                    refuse(message, "select the user in each of the two, and join them by it")
                 refuse(
-                    f"{first.alias} and {source.alias} are joined across users",
-                    f"add ON {first.alias}.{self.user_name} = "
-                    f"{source.alias}.{min(source.users or {'user'})}",
+                    message,
+                    f"add ON {first.alias}.{self.user_name} = {source.alias}.{min(source.users)}",
                 )
 
     def _user_pair(self, condition: exp.Expr) -> set[str]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.errors import QueryRefused, with_query
 from sparseq.query import outputs as out
 from sparseq.query.after import After, after
 from sparseq.query.aggregates import Aggregates
@@ -25,8 +25,18 @@ from sparseq.query.catalog import Catalog
 from sparseq.query.constants import is_constant
 from sparseq.query.domains import Domains
 from sparseq.query.inner import aggregates, lower_inner
+from sparseq.query.mending import mended
+from sparseq.query.mends import RULES
 from sparseq.query.parse import parse, said
-from sparseq.query.plan import Domain, Measure, Query, Relation
+from sparseq.query.plan import (
+    Domain,
+    Kind,
+    Measure,
+    Options,
+    Query,
+    Relation,
+    no_public_scale,
+)
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, refuse
 from sparseq.query.separating import QueryParts, separated
@@ -47,6 +57,22 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
         QueryRefused: It is not understood, or can't be answered privately.
     """
     try:
+        return _lowered(text, catalog, public)
+    except QueryRefused as refused:
+        other = mended(text, refused, catalog, lambda sql: _checked(sql, catalog, public), RULES)
+        raise type(refused)(refused.message, with_query(_short(refused.hint), other)) from None
+
+
+def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
+    """Refuse a query that is not answered as it stands, without options of the asker's."""
+    query = _lowered(text, catalog, public)
+    for measure in query.measures:
+        if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
+            raise no_public_scale(measure)
+
+
+def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+    try:
         select, options = parse(text, catalog)
         taken_apart = separated(select, catalog)
         query = (
@@ -56,7 +82,7 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
-        raise type(refused)(_short(refused.message), _short(refused.hint)) from None
+        raise type(refused)(_short(refused.message), " ".join(refused.hint.split())) from None
 
 
 def _short(text: str) -> str:

@@ -9,7 +9,7 @@ join, nothing is multiplied, and the join on the user is checked as every other
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -88,6 +88,8 @@ def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
     inside = {s.alias_or_name for s in _sources(found)}
     if isinstance(around, exp.In) and around.args.get("query") is holder:
         correlation = _correlation(found, inside)
+        if correlation.pairs:
+            return _among(select, found, around, correlation, alias)
         rows, pairs = _listed(found, around.this, correlation)
         there = _there(alias, correlation)
     elif isinstance(around, exp.Exists):
@@ -111,6 +113,14 @@ def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
         there = exp.Coalesce(this=column, expressions=[exp.Literal.number(0)]) if counts else column
         if isinstance(holder, exp.Subquery) and holder.alias:
             there = exp.alias_(there, holder.alias, quoted=True)
+    _left_join(select, rows, pairs, alias)
+    return there
+
+
+def _left_join(
+    select: exp.Select, rows: exp.Select, pairs: list[tuple[str, exp.Expr]], alias: str
+) -> None:
+    """Join rows by the columns of `pairs`, each with what it has to equal."""
     on = exp.and_(
         *(exp.EQ(this=outer.copy(), expression=exp.column(name, alias, quoted=True))
           for name, outer in pairs)
@@ -119,7 +129,52 @@ def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
         this=rows, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )
     select.append("joins", exp.Join(this=source, side="LEFT", on=on))
-    return there
+
+
+def _among(
+    select: exp.Select, found: exp.Select, around: exp.In, correlation: _Correlation, alias: str
+) -> exp.Expr:
+    """Return what stands for x IN (SELECT y … of the outer row): that a row with y = x was joined.
+
+    Where NULL and false are not the same, as under NOT, all rows of the outer one are joined too:
+    without any it is false, and else NULL where x is, or one of the y.
+    """
+    found = found.copy()
+    found.set("distinct", None)
+    if len(found.expressions) != 1:
+        raise QueryRefused(f"the subquery {said(found)[:60]} has several columns", "select one")
+    inner, value = found.expressions[0].unalias(), around.this
+    if inner.find(exp.AggFunc, exp.Window):
+        raise _not_joined(found)
+    equal = replace(correlation, pairs=[*correlation.pairs, (inner, value)])
+    _left_join(select, *_grouped(found, equal, []), alias)
+    there = _there(alias, equal)
+    if _is_filter(around):
+        return there
+    if correlation.limit is not None:
+        raise _not_joined(found)
+    known, every = exp.alias_(exp.Count(this=inner.copy()), "v", quoted=True), f"{alias} all"
+    _left_join(select, *_grouped(found, correlation, [known]), every)
+    n, v = (exp.column(name, every, quoted=True) for name in "nv")
+    unknown = exp.or_(
+        exp.Is(this=value.copy(), expression=exp.Null()), exp.GT(this=n, expression=v)
+    )
+    nobody = exp.Is(this=n.copy(), expression=exp.Null())
+    return exp.paren(
+        exp.Case()
+        .when(there, exp.true())
+        .when(nobody, exp.false())
+        .when(unknown, exp.cast(exp.Null(), "BOOLEAN"))
+        .else_(exp.false())
+    )
+
+
+def _is_filter(condition: exp.Expr) -> bool:
+    """Tell whether only rows for which a condition is true are taken, so that NULL is false."""
+    above = condition.parent
+    while isinstance(above, exp.And | exp.Or | exp.Paren):
+        above = above.parent
+    return isinstance(above, exp.Where)
 
 
 def _sources(select: exp.Select) -> list[exp.Expr]:

@@ -1165,3 +1165,34 @@ FROM events;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => 10, confidence => 0.9) count(*) n FROM events;
 -- is
 SELECT count(*) n FROM events;
+
+-- # lists of a person's own
+
+-- a value in another table's
+SELECT count(*) n FROM events WHERE qty IN (SELECT pages FROM visits v WHERE v.who = events.who);
+
+-- a value not in it, which is NULL where one of them is
+SELECT count(*) n FROM events WHERE qty NOT IN (SELECT pages FROM visits v WHERE v.who = events.who);
+
+-- the other way, with NULLs in the list
+SELECT count(*) n FROM visits WHERE pages NOT IN (SELECT qty FROM events e WHERE e.who = visits.who);
+
+-- neither true nor false
+SELECT count(*) n FROM visits
+WHERE (pages IN (SELECT qty FROM events e WHERE e.who = visits.who)) IS NULL;
+
+-- beside other conditions
+SELECT count(*) n FROM events
+WHERE NOT (qty IN (SELECT pages FROM visits v WHERE v.who = events.who) OR qty > 5);
+
+-- of different days, and each once
+SELECT count(*) n FROM events e
+WHERE day IN (SELECT DISTINCT day FROM visits v WHERE v.who = e.who AND pages > 2) OR amount > 90;
+
+-- bought before
+SELECT count(*) n FROM events e
+WHERE item IN (SELECT item FROM events o WHERE o.who = e.who AND o.day < e.day);
+
+-- counted where it holds
+SELECT countif(pages IN (SELECT qty FROM events e WHERE e.who = v.who AND e.amount > 3)) n
+FROM visits v;

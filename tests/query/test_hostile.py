@@ -121,10 +121,10 @@ def con() -> sparseq.Store:
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, str]:
-    return dict(_read_golden()) if GOLDEN.exists() else {}
+    return dict(read_golden()) if GOLDEN.exists() else {}
 
 
-def _read_golden() -> list[tuple[str, str]]:
+def read_golden() -> list[tuple[str, str]]:
     blocks = GOLDEN.read_text().strip().split("\n\n")
     return [(name, "\n".join(said)) for name, *said in (b.split("\n") for b in blocks)]
 
@@ -172,18 +172,18 @@ def _snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _update_golden(name: str, outcome: str) -> None:
-    known = dict(_read_golden()) if GOLDEN.exists() else {}
+    known = dict(read_golden()) if GOLDEN.exists() else {}
     known[name] = outcome
     text = "\n\n".join(f"{q}\n{known[q]}" for q in QUERIES if q in known)
     GOLDEN.write_text(text + "\n")
 
 
 def test_golden_file_has_no_query_that_is_gone() -> None:
-    assert [name for name, _ in _read_golden()] == list(QUERIES)
+    assert [name for name, _ in read_golden()] == list(QUERIES)
 
 
 def test_most_are_refused() -> None:
-    refused = [name for name, said in _read_golden() if said != "answered"]
+    refused = [name for name, said in read_golden() if said != "answered"]
     assert len(refused) >= 250
 
 
