@@ -54,6 +54,10 @@ def test_found_keys_are_grouped_by_with_a_row_for_the_rest() -> None:
         assert list(asked) == ["cart", "home", OTHER]
         for page, exact in (("cart", 98), ("home", 300), (OTHER, 2)):
             assert asked[page]["n_low"] <= exact <= asked[page]["n_high"]
+        texts = con.sql("SELECT upper(left(page, 2)) AS k, count(*) AS n FROM visits GROUP BY k")
+        assert [row["k"] for row in texts] == ["CA", "HO", OTHER]
+        for row, exact in zip(texts, (98, 300, 2), strict=True):
+            assert row["n_low"] <= exact <= row["n_high"]
         some = con.sql("SELECT page, count(*) AS n FROM visits WHERE page = 'home' GROUP BY page")
         assert [row["page"] for row in some] == ["home"]
 

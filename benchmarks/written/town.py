@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 import sparseq
+from sparseq.keys import Keys
 from sparseq.query.catalog import Bound
 
 PEOPLE = 160
@@ -30,7 +31,10 @@ KEYS: dict[str, tuple[Any, ...]] = {
     "priority": ("low", "normal", "high"),
     "team": ("billing", "delivery", "accounts"),
     "rating": (1, 2, 3, 4, 5),
+    "product_id": tuple(range(1, 13)),
 }
+FOUND = {"page": "events", "query": "events", "coupon": "orders", "referrer": "customers"}
+MOST_ROWS = 400
 BOUNDS: dict[str, tuple[Bound, Bound]] = {
     "amount": (0, 500), "quantity": (0, 20), "duration_ms": (0, 600_000),
     "birth_year": (1930, 2010), "systolic": (60, 240), "cost": (0, 5000), "los_days": (0, 60),
@@ -193,22 +197,29 @@ def _ticket(rng: random.Random, at: dt.datetime, maybe: Any) -> dict[str, Any]:
 
 
 def store(
-    norm_budget: float = 1e6, lives_here: Callable[[int], bool] = lambda person: True
+    norm_budget: float = 1e6,
+    lives_here: Callable[[int], bool] = lambda person: True,
+    found: bool = False,
 ) -> sparseq.Store:
     """Return the town's store: kappa is 1024, so that an answer has next to no noise.
 
     Args:
         norm_budget: Of everybody.
         lives_here: Whose rows are in it.
+        found: Its keys are looked for where nobody can list them (FOUND).
     """
     tables = {
         name: table.filter(pa.array(map(lives_here, table["person_id"].to_pylist())))
         for name, table in private().items()
     }
-    return sparseq.create(
+    con = sparseq.create(
         None, tables.pop("customers"), table="customers", user="person_id", tables=tables,
-        public=PUBLIC, keys=KEYS, bounds=BOUNDS, kappa=1024.0, norm_budget=norm_budget, seed=18,
-     in_or_out=True)  # fmt: skip
+        public=PUBLIC, keys=KEYS, bounds=BOUNDS, most={"rows": MOST_ROWS}, kappa=1024.0,
+        norm_budget=norm_budget, keys_delta=0.05, seed=18, in_or_out=True,
+    )  # fmt: skip
+    for column, table in FOUND.items() if found else ():
+        Keys(con).discover(f"SELECT {column} FROM {table}", price=1000)
+    return con
 
 
 def plain() -> duckdb.DuckDBPyConnection:

@@ -105,6 +105,22 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
     return nothing
 
 
+def of_rows(e: exp.Expr, most: int | None, lookup: Lookup) -> Interval | None:
+    """Return the bounds of a count or a sum over at most so many rows, if that is known.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> of_rows(parse_one("sum(least(greatest(x, 0), 100))"), 5, lambda c: None)
+        (0.0, 500.0)
+    """
+    if most is not None and isinstance(e, exp.Count | exp.CountIf):
+        return (0.0, float(most))
+    if most is not None and isinstance(e, exp.Sum):
+        low, high = ends(e.this, lookup)
+        return (min(low, 0.0) * most, max(high, 0.0) * most)
+    return None
+
+
 def _outward(x: Interval, step: float = 1.0) -> Interval:
     """Return the interval widened to multiples of a step: rounding stays inside."""
     low, high = (v / step if math.isfinite(v) else v for v in x)

@@ -40,6 +40,7 @@ class Domains:
         self._in_sql = in_sql
         self._scope = scope
         self._values = PublicValues(scope, public)
+        self._over_found = PublicValues(scope, public, found=True)
         self.joins = ""
 
     def of(self, key: exp.Expr, name: str, type: str) -> Domain:
@@ -54,7 +55,7 @@ class Domains:
             QueryRefused: Nothing public says which values it has.
         """
         values = self._values.of(key, type)
-        found = self._found(key) if values is None else None
+        found = self._found(key, type) if values is None else None
         if found is not None:
             return self._with_rest(key, name, type, found)
         if values is None:
@@ -82,12 +83,16 @@ class Domains:
             f"create --keys {column}=a,b,c; or group by a column of a public table"
         )
 
-    def _found(self, key: exp.Expr) -> tuple[str, ...] | None:
-        """Return the keys that were privately found of a stored column."""
-        if not isinstance(key, exp.Column):
-            return None
-        stored = self._scope.facts(key).stored
-        return None if stored is None else stored.found
+    def _found(self, key: exp.Expr, type: str) -> tuple[str, ...] | None:
+        """Return the keys that were privately found of a stored column, or what a text of it is.
+
+        All other rows are one more value, though a function of theirs may be that of a found key's.
+        """
+        if isinstance(key, exp.Column):
+            stored = self._scope.facts(key).stored
+            return None if stored is None else stored.found
+        values = self._over_found.of(key, type) if type == "VARCHAR" else None
+        return None if values is None else tuple(v for v in values if v != OTHER)
 
     def _with_rest(self, key: exp.Expr, name: str, type: str, found: tuple[str, ...]) -> Domain:
         """Return found keys as a domain, with one more value for all other rows."""

@@ -13,6 +13,7 @@ from sqlglot import exp
 from sparseq.errors import QueryRefused
 from sparseq.query.allowed import BINNED
 from sparseq.query.grouping import without_pivot, without_sets
+from sparseq.query.laterals import without_laterals
 
 
 def rewritten(tree: exp.Expr) -> exp.Expr:
@@ -198,5 +199,5 @@ def _right_joins(select: exp.Select) -> None:
 
 
 _RULES: list[Callable[[exp.Select], None]] = [
-    _name_windows, _group_by_all, _semi_joins, _right_joins,
+    without_laterals, _name_windows, _group_by_all, _semi_joins, _right_joins,
 ]  # fmt: skip

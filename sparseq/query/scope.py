@@ -23,7 +23,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.errors import QueryRefused
-from sparseq.query.bounds import Interval, ends, interval
+from sparseq.query.bounds import Interval, ends, interval, of_rows
 from sparseq.query.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
 from sparseq.query.conditions import limits_of, sees_only
 from sparseq.query.constants import is_constant
@@ -32,7 +32,7 @@ from sparseq.query.parse import said
 from sparseq.query.plan import Cap, Lookup
 from sparseq.query.public import PublicFacts
 from sparseq.query.public_subqueries import PublicSubqueries
-from sparseq.query.sources import USER, USER_ID, ColumnFacts, FromItem, source_sql
+from sparseq.query.sources import USER, USER_ID, ColumnFacts, FromItem, most_rows, source_sql
 from sparseq.query.terms import Term
 from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
@@ -228,10 +228,8 @@ class Scope:
                 message = f"{first.alias} and {source.alias} are joined across users"
                 if not (first.users and source.users):
                     refuse(message, "select the user in each of the two, and join them by it")
-                refuse(
-                    message,
-                    f"add ON {first.alias}.{self.user_name} = {source.alias}.{min(source.users)}",
-                )
+                user = min(source.users)
+                refuse(message, f"add ON {first.alias}.{self.user_name} = {source.alias}.{user}")
 
     def _user_pair(self, condition: exp.Expr) -> set[str]:
         """Return the two sources whose users a condition says are equal, or nothing."""
@@ -354,7 +352,8 @@ class Scope:
 
     def _public_ends(self, e: exp.Expr) -> Interval | None:
         if not isinstance(e, exp.Column):
-            return self._by_where(e)
+            most = most_rows(self.sources.values(), self.public.limits)
+            return of_rows(e, most, self._public_ends) or self._by_where(e)
         facts = self.facts(e)
         if facts.type == "BOOLEAN":
             return (0.0, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from sparseq.query.bounds import Interval
 from sparseq.query.catalog import Column, Table
+from sparseq.query.limits import ROWS
 from sparseq.query.plan import Cap
 
 USER = "_user"
@@ -116,3 +117,10 @@ def source_sql(source: FromItem, over: str = "") -> str:
 def code_of(column: str) -> str:
     """Return the name under which a decoded column still shows its code."""
     return f"{column}#code"
+
+
+def most_rows(sources: Iterable[FromItem], limits: Mapping[str, int]) -> int | None:
+    """Return how many rows of a FROM a person has at most, where that is declared: of one table."""
+    only = list(sources)
+    alone = len(only) == 1 and only[0].private and only[0].table is not None
+    return limits.get(ROWS) if alone else None

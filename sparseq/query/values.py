@@ -58,11 +58,17 @@ _ONE_OF = (
 
 
 class PublicValues:
-    """Finds the public values of the expressions of one scope."""
+    """Finds the public values of the expressions of one scope.
 
-    def __init__(self, scope: Scope, public: PublicFacts) -> None:
+    Args:
+        scope, public: Of the query.
+        found: Keys that were privately found are values of their column too, though not all.
+    """
+
+    def __init__(self, scope: Scope, public: PublicFacts, found: bool = False) -> None:
         self._scope = scope
         self._public = public
+        self._found = found
 
     def of(self, e: exp.Expr, type: str) -> list[Any] | None:
         """Return an expression's public values in order, without NULL; None: not known.
@@ -117,8 +123,11 @@ class PublicValues:
     def _declared(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
         stored, source = facts.stored, self._scope.sources[column.table]
-        if stored is not None and stored.keys is not None:
-            listed = constants([str(k) for k in stored.keys], "VARCHAR")
+        keys = None if stored is None else stored.keys
+        if keys is None and stored is not None and self._found:
+            keys = stored.found
+        if stored is not None and keys is not None:
+            listed = constants([str(k) for k in keys], "VARCHAR")
             return self._typed(f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)")
         if stored is not None and source.table is not None and not source.private:
             name, field = quoted(source.table.name), quoted(stored.name)

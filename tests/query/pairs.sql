@@ -1196,3 +1196,19 @@ WHERE item IN (SELECT item FROM events o WHERE o.who = e.who AND o.day < e.day);
 -- counted where it holds
 SELECT countif(pages IN (SELECT qty FROM events e WHERE e.who = v.who AND e.amount > 3)) n
 FROM visits v;
+
+-- # LATERAL
+
+-- the dearest of each visitor
+SELECT t.gift, count(*) n FROM visits v, LATERAL (
+  SELECT gift FROM events WHERE events.who = v.who ORDER BY price DESC, day, qty LIMIT 1) t
+GROUP BY t.gift;
+
+-- all that agree, and those that have none
+SELECT count(*) n, count(t.pages) m FROM events e
+LEFT JOIN LATERAL (SELECT pages FROM visits v WHERE v.who = e.who AND v.day = e.day) t ON true;
+
+-- two of each, with names of their own
+SELECT count(*) n FROM visits v JOIN LATERAL (
+  SELECT qty, day FROM events e WHERE e.who = v.who AND qty > 1 ORDER BY day, qty, amount LIMIT 2
+) t(q, d) ON true WHERE d >= v.day;
