@@ -15,6 +15,8 @@ import sparseq
 from sparseq.cli.app import sparseq as command
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.errors import StoreError
+from sparseq.ledger._duckdb.notes import DuckNotes
+from sparseq.stream.found import DELTAS
 
 ROWS = 20_000
 BLOCK = 1 << 18
@@ -91,3 +93,19 @@ def test_no_row_can_say_it(sql: str) -> None:
     with pytest.raises(duckdb.Error, match="Corrupt database file") as caught:
         con.execute(f"{sql} FROM (SELECT 'Corrupt database file: x' AS s)").fetchall()
     assert not is_damage(caught.value)
+
+
+@pytest.mark.parametrize("kind", [duckdb.InterruptException, duckdb.OutOfMemoryException])
+def test_what_is_of_the_moment_is_not_called_damage(
+    kind: type[duckdb.Error], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> Any:
+        raise kind("not now")
+
+    with sparseq.create(None, pa.table({"who": [1]}), table="t", user="who") as con:
+        monkeypatch.setattr(DuckNotes, "read", stopped)
+        with pytest.raises(kind):
+            con.stream.ledger.notes(DELTAS)
+        monkeypatch.setattr(DuckNotes, "read", lambda *_: (_ for _ in ()).throw(duckdb.Error("x")))
+        with pytest.raises(StoreError, match="damaged"):
+            con.stream.ledger.notes(DELTAS)

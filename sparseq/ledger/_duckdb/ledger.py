@@ -143,6 +143,8 @@ class DuckLedger(Journal):
         """See `Ledger`."""
         try:
             return DuckNotes(self._con).read(table, users, equal, latest)
+        except (duckdb.InterruptException, duckdb.OutOfMemoryException):
+            raise  # of this moment, not of the file
         except duckdb.Error as error:
             raise damaged_file() from error
 
