@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 import pytest
+from sampled import one_in
 
 import sparseq
 from sparseq.curator import counts, forget
@@ -230,7 +231,7 @@ def interrupt(
     return went_on, closed
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: o.__name__)
+@pytest.mark.parametrize("operation", one_in(2, OPERATIONS), ids=lambda o: o.__name__)
 def test_interrupted_at_some_statements(
     operation: Callable[[sparseq.Store, int], None], tmp_path: Path
 ) -> None:

@@ -38,7 +38,7 @@ def leaks(quick: Callable[[int, Leak], bool]) -> pytest.MarkDecorator:
     )
 
 
-@leaks(lambda i, leak: leak.windows != "person")
+@leaks(lambda i, leak: i % 2 == 0 and leak.windows != "person")
 def test_a_planted_leak_is_found(leak: Leak) -> None:
     assert named(directed(leak), leak)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from sampled import one_in
 
 import sparseq
 import sparseq.stream.pricing
@@ -122,7 +123,9 @@ def interpreted(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("cached", "how"),
     [
-        *itertools.product([True, False], [sliced(300), sliced(70), compiled, interpreted]),
+        *one_in(
+            3, itertools.product([True, False], [sliced(300), sliced(70), compiled, interpreted])
+        ),
         (True, sliced(9)),
         pytest.param(False, sliced(9), marks=pytest.mark.deep),
     ],
@@ -150,7 +153,7 @@ def test_a_small_cache_that_drops_the_oldest_changes_nothing(
 
 
 @pytest.mark.parametrize("time", ["day", "late"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", one_in(2, [1, 2]))
 def test_the_order_of_rows_and_the_layout_by_time_change_nothing(
     time: str, seed: int, expected: tuple[dict[str, int], list[Any]]
 ) -> None:
@@ -159,9 +162,7 @@ def test_the_order_of_rows_and_the_layout_by_time_change_nothing(
     assert stream(load(events().take(order), time=time)) == expected
 
 
-@pytest.mark.parametrize(
-    "parts", [2, MAX_RUNS - 1, MAX_RUNS, pytest.param(2 * MAX_RUNS + 3, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize("parts", one_in(3, [MAX_RUNS, MAX_RUNS - 1, 2, 2 * MAX_RUNS + 3]))
 @pytest.mark.parametrize("opened_again", [False, True])
 def test_rows_that_arrive_in_parts_are_as_if_they_had_come_at_once(
     parts: int,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from sampled import one_in
 
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine.files.ahead import ahead
@@ -114,7 +115,9 @@ def test_who_stops_early_leaves_no_thread_behind() -> None:
     assert closed == [True]
 
 
-@pytest.mark.parametrize("format", ["%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%m-%d-%Y"])
+@pytest.mark.parametrize(
+    "format", one_in(2, ["%d/%m/%Y", "%Y/%m/%d", "%m-%d-%Y", "%d.%m.%Y", "%m/%d/%Y"])
+)
 @pytest.mark.parametrize("target", ["DATE", "TIMESTAMP"])
 def test_days_in_a_format_are_what_they_are_the_slow_way(target: str, format: str) -> None:
     sign = format[2]

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from sampled import one_in
 from shop_days import DAYS, QUERIES, make, sales, sources, spends, ticks
 
 import sparseq
@@ -307,7 +308,7 @@ HOSTILE_NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES)
+@pytest.mark.parametrize("name", one_in(2, HOSTILE_NAMES))
 @pytest.mark.parametrize("good", [True, False])
 def test_no_name_stops_the_monitor(
     empty: sparseq.Store, inbox: Path, name: bytes, good: bool
@@ -324,7 +325,7 @@ def test_no_name_stops_the_monitor(
     assert len(aside) == (0 if good else 2)
 
 
-@pytest.mark.parametrize("own", ["-3.25", "nan", "inf", "0", "1e999", "30", "x", ""])
+@pytest.mark.parametrize("own", one_in(2, ["-3.25", "0", "nan", "inf", "1e999", "30", "x", ""]))
 def test_no_budget_stops_the_monitor(inbox: Path, own: str) -> None:
     """One person's own budget, or two of them, makes no difference to what is seen."""
     nobody = sales(DAYS[0]).slice(0, 0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from sampled import one_in
 
 torch = pytest.importorskip("torch", reason="pip install 'sparseq[networks]'")
 from torch import Tensor, nn  # noqa: E402
@@ -136,7 +137,7 @@ def pulled(engine: Network, params: np.ndarray, weight: Any) -> tuple[Any, Any, 
 
 
 @pytest.mark.parametrize("records", [1, 3], ids=["one record", "up to three"])
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", one_in(2, MODULES))
 def test_norms_and_sums_are_those_of_a_loop(name: str, records: int) -> None:
     """To 1e-6, for every kind of layer; and by the pass that is meant for it."""
     rng = np.random.default_rng(1)
