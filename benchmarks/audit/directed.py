@@ -21,8 +21,8 @@ from benchmarks.audit.seams import Watching
 from benchmarks.audit.search import Result, asked, engine_plans, name_counts, search
 
 PERSON = "5000"
-SERIES = 1
-"""Seed of a series that late rows come to."""
+SERIES, KEYS = 1, 1
+"""Seeds of a series that late rows come to, and of a store that looks for keys."""
 LIVES = (8, 9, 12)
 """Seeds of lives of stores with accounts by window."""
 
@@ -38,9 +38,10 @@ def directed(leak: Leak, planted: bool = True) -> list[Finding]:
     if leak.files:
         with leak.plant() if planted else contextlib.nullcontext():
             return sniffed()
-    if leak.series:
+    if leak.series or leak.keys:
+        seed, kind = (SERIES, "series") if leak.series else (KEYS, "keys")
         with leak.plant() if planted else contextlib.nullcontext():
-            return search(SERIES, math.inf, kinds=("series",), worlds=1).findings
+            return search(seed, math.inf, kinds=(kind,), worlds=1).findings
     if leak.windows:
         with leak.plant() if planted else contextlib.nullcontext():
             return lives(leak)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
+import sparseq.keys
 import sparseq.monitor.correlated
 import sparseq.query.plan
 import sparseq.store
@@ -37,6 +38,7 @@ from sparseq.engine.operations.table import OPERATIONS, strict
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import Lifetimes
+from sparseq.query.inner import _Inner
 from sparseq.query.scope import Scope
 from sparseq.query.types import Family
 from sparseq.store import Store
@@ -57,6 +59,7 @@ class Leak:
         weighted: It is in how people are weighted; else the stores are in-or-out.
         series: It is in series under strategies: found by the life of one.
         windows: It is in accounts by window: found by lives of such neighbours (`windows.KINDS`).
+        keys: It is in keys that are found privately: found by the life of a store that looks.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Leak:
     weighted: bool = False
     series: bool = False
     windows: str = ""
+    keys: bool = False
 
 
 @contextlib.contextmanager
@@ -455,6 +459,39 @@ def life_of_another() -> AbstractContextManager[None]:
     return _set(Lifetimes, "add_windows", shared)
 
 
+def window_of_others() -> AbstractContextManager[None]:
+    """A window function goes over everybody's rows."""
+    window = _Inner._window
+
+    def across(inner: Any, node: Any) -> str:
+        with _set(inner, "private", False):
+            return window(inner, node)
+
+    return _set(_Inner, "_window", across)
+
+
+def no_threshold() -> AbstractContextManager[None]:
+    """A key is found whose noised weight is above 0."""
+    place = sparseq.keys
+    right = place.threshold_for
+    return _set(place, "threshold_for", lambda *args: replace(right(*args), steps=0))
+
+
+def delta_of_the_lonely() -> AbstractContextManager[None]:
+    """Nobody pays delta for a key that others have picked too: they would lift it anyway."""
+    search = sparseq.keys._Search
+    right = search.notes
+
+    def counted(looked: Any, who: Any) -> Any:
+        picks = looked._picks
+        shared = np.bincount(picks.places, minlength=len(picks.keys))[picks.places] > 1
+        alone = replace(picks, users=picks.users[~shared], places=picks.places[~shared])
+        with _set(looked, "_picks", alone):
+            return right(looked, who)
+
+    return _set(search, "notes", counted)
+
+
 _COUNT = "SELECT count(*) AS a0 FROM t"
 _SUM = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) sum(x) AS a0 FROM t"
 _PEOPLE = "SELECT count(DISTINCT who) AS a0 FROM t"
@@ -509,6 +546,14 @@ LEAKS: tuple[Leak, ...] = (
     Leak("a cap for life that others share", life_of_another, (),
          ("charges of others", "accounts of others", "own charge", "own contribution",
           "activity of others"), windows="person"),
+    Leak("a window over other people's rows", window_of_others,
+         ("SELECT count(*) AS a0 FROM (SELECT who, row_number() OVER (ORDER BY x) AS r FROM t) "
+          "AS i WHERE r <= 9",),
+         ("charges of others", "own charge", "own contribution")),
+    Leak("a found key without a threshold", no_threshold, (),
+         ("a key of one person", "undercharged"), keys=True),
+    Leak("a delta that counts on other people", delta_of_the_lonely, (),
+         ("charges of others", "own charge", "accounts of others", "undercharged"), keys=True),
 )  # fmt: skip
 
 

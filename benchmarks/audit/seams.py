@@ -147,7 +147,7 @@ class Watching:
         def stepped(store: Store, *args: Any, mechanism: Any = None, **more: Any) -> Any:
             def other(plan: Plan, sums: Sequence[Ints], entropy: Any) -> list[Ints]:
                 drawn = mechanism(plan, sums, entropy)  # it may keep a state, replayed or not
-                released = self.tape.output(sums, lambda: drawn)
+                released = self.tape.output(drawn, lambda: drawn)
                 if isinstance(mechanism, Comparison):  # its run goes on from what was released
                     mechanism.fired = bool(released[0][0])
                 self._keep(released, False)
@@ -204,7 +204,7 @@ class Watching:
             public = (*public, self.tape.torn)
         if store.backend.database is None:  # an error closed it, which everybody notices
             return Seen((*public, "closed", words), self.path, [], {}, [], [])
-        ids = self._ids(store)
+        ids = self.ids(store)
         pots = list(_pots(store))
         return Seen(
             (*public, words),
@@ -216,7 +216,7 @@ class Watching:
             _lived(store, ids),
         )
 
-    def _ids(self, store: Store) -> list[Id]:
+    def ids(self, store: Store) -> list[Id]:
         """Return identifiers in order of accounts; an erased one keeps the one it had."""
         known = self._known.setdefault(store, [])
         rows = store.backend.database.execute(

@@ -19,7 +19,7 @@ import sparseq.compiled
 import sparseq.engine._duckdb.engine
 import sparseq.engine._duckdb.storage
 import sparseq.engine.files.held
-from benchmarks.audit import sequences, series, windows, wire
+from benchmarks.audit import keys, sequences, series, windows, wire
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.language import functions
 from benchmarks.audit.neighbours import (
@@ -39,9 +39,12 @@ QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
 """How many a world is asked; the poor have soon spent what they have."""
 KINDS = (
     "rich", "files", "poor", "files", "small", "files", "rich", "series", "loops", "windows",
-    "wire",
+    "wire", "keys",
 )  # fmt: skip
-RUNS = {"files": sequences.run, "series": series.run, "windows": windows.run, "wire": wire.run}
+RUNS = {
+    "files": sequences.run, "series": series.run, "windows": windows.run, "wire": wire.run,
+    "keys": keys.run,
+}  # fmt: skip
 """Lives; the other kinds are worlds that are asked questions."""
 SHRINKING = 20.0
 """Seconds for making a finding smaller."""
