@@ -135,8 +135,6 @@ _FAMILIES = {
 }  # fmt: skip
 _WRITTEN = {"decimal": "CAST({} AS DECIMAL(18, 4))", "time": "CAST({} AS TIME)"}
 """How an argument becomes one of a type that no column has."""
-_DECIMALS = ("0", "2", "-3", "400", "-2147483648")
-"""Of rounding: constants, as the table has it."""
 
 
 @cache
@@ -149,11 +147,13 @@ def _tabled() -> tuple[Function, ...]:
         result = entry.gives([_FAMILIES[family.value][1] for family in entry.takes])
         if result is None or result.family.value not in _FAMILIES or result.family == "time":
             continue
-        for constant in _DECIMALS if entry.fixed else ("",):
+        for sample in entry.samples if entry.fixed else ((),):
             places, arguments = [], []
             for i, family in enumerate(entry.takes):
                 if i in entry.fixed:
-                    places.append(constant)
+                    places.append(
+                        sample[entry.fixed.index(i)].replace("{", "{{").replace("}", "}}")
+                    )
                     continue
                 places.append(_WRITTEN.get(family.value, "{}"))
                 arguments.append(_FAMILIES[family.value][0])

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from benchmarks.audit.forms import CONDITIONS, SOURCES, Form, T, V
 from benchmarks.audit.language import (
     BOOL,
     DATE,
@@ -123,6 +124,9 @@ class Questions:
         wheres = [self._term(BOOL, source) for _ in range(rng.choice((0, 0, 1, 1, 1, 2)))]
         if rng.random() < 0.3:
             wheres.append(self._simple(source))
+        if rng.random() < 0.2 and source.sql == "t":
+            form = rng.choice(CONDITIONS)
+            wheres.append(Term(BOOL, form.sql, self._holes(form)))
         if rng.random() < 0.1 and source.user:  # one person
             wheres.append(Term(BOOL, f"{source.user} = {rng.choice(self.values['who'])!r}"))
         keys, domains = self._keys(source)
@@ -263,6 +267,14 @@ class Questions:
             (self._term(INT, inner),),
         )
 
+    def _formed(self) -> Source:
+        form = self.rng.choice(SOURCES)
+        return Source(form.sql, form.user, dict(form.columns), self._holes(form))
+
+    def _holes(self, form: Form) -> tuple[Term, ...]:
+        tables = {T: T_COLUMNS, V: V_COLUMNS, "v.": _qualified("v", V_COLUMNS)}
+        return tuple(self._term(type, Source("", "", tables[of])) for type, of in form.holes)
+
     def _redefined(self) -> Source:
         inner = Source("t", "who", T_COLUMNS)
         return Source(
@@ -292,4 +304,5 @@ _SOURCES = (
     Questions._plain, Questions._plain, Questions._plain, Questions._visits,
     Questions._with_public, Questions._with_visits, Questions._with_itself, Questions._grouped,
     Questions._windowed, Questions._distinct, Questions._redefined,
+    Questions._formed, Questions._formed, Questions._formed, Questions._formed,
 )  # fmt: skip
