@@ -156,7 +156,7 @@ def _world(
             result.cases += len(PAIRS)
             result.answered += seen[WITHOUT].public[0] == "answered"
             found = list(compare(seen, here.who, _terms(here), here.path))
-            if number % PLANS == 0 and not found:
+            if here.path and number % PLANS == 0 and not found:
                 found = list(engine_plans(quartet, seen))
             found += noise.take(seen[WITHOUT])
             if number % 10 == 3:
@@ -265,7 +265,7 @@ def shrunk(finding: Finding, here: World, question: Question, watching: Watching
             with Quartet(some) as quartet:
                 seen = asked(watching, quartet, sql)
                 found = [*compare(seen, some.who, _terms(some), some.path)]
-                if finding.rule == "engine's plan":
+                if some.path and finding.rule == "engine's plan":
                     found += engine_plans(quartet, seen)
         except Exception:  # too small to be made
             return False

@@ -21,6 +21,7 @@ from sqlglot import exp
 from sparseq.query import types as T
 from sparseq.query.allowed import BINNED
 from sparseq.query.catalog import Column
+from sparseq.query.frames import MAX_OFFSET, distance_key, frame, has_offsets, whole
 from sparseq.query.layers import layered
 from sparseq.query.parse import said
 from sparseq.query.public import PublicFacts
@@ -32,7 +33,6 @@ from sparseq.query.types import Family, Type
 from sparseq.query.values import PublicValues
 
 MAX_SQL = 200_000
-MAX_OFFSET = 1_000_000
 _AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,
     exp.ArgMax, exp.ArgMin,
@@ -168,12 +168,12 @@ class _Inner:
         for name in ("limit", "offset"):
             clause = self.select.args.get(name)
             if clause is not None:
-                tail += f" {name.upper()} {_whole(clause.expression, 10**18)}"
+                tail += f" {name.upper()} {whole(clause.expression, 10**18)}"
         return tail
 
     def _public_order(self, e: exp.Expr) -> str:
         if isinstance(e, exp.Literal):
-            return str(_whole(e, len(self.select.expressions)))
+            return str(whole(e, len(self.select.expressions)))
         if isinstance(e, exp.Column) and not e.table:
             return quoted(e.name)
         return self._after_grouping(e) if self.grouped else self.scope.value_sql(e)
@@ -335,7 +335,7 @@ class _Inner:
     def _window(self, window: exp.Window) -> str:
         """Return a window function with the user added to its PARTITION BY."""
         function, spec, order = window.this, window.args.get("spec"), window.args.get("order")
-        rows = spec is not None and (spec.args.get("kind") or "").upper() == "ROWS"
+        kind = (spec.args.get("kind") or "").upper() if spec is not None else ""
         if isinstance(function, (*_RANKS, *_ONE_BY_ONE)):
             call_sql = self._window_only(function)
         elif isinstance(function, _AGGREGATES):
@@ -345,22 +345,31 @@ class _Inner:
         parts = [self.scope.value_sql(p) for p in window.args.get("partition_by") or []]
         if self.private:
             parts.insert(0, self.scope.user)
-        by = [self._ordered(o, self.scope.value_sql) for o in (order.expressions if order else [])]
-        if rows or isinstance(function, _ONE_BY_ONE):
+        every = order.expressions if order else []
+        by, family = [self._ordered(o, self.scope.value_sql) for o in every], None
+        if isinstance(function, _ONE_BY_ONE) and kind != "ROWS" and has_offsets(spec):
+            refuse(
+                f"{said(window)}: which of its peers comes first is open", "use ROWS n PRECEDING"
+            )
+        if spec is not None and kind == "RANGE" and has_offsets(spec):
+            terms = [self.scope.term(o.this if isinstance(o, exp.Ordered) else o) for o in every]
+            key, family = distance_key(spec, terms), terms[0].type.family
+            by = [self._ordered(every[0], lambda _: key)]
+        elif kind == "ROWS" or isinstance(function, _ONE_BY_ONE):
             by += self._tie_breakers(by)
         over = f"PARTITION BY {', '.join(parts)}" if parts else ""
         over += f" ORDER BY {', '.join(by)}" if by else ""
-        sql = f"{call_sql} OVER ({over.strip()}{_frame(spec)})"
+        sql = f"{call_sql} OVER ({over.strip()}{frame(spec, family)})"
         return _narrowed(function, sql)
 
     def _window_only(self, function: exp.Func) -> str:
         if isinstance(function, _VALUES):
             place = function.args.get("offset")
             parts = [self.scope.column_term(function.this).sql]
-            parts += [str(_whole(place, MAX_OFFSET))] if place is not None else []
+            parts += [str(whole(place, MAX_OFFSET))] if place is not None else []
             return f"{function.sql_name().lower()}({', '.join(parts)})"
         if isinstance(function, exp.Ntile):
-            number = max(_whole(function.this, MAX_OFFSET), 1)
+            number = max(whole(function.this, MAX_OFFSET), 1)
             return f"ntile({number})"
         if not isinstance(function, exp.Lag | exp.Lead):
             if next(function.iter_expressions(), None) is not None:
@@ -369,7 +378,7 @@ class _Inner:
         if function.args.get("default") is not None:
             refuse(f"{said(function)} has a default", "use coalesce(), one SELECT further out")
         offset = function.args.get("offset")
-        steps = _whole(offset, MAX_OFFSET) if offset is not None else 1
+        steps = whole(offset, MAX_OFFSET) if offset is not None else 1
         return (
             f"{function.sql_name().lower()}({self.scope.column_term(function.this).sql}, {steps})"
         )
@@ -409,33 +418,6 @@ def _plain(term: Term) -> Term:
         return term
     plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
     return call("plain", plain, T.DOUBLE, term)
-
-
-def _frame(spec: exp.Expr | None) -> str:
-    """Return a window's frame: ROWS by numbers, RANGE by the current row or all."""
-    if spec is None:
-        return ""
-    kind = (spec.args.get("kind") or "").upper()
-    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
-        refuse(f"{said(spec)}: this frame is not answered", "use ROWS n PRECEDING")
-    ends = []
-    for name in ("start", "end"):
-        value, side = spec.args.get(name), spec.args.get(f"{name}_side") or ""
-        if isinstance(value, exp.Expr):
-            if kind == "RANGE":
-                refuse(f"{said(spec)}: RANGE by a distance is not answered", "use ROWS n PRECEDING")
-            value = str(_whole(value, MAX_OFFSET))
-        ends.append(f"{value} {side}".strip() if value else "CURRENT ROW")
-    return f" {kind} BETWEEN {ends[0]} AND {ends[1]}"
-
-
-def _whole(e: exp.Expr, most: int) -> int:
-    """Return a literal as an integer in 0..most."""
-    if not isinstance(e, exp.Literal) or e.is_string or not e.this.isdecimal():
-        refuse(f"{said(e)} must be a whole number", "write the number itself")
-    if len(e.this) > 18 or int(e.this) > most:
-        refuse(f"{said(e)[:30]} is too large here", f"at most {most:,}")
-    return int(e.this)
 
 
 def _is_count_of_values(e: exp.Expr) -> bool:

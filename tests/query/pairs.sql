@@ -848,6 +848,26 @@ SELECT count(*) n FROM (SELECT row_number() OVER (ORDER BY day) r FROM events) W
 SELECT count(*) n FROM (SELECT row_number() OVER (PARTITION BY who ORDER BY day) r FROM events)
   WHERE r <= 3;
 
+-- a window by a distance in days
+SELECT count(*) n, sum(least(greatest(l, 0), 50)) s FROM (SELECT who, sum(qty) OVER (ORDER BY day RANGE BETWEEN INTERVAL 7 DAY PRECEDING AND CURRENT ROW) l FROM events) AS i WHERE l > 3
+-- is
+SELECT count(*) n, sum(least(greatest(l, 0), 50)) s FROM (SELECT who, sum(qty) OVER (PARTITION BY who ORDER BY day RANGE BETWEEN INTERVAL 7 DAY PRECEDING AND CURRENT ROW) l FROM events) AS i WHERE l > 3;
+
+-- a window by a distance, from the end
+SELECT count(*) n FROM (SELECT who, count(*) OVER (ORDER BY seen DESC RANGE BETWEEN INTERVAL 36 HOURS PRECEDING AND INTERVAL 2 MONTH FOLLOWING) l FROM events) AS i WHERE l > 2
+-- is
+SELECT count(*) n FROM (SELECT who, count(*) OVER (PARTITION BY who ORDER BY seen DESC NULLS FIRST RANGE BETWEEN INTERVAL 36 HOURS PRECEDING AND INTERVAL 2 MONTH FOLLOWING) l FROM events) AS i WHERE l > 2;
+
+-- a window by a distance between numbers
+SELECT count(*) n FROM (SELECT who, avg(amount) OVER (ORDER BY qty RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) l, count(*) OVER (ORDER BY amount RANGE BETWEEN 2.5 PRECEDING AND CURRENT ROW) m FROM events) AS i WHERE l > 20 AND m > 1
+-- is
+SELECT count(*) n FROM (SELECT who, avg(amount) OVER (PARTITION BY who ORDER BY qty RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) l, count(*) OVER (PARTITION BY who ORDER BY amount RANGE BETWEEN 2.5 PRECEDING AND CURRENT ROW) m FROM events) AS i WHERE l > 20 AND m > 1;
+
+-- a window by groups of peers
+SELECT count(*) n FROM (SELECT who, max(amount) OVER (PARTITION BY kind ORDER BY day GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) l FROM events) AS i WHERE l > 20
+-- is
+SELECT count(*) n FROM (SELECT who, max(amount) OVER (PARTITION BY who, kind ORDER BY day GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) l FROM events) AS i WHERE l > 20;
+
 -- nulls first in a window
 SELECT count(*) n FROM (SELECT who, day, row_number() OVER (PARTITION BY who ORDER BY day DESC
   NULLS FIRST) r FROM events) WHERE r = 1 AND day IS NULL;
