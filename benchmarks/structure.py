@@ -66,6 +66,8 @@ LATE: Mapping[str, str] = {
     "sparseq.training.network": "needs torch",
     "sparseq.cluster.lake": "needs deltalake; most stores are files",
     "sparseq.compiled.loops": "needs numba",
+    "obstore": "optional, and most stores have no mark in a bucket",
+    "sparseq.ledger._duckdb.mark_object": "likewise",
     "sparseq.remote": "needs ssl, slow to import; only clients of servers do",
     "sparseq.server.work": "a server without jobs needs neither monitor nor replay",
     "sparseq.server.running": "needs starlette and uvicorn, optional",

@@ -25,7 +25,7 @@ from sparseq.errors import SparseqError, StoreError, StoreInUse
 from sparseq.ledger._duckdb import meta
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
-from sparseq.ledger._duckdb.mark import MarkFile, behind
+from sparseq.ledger._duckdb.mark import StoreMark, behind, mark_at
 from sparseq.ledger._duckdb.record import (
     HighWaterMark,
     Lock,
@@ -95,7 +95,7 @@ def open_backend(
     path: Path,
     cache_bytes: int | None = None,
     accept_loss: bool = False,
-    mark: Path | None = None,
+    mark: StoreMark | None = None,
 ) -> DuckBackend:
     """Open a store's file: see `sparseq.connect`.
 
@@ -160,7 +160,7 @@ def open_whole(
     path: Path,
     check: Callable[[duckdb.DuckDBPyConnection], str],
     accept_loss: bool = False,
-    place: Path | None = None,
+    now: StoreMark | None = None,
 ) -> tuple[duckdb.DuckDBPyConnection, StoreSession]:
     """Open a store of which nothing is missing.
 
@@ -168,7 +168,7 @@ def open_whole(
         path: Of its file, without symbolic links.
         check: Raises if the database is no store; returns which store it is.
         accept_loss: Open it all the same, and write into it for ever that it was so.
-        place: Where its mark lies now; None: where it says.
+        now: Where its mark lies now; None: where it says.
 
     Raises:
         Lacking: A part is missing; no file was changed.
@@ -176,7 +176,7 @@ def open_whole(
         StoreError: It is no store.
     """
     head, lost, brought, others = Head.of(path), "", None, ""
-    outside: MarkFile | None = None
+    outside: StoreMark | None = None
     try:
         connection = open_database(path)
     except MissingPart as lacking:
@@ -195,7 +195,7 @@ def open_whole(
                 connection = open_database(path)
                 mark = read_mark(connection)
         session = StoreSession(connection, path, store, marked=mark is not None and mark.open)
-        outside = _mark_of(connection, place)
+        outside = _mark_of(connection, now)
         told = None if outside is None else _taken(outside, store)
         try:
             _check_whole(connection, path, store, mark, session, others)
@@ -344,12 +344,12 @@ def _check_whole(
         session.hold(file, Lock(file))
 
 
-def _mark_of(connection: duckdb.DuckDBPyConnection, place: Path | None) -> MarkFile | None:
+def _mark_of(connection: duckdb.DuckDBPyConnection, now: StoreMark | None) -> StoreMark | None:
     known = meta.get(connection, PLACE)
-    return None if known is None else MarkFile(place or Path(known))
+    return None if known is None else now or mark_at(known)
 
 
-def _taken(mark: MarkFile, store: str) -> Record | None:
+def _taken(mark: StoreMark, store: str) -> Record | None:
     """Return what a mark says, locked; None: it is missing or damaged.
 
     Raises:
@@ -360,7 +360,7 @@ def _taken(mark: MarkFile, store: str) -> Record | None:
     if found is not None and found.store != store:
         mark.release()
         raise StoreError(
-            f"{mark.path} is the high-water mark of another store",
+            f"{mark.place} is the high-water mark of another store",
             "`sparseq mark STORE FILE` says where its own lies",
         )
     return found
@@ -369,7 +369,7 @@ def _taken(mark: MarkFile, store: str) -> Record | None:
 def _check_mark(
     connection: duckdb.DuckDBPyConnection,
     path: Path,
-    mark: MarkFile,
+    mark: StoreMark,
     found: Record | None,
     session: StoreSession,
 ) -> None:
@@ -380,14 +380,14 @@ def _check_mark(
     """
     if found is None:
         raise MissingPart(
-            f"the high-water mark of {path.name}, {mark.path.name}, is missing or damaged: nobody "
+            f"the high-water mark of {path.name}, {mark.name}, is missing or damaged: nobody "
             "can tell what this copy lacks",
-            f"bring {mark.path}; `sparseq mark STORE FILE` says where it lies now; {_LAST}",
+            f"bring {mark.place}; `sparseq mark STORE FILE` says where it lies now; {_LAST}",
         )
     has, sessions = read_reached(connection), meta.get(connection, SESSIONS) or []
     if said := behind(found, sessions, has):
         raise MissingPart(
-            f"{path.name} {said}: its high-water mark, {mark.path.name}, is ahead of it",
+            f"{path.name} {said}: its high-water mark, {mark.name}, is ahead of it",
             f"bring the copy that was asked last; {_LAST}; after that, no other copy opens",
         )
     if has == found.reached:

@@ -81,17 +81,19 @@ def recover(store: Path, accept_loss: bool) -> None:
 
 @command(short_help="Keep a store's high-water mark outside of it.")
 @store_argument
-@click.argument("file", type=click.Path(path_type=Path))
-def mark(store: Path, file: Path) -> None:
+@click.argument("file")
+def mark(store: Path, file: str) -> None:
     """Have the high-water mark of STORE in FILE, on another disk or machine, from now on.
 
-    FILE says how far STORE has come, before each answer leaves. STORE and all its backups open with
-    it alone, and only while they have every charge that it tells of: a backup that is behind does
-    not open. If STORE has a mark already, FILE is where it was moved.
+    FILE says how far STORE has come, before each answer leaves; it may be an object, as
+    s3://bucket/shop.mark. STORE and all its backups open with it alone, and only while they have
+    every charge that it tells of: a backup that is behind does not open. If STORE has a mark
+    already, FILE is where it was moved.
 
     \b
     Examples:
       sparseq mark shop.sparseq /mnt/other/shop.mark
+      sparseq mark shop.sparseq s3://bucket/shop.mark
     """
 
     reached = keep_mark(store, file)

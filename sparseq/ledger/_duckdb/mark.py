@@ -1,8 +1,9 @@
 """A high-water mark outside of the store: what a restored copy is compared with.
 
 A record beside the store (`session`) is lost with the store's folder, or put back together with it.
-A mark lies elsewhere, on another disk or machine: a file with the last session that has answered,
-and with how far it came. It is flushed to its disk after each commit, before the answer leaves.
+A mark lies elsewhere, on another disk or machine: a file, or an object (`mark_object`), with the
+last session that has answered, and with how far it came. It is flushed to its disk after each
+commit, before the answer leaves.
 The store's own file says where its mark lies, and which sessions it has had; copies have both. So
 each of them looks at the one mark, and whoever has it open holds its lock.
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Protocol
 
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb.record import (
@@ -38,12 +40,53 @@ from sparseq.ledger._duckdb.record import (
 )
 
 
+class StoreMark(Protocol):
+    """A mark, wherever it lies: in a file, or in an object store (`mark_object`).
+
+    Attributes:
+        place: Where, as a store remembers it.
+        name: What it is called in a message.
+    """
+
+    place: str
+    name: str
+
+    def exists(self) -> bool:
+        """Tell whether anything is there."""
+
+    def take(self) -> Record | None:
+        """Return what it says; None: it is not there, or is no mark."""
+
+    def write(self, record: Record) -> None:
+        """Say how far the store has come, durably; raise where that can't be."""
+
+    def release(self) -> None:
+        """Let go of it."""
+
+
+def mark_at(place: str) -> StoreMark:
+    """Return the mark at a place: the path of a file, or an address such as s3://bucket/name.
+
+    >>> mark_at("/mnt/other/shop.mark").name
+    'shop.mark'
+    """
+    if "://" not in place:
+        return MarkFile(Path(place).resolve())
+    from sparseq.ledger._duckdb.mark_object import MarkObject
+
+    return MarkObject(place)
+
+
 class MarkFile:
     """A mark in a file; to be taken before it is read, and held as long as the store is open."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.place, self.name = path, str(path), path.name
         self._lock: Lock | None = None
+
+    def exists(self) -> bool:
+        """Tell whether anything is there."""
+        return self.path.exists()
 
     def take(self) -> Record | None:
         """Lock the file and return what it says; None: it is not there, or is no mark.

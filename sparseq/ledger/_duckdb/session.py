@@ -37,7 +37,7 @@ import duckdb
 
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb import meta
-from sparseq.ledger._duckdb.mark import MarkFile
+from sparseq.ledger._duckdb.mark import StoreMark
 from sparseq.ledger._duckdb.record import (
     HighWaterMark,
     Lock,
@@ -122,7 +122,7 @@ class StoreSession:
         self._marked = marked
         self._lock: Lock | None = None
         self.begun = path is None
-        self.mark: MarkFile | None = None
+        self.mark: StoreMark | None = None
         self._earlier: list[tuple[Path, Lock]] = []
 
     def goes_over(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -192,7 +192,7 @@ class StoreSession:
         """How far the store has come, once it has begun."""
         return self._record.reached
 
-    def keep_mark(self, mark: MarkFile, session: str = "") -> None:
+    def keep_mark(self, mark: StoreMark, session: str = "") -> None:
         """Have a mark outside of the store from now on: say how far it has come.
 
         Args:
