@@ -30,6 +30,7 @@ except ImportError:  # Windows, where a store can be kept, if not served
 
 FIRST = "0" * 64
 """What stands for the line before the first."""
+_AT_ONCE = 1 << 24  # bytes of what others have written; a line is shorter
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,7 @@ class AuditLog:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the lines that are whole, oldest first."""
-        data = self._memory if self.path is None else self._read()
-        for line in data[: data.rfind(b"\n") + 1].splitlines():
+        for line in self._whole_lines():
             with contextlib.suppress(ValueError):
                 found = json.loads(line)
                 if isinstance(found, dict):
@@ -106,12 +106,15 @@ class AuditLog:
         Raises:
             StoreError: A line was changed, taken out or put in; the message says which.
         """
-        data = self._memory if self.path is None else self._read()
-        return _followed(Chain(), data[: data.rfind(b"\n") + 1])
+        return _followed(Chain(), self._whole_lines())
 
-    def _read(self) -> bytes:
-        assert self.path is not None
-        return self.path.read_bytes() if self.path.exists() else b""
+    def _whole_lines(self) -> Iterator[bytes]:
+        """Yield the lines that have an end, one after the other: the log may be long."""
+        if self.path is None:
+            yield from self._memory.splitlines(keepends=True)
+        elif self.path.exists():
+            with open(self.path, "rb") as file:
+                yield from (line for line in file if line.endswith(b"\n"))
 
     @contextlib.contextmanager
     def _file(self) -> Iterator[int | None]:
@@ -139,10 +142,12 @@ class AuditLog:
         size = os.fstat(file).st_size
         if size < self._end:  # it was taken away
             self._chain, self._end = Chain(), 0
-        data = os.pread(file, size - self._end, self._end)
-        whole = data[: data.rfind(b"\n") + 1]
-        self._chain = _followed(self._chain, whole)
-        self._end += len(whole)
+        while data := os.pread(file, min(size - self._end, _AT_ONCE), self._end):
+            whole = data[: data.rfind(b"\n") + 1]
+            if not whole:
+                return
+            self._chain = _followed(self._chain, whole[:-1].split(b"\n"))
+            self._end += len(whole)
 
 
 def tell_losses(log: AuditLog, losses: Iterable[Loss]) -> None:
@@ -156,10 +161,10 @@ def tell_losses(log: AuditLog, losses: Iterable[Loss]) -> None:
     )
 
 
-def _followed(chain: Chain, data: bytes) -> Chain:
+def _followed(chain: Chain, lines: Iterable[bytes]) -> Chain:
     """Return the chain after more whole lines; raises `StoreError` where it does not hold."""
-    for line in data.splitlines():
-        text, _, said = line.decode("utf-8", "replace").rpartition(', "hash": "')
+    for line in lines:
+        text, _, said = line.decode("utf-8", "replace").removesuffix("\n").rpartition(', "hash": "')
         chain = Chain(chain.lines + 1, _hash(chain.last, text + "}"))
         if said != f'{chain.last}"}}':
             raise StoreError(
