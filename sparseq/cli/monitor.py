@@ -29,10 +29,10 @@ from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.escape import shown
-from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
+from sparseq.monitor import Monitor, QueryText, Ticks
 from sparseq.monitor.arrivals import Inbox
-from sparseq.monitor.companions import WATCH, ForecastSeries, StrategySeries, Watch, alarming
-from sparseq.monitor.correlated import has_strategy
+from sparseq.monitor.beside import Beside
+from sparseq.monitor.companions import alarming
 from sparseq.monitor.folder import Folder
 from sparseq.monitor.ticks import OF_TICKS, length_of, moment
 from sparseq.pictures.words import NOT_PRIVATE
@@ -244,38 +244,13 @@ def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
 def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSource]:
     """Return a series for each query file, of its name, and what goes along with them."""
 
-    stems = [path.stem for path in wanted.queries]
-    if WATCH in stems and wanted.alarm_below is not None:
-        raise ParameterError(
-            f"a series can't be called {WATCH!r} with --alarm-below", "rename the file"
-        )
-    for stem in stems:
-        if stems.count(stem) > 1:
-            raise ParameterError(
-                f"two series would be called {stem!r}", "a series has the name of its file"
-            )
-    values, options = given(wanted.params, OF_TICKS), Options(confidence=wanted.confidence)
-    texts = [QueryText.of(query_text(None, str(path))) for path in wanted.queries]
-    sources: list[RowSource] = []
-    if wanted.forecast and wanted.strategy:
-        raise ParameterError("a series has forecasts or a strategy", "leave out one of them")
-    for stem, text in zip(stems, texts, strict=True):
-        if wanted.strategy not in (None, "none") or has_strategy(store, stem):
-            sources.append(
-                StrategySeries(store, stem, text, ticks, values, options, wanted.strategy or "")
-            )
-        elif wanted.forecast:
-            sources.append(
-                ForecastSeries(
-                    store, stem, text, ticks, values, options, wanted.horizon, wanted.forecast_cap,
-                    share=1 / len(stems), fade=wanted.fade, period=wanted.season,
-                )
-            )  # fmt: skip
-        else:
-            sources.append(QuerySeries(store, stem, text, ticks, values, options))
-    if wanted.alarm_below is not None:
-        sources.append(Watch(store, ticks, wanted.alarm_below, wanted.horizon))
-    return sources
+    beside = Beside(
+        wanted.strategy or "", wanted.forecast, wanted.forecast_cap, wanted.fade, wanted.season,
+        wanted.alarm_below, wanted.horizon, Options(confidence=wanted.confidence),
+        given(wanted.params, OF_TICKS),
+    )  # fmt: skip
+    texts = [(path.stem, QueryText.of(query_text(None, str(path)))) for path in wanted.queries]
+    return beside.sources(store, texts, ticks)
 
 
 def steps_of(

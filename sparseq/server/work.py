@@ -30,9 +30,9 @@ from typing import Any
 from sparseq._duckdb.backup import backup
 from sparseq.errors import ParameterError, did_you_mean
 from sparseq.monitor.arrivals import Arrival, Inbox
+from sparseq.monitor.beside import Beside
 from sparseq.monitor.folder import Folder
 from sparseq.monitor.loop import Monitor, TickResult
-from sparseq.monitor.series import QuerySeries
 from sparseq.monitor.ticks import Ticks, length_of, moment
 from sparseq.query.parameters import QueryText
 from sparseq.replay.answers import AnswerFile
@@ -64,15 +64,21 @@ class MonitorJob:
     table: str = ""
     lateness: str = "0d"
     settle: float = 2.0
+    strategy: str = ""
+    forecast: bool = False
+    horizon: int = 0
+    alarm_below: float = 0.0
     kind: str = "monitor"
 
     def steps(self, store: Store) -> Generator[str, None, None]:
         """See `Job`: a tick a step."""
         ticks = Ticks(moment(self.start), self.every, moment(self.last) if self.last else None)
-        sources = [
-            QuerySeries(store, path.stem, QueryText.of(_text(path)), ticks) for path in self.queries
-        ]
-        monitor = Monitor(store, ticks, sources, self.output)
+        beside = Beside(
+            self.strategy, self.forecast, alarm_below=self.alarm_below or None,
+            horizon=self.horizon or None,
+        )  # fmt: skip
+        texts = [(path.stem, QueryText.of(_text(path))) for path in self.queries]
+        monitor = Monitor(store, ticks, beside.sources(store, texts, ticks), self.output)
         looks = self._clock(monitor) if self.follow is None else self._files(store, monitor)
         try:
             for done in looks:
@@ -223,6 +229,8 @@ def _value(job: str, key: str, value: Any, kind: str, folder: Path) -> Any:
     if "Path" in kind and isinstance(texts, list) and all(isinstance(t, str) for t in texts):
         paths = [folder / text for text in texts]
         return paths if kind.startswith("list") else paths[0]
+    if kind == "bool" and isinstance(value, bool):
+        return value
     if kind == "str" and isinstance(value, str | dt.date):
         return str(value)
     number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0

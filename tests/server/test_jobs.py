@@ -15,6 +15,7 @@ import pytest
 
 import sparseq
 from sparseq.errors import ParameterError
+from sparseq.monitor.correlated import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
 from sparseq.server.jobs import Jobs, JobState
@@ -125,6 +126,40 @@ def test_jobs_go_on_where_they_were(folder: Path) -> None:
     assert {line["source"] for line in asked} == {"job daily", "job old"}
 
 
+def test_series_of_jobs_have_strategies_and_forecasts_and_alarms(tmp_path: Path) -> None:
+    """As those of `sparseq monitor`, under the same names: stopped between, they go on."""
+    data = pa.concat_tables([rows(day) for day in (1, 2, 3, 4)])
+    (tmp_path / "rows.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day;")
+    common = 'kind = "monitor"\nqueries = ["rows.sql"]\nfrom = 2024-01-01\nto = 2024-01-0{}\n'
+    for name, more in (
+        ("taps", 'strategy = "1,-0.5"\n'),
+        ("corrected", "forecast = true\nhorizon = 8\nalarm_below = 0.5\n"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "rows.sql").write_text((tmp_path / "rows.sql").read_text())
+        sparseq.create(
+            folder / "s", data, user="who", table="t", time="day", in_or_out=True, seed=1,
+            reserves={"forecast": 0.2, "watch": 0.1},
+        ).close()  # fmt: skip
+        for last in (2, 4):
+            output = f'output = "{last}.parquet"\n'
+            text = f"[{name}]\n{common.format(last)}{more}{output}"
+            (folder / "jobs.toml").write_text(text)
+            states = served(folder, lambda s: all(one.state == "done" for one in s.values()))
+            assert [one.said for one in states.values()]
+        found = pq.read_table(folder / "4.parquet").to_pylist()
+        before = pq.read_table(folder / "2.parquet").to_pylist()
+        assert {row["series"] for row in found} >= {"rows"}
+        assert {str(row["tick"])[:10] for row in found} == {
+            f"2024-01-0{day}" for day in (1, 2, 3, 4)
+        }
+        assert [r["value"] for r in found][: len(before)] == [r["value"] for r in before]
+        with sparseq.connect(folder / "s") as con:
+            assert has_strategy(con, "rows") == (name == "taps")
+            assert {"watch", "rows"} <= {row["series"] for row in found} or name == "taps"
+
+
 def test_a_curator_sees_them_and_an_analyst_does_not(folder: Path) -> None:
     httpx = pytest.importorskip("httpx")
     app = pytest.importorskip("sparseq.server.http.app")
@@ -159,6 +194,10 @@ def test_a_curator_sees_them_and_an_analyst_does_not(folder: Path) -> None:
         ('[a]\nkind = "backup"\nfolder = "b"\nkeep = -1', "keep is -1"),
         ('[a]\nkind = "monitor"\nqueries = "q"\nfrom = 1', "queries is 'q'"),
         ('[a]\nkind = "monitor"\nstart = "2024-01-01"', "no 'start'"),
+        (
+            '[a]\nkind = "monitor"\nqueries = ["q"]\nfrom = 2024-01-01\nforecast = 1',
+            "forecast is 1",
+        ),
         ('["a b"]\nkind = "backup"', "can't be called so"),
         ("[a", "can't read"),
     ],
