@@ -72,7 +72,7 @@ def _distance(e: exp.Expr, family: Family | None) -> str:
         if family is Family.INTEGER or number.isdecimal():
             return f"{whole(e, 10**15)}::{'HUGEINT' if family is Family.INTEGER else 'DOUBLE'}"
         if not number or not 0 <= float(number) <= 1e15:
-            refuse(f"{said(e)} is no distance between numbers", "write a number of at least 0")
+            refuse(f"{said(e)} is no distance between numbers", "write a number from 0 to 1e15")
         return f"{float(number)!r}::DOUBLE"
     unit = e.args.get("unit") if isinstance(e, exp.Interval) else None
     name = unit.name.upper().removesuffix("S") if unit is not None else ""

@@ -9,6 +9,7 @@ answer does not leave.
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.util
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from sparseq.ledger._duckdb.record import RECORD_BYTES, Record
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
+_PATIENCE = dt.timedelta(seconds=20)
+"""So long is a request tried again; answers wait for it."""
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 
 
@@ -116,7 +119,7 @@ def _opened(address: str) -> ObjectStore:
         )
     from obstore.store import from_url
 
-    return from_url(address)
+    return from_url(address, retry_config={"retry_timeout": _PATIENCE})
 
 
 def _version(of: Any) -> dict[str, str]:
