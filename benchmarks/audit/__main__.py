@@ -16,7 +16,8 @@ import click
 from benchmarks.audit import hostile, lower_bounds, planted, timing
 from benchmarks.audit.comparison import Finding
 from benchmarks.audit.directed import directed
-from benchmarks.audit.search import Result, search
+from benchmarks.audit.search import search
+from benchmarks.audit.trial import Result
 from sparseq.pictures.tables import format_table
 
 PLANTED_SECONDS = 120.0

@@ -18,7 +18,8 @@ from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT, 
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.planted import POOR, SMALL, Leak, named
 from benchmarks.audit.seams import Watching
-from benchmarks.audit.search import Result, asked, engine_plans, name_counts, search
+from benchmarks.audit.search import asked, engine_plans, name_counts, search
+from benchmarks.audit.trial import Result, Trial
 
 PERSON = "5000"
 SERIES, KEYS = 1, 1
@@ -75,9 +76,8 @@ def lives(leak: Leak) -> list[Finding]:
     with watching.entered():
         for seed in LIVES:
             rng = random.Random(seed)
-            found += windows.run(
-                rng, "windows", watching, noise, result, math.inf, leak.windows, 15
-            )
+            trial = Trial(rng, "windows", watching, noise, result, math.inf)
+            found += windows.run(trial, leak.windows, 15)
             if named(found, leak):
                 break
     return found

@@ -12,10 +12,9 @@ import contextlib
 import datetime as dt
 import math
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,18 +22,15 @@ from scipy.stats import norm
 
 import sparseq
 from benchmarks.audit.comparison import Finding, Terms, compare
-from benchmarks.audit.neighbours import ALONE, NOBODY, PAIRS, VARIANTS, WITH, WITHOUT
-from benchmarks.audit.noise import NoiseTest
+from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.seams import Seen, Step, Watching
+from benchmarks.audit.trial import Act, Trial
 from sparseq import keys as product
 from sparseq.curator import forget
 from sparseq.engine.protocol import USER
 from sparseq.keys import Keys
 from sparseq.store import Store
 from sparseq.stream.found import DELTAS, UNITS_PER_DELTA, units_of_delta
-
-if TYPE_CHECKING:
-    from benchmarks.audit.search import Result
 
 STEPS = 14
 PERSON, KNOWN = 5_000, 7
@@ -55,41 +51,26 @@ _FIRST = dt.date(2024, 1, 1)
 _SCHEMA = pa.schema(
     [("who", pa.int64()), ("day", pa.date32()), ("page", pa.string()), ("x", pa.float64())]
 )
-Act = Callable[[str, Store], object]
 
 
-def run(
-    rng: random.Random,
-    kind: str,
-    watching: Watching,
-    noise: NoiseTest,
-    result: Result,
-    seconds: float,
-) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Finding]:
     """Let four stores find keys; yield what breaks a rule, with all that was done before."""
-    ends, done = time.monotonic() + seconds, list[str]()
-    life = _Life(rng)
+    life = _Life(trial.rng)
     with contextlib.ExitStack() as stack:
-        searches = stack.enter_context(Searches(watching).entered())
+        searches = stack.enter_context(Searches(trial.watching).entered())
         stores = {v: stack.enter_context(life.store()) for v in VARIANTS}
-        for number in range(STEPS):
-            if time.monotonic() > ends and done:
-                return
-            name, act = life.step(number)
-            done.append(name)
-            searches.seen = []
-            seen = watching.all_four(stores, act)
-            result.questions += 1
-            result.cases += len(PAIRS)
-            result.answered += seen[WITHOUT].public[0] in ("answered", "done")
-            found = [*noise.take(seen[WITHOUT])]
-            if searches.seen and len(searches.seen) == len(VARIANTS):
-                found += [*_searched(seen, searches.seen, stores, watching, life.delta)]
-            found += [*compare(seen, PERSON, life.terms)]
-            if found:
-                story = f"{life.options}: {'; '.join(done)}"
-                yield from (replace(f, case=story) for f in found[:1])
-                return
+
+        def steps() -> Iterator[tuple[str, Act]]:
+            for number in range(STEPS):
+                searches.seen = []
+                yield life.step(number)
+
+        def check(seen: dict[str, Seen]) -> Iterator[Finding]:
+            if len(searches.seen) == len(VARIANTS):
+                yield from _searched(seen, searches.seen, stores, trial.watching, life.delta)
+            yield from compare(seen, PERSON, life.terms)
+
+        yield from trial.life(f"{life.options}", stores, steps(), check)
 
 
 class _Life:

@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import sparseq.compiled
@@ -34,6 +34,7 @@ from benchmarks.audit.neighbours import (
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.queries import Question, Questions
 from benchmarks.audit.seams import Seen, Step, Watching, plan_of
+from benchmarks.audit.trial import Act, Result, Trial
 
 QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
 """How many a world is asked; the poor have soon spent what they have."""
@@ -51,31 +52,6 @@ SHRINKING = 20.0
 PLANS = 2
 """Of so many questions, the engine's plans of one are compared."""
 _LEAST = 30
-
-
-@dataclass
-class Result:
-    """What a search did.
-
-    Attributes:
-        cases: Questions asked of a pair of neighbours.
-        answered: Of all questions, how many.
-        seconds: Until the end, or the first finding where it was to stop there.
-    """
-
-    cases: int = 0
-    questions: int = 0
-    answered: int = 0
-    findings: list[Finding] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def add(self, other: Result) -> None:
-        """Take in what another search did."""
-        self.cases += other.cases
-        self.questions += other.questions
-        self.answered += other.answered
-        self.findings += other.findings
-        self.seconds = max(self.seconds, other.seconds)
 
 
 def search(
@@ -108,7 +84,8 @@ def search(
             kind = kinds[turn % len(kinds)]
             rng = random.Random(f"{seed}/{turn}")
             run = RUNS.get(kind, _world)
-            for finding in run(rng, kind, watching, noise, result, left):
+            ends = time.monotonic() + left
+            for finding in run(Trial(rng, kind, watching, noise, result, ends)):
                 result.seconds = time.monotonic() - begun
                 if isinstance(finding, Asking):
                     finding = finding.finding if first else shrunk(*finding, watching)
@@ -134,33 +111,24 @@ class Asking(NamedTuple):
     question: Question
 
 
-def _world(
-    rng: random.Random,
-    kind: str,
-    watching: Watching,
-    noise: NoiseTest,
-    result: Result,
-    seconds: float,
-) -> Iterator[Asking]:
+def _world(trial: Trial) -> Iterator[Asking]:
     """Ask one world its questions; yield what breaks a rule."""
-    here, ends = world(rng, kind), time.monotonic() + seconds
+    rng, kind = trial.rng, trial.kind
+    here = world(rng, kind)
     questions = Questions(rng, functions(), here.values())
     seen_rules: set[str] = set()
     with _limits(kind), Quartet(here) as quartet:
         for number in range(QUESTIONS[kind]):
-            if time.monotonic() > ends and number:
+            if number and trial.is_over():
                 return
             question = questions.question()
-            seen = asked(watching, quartet, question.sql)
-            result.questions += 1
-            result.cases += len(PAIRS)
-            result.answered += seen[WITHOUT].public[0] == "answered"
+            seen = trial.did(quartet.stores, _ask(question.sql))
             found = list(compare(seen, here.who, _terms(here), here.path))
             if here.path and number % PLANS == 0 and not found:
                 found = list(engine_plans(quartet, seen))
-            found += noise.take(seen[WITHOUT])
+            found += trial.noise.take(seen[WITHOUT])
             if number % 10 == 3:
-                found += _renamed(rng, questions, watching, quartet, result)
+                found += _renamed(trial, questions, quartet)
             for finding in found:
                 if finding.rule not in seen_rules:
                     seen_rules.add(finding.rule)
@@ -169,7 +137,11 @@ def _world(
 
 def asked(watching: Watching, quartet: Quartet, sql: str) -> dict[str, Seen]:
     """Ask the four stores the same, with the first one's outputs frozen in the others."""
-    return watching.all_four(quartet.stores, lambda _, store: store.sql(sql, fresh=True))
+    return watching.all_four(quartet.stores, _ask(sql))
+
+
+def _ask(sql: str) -> Act:
+    return lambda _, store: store.sql(sql, fresh=True)
 
 
 def _terms(here: World) -> Terms:
@@ -188,26 +160,20 @@ def engine_plans(quartet: Quartet, seen: dict[str, Seen]) -> Iterator[Finding]:
                 yield Finding("engine's plan", f"{one[-150:]!r} against {other[-150:]!r}", sql)
 
 
-def _renamed(
-    rng: random.Random,
-    questions: Questions,
-    watching: Watching,
-    quartet: Quartet,
-    result: Result,
-) -> Iterator[Finding]:
+def _renamed(trial: Trial, questions: Questions, quartet: Quartet) -> Iterator[Finding]:
     """A column that a subquery defines anew is a new column: its name says nothing.
 
     The same query under a new name has the same noise, sums and charges. A product that looks up
     declared bounds by name fails here.
     """
-    name = rng.choice(("x", "n"))
+    name = trial.rng.choice(("x", "n"))
     term = questions.expressions.term({"x": "float", "n": "int"}[name], {
         "float": ("x", "a"), "int": ("n", "k")}, 2)  # fmt: skip
-    form = rng.choice(("sum", "avg"))
-    result.questions += 2
-    result.cases += 2 * len(PAIRS)
+    form = trial.rng.choice(("sum", "avg"))
+    trial.result.questions += 2
+    trial.result.cases += 2 * len(PAIRS)
     text = f"SELECT {form}({{c}}) AS a0 FROM (SELECT who, {term.sql} AS {{c}} FROM t) AS i"
-    yield from name_counts(watching, quartet, name, text)
+    yield from name_counts(trial.watching, quartet, name, text)
 
 
 def name_counts(watching: Watching, quartet: Quartet, name: str, text: str) -> Iterator[Finding]:

@@ -7,15 +7,15 @@ of the four takes another way.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import random
 import reprlib
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +23,9 @@ import sparseq
 from benchmarks.audit import files
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.language import BOOL, DATE, FLOAT, INT, TEXT, functions
-from benchmarks.audit.neighbours import ALONE, PAIRS, VARIANTS, WITH, WITHOUT
-from benchmarks.audit.noise import NoiseTest
+from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.queries import Columns, Expressions
-from benchmarks.audit.seams import Watching
+from benchmarks.audit.trial import Act, Trial
 from sparseq.curator import forget
 from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.monitor.forecast import Forecast
@@ -34,9 +33,6 @@ from sparseq.store import Store
 from sparseq.stream.groups import Request
 from sparseq.training import features_of, noised_gradient, target_of
 from sparseq.training.tables import engine_for
-
-if TYPE_CHECKING:
-    from benchmarks.audit.search import Result
 
 KNOWN, STAYING = 7, 8
 """Two people whom all four stores know; the first may be erased."""
@@ -90,41 +86,17 @@ class Life:
         return self.running[variant, what]
 
 
-Act = Callable[[str, Store], object]
-
-
-def run(
-    rng: random.Random,
-    kind: str,
-    watching: Watching,
-    noise: NoiseTest,
-    result: Result,
-    seconds: float,
-) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Finding]:
     """Let four stores live; yield what breaks a rule, with all that was done before."""
-    ends = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as folder:
-        life = _begun(rng, Path(folder))
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        life = _begun(trial.rng, Path(folder))
+        for store in life.stores.values():
+            stack.callback(store.close)
         terms = Terms(life.settings["kappa"], life.settings["norm_budget"])
-        done: list[str] = [f"{life.format} with dates as {life.dates}, {life.settings}"]
-        try:
-            for _ in range(LENGTH):
-                if time.monotonic() > ends and len(done) > 2:
-                    return
-                name, act = _step(life)
-                done.append(name)
-                seen = watching.all_four(life.stores, act)
-                result.questions += 1
-                result.cases += len(PAIRS)
-                result.answered += seen[WITHOUT].public[0] in ("answered", "done")
-                found = [*compare(seen, PERSON, terms), *noise.take(seen[WITHOUT])]
-                if found:
-                    story = "; ".join(done)
-                    yield from (replace(f, case=story) for f in found[:1])
-                    return
-        finally:
-            for store in life.stores.values():
-                store.close()
+        steps = (_step(life) for _ in range(LENGTH))
+        story = f"{life.format} with dates as {life.dates}, {life.settings}"
+        yield from trial.life(story, life.stores, steps, lambda seen: compare(seen, PERSON, terms))
 
 
 def _begun(rng: random.Random, folder: Path) -> Life:

@@ -8,24 +8,17 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import random
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 import sparseq
 from benchmarks.audit.comparison import Finding, Terms, compare
-from benchmarks.audit.neighbours import ALONE, PAIRS, VARIANTS, WITH, WITHOUT
-from benchmarks.audit.noise import NoiseTest
-from benchmarks.audit.seams import Watching
+from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
+from benchmarks.audit.trial import Act, Trial
 from sparseq.curator import forget
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.store import Store
-
-if TYPE_CHECKING:
-    from benchmarks.audit.search import Result
 
 TICKS = 9
 PERSON, KNOWN = 5_000, 7
@@ -40,37 +33,18 @@ _FIRST = dt.date(2024, 1, 1)
 _SCHEMA = pa.schema(
     [("who", pa.int64()), ("day", pa.date32()), ("s", pa.string()), ("x", pa.float64())]
 )
-Act = Callable[[str, Store], object]
 
 
-def run(
-    rng: random.Random,
-    kind: str,
-    watching: Watching,
-    noise: NoiseTest,
-    result: Result,
-    seconds: float,
-) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Finding]:
     """Let four stores measure a series; yield what breaks a rule, with all that was done before."""
-    ends, done = time.monotonic() + seconds, list[str]()
+    rng = trial.rng
     budget, query, strategy = rng.choice((1.5, 4.0, 12.0)), rng.choice(QUERIES), _taps(rng)
     terms, series, seed = Terms(0.5, budget), dict[str, CorrelatedSeries](), rng.randrange(2**31)
     with contextlib.ExitStack() as stack:
         stores = {v: stack.enter_context(_store(budget, seed)) for v in VARIANTS}
-        for tick in range(TICKS):
-            for name, act in _steps(rng, tick, query, strategy, series):
-                if time.monotonic() > ends and done:
-                    return
-                done.append(name)
-                seen = watching.all_four(stores, act)
-                result.questions += 1
-                result.cases += len(PAIRS)
-                result.answered += seen[WITHOUT].public[0] in ("answered", "done")
-                found = [*compare(seen, PERSON, terms), *noise.take(seen[WITHOUT])]
-                if found:
-                    story = f"{strategy} on {budget:g}, {query}: {'; '.join(done)}"
-                    yield from (replace(f, case=story) for f in found[:1])
-                    return
+        steps = (s for tick in range(TICKS) for s in _steps(rng, tick, query, strategy, series))
+        story = f"{strategy} on {budget:g}, {query}"
+        yield from trial.life(story, stores, steps, lambda seen: compare(seen, PERSON, terms))
 
 
 def _taps(rng: random.Random) -> str:

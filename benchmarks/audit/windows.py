@@ -14,26 +14,21 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import sparseq
 from benchmarks.audit.comparison import UNITS, Finding, Terms, compare
-from benchmarks.audit.neighbours import ALONE, PAIRS, VARIANTS, WITH, WITHOUT
-from benchmarks.audit.noise import NoiseTest
-from benchmarks.audit.seams import Seen, Watching
+from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
+from benchmarks.audit.seams import Seen
+from benchmarks.audit.trial import Act, Trial
 from sparseq.curator import forget
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.query.plan import Options, Query
 from sparseq.store import Store
-
-if TYPE_CHECKING:
-    from benchmarks.audit.search import Result
 
 KINDS = ("month", "person", "capped")
 STEPS = 40
@@ -58,47 +53,16 @@ TOGETHER = (
 _SCHEMA = pa.schema(
     [("who", pa.int64()), ("day", pa.date32()), ("s", pa.string()), ("x", pa.float64())]
 )
-Act = Callable[[str, Store], object]
 Row = dict[str, object]
 
 
-def run(
-    rng: random.Random,
-    kind: str,
-    watching: Watching,
-    noise: NoiseTest,
-    result: Result,
-    seconds: float,
-    neighbours: str = "",
-    steps: int = STEPS,
-) -> Iterator[Finding]:
+def run(trial: Trial, neighbours: str = "", steps: int = STEPS) -> Iterator[Finding]:
     """Let four stores live; yield what breaks a rule, with all that was done before."""
-    ends, done, worth = time.monotonic() + seconds, list[str](), Fraction(0)
-    life = Life(rng, neighbours or rng.choice(KINDS))
+    life = Life(trial.rng, neighbours or trial.rng.choice(KINDS))
     with contextlib.ExitStack() as stack:
         stores = {v: stack.enter_context(life.store()) for v in VARIANTS}
-        for _ in range(steps):
-            if time.monotonic() > ends and done:
-                return
-            name, act = life.step()
-            done.append(name)
-            seen = watching.all_four(stores, act)
-            result.questions += 1
-            result.cases += len(PAIRS)
-            result.answered += seen[WITHOUT].public[0] in ("answered", "done")
-            if life.neighbours == "capped":
-                worth += differing(seen, life.terms)
-                found = list(public(seen))
-                if worth > 3 * life.terms.norm_budget * UNITS:
-                    found.append(Finding("a window's promise", f"{float(worth / UNITS):.6g}"))
-            else:
-                of = over_lives(seen) if life.neighbours == "person" else seen
-                found = [*compare(of, life.who, life.terms)]
-            found += noise.take(seen[WITHOUT])
-            if found:
-                story = f"{life.neighbours} {life.window} {life.options}: {'; '.join(done)}"
-                yield from (replace(f, case=story) for f in found[:1])
-                return
+        story = f"{life.neighbours} {life.window} {life.options}"
+        yield from trial.life(story, stores, (life.step() for _ in range(steps)), life.check)
 
 
 class Life:
@@ -128,6 +92,7 @@ class Life:
         self._tick, self._taps = 0, rng.choice(("news:0.5,3", "1,-1,1", "window:3", "1,0,0,-0.7"))
         self._lowered: dict[str, Query] = {}
         self._first = True
+        self._worth = Fraction(0)
 
     def _begun(self, day: dt.date) -> dt.date:
         if self.window == "month":
@@ -161,6 +126,17 @@ class Life:
         sigma = rng.choice((None, None, 1.5, 4.0)) if "in_or_out" in self.options else None
         more = {} if sigma is None or not self.options["in_or_out"] else {"sigma": sigma}
         return f"{sql} {more}", lambda _, s: self._asked(s, sql, Options(**more))
+
+    def check(self, seen: dict[str, Seen]) -> Iterator[Finding]:
+        """Yield what breaks a rule, of these neighbours."""
+        if self.neighbours != "capped":
+            of = over_lives(seen) if self.neighbours == "person" else seen
+            yield from compare(of, self.who, self.terms)
+            return
+        self._worth += differing(seen, self.terms)
+        yield from public(seen)
+        if self._worth > 3 * self.terms.norm_budget * UNITS:
+            yield Finding("a window's promise", f"{float(self._worth / UNITS):.6g}")
 
     def _asked(self, store: Store, sql: str, options: Options) -> object:
         """Ask as it was lowered in one of the four: `queries` compares how each lowers."""

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.language import functions
-from benchmarks.audit.neighbours import PAIRS, VARIANTS, WITHOUT, world
-from benchmarks.audit.noise import NoiseTest
+from benchmarks.audit.neighbours import VARIANTS, world
 from benchmarks.audit.queries import Questions
-from benchmarks.audit.seams import Watching
+from benchmarks.audit.trial import Act, Trial
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 from sparseq.server.wire import messages as m
@@ -29,9 +26,6 @@ from sparseq.server.wire.session import Session
 from sparseq.server.wire.settings import Settings
 from sparseq.server.wire.state import State
 from sparseq.store import Store
-
-if TYPE_CHECKING:
-    from benchmarks.audit.search import Result
 
 LENGTH = 60
 """What a world's servers are sent, one after the other."""
@@ -119,36 +113,24 @@ def messages(rng: random.Random, questions: Questions) -> tuple[str, list[m.Mess
     return f"extended: {text}", [*sent, m.Sync()]
 
 
-def run(
-    rng: random.Random,
-    kind: str,
-    watching: Watching,
-    noise: NoiseTest,
-    result: Result,
-    seconds: float,
-) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Finding]:
     """Send the same to four servers; yield what breaks a rule, with all that was sent before."""
-    ends, here = time.monotonic() + seconds, world(rng, rng.choice(("rich", "rich", "poor")))
-    questions = Questions(rng, functions(), here.values(), rng.choice((1, 1, 2, 3)))
-    done: list[str] = []
+    here = world(trial.rng, trial.rng.choice(("rich", "rich", "poor")))
+    questions = Questions(trial.rng, functions(), here.values(), trial.rng.choice((1, 1, 2, 3)))
     terms = Terms(here.options["kappa"], here.options["norm_budget"])
     with asyncio.Runner() as runner:
         stores = {v: here.open(v) for v in VARIANTS}
         served = {v: runner.run(connected(store)) for v, store in stores.items()}
+
+        def step() -> tuple[str, Act]:
+            text, sent = messages(trial.rng, questions)
+            return text, lambda v, _: runner.run(served[v][2].take(sent))
+
         try:
-            while len(done) < LENGTH and (time.monotonic() < ends or len(done) < 3):
-                text, sent = messages(rng, questions)
-                done.append(text)
-                seen = watching.all_four(
-                    stores, lambda v, _, sent=sent: runner.run(served[v][2].take(sent))
-                )
-                result.questions += 1
-                result.cases += len(PAIRS)
-                result.answered += bool(seen[WITHOUT].steps)
-                found = [*compare(seen, here.who, terms, here.path), *noise.take(seen[WITHOUT])]
-                if found:
-                    yield replace(found[0], case=f"{here.options}; " + "; ".join(done[-12:]))
-                    return
+            steps = (step() for _ in range(LENGTH))
+            yield from trial.life(
+                f"{here.options}", stores, steps, lambda s: compare(s, here.who, terms, here.path)
+            )
         finally:
             for service, catalogue, _ in served.values():
                 runner.run(service.close())
