@@ -10,7 +10,9 @@ weights people, without forecasts, asked one by one.
 
 Then strategies (`sparseq.monitor.plan_strategies`), planned for ticks, sums of 28 days or the
 running total: the error of these with everybody counted, and how often their intervals hold the
-truth. `store_differs` is how far a real store's series is from the simulated one; `second_half` is
+truth, with the room that the plan gives to people who are left out; `noise_coverage` without it. In
+`halves.coverage` strategy and room are planned on the first half, and the second is run with them.
+`store_differs` is how far a real store's series is from the simulated one; `second_half` is
 the error in the second half of the days of what was chosen on the first.
 """
 
@@ -40,8 +42,9 @@ from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.monitor.derive import NoisySeries
 from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.left_out import allowance
 from sparseq.monitor.plan import Candidate, plan
-from sparseq.monitor.plan_strategies import plan_strategies, targets_of
+from sparseq.monitor.plan_strategies import PlanTarget, plan_strategies, targets_of
 from sparseq.monitor.simulate import simulate
 from sparseq.monitor.simulate_strategies import MeasuredStream, StrategySetting, measured, summed
 
@@ -86,13 +89,16 @@ def strategies(name: str, events: pa.Table, stream: KnownStream) -> Iterator[dic
         assert judged is not None
         found = measured(stream, StrategySetting(best.strategy, best.norm_budget, KAPPA))
         width = aim.width(stream.ticks)
-        runs = [_run(found, seed, width) for seed in range(RUNS)]
-        error, inside = np.mean(runs, axis=0).tolist()
+        runs = [_run(found, seed, width, planned.lacking) for seed in range(RUNS)]
+        error, of_noise, inside, wider = np.mean(runs, axis=0).tolist()
         yield figure(f"{prefix}.norm_budget", best.norm_budget, best.strategy)
         yield figure(f"{prefix}.left_out", 100 * found.left_out, "%")
         yield figure(prefix, error, "rmse", most)
         yield figure(f"{prefix}.independent", planned.independent.total[0], "rmse")
-        yield figure(f"{prefix}.coverage", inside, "of values")
+        yield _coverage(f"{prefix}.coverage", inside)
+        yield figure(f"{prefix}.noise_coverage", of_noise, "of values")
+        yield figure(f"{prefix}.width", wider, "of the noise's")
+        yield figure(f"{prefix}.halves.coverage", *halves(stream, aim))
         yield figure(
             f"{prefix}.second_half", judged.total[0], "rmse",
             SECOND_HALF.get(name) if target == "day" else None,
@@ -101,12 +107,34 @@ def strategies(name: str, events: pa.Table, stream: KnownStream) -> Iterator[dic
         yield figure(f"{prefix}.store_differs", strategy_store(events, found), "max", 0)
 
 
-def _run(found: MeasuredStream, seed: int, width: int) -> tuple[float, float]:
-    """Return error and coverage of sums over `width` ticks, of one seeded run."""
-    series = NoisySeries.of(found.series(seed)[:, 0], found.sigma, strategy=found.strategy)
-    error = series.filtered(series.values, np.ones(width)).error
-    off = summed(series.values[:, None] - found.stream.truth, width)[:, 0]
-    return float(np.sqrt(np.mean(off**2))), float(np.mean(np.abs(off) <= error))
+def halves(stream: KnownStream, aim: PlanTarget) -> tuple[float, str]:
+    """Return how often what is planned on the first half holds the truth on the second, and how."""
+    half = stream.ticks // 2
+    planned = plan_strategies(stream.between(0, half), KAPPA, [aim])
+    best, second = planned.recommended, stream.between(half, 2 * half)
+    found = measured(second, StrategySetting(best.strategy, best.norm_budget, KAPPA))
+    width = aim.width(half)
+    inside = [_run(found, seed, width, planned.lacking)[2] for seed in range(RUNS)]
+    return float(np.mean(inside)), f"of values, {best.strategy}, room {planned.lacking:g}"
+
+
+def _run(
+    found: MeasuredStream, seed: int, width: int, left_out: float
+) -> tuple[float, float, float, float]:
+    """Return what sums over `width` ticks are like, of one seeded run.
+
+    Their error, how often the bound of the noise alone and the interval hold the truth, and how
+    much wider the interval is.
+    """
+    values = found.series(seed)[:, 0]
+    lacking = np.array([allowance(v, t, left_out) for t, v in enumerate(values.tolist())])
+    series = NoisySeries.of(values, found.sigma, 0.95, found.strategy, lacking)
+    done = series.filtered(series.values, np.ones(width))
+    off = np.abs(summed(series.values[:, None] - found.stream.truth, width)[:, 0])
+    noise, inside = off <= done.error - done.lacking, off <= done.error
+    wider = done.error / (done.error - done.lacking)
+    rmse = float(np.sqrt(np.mean(off**2)))
+    return rmse, float(noise.mean()), float(inside.mean()), float(wider.mean())
 
 
 def strategy_store(events: pa.Table, found: MeasuredStream) -> float:

@@ -16,7 +16,7 @@ from sparseq.cli.text import put_out
 from sparseq.errors import StoreError
 from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.monitor.output import CsvFormat, series_format, series_table
-from sparseq.monitor.rows import ANSWER, STRATEGY
+from sparseq.monitor.rows import ANSWER, LEFT_OUT, STRATEGY
 from sparseq.writing import whole_file, writing
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def derived(rows: pa.Table, confidence: float) -> pa.Table:
         sigma, strategy = np.array([r["sigma"] for r in line]), strategy_of(line)
         if strategy is not None:
             sigma = measured(sigma, strategy)
-        answers = NoisySeries.of(np.array(values), sigma, confidence, strategy)
+        lacking = np.array([r.get(LEFT_OUT) or 0.0 for r in line])
+        answers = NoisySeries.of(np.array(values), sigma, confidence, strategy, lacking)
         flags = out_of_band(answers)[1].tolist()
         for name, f in DERIVED.items():
             found = f(answers)

@@ -79,6 +79,7 @@ class MonitorOptions:
     fade: bool
     season: int
     strategy: str | None
+    left_out: float
     plot: Path | None
     quiet: bool
 
@@ -138,6 +139,9 @@ class MonitorOptions:
 @click.option("--strategy", metavar="TAPS", help="What is measured of people's last ticks, so that "
               "noise is correlated: news, fractional:0.1, window:28, sqrt, or taps such as "
               "1,-0.08,-0.04; fixed at the first tick. [default: none]")  # fmt: skip
+@click.option("--left-out", type=Share(0, 1, max_open=True), default=0.0, metavar="SHARE",
+              help="With --strategy: every ± has room for people who are left out, SHARE of all "
+              "after 365 ticks; `sparseq plan --for` says how many.")  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @quiet_option
@@ -245,9 +249,9 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
     """Return a series for each query file, of its name, and what goes along with them."""
 
     beside = Beside(
-        wanted.strategy or "", wanted.forecast, wanted.forecast_cap, wanted.fade, wanted.season,
-        wanted.alarm_below, wanted.horizon, Options(confidence=wanted.confidence),
-        given(wanted.params, OF_TICKS),
+        wanted.strategy or "", wanted.left_out, wanted.forecast, wanted.forecast_cap,
+        wanted.fade, wanted.season, wanted.alarm_below, wanted.horizon,
+        Options(confidence=wanted.confidence), given(wanted.params, OF_TICKS),
     )  # fmt: skip
     texts = [(path.stem, QueryText.of(query_text(None, str(path)))) for path in wanted.queries]
     return beside.sources(store, texts, ticks)

@@ -34,6 +34,7 @@ def strategies_plain(planned: StrategyPlan) -> dict[str, Any]:
     return {
         "targets": [asdict(target) for target in planned.targets],
         "recommended": asdict(planned.recommended),
+        "lacking": planned.lacking,
         "judged": None if planned.judged is None else asdict(planned.judged),
         "rows": [asdict(c) for c in planned.tried],
     }
@@ -70,6 +71,7 @@ def _advice(planned: StrategyPlan, forecasts: float | None) -> str:
             f"Recommended, {best.relative:.2f} times the error of independent noise:\n"
             f"  sparseq create … --in-or-out --norm-budget {best.norm_budget:g}\n"
             f"  sparseq monitor … --strategy {best.strategy}"
+            + (f" --left-out {100 * planned.lacking:.2g}%" if planned.lacking else "")
         )
     return "\n".join(said)
 

@@ -22,6 +22,8 @@ class Beside:
 
     Attributes:
         strategy: Taps of a strategy; "": that of a series which has one.
+        left_out: Room for people who are left out, of series with a strategy, see
+            `sparseq.monitor.left_out`.
         forecast: Every series has forecasts.
         cap, fade, season: Of the forecasts: see `ForecastSeries`.
         alarm_below: The watch raises an alarm there; None: there is none.
@@ -30,6 +32,7 @@ class Beside:
     """
 
     strategy: str = ""
+    left_out: float = 0.0
     forecast: bool = False
     cap: float | None = None
     fade: bool = False
@@ -71,7 +74,12 @@ class Beside:
     ) -> QuerySeries:
         asked = store, name, text, ticks, dict(self.values), self.options
         if self.strategy not in ("", "none") or has_strategy(store, name):
-            return StrategySeries(*asked, self.strategy)
+            return StrategySeries(*asked, self.strategy, self.left_out)
+        if self.left_out:
+            raise ParameterError(
+                f"--left-out is for a series with a strategy; {name!r} has none",
+                "leave it out, or give --strategy",
+            )
         if self.forecast:
             return ForecastSeries(
                 *asked, self.horizon, self.cap, share=1 / series, fade=self.fade, period=self.season

@@ -18,10 +18,12 @@ from sparseq.errors import ParameterError
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.monitor.forecast import Forecast
+from sparseq.monitor.left_out import allowance
 from sparseq.monitor.rows import Row
 from sparseq.monitor.series import QuerySeries, tick_request
 from sparseq.monitor.ticks import Tick, Ticks
 from sparseq.monitor.watch import ActiveWatch
+from sparseq.query.plan import Kind
 from sparseq.store import Store
 
 WATCH, CORRECTED = "watch", "corrected"
@@ -59,7 +61,7 @@ class Watch:
     """
 
     name = WATCH
-    strategy = ""
+    strategy, left_out = "", 0.0
 
     def __init__(
         self, store: Store, ticks: Ticks, threshold: float, horizon: int | None = None
@@ -156,15 +158,26 @@ class StrategySeries(QuerySeries):
 
     Args:
         taps: See `Strategy.of`; "" for a series that goes on.
+        lacking: `left_out` of `sparseq.monitor.left_out`: intervals have room for so much more.
+
+    Raises:
+        ParameterError: There is to be room for what is missing of values that may be negative.
     """
 
     taps: str = ""
+    lacking: float = 0.0
     _series: CorrelatedSeries = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._series = CorrelatedSeries(self.store, self.name, self.taps or None)
-        self.strategy = self._series.strategy.text
+        self.strategy, self.left_out = self._series.strategy.text, self.lacking
+        one = self.lowered(self.ticks[0]).measures[0]
+        if self.left_out and one.kind is Kind.SUM and (one.bounds is None or one.bounds[0] < 0):
+            raise ParameterError(
+                f"{self.name} sums values that may be negative: what is missing has no bound",
+                "leave out --left-out, or declare bounds (create --bounds x=0..100)",
+            )
 
     def rows(self, tick: Tick) -> list[Row]:
         """See `RowSource`."""
@@ -177,11 +190,12 @@ class StrategySeries(QuerySeries):
         bound = float(corollary_bound(done.sigma, len(done.values), 1 - facts.confidence))
         return [
             Row(
-                self.name, label, self._series.column, value, done.error, done.sigma, bound,
+                self.name, label, self._series.column, value, done.error + lacks, done.sigma, bound,
                 release=facts.release, keys={key: row[key] for key in keys},
-                strategy=self.strategy,
+                strategy=self.strategy, left_out=lacks if self.left_out else None,
             )
             for value, row in zip(values, done.answer.arrow().to_pylist(), strict=True)
+            for lacks in [allowance(value, tick.number, self.left_out)]
         ]  # fmt: skip
 
 

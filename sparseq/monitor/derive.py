@@ -11,7 +11,8 @@ variance (Hoeffding's lemma: E e^(tU) <= e^(t² g²/24)).
 Two kinds of ± are given. `error` holds for one value of a series with probability `confidence`
 (pointwise); `error_all` for all values of the series at once (simultaneous), by Šidák (1967): for
 centred Gaussians of any correlation, P(all |X_i| <= c_i) is at least the product of the P(|X_i| <=
-c_i). Neither covers people who are left out.
+c_i). For people who are left out both have room where the ticks have (`sparseq.monitor.left_out`):
+what a value lacks is at most the sum of what its ticks may lack.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class NoisySeries:
         measured: Standard deviation of the noise of what was measured at each tick.
         response: r; the tail is left off where it is 0.
         confidence: Of `error` and `error_all`.
+        lacking: What may be missing of each value.
     """
 
     values: Floats
     measured: Floats
     response: Floats
     confidence: float = 0.95
+    lacking: Floats | float = 0.0
 
     @classmethod
     def of(
@@ -53,6 +56,7 @@ class NoisySeries:
         sigma: Floats | float,
         confidence: float = 0.95,
         strategy: Strategy | None = None,
+        lacking: Floats | float = 0.0,
     ) -> NoisySeries:
         """Return a released series.
 
@@ -61,6 +65,7 @@ class NoisySeries:
             sigma: Of what was measured: one for all or one a tick.
             confidence: See the class.
             strategy: None: the noises of the answers are independent.
+            lacking: What may be missing of each tick.
 
         Example:
             >>> series = NoisySeries.of(np.zeros(3), 2.0, strategy=Strategy.of("1,-0.5"))
@@ -72,7 +77,7 @@ class NoisySeries:
         values = np.asarray(values, np.float64)
         spread = np.broadcast_to(np.asarray(sigma, np.float64) * np.sqrt(_ROUNDING), values.shape)
         response = np.ones(1) if strategy is None else strategy.inverse(max(len(values), 1))
-        return cls(values, np.array(spread), response, confidence)
+        return cls(values, np.array(spread), response, confidence, lacking)
 
     @property
     def sigma(self) -> Floats:
@@ -82,7 +87,11 @@ class NoisySeries:
     def filtered(self, values: Floats, filter: Floats) -> NoisySeries:
         """Return these values of the same filter of the series at every tick."""
         n = max(len(self.values), 1)
-        return replace(self, values=values, response=np.convolve(self.response, filter)[:n])
+        lacks = np.broadcast_to(np.asarray(self.lacking, np.float64), self.values.shape)
+        return replace(
+            self, values=values, response=np.convolve(self.response, filter)[:n],
+            lacking=np.convolve(lacks, np.abs(filter))[: len(lacks)] if len(lacks) else lacks,
+        )  # fmt: skip
 
     def spread(self, ticks: NDArray[np.int64], weights: Floats) -> float:
         """Return the standard deviation of a weighted sum of the values at some ticks."""
@@ -95,13 +104,13 @@ class NoisySeries:
     @property
     def error(self) -> Floats:
         """± of each value, pointwise."""
-        return self.sigma * _quantile(self.confidence)
+        return self.sigma * _quantile(self.confidence) + self.lacking
 
     @property
     def error_all(self) -> Floats:
         """± of all values at once."""
         known = max(int(np.isfinite(self.values).sum()), 1)
-        return self.sigma * _quantile(self.confidence ** (1 / known))
+        return self.sigma * _quantile(self.confidence ** (1 / known)) + self.lacking
 
 
 def _quantile(confidence: float) -> float:
@@ -135,7 +144,10 @@ def rolling_sum(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
 def rolling_mean(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """Return the mean of the last `ticks` values; NaN where there are not so many yet."""
     total = rolling_sum(series, ticks)
-    return replace(total, values=total.values / ticks, response=total.response / ticks)
+    return replace(
+        total, values=total.values / ticks, response=total.response / ticks,
+        lacking=total.lacking / ticks,
+    )  # fmt: skip
 
 
 def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
@@ -165,7 +177,8 @@ def out_of_band(
         period, periods: See above.
     """
     n = len(series.values)
-    far, sigma = np.full(n, np.nan), np.full(n, np.nan)
+    far, sigma, lacking = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n)
+    lacks = np.broadcast_to(np.asarray(series.lacking, np.float64), n)
     flags = np.zeros(n, np.bool_)
     quantile = _quantile(series.confidence)
     all_at_once = _quantile(series.confidence ** (1 / max(n, 1)))
@@ -177,9 +190,11 @@ def out_of_band(
         far[t] = series.values[t] - series.values[past].mean()
         weights = np.append(1.0, np.full(len(past), -1 / len(past)))
         sigma[t] = series.spread(np.append(t, past), weights)
+        lacking[t] = lacks[t] + lacks[past].mean()
         usual = _spread(far[max(t - period * periods, 0) : t], period * periods // 2)
-        flags[t] = abs(far[t]) > max(all_at_once * sigma[t], 2 * quantile * usual)
-    return replace(series, values=far, measured=sigma, response=np.ones(1)), flags
+        flags[t] = abs(far[t]) > max(all_at_once * sigma[t] + lacking[t], 2 * quantile * usual)
+    deviation = replace(series, values=far, measured=sigma, response=np.ones(1), lacking=lacking)
+    return deviation, flags
 
 
 def _spread(values: Floats, least: int) -> float:

@@ -71,7 +71,8 @@ class Monitor:
         self.ticks, self.sources = ticks, sources
         keys = [key for source in sources for key in source.group_keys()]
         correlated = any(source.strategy for source in sources)
-        self.schema = schema_of(keys, ticks.whole_days, correlated)
+        allowing = any(source.left_out for source in sources)
+        self.schema = schema_of(keys, ticks.whole_days, correlated, allowing)
         self._store, self._stopping = store, stopping
         self._file = SeriesFile(out, self.schema) if out is not None else None
         self._known = self._file.known() if self._file is not None else {}

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from sparseq.errors import ParameterError, StoreError
 from sparseq.formats import format_of
-from sparseq.monitor.rows import ANSWER, FIXED, schema_of
+from sparseq.monitor.rows import ANSWER, FIXED, LEFT_OUT, schema_of
 from sparseq.writing import check_writable, whole_file, writing
 
 _SHARE, _SECONDS = 8, 1.0
@@ -257,6 +257,8 @@ def series_table(path: Path) -> pa.Table:
             names, rows = format.read(path)
             first = next(rows, {})
             known = {f.name: f.type for f in schema_of([], "T" not in str(first.get("tick")))}
+            if names[-1] == LEFT_OUT:  # where it is one, no key is
+                known[LEFT_OUT] = pa.float64()
             schema = pa.schema([(name, known.get(name, pa.string())) for name in names])
             table = format.table(path, schema)
     except (OSError, ValueError, KeyError, pa.ArrowException):

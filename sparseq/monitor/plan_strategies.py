@@ -26,6 +26,7 @@ from sparseq.accounting.budget import NORM_BUDGET_RANGE
 from sparseq.accounting.strategies import MOST_TAPS, Strategy
 from sparseq.errors import DataError, ParameterError
 from sparseq.monitor.known_stream import KnownStream
+from sparseq.monitor.left_out import rate_of, rounded_up
 from sparseq.monitor.simulate_strategies import MeasuredStream, StrategySetting, measured
 
 INDEPENDENT = "none"
@@ -100,6 +101,8 @@ class StrategyPlan:
     Attributes:
         targets: What was planned for.
         tried: On all data.
+        lacking: What `--left-out` says of what is recommended (`sparseq.monitor.left_out`): what is
+            missing in the data, with `CAUTION`.
         judged: On the second half, what was chosen on the first; `relative` is against what
             independent noise comes to there. None: there was nobody.
     """
@@ -107,6 +110,7 @@ class StrategyPlan:
     targets: tuple[PlanTarget, ...]
     tried: tuple[StrategyCandidate, ...]
     judged: StrategyCandidate | None
+    lacking: float = 0.0
 
     @property
     def independent(self) -> StrategyCandidate:
@@ -154,7 +158,8 @@ def plan_strategies(
             for c in (chosen, independent)
         )
         judged = replace(by, relative=search.relative(by.total, against.total))
-    return StrategyPlan(tuple(targets), tuple(tried), judged)
+    done = StrategyPlan(tuple(targets), tuple(tried), judged)
+    return replace(done, lacking=search.lacking(stream, done.recommended))
 
 
 @dataclass(frozen=True)
@@ -203,6 +208,13 @@ class _Search:
         noise, bias, total = zip(*errors, strict=True)
         text, budget = found.setting.strategy, found.setting.norm_budget
         return StrategyCandidate(text, budget, found.left_out, noise, bias, total)
+
+    def lacking(self, stream: KnownStream, c: StrategyCandidate) -> float:
+        """Return how fast what is missing grows, by the targets' sums."""
+        found = measured(stream, StrategySetting(c.strategy, c.norm_budget, self.kappa))
+        widths = [t.width(stream.ticks) for t in self.targets]
+        rates = [rate_of(found.missing, stream.truth, width) for width in widths]
+        return rounded_up(CAUTION * max(rates))
 
     def relative(self, errors: ArrayLike, of: ArrayLike) -> float:
         """Return errors against others': root mean square by weight."""

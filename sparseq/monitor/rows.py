@@ -13,6 +13,7 @@
     forecast_error  an estimate, no bound, of what a forecast in the value may be off by; else null
     release     the release that it comes from
     strategy    where a series has one: its taps, as `Strategy.of` reads them; else not there
+    left_out    where there is room for people who are left out: what that is of `error`
 
 Group keys stand between the tick and the estimate.
 """
@@ -45,6 +46,7 @@ class Row:
     release: int | None = None
     estimate: str = ANSWER
     strategy: str | None = None
+    left_out: float | None = None
     keys: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,12 +62,15 @@ _LAST = [
     *((name, pa.float64()) for name in ("value", "error", "sigma", "bound", "forecast_error")),
     ("release", pa.int64()),
 ]
-STRATEGY = "strategy"
+STRATEGY, LEFT_OUT = "strategy", "left_out"
 FIXED = frozenset(["tick", *(name for name, _ in (*_FIRST, *_LAST))])
 
 
 def schema_of(
-    keys: Iterable[tuple[str, pa.DataType]], dates: bool, strategies: bool = False
+    keys: Iterable[tuple[str, pa.DataType]],
+    dates: bool,
+    strategies: bool = False,
+    left_out: bool = False,
 ) -> pa.Schema:
     """Return the columns of series with these group keys.
 
@@ -73,14 +78,16 @@ def schema_of(
         keys: Name and type; the same key may come from several series.
         dates: Ticks start at midnight.
         strategies: One of the series has a strategy.
+        left_out: And one of these allows for people who are left out.
 
     Raises:
         ParameterError: A key is called as another column, or has several types.
     """
     known: dict[str, pa.DataType] = {}
-    last = [*_LAST, (STRATEGY, pa.string())] if strategies else _LAST
+    more = [(STRATEGY, pa.string())] * strategies + [(LEFT_OUT, pa.float64())] * left_out
+    last, taken = [*_LAST, *more], FIXED | {column for column, _ in more}
     for name, type in keys:
-        if name in FIXED or (strategies and name == STRATEGY):
+        if name in taken:
             raise ParameterError(
                 f"a group key can't be called {name!r} in a series",
                 f"rename it: SELECT {name} AS other",

@@ -35,6 +35,10 @@ class RowSource(Protocol):
     def strategy(self) -> str:
         """The strategy that its noise is correlated by; "": there is none."""
 
+    @property
+    def left_out(self) -> float:
+        """Share of contributions that its intervals allow to be missing after 365 ticks."""
+
     def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
         """Return the group keys of its rows."""
 
@@ -73,6 +77,7 @@ class QuerySeries:
     values: Mapping[str, Value] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
     strategy: str = field(default="", init=False)
+    left_out: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         if not any(name in of_tick(self.ticks[0], True) for name in self.query.names):

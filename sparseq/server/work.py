@@ -65,6 +65,7 @@ class MonitorJob:
     lateness: str = "0d"
     settle: float = 2.0
     strategy: str = ""
+    left_out: float = 0.0
     forecast: bool = False
     horizon: int = 0
     alarm_below: float = 0.0
@@ -74,7 +75,7 @@ class MonitorJob:
         """See `Job`: a tick a step."""
         ticks = Ticks(moment(self.start), self.every, moment(self.last) if self.last else None)
         beside = Beside(
-            self.strategy, self.forecast, alarm_below=self.alarm_below or None,
+            self.strategy, self.left_out, self.forecast, alarm_below=self.alarm_below or None,
             horizon=self.horizon or None,
         )  # fmt: skip
         texts = [(path.stem, QueryText.of(_text(path))) for path in self.queries]

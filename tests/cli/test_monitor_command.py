@@ -205,6 +205,31 @@ def test_a_series_with_a_strategy(queries: tuple[Path, Path], tmp_path: Path) ->
     assert "taps are fixed before the first tick" in other.stderr
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_room_for_people_who_are_left_out(
+    queries: tuple[Path, Path], tmp_path: Path, kind: str
+) -> None:
+    """The file says how much it is, and sums of ticks have room for the sum of it."""
+    days = np.repeat(np.datetime64("2024-01-01") + np.arange(5), 30)
+    visits = pa.table({"who": np.tile(np.arange(30), 5), "day": days})
+    path, out = tmp_path / "s.sparseq", tmp_path / f"series.{kind}"
+    sparseq.create(path, visits, table="visits", user="who", in_or_out=True, seed=2).close()
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
+            "2024-01-05", "--quiet", "--strategy", "1,-0.5")  # fmt: skip
+    made = []
+    for series, more in ((tmp_path / f"bare.{kind}", ()), (out, ("--left-out", "80%"))):
+        assert run(*line, "--output", series, *more).exit_code == 0
+        rows = csv.DictReader(output("derive", series).splitlines())
+        made.append([float(r["error"]) for r in rows if r["derived"] == "running_total"])
+    if kind == "csv":
+        lacking = [float(r["left_out"]) for r in csv.DictReader(out.read_text().splitlines())]
+    else:
+        lacking = pq.read_table(out)["left_out"].to_pylist()
+    assert lacking[-1] > 0
+    wider = [b - a for a, b in zip(*made, strict=True)]
+    assert wider == pytest.approx(np.cumsum(lacking).tolist())
+
+
 def test_a_file_that_lacks_ticks_of_a_strategy_is_not_derived_from(
     queries: tuple[Path, Path], tmp_path: Path
 ) -> None:

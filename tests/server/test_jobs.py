@@ -132,7 +132,7 @@ def test_series_of_jobs_have_strategies_and_forecasts_and_alarms(tmp_path: Path)
     (tmp_path / "rows.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day;")
     common = 'kind = "monitor"\nqueries = ["rows.sql"]\nfrom = 2024-01-01\nto = 2024-01-0{}\n'
     for name, more in (
-        ("taps", 'strategy = "1,-0.5"\n'),
+        ("taps", 'strategy = "1,-0.5"\nleft_out = 0.02\n'),
         ("corrected", "forecast = true\nhorizon = 8\nalarm_below = 0.5\n"),
     ):
         folder = tmp_path / name
