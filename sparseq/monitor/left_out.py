@@ -15,6 +15,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.monitor.simulate_strategies import summed
+
 Floats = NDArray[np.float64]
 TICKS = 365
 _WINDOW, _MOST = 28, 0.5
@@ -50,7 +52,7 @@ def rate_of(missing: Floats, truth: Floats, width: int) -> float:
         0.01
     """
     grown = truth * (np.arange(1, len(truth) + 1)[:, None] / TICKS)
-    lacks, room = (_sums(values, max(width, _WINDOW)) for values in (missing, grown))
+    lacks, room = (summed(values, max(width, _WINDOW)) for values in (missing, grown))
     some = lacks > 0
     return float((lacks[some] / np.maximum(room[some], 1e-300)).max(initial=0.0))
 
@@ -65,9 +67,3 @@ def rounded_up(left_out: float) -> float:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(left_out)) - 1)
     return round(math.ceil(left_out / step - 1e-9) * step, 12)
-
-
-def _sums(values: Floats, width: int) -> Floats:
-    total = np.cumsum(values, axis=0)
-    total[width:] -= total[:-width].copy()
-    return total

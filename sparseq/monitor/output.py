@@ -257,7 +257,7 @@ def series_table(path: Path) -> pa.Table:
             names, rows = format.read(path)
             first = next(rows, {})
             known = {f.name: f.type for f in schema_of([], "T" not in str(first.get("tick")))}
-            if names[-1] == LEFT_OUT:  # where it is one, no key is
+            if names[-1:] == [LEFT_OUT]:  # where it is one, no key is
                 known[LEFT_OUT] = pa.float64()
             schema = pa.schema([(name, known.get(name, pa.string())) for name in names])
             table = format.table(path, schema)

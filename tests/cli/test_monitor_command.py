@@ -178,8 +178,9 @@ def test_derived_series(store: Path, queries: tuple[Path, Path], tmp_path: Path)
     assert output("derive", tmp_path / "series.jsonl") == text
     assert len(text.splitlines()) == 1 + len(rows)
     assert run("derive", queries[0]).exit_code == 2
-    (tmp_path / "x.csv").write_text("a\n1\n")
-    assert run("derive", tmp_path / "x.csv").exit_code == 4
+    for text in ("a\n1\n", ""):
+        (tmp_path / "x.csv").write_text(text)
+        assert run("derive", tmp_path / "x.csv").exit_code == 4
 
 
 def test_a_series_with_a_strategy(queries: tuple[Path, Path], tmp_path: Path) -> None:
