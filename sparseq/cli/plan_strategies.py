@@ -11,6 +11,8 @@ from sparseq.monitor.plan_strategies import StrategyCandidate, StrategyPlan
 from sparseq.pictures.numbers import format_number
 from sparseq.pictures.tables import format_table
 
+_ROOM = ", with room\nin every ± for 1.4 times what those who are left out lack in these data"
+
 
 def strategies_text(planned: StrategyPlan, name: str, forecasts: float | None) -> str:
     """Return the table, and what to do.
@@ -68,7 +70,8 @@ def _advice(planned: StrategyPlan, forecasts: float | None) -> str:
         said.append("Recommended: no strategy; none is sure to be better here.")
     else:
         said.append(
-            f"Recommended, {best.relative:.2f} times the error of independent noise:\n"
+            f"Recommended, {best.relative:.2f} times the error of independent noise"
+            f"{_ROOM if planned.lacking else ''}:\n"
             f"  sparseq create … --in-or-out --norm-budget {best.norm_budget:g}\n"
             f"  sparseq monitor … --strategy {best.strategy}"
             + (f" --left-out {100 * planned.lacking:.2g}%" if planned.lacking else "")

@@ -214,7 +214,7 @@ class _Search:
         found = measured(stream, StrategySetting(c.strategy, c.norm_budget, self.kappa))
         widths = [t.width(stream.ticks) for t in self.targets]
         rates = [rate_of(found.missing, stream.truth, width) for width in widths]
-        return rounded_up(CAUTION * max(rates))
+        return rounded_up(min(CAUTION * max(rates), 0.99))  # more is no share
 
     def relative(self, errors: ArrayLike, of: ArrayLike) -> float:
         """Return errors against others': root mean square by weight."""

@@ -189,6 +189,7 @@ def test_strategies_are_planned_for_what_people_look_at(visits: Path, query: Pat
     assert [target["weight"] for target in found["targets"]] == [1.0, 2.0]
     assert found["recommended"] == min(found["rows"], key=lambda row: row["relative"])
     assert found["recommended"]["strategy"] in text
+    assert ("--left-out" in text) == ("left out lack" in text) == (found["lacking"] > 0)
 
 
 def test_what_strategies_can_not_be_planned_for_is_said(visits: Path, query: Path) -> None:

@@ -56,6 +56,19 @@ def sql_of(tick: int, grouped: bool) -> str:
     return SQL.format(by[0], FIRST + dt.timedelta(tick), by[1])
 
 
+def test_the_plan_has_room_for_what_its_own_settings_leave_out() -> None:
+    """Sums of the target over the same data: taken in and room together are not below the truth."""
+    busy = np.append(np.full(60, 0.15), np.full(2, 0.9))
+    stream = stream_of(events(busy, 120, seed=3), 120)
+    planned = plan_strategies(stream, 0.5, targets_of("28d"))
+    best = planned.recommended
+    found = measured(stream, StrategySetting(best.strategy, best.norm_budget, 0.5))
+    grown = stream.truth * (planned.lacking * np.arange(1, 121)[:, None] / 365)
+    assert (summed(found.missing, 28) <= summed(grown, 28) + 1e-9).all()
+    assert (planned.lacking > 0) == bool(found.missing.any())
+    assert planned.lacking <= 0.99
+
+
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize(("strategy", "budget"), [("news:0.4,5", 6.5), ("window:3", 11.0)])
 def test_what_is_simulated_is_what_a_store_gives(
