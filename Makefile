@@ -35,12 +35,14 @@ docs: $(READY)  ## the site, in out/site; nothing is fetched for it, and a link 
 
 check: lint types docs test
 
-$(READY): pyproject.toml
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+$(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "sparseq needs Python 3.11 or newer; say which: make PYTHON=python3.12 …"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[docs,fast,plot,test]'
+	$(INSTALL) --upgrade pip
+	$(INSTALL) --editable '.[docs,fast,plot,test]'
 	@touch $(READY)
 
 clean:

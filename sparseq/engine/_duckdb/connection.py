@@ -7,12 +7,15 @@ refusal is an exact answer about an extreme. So a rule of the optimiser is off i
 expressions on stored values or on statistics of them; the others move, merge or drop parts of a
 plan, and look at the query, the schema and estimated sizes only. That expressions can't fail on any
 value (`sparseq.query.functions`) is the cure; this is the second lock on the same door.
+
+A rule that nobody judged, of a DuckDB that is newer than this list, is off too, in every connection.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,10 @@ OPTIMIZERS: dict[str, tuple[bool, str]] = {
     "row_group_pruner": (True, _RANGES),
     "sampling_pushdown": (True, _SHAPE),
     "scalar_fn_pushdown": (False, _VALUES),
+    "self_join_aggregate": (
+        False,
+        "has least and greatest values of a group in the place of pairs",
+    ),
     "statistics_propagation": (False, _STATISTICS),
     "top_n": (True, _SHAPE),
     "top_n_window_elimination": (True, _SHAPE),
@@ -78,14 +85,38 @@ OPTIMIZERS: dict[str, tuple[bool, str]] = {
 }
 """Each rule of DuckDB's optimiser: whether it is on, and why. A test fails if one is not here."""
 
-OFF = frozenset(name for name, (on, _) in OPTIMIZERS.items() if not on)
+JUDGED = ("2.0.0", "2.0.1")
+"""The versions of DuckDB all of whose rules are above."""
 SETTINGS: dict[str, Any] = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
-    "disabled_optimizers": ",".join(sorted(OFF)),
     "wal_autocheckpoint": "64MB",
     "experimental_metadata_reuse": "false",  # erased values would stay in what is reused
 }
+
+
+@cache
+def off() -> frozenset[str]:
+    """Return the optimiser's rules that are off in this DuckDB: judged so, or not judged at all.
+
+    Example:
+        >>> "statistics_propagation" in off(), "filter_pushdown" in off()
+        (True, False)
+    """
+    with duckdb.connect() as con:
+        rules = con.execute("SELECT name FROM duckdb_optimizers()").fetchall()
+    return frozenset(name for (name,) in rules if not OPTIMIZERS.get(name, (False, ""))[0])
+
+
+def not_judged() -> str:
+    """Return what the curator is told of a DuckDB that nobody judged; nothing of another."""
+    if duckdb.__version__ in JUDGED:
+        return ""
+    new = ", ".join(sorted(off() - set(OPTIMIZERS))) or "none"
+    return (
+        f"DuckDB {duckdb.__version__} was not judged for this version of sparseq, which knows "
+        f"{' and '.join(JUDGED)}; rules of its optimiser that are new, and off: {new}"
+    )
 
 
 def connected(
@@ -94,23 +125,40 @@ def connected(
     locked: bool = False,
     read_only: bool = False,
     memory: int | None = None,
+    **more: str,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection that may plan a query about people.
+
+    Every connection is made here, so that no rule of the optimiser is on that nobody judged.
 
     Args:
         database: Path of a DuckDB file; by default one in memory.
         locked: Settings can't be changed from now on.
         read_only: Nothing is written to the file, and other processes can read it meanwhile.
         memory: Most bytes that it holds; else DuckDB's own limit.
+        more: More of DuckDB's settings.
+
+    Raises:
+        StoreError: This DuckDB lacks a setting that keeps people's rows in their place.
 
     Example:
         >>> con = connected(locked=True)
         >>> con.sql("SELECT current_setting('enable_external_access')").fetchall()
         [(False,)]
     """
-    settings = SETTINGS | ({"lock_configuration": "true"} if locked else {})
+    settings = SETTINGS | {"disabled_optimizers": ",".join(sorted(off()))} | more
+    settings |= {"lock_configuration": "true"} if locked else {}
     settings |= {} if memory is None else {"memory_limit": f"{memory >> 20}MiB"}
-    return duckdb.connect(str(database), read_only, config=settings)
+    try:
+        return duckdb.connect(str(database), read_only, config=settings)
+    except duckdb.InvalidInputException as error:
+        if "not recognized" not in str(error):
+            raise
+        raise StoreError(
+            f"DuckDB {duckdb.__version__} does not know a setting that sparseq needs: "
+            f"{str(error).rpartition(': ')[2]}",
+            f"install one that sparseq knows: pip install duckdb=={JUDGED[-1]}",
+        ) from None
 
 
 _kept: dict[tuple[int, str, str], duckdb.DuckDBPyConnection] = {}  # a forked child has its own

@@ -21,6 +21,7 @@ from typing import Any
 
 import duckdb
 
+from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.files.convert import literal
 from sparseq.errors import ParameterError
 from sparseq.query.catalog import Bound, Catalog, Table
@@ -171,7 +172,7 @@ def _is_decimal(kind: str) -> bool:
 def _check_format(column: str, kind: str, format: str) -> None:
     if kind in ("DATE", "TIMESTAMP"):
         try:
-            with duckdb.connect(":memory:") as con:
+            with scratch() as con:
                 con.execute(f"SELECT epoch_us(try_strptime('', {literal(format)}))").fetchall()
         except duckdb.Error:
             pass

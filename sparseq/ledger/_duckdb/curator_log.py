@@ -28,6 +28,12 @@ class CuratorLog:
         """Write a line."""
         self._con.execute(*statement(kind, message))
 
+    def add_once(self, kind: str, message: str) -> None:
+        """Write a line, unless it is there already."""
+        there = "FROM curator_log WHERE kind = ? AND message = ? LIMIT 1"
+        if not self._con.execute(there, [kind, message]).fetchall():
+            self.add(kind, message)
+
     def entries(self, last: int | None = None) -> list[LoggedLine]:
         """Return the lines, oldest first; `last`: no more than so many of the newest."""
         rows = self._con.execute(

@@ -35,8 +35,10 @@ from pathlib import Path
 
 import duckdb
 
+from sparseq.engine._duckdb.connection import not_judged
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb import meta
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.mark import StoreMark
 from sparseq.ledger._duckdb.record import (
     HighWaterMark,
@@ -162,6 +164,8 @@ class StoreSession:
         if self.mark is not None:
             self._remember(record.session)
         meta.put(self._con, _MARK, {"id": record.session, "open": True})
+        if said := not_judged():
+            CuratorLog(self._con).add_once("engine", said)
         self._con.execute("CHECKPOINT")  # from here on the store is whole with this record only
         os.replace(new, beside)
         sync_folder(new)

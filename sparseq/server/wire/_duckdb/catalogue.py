@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 import duckdb
 import pyarrow as pa
 
+from sparseq.engine._duckdb.connection import connected
 from sparseq.query.catalog import Catalog
 from sparseq.query.patience import interrupted_after
 from sparseq.server.wire._duckdb.postgresql import Postgresql, declare
@@ -39,9 +40,7 @@ class Catalogue:
     """
 
     def __init__(self, catalog: Catalog, name: str, public: Mapping[str, pa.Table]) -> None:
-        self._db = duckdb.connect(
-            config={"enable_external_access": "false", "memory_limit": MEMORY, "threads": "1"}
-        )
+        self._db = connected(memory_limit=MEMORY, threads="1")
         self._lock = threading.Lock()
         self._kept: list[tuple[str, str]] = []
         postgresql = Postgresql.fresh()
