@@ -36,8 +36,45 @@ def worthwhile(length: int) -> bool:
     return length >= (WARM if loaded else COLD) and compiled() is not None
 
 
+def as_mask(mask: Any) -> Any:
+    """Return a mask, by row or one for all, once it is known to be one.
+
+    Raises:
+        TypeError: It is not NumPy's bool: no loop checks what it is given, and bytes of numbers
+            would be read as truths of other rows.
+
+    Example:
+        >>> as_mask(np.array([True, False])), as_mask(np.True_)
+        (array([ True, False]), np.True_)
+    """
+    if not isinstance(mask, np.ndarray | np.bool_) or mask.dtype != np.bool_:
+        raise TypeError(f"a mask is {getattr(mask, 'dtype', type(mask))}")
+    return mask if isinstance(mask, np.bool_) or mask.ndim else mask[()]
+
+
+def bits_as(array: NDArray[Any], of: Any, kind: Any) -> NDArray[Any]:
+    """Return an array's own bytes as another type of the same width.
+
+    Args:
+        array: To be read otherwise; nothing is copied.
+        of: What it has to be, a type or a kind of types: `np.bool_`, `np.signedinteger`.
+        kind: What it is read as.
+
+    Raises:
+        TypeError: It is something else, or the other type is of another width.
+
+    Example:
+        >>> bits_as(np.array([True, False]), np.bool_, np.uint8).tolist()
+        [1, 0]
+    """
+    if not np.issubdtype(array.dtype, of) or array.dtype.itemsize != np.dtype(kind).itemsize:
+        raise TypeError(f"{array.dtype} is not to be read as {np.dtype(kind)}")
+    return array.view(kind)
+
+
 def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     """Return `values[mask]`."""
+    as_mask(mask)
     few = 16 * np.count_nonzero(mask) < len(values)
     if few or not worthwhile(len(values)):
         return values[np.flatnonzero(mask)] if few else values[mask]
@@ -48,6 +85,7 @@ def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
 
 def true_places(mask: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """Return where a mask is true."""
+    as_mask(mask)
     if not worthwhile(len(mask)):
         return np.flatnonzero(mask).astype(np.uint32)
     out = np.empty(len(mask) + 1, np.uint32)
@@ -76,7 +114,7 @@ def looked_up(table: NDArray[Any], codes: NDArray[Any]) -> NDArray[Any]:
     if not worthwhile(len(codes)):
         return table.take(codes)
     out, bits = np.empty(len(codes), table.dtype), f"u{table.dtype.itemsize}"
-    compiled().look_up(table.view(bits), codes, out.view(bits))
+    compiled().look_up(bits_as(table, np.generic, bits), codes, bits_as(out, table.dtype, bits))
     return out
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import SHARED, THREADS, looked_up
+from sparseq.compiled import SHARED, THREADS, bits_as, looked_up
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import (
     Contributions,
@@ -26,6 +26,7 @@ from sparseq.engine.contributions import (
     pulled,
     reduce_measure,
 )
+from sparseq.engine.operations import ALL
 from sparseq.engine.program import Program, Rows, StepValues, with_tables
 from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
 from sparseq.engine.weighing import Weights
@@ -163,11 +164,12 @@ class Interpreter:
         values = None if value is None else _by_row(rows, value)
         if values is None and step != 1.0:
             values = np.full(len(rows), quantise(np.ones(1), step)[0])
-        if rows.kept is True or not alone:
+        if rows.kept is ALL or not alone:
             return bins, values
         if bins is not None:
             return _placed_if(rows.kept, bins), values
-        return None, rows.kept.view(np.uint8) if values is None else values * rows.kept
+        ones = bits_as(rows.kept, np.bool_, np.uint8)
+        return None, ones if values is None else values * ones
 
 
 def _ends(batch: RowBatch) -> tuple[int, int]:
@@ -183,7 +185,7 @@ def _by_row(rows: Rows, step: int) -> NDArray[Any]:
 
 def _placed_if(kept: Any, places: NDArray[Any]) -> NDArray[Any]:
     """Return places of the rows that are kept, -1 for the others."""
-    return places if kept is True else places | (kept.view(np.int8) - np.int8(1))
+    return places if kept is ALL else places | (bits_as(kept, np.bool_, np.int8) - np.int8(1))
 
 
 def _blocks(runs: Runs, rows: int) -> list[slice]:

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import looked_up, true_places
+from sparseq.compiled import as_mask, looked_up, true_places
 from sparseq.engine.contributions import lattice
 from sparseq.engine.operations import (
+    ALL,
     Kernel,
     Vector,
     constant_vector,
@@ -29,6 +30,7 @@ from sparseq.engine.operations import (
     on_lattice,
     placed,
     representable,
+    typed,
 )
 from sparseq.query import types as T
 from sparseq.query.catalog import Table
@@ -258,12 +260,12 @@ class StepValues:
 
     Attributes:
         values: By row; or codes by row.
-        known: By row, or True.
+        known: By row, or ALL.
         table: Of codes: what each stands for.
     """
 
-    def __init__(self, values: NDArray[Any], known: Any = True, table: Vector | None = None):
-        self.values, self.known, self.table = values, known, table
+    def __init__(self, values: NDArray[Any], known: Any = ALL, table: Vector | None = None):
+        self.values, self.known, self.table = values, as_mask(known), table
 
     def at(self, some: slice, rows: RowNumbers | None) -> Vector:
         """Return some of a block's rows; None: all of them."""
@@ -276,9 +278,9 @@ class StepValues:
             known = self.table.known
             return Vector(
                 looked_up(self.table.values, values),
-                True if known is True else looked_up(known, values),
+                ALL if known is ALL else looked_up(known, values),
             )
-        return Vector(values, True if self.known is True else of_rows(self.known))
+        return Vector(values, ALL if self.known is ALL else of_rows(self.known))
 
 
 def with_tables(program: Program, leaves: Mapping[int, StepValues]) -> dict[int, StepValues]:
@@ -301,10 +303,10 @@ def with_tables(program: Program, leaves: Mapping[int, StepValues]) -> dict[int,
         assert column.table is not None
         codes = len(column.table.values)
         found = step.kernel(*(_table(program, columns, a) for a in step.arguments))
-        known = found.known if found.known is True else np.broadcast_to(found.known, codes)
+        known = found.known if found.known is ALL else np.broadcast_to(found.known, codes)
         values = np.ascontiguousarray(np.broadcast_to(found.values, codes))
         of[i] = of[inside[0]]
-        columns[i] = StepValues(column.values, True, Vector(values, known))
+        columns[i] = StepValues(column.values, ALL, Vector(values, known))
     return columns
 
 
@@ -328,14 +330,14 @@ class Rows:
 
     Attributes:
         rows: Those that are looked at, ascending; None: all.
-        kept: Which of these fulfil the conditions, or True.
+        kept: Which of these fulfil the conditions, or ALL.
     """
 
     def __init__(self, program: Program, columns: Mapping[int, StepValues], block: slice) -> None:
         self._program, self._columns, self._block = program, columns, block
         self._results: dict[int, Vector] = {}
         self.rows: RowNumbers | None = None
-        self.kept: Any = True
+        self.kept: Any = ALL
         for condition in program.conditions:
             self._keep(self.result(condition).values)
 
@@ -347,20 +349,26 @@ class Rows:
     def result(self, step: int) -> Vector:
         """Return what a step gives for these rows."""
         if step not in self._results:
-            what = self._program.steps[step]
-            if step in self._columns:
-                self._results[step] = self._columns[step].at(self._block, self.rows)
-            elif isinstance(what, Step):
-                self._results[step] = what.kernel(*map(self.result, what.arguments))
-            else:
-                assert isinstance(what, Vector)
-                self._results[step] = what
+            self._results[step] = self._evaluated(step)
         return self._results[step]
 
+    def _evaluated(self, step: int) -> Vector:
+        what = self._program.steps[step]
+        if step in self._columns:
+            found = self._columns[step].at(self._block, self.rows)
+            return typed(found, what.type) if isinstance(what, Leaf) else found
+        if isinstance(what, Vector):
+            return what
+        assert isinstance(what, Step)
+        found = what.kernel(*map(self.result, what.arguments))
+        for array in (found.values, found.known):
+            if array.ndim and len(array) != len(self):
+                raise ValueError(f"{len(array)} values of {len(self)} rows")
+        return found
+
     def _keep(self, true: Any) -> None:
-        if np.ndim(true) == 0:
-            true = np.full(len(self), bool(true))
-        kept = true if self.kept is True else self.kept & true
+        true = np.broadcast_to(as_mask(true), len(self))
+        kept = true if self.kept is ALL else self.kept & true
         many = int(np.count_nonzero(kept))
         if many == len(kept):
             return
@@ -369,5 +377,5 @@ class Rows:
             return
         keep = true_places(kept)
         self.rows = keep if self.rows is None else looked_up(self.rows, keep)
-        self.kept = True
+        self.kept = ALL
         self._results.clear()

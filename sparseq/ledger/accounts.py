@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import compiled, halves, selected, worthwhile
+from sparseq.compiled import as_mask, compiled, halves, selected, worthwhile
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -159,6 +159,7 @@ class Accounts:
 
 def _due(charges: Ints, active: Mask) -> tuple[Ints, int]:
     """Return the charges of the active, 0 for others, and how many are not 0."""
+    as_mask(active)
     if worthwhile(len(charges)):
         amounts, due = np.empty_like(charges), compiled().due
         found: list[int] = []

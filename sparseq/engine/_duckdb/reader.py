@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.compiled import bits_as
 from sparseq.engine._duckdb.scans import PlanRows
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.columns import combine_positions
@@ -172,7 +173,7 @@ def chunk_values(chunk: pa.Array) -> NDArray[Any]:
     """Return an array's values; `to_numpy` would import pandas, where it is installed."""
     if pa.types.is_boolean(chunk.type) and not chunk.null_count:
         bits = np.unpackbits(np.frombuffer(chunk.buffers()[1], np.uint8), bitorder="little")
-        return bits[chunk.offset : chunk.offset + len(chunk)].view(np.bool_)
+        return bits_as(bits[chunk.offset : chunk.offset + len(chunk)], np.uint8, np.bool_)
     if chunk.null_count or not pa.types.is_primitive(chunk.type):
         return np.asarray(chunk.to_numpy(zero_copy_only=False))
     return np.from_dlpack(chunk)

@@ -13,7 +13,7 @@ from sparseq.compiled import order_of
 from sparseq.engine._duckdb.reader import Reader, chunk_values
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.columns import ColumnCache
-from sparseq.engine.operations import Vector
+from sparseq.engine.operations import ALL, Vector
 from sparseq.engine.program import Leaf, StepValues
 from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Ints, Runs
@@ -60,14 +60,14 @@ class StoredColumns:
         """Return what a leaf of a program is."""
         if leaf.type.family is Family.TEXT or leaf.said:
             codes, last = self._codes(table, leaf.column)
-            return StepValues(codes, True, self._table(table, leaf, last))
+            return StepValues(codes, ALL, self._table(table, leaf, last))
         sql = quote(leaf.column)
         if leaf.type.family in (Family.DATE, Family.INTEGER):
             span = self._span(table, sql, leaf.type.family)
             if span is not None:
-                return StepValues(self._kept(table, span.codes), True, span.table)
+                return StepValues(self._kept(table, span.codes), ALL, span.table)
         known = self.cache.get((table, "known", sql), lambda: self._known(table, sql))
-        return StepValues(self._kept(table, sql), known if len(known) else True)
+        return StepValues(self._kept(table, sql), known if len(known) else ALL)
 
     def warm(self, table: str, column: Column) -> None:
         """Keep what most questions about a column read, if there is room."""
@@ -156,7 +156,7 @@ class StoredColumns:
         known[values_of(codes)] = said.is_valid().to_numpy(zero_copy_only=False)
         if not self._has_null(table, leaf.column) and known[:-1].all():  # asked of any column
             return Vector(values)
-        return Vector(values, True if known.all() else known)
+        return Vector(values, ALL if known.all() else known)
 
     def _has_null(self, table: str, column: str) -> bool:
         """Tell whether a coded column has a NULL; remembered."""
@@ -177,7 +177,7 @@ def _span_of(
     number = f"CAST({sql} AS BIGINT)" if family is Family.INTEGER else f"({sql} - {_EPOCH})"
     code = f"CAST(coalesce({number} - ({first}), {count}) AS {_code_type(count)})"
     values = np.append(first + np.arange(count), 0).astype(kind)  # last + 1 may be 2^63
-    known = np.arange(count + 1) < count if lacks_some else True
+    known = np.arange(count + 1) < count if lacks_some else ALL
     return Span(code, Vector(values, known))
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparseq.compiled import bits_as
 from sparseq.engine.files.unpacked import ByteStream
 
 LONGEST_LINE = 1 << 20
@@ -232,7 +233,8 @@ def _without_quotes(chunk: bytes, separator: bytes) -> bytes:
 
 def _within(a: Bytes) -> NDArray[np.bool_]:
     """Tell which bytes have an odd number of quotes before them."""
-    return (np.cumsum((a == 34).view(np.uint8), dtype=np.uint8) & 1).view(np.bool_)
+    quotes = bits_as(a == 34, np.bool_, np.uint8)
+    return bits_as(np.cumsum(quotes, dtype=np.uint8) & 1, np.uint8, np.bool_)
 
 
 def _joined(chunk: bytes) -> bytes:

@@ -8,27 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from sparseq.engine.operations import logic
 from sparseq.engine.operations.comparisons import less
+from sparseq.engine.operations.logic import Kernel, both, strict
 from sparseq.engine.operations.numbers import half_away, scaled
 from sparseq.engine.operations.table import (
     DAY,
     B,
     C,
     D,
-    Kernel,
     Make,
     N,
     S,
-    Vector,
     Z,
-    both,
     constant_vector,
     operation,
-    strict,
-    truth,
+    plainly,
     whole,
     wide,
-)  # fmt: skip
+)
+from sparseq.engine.operations.vector import ALL, Vector
 from sparseq.query import types as T
 from sparseq.query.terms import Term
 from sparseq.query.types import Family, Type
@@ -36,40 +35,19 @@ from sparseq.query.types import Family, Type
 # -- choices ---------------------------------------------------------------------------------------
 
 
-def _chosen(condition: Any, a: Vector, b: Vector) -> Vector:
-    """Return a where a condition is true, else b."""
-    values = np.where(condition, a.values, b.values)
-    if a.known is True and b.known is True:
-        return Vector(values)
-    known = np.where(condition, a.known, b.known)
-    return Vector(both(values, known) if values.dtype == np.bool_ else values, known)
-
-
 @operation("case")
 def _case(term: Term) -> Kernel:
     empty = constant_vector(Term(term.type, "", constant=True))
 
     def kernel(*v: Vector) -> Vector:
-        result = v[-1] if len(v) % 2 else empty
-        for i in range(len(v) - len(v) % 2 - 2, -1, -2):
-            result = _chosen(v[i].values, v[i + 1], result)
-        return result
+        pairs = len(v) - len(v) % 2
+        return logic.case(v[:pairs], v[-1] if len(v) % 2 else empty)
 
     return kernel
 
 
-@operation("coalesce")
-def _coalesced(_: Term) -> Kernel:
-    return lambda *v: reduce(lambda a, b: a if a.known is True else _chosen(a.known, a, b), v)
-
-
-@operation("nullif")
-def _nullif(_: Term) -> Kernel:
-    def kernel(same: Vector, a: Vector) -> Vector:
-        known = both(a.known, ~same.values)
-        return Vector(both(a.values, known) if a.values.dtype == np.bool_ else a.values, known)
-
-    return kernel
+plainly("coalesce", lambda *v: reduce(logic.coalesce, v))
+plainly("nullif", logic.nullif)
 
 
 def _extreme(name: str) -> Make:
@@ -81,14 +59,14 @@ def _extreme(name: str) -> Make:
 
         def better(a: Vector, b: Vector) -> Vector:
             """The first of the known; b only where it is beyond a, or alone."""
-            if number and a.known is True and b.known is True and _is_plain(b.values):
+            if number and a.known is ALL and b.known is ALL and _is_plain(b.values):
                 return Vector((np.fmin if name == "least" else np.maximum)(a.values, b.values))
             below = (b, a) if name == "least" else (a, b)
             wins = less(below[0].values, below[1].values, number)
-            if a.known is not True:
+            if a.known is not ALL:
                 wins = wins | ~a.known
-            chosen = _chosen(both(wins, b.known), b, a)
-            return Vector(chosen.values, True if b.known is True else a.known | b.known)
+            chosen = logic.chosen(both(wins, b.known), b, a)
+            return Vector(chosen.values, ALL if b.known is ALL else a.known | b.known)
 
         return lambda *v: reduce(better, v)
 
@@ -165,7 +143,7 @@ _CASTS: dict[tuple[Family, Family], Callable[[Type, Type], Kernel | None]] = {
     (Z, N): _to_number, (B, N): _to_number, (C, N): _decimal_to_number,
     (Z, Z): lambda a, b: _within(b.low, b.high, a),
     (B, Z): lambda a, b: strict(lambda x: np.asarray(x).astype(np.int64)[()]),
-    (Z, B): lambda a, b: truth(lambda x: x != 0), (C, B): lambda a, b: truth(lambda x: x != 0),
+    (Z, B): lambda a, b: strict(lambda x: x != 0), (C, B): lambda a, b: strict(lambda x: x != 0),
     (Z, C): _to_decimal, (C, C): _to_decimal, (C, Z): _decimal_to_whole,
     (N, N): lambda a, b: strict(lambda x: x),
     (D, S): lambda a, b: whole(lambda x: x * DAY),

@@ -8,24 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.engine.operations.table import (
-    B,
-    Kernel,
-    Make,
-    N,
-    Vector,
-    both,
-    narrow,
-    operation,
-    plainly,
-    truth,
-)
+from sparseq.engine.operations import logic
+from sparseq.engine.operations.logic import Kernel, both, strict
+from sparseq.engine.operations.table import B, Make, N, narrow, operation, plainly
+from sparseq.engine.operations.vector import Vector
 from sparseq.query.terms import Term
-
-
-def _not(a: Any) -> Any:
-    return np.False_ if a is True else ~a
-
 
 # -- comparisons: NaN is equal to itself and above every number ------------------------------------
 
@@ -70,8 +57,8 @@ def _compared(name: str, a: Term, b: Term) -> Kernel | None:
     if not alike:
         return None
     if number or a.type.family is B:
-        return truth(lambda x, y: _COMPARED[name](x, y, number))
-    return truth(lambda x, y: _COMPARED[name](narrow(x), narrow(y), False))
+        return strict(lambda x, y: _COMPARED[name](x, y, number))
+    return strict(lambda x, y: _COMPARED[name](narrow(x, y), narrow(y, x), False))
 
 
 for _name in _COMPARED:
@@ -84,9 +71,8 @@ def _distinct(term: Term, same: bool) -> Kernel | None:
         return None
 
     def kernel(a: Vector, b: Vector) -> Vector:
-        missing = both(_not(a.known), _not(b.known))
-        found = equal(a, b).values | missing
-        return Vector(found if same else ~found)
+        found = logic.same(equal(a, b), a, b)
+        return found if same else logic.negated(found)
 
     return kernel
 
@@ -105,7 +91,7 @@ def _between(term: Term) -> Kernel | None:
         return None
 
     def kernel(*v: Vector) -> Vector:
-        return _both(over(v[0], v[1]), under(v[2] if len(v) == 4 else v[0], v[-1]))
+        return logic.conjunction(over(v[0], v[1]), under(v[2] if len(v) == 4 else v[0], v[-1]))
 
     return kernel
 
@@ -113,35 +99,23 @@ def _between(term: Term) -> Kernel | None:
 @operation("in")
 def _in(term: Term) -> Kernel | None:
     value, *listed = term.arguments
-    same = [_compared("=", value, x) for x in listed]
-    if any(s is None for s in same):
+    equal = [e for x in listed if (e := _compared("=", value, x)) is not None]
+    if len(equal) < len(listed):
         return None
-    return lambda v, *xs: reduce(_either, (s(v, x) for s, x in zip(same, xs, strict=True)))  # type: ignore[misc]
+    return lambda v, *xs: reduce(
+        logic.disjunction, (e(v, x) for e, x in zip(equal, xs, strict=True))
+    )
 
 
 # -- truths: three-valued --------------------------------------------------------------------------
 
 
-def _both(a: Vector, b: Vector) -> Vector:
-    if a.known is True and b.known is True:
-        return Vector(a.values & b.values)
-    untrue = both(a.known, ~a.values) | both(b.known, ~b.values)
-    return Vector(a.values & b.values, both(a.known, b.known) | untrue)
-
-
-def _either(a: Vector, b: Vector) -> Vector:
-    true = a.values | b.values
-    if a.known is True and b.known is True:
-        return Vector(true)
-    return Vector(true, both(a.known, b.known) | true)
-
-
-plainly("and", lambda *v: reduce(_both, v))
-plainly("or", lambda *v: reduce(_either, v))
-plainly("not", lambda a: Vector(both(~a.values, a.known), a.known), (B,))
-plainly("is true", lambda a: Vector(a.values), (B,))
-plainly("is false", lambda a: Vector(both(~a.values, a.known)), (B,))
-plainly("is null", lambda a: Vector(np.logical_not(a.known)))
+plainly("and", lambda *v: reduce(logic.conjunction, v))
+plainly("or", lambda *v: reduce(logic.disjunction, v))
+plainly("not", logic.negated, (B,))
+plainly("is true", logic.is_true, (B,))
+plainly("is false", logic.is_false, (B,))
+plainly("is null", logic.is_null)
 
 
 # -- groups and bins -------------------------------------------------------------------------------

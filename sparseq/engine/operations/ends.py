@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.engine.operations.table import Kernel, Vector, both
+from sparseq.compiled import bits_as
+from sparseq.engine.operations.logic import Kernel, both
+from sparseq.engine.operations.vector import ALL, Vector
 from sparseq.engine.reduce import quantise
 
 
@@ -18,7 +20,8 @@ def placed(size: int) -> Kernel:
         places: Any = np.asarray(found.values)
         if places.dtype not in (np.int32, np.int64):
             places = places.astype(np.int64)
-        inside = places.view(f"u{places.dtype.itemsize}") < size  # what is negative is above all
+        unsigned = bits_as(places, np.signedinteger, f"u{places.dtype.itemsize}")
+        inside = unsigned < size  # what is negative is above all
         inside = np.asarray(both(inside, found.known))
         if inside.all():
             return Vector(places.astype(kind, copy=False)[()])
@@ -33,10 +36,10 @@ def on_lattice(step: float) -> Kernel:
     def kernel(found: Vector) -> Vector:
         values = np.atleast_1d(found.values)
         if values.dtype == np.bool_:
-            ones = values.view(np.uint8)
+            ones = bits_as(values, np.bool_, np.uint8)
             made = ones if step == 1.0 else quantise(ones, step)
         else:
-            if found.known is not True:
+            if found.known is not ALL:
                 values = np.where(found.known, values, np.nan)
             made = quantise(np.ascontiguousarray(values), step)
         return Vector(made if np.ndim(found.values) or np.ndim(found.known) else made[0])

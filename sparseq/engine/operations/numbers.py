@@ -7,22 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from sparseq.engine.operations.logic import Kernel, all_known, both, strict
 from sparseq.engine.operations.table import (
     C,
-    Kernel,
     Make,
     N,
-    Vector,
     Z,
-    all_known,
-    both,
     operation,
     plainly,
-    strict,
-    truth,
     whole,
     wide,
-)  # fmt: skip
+)
+from sparseq.engine.operations.vector import Vector
 from sparseq.query import types as T
 from sparseq.query.terms import Term
 
@@ -194,7 +190,7 @@ for _name, _f in _OF_TWO.items():
 for _name, _f in _OF_ONE.items():
     plainly(_name, strict(_f), (N,))
 for _name, _f in {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}.items():
-    plainly(_name, truth(_f), (N,))
+    plainly(_name, strict(_f), (N,))
 
 
 @operation("round", (N,))

@@ -19,25 +19,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
-from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from sparseq.engine.operations.logic import Kernel, strict
+from sparseq.engine.operations.vector import Vector, typed
 from sparseq.query import types as T
 from sparseq.query.terms import Term
 from sparseq.query.types import Family, Type
 
-
-class Vector(NamedTuple):
-    """Values of some rows, or one value for all; `known`: True, or which are not NULL."""
-
-    values: Any
-    known: Any = True
-
-
-Kernel = Callable[..., Vector]
-"""Vectors of the arguments in, the vector of the result out."""
 _EPOCH = dt.datetime(1970, 1, 1)
 B, Z, C, N, D, S = (
     Family.BOOLEAN, Family.INTEGER, Family.DECIMAL, Family.DOUBLE, Family.DATE, Family.TIMESTAMP,
@@ -82,9 +73,15 @@ def kernel_of(term: Term) -> Kernel | None:
     name = "cast" if term.function.startswith("cast to ") else term.function
     for takes in (families, None):
         make = OPERATIONS.get((name, takes))
+        kernel = None if make is None else make(term)
         if make is not None:
-            return make(term)
+            return None if kernel is None else _of_type(kernel, term.type)
     return None
+
+
+def _of_type(kernel: Kernel, type: Type) -> Kernel:
+    """Return a kernel, its results checked to be of a type."""
+    return lambda *arguments: typed(kernel(*arguments), type)
 
 
 Make = Callable[[Term], "Kernel | None"]
@@ -108,11 +105,6 @@ def plainly(name: str, kernel: Kernel, *takes: tuple[Family, ...] | None) -> Non
     operation(name, *takes)(lambda _: kernel)
 
 
-def strict(f: Callable[..., Any]) -> Kernel:
-    """Return a kernel whose result is not known where an argument isn't."""
-    return lambda *arguments: Vector(f(*(a.values for a in arguments)), all_known(arguments))
-
-
 def whole(f: Callable[..., Any]) -> Kernel:
     """Return a strict kernel of whole numbers, which are of 64 bits from here on."""
     return strict(lambda *values: f(*map(wide, values)))
@@ -123,26 +115,9 @@ def wide(a: Any) -> Any:
     return np.asarray(a, np.int64)[()]
 
 
-def narrow(a: Any) -> Any:
-    """Return one whole number as Python's, so that what it meets stays as narrow as it is."""
-    return a.item() if np.ndim(a) == 0 else a
+def narrow(a: Any, beside: Any) -> Any:
+    """Return one whole number as Python's beside an array, which so stays as narrow as it is.
 
-
-def truth(f: Callable[..., Any]) -> Kernel:
-    """Return a strict kernel that gives truths."""
-
-    def kernel(*arguments: Vector) -> Vector:
-        known = all_known(arguments)
-        return Vector(both(f(*(a.values for a in arguments)), known), known)
-
-    return kernel
-
-
-def all_known(arguments: tuple[Vector, ...]) -> Any:
-    """Return where all arguments are known."""
-    return reduce(both, (a.known for a in arguments), True)
-
-
-def both(a: Any, b: Any) -> Any:
-    """Return where both hold; either may be True, for all rows."""
-    return b if a is True else a if b is True else a & b
+    Two numbers stay NumPy's: what Python makes of them is no truth here.
+    """
+    return a.item() if np.ndim(a) == 0 and np.ndim(beside) else a

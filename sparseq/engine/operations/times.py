@@ -7,23 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from sparseq.engine.operations.logic import Kernel, all_known, both, strict
 from sparseq.engine.operations.table import (
     DAY,
     D,
-    Kernel,
     Make,
     S,
-    Vector,
     Z,
-    all_known,
-    both,
     narrow,
     operation,
     plainly,
-    strict,
     whole,
     wide,
-)  # fmt: skip
+)
+from sparseq.engine.operations.vector import Vector
 from sparseq.query import types as T
 from sparseq.query.terms import Term
 from sparseq.query.types import Family
@@ -130,7 +127,7 @@ for _unit, (_long, _many) in _CLOCK.items():
     plainly(_unit, _part_of_day(_long, _many), (S,))
     plainly(f"date_trunc {_unit}", _start(_long), (S,))
 plainly("date_diff day", whole(lambda a, b: b - a), (D, D))
-plainly("-", strict(lambda a, b: np.subtract(narrow(a), narrow(b))), (D, D))
+plainly("-", strict(lambda a, b: np.subtract(narrow(a, b), narrow(b, a))), (D, D))
 
 
 def _shifted(days: int, digits: int) -> Make:
