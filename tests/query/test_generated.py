@@ -17,7 +17,7 @@ from sparseq.query.plan import Options
 
 OPTIONS = Options(sigma=8.0)
 """A lattice of 2**-20, on which the grammar's values are far from too large."""
-REFUSED = "Division by zero in expression|no value of .* can pass the WHERE"
+REFUSED = "Division by zero in expression| has no value$|no value of .* can pass the WHERE"
 """A constant that fails, and keys between two ends that can't be used together."""
 quickly = settings(
     derandomize=True,
@@ -48,7 +48,7 @@ def _check(con: sparseq.Store, plain: duckdb.DuckDBPyConnection, pair: Pair) -> 
     try:
         ours = answer(con, pair.asked, OPTIONS)
     except QueryRefused as refused:
-        if not re.match(REFUSED, refused.message):
+        if not re.search(REFUSED, refused.message):
             raise
     else:
         check_same(ours, theirs, in_order=False, exact=False)
