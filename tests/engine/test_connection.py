@@ -6,13 +6,13 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from constraints import pinned
 
 import sparseq
 from sparseq.curator import log
 from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.connection import JUDGED, OPTIMIZERS, connected, off, scratch
 from sparseq.errors import StoreError
-from constraints import pinned
 
 SPARSEQ = Path(sparseq.__file__).parent
 JUDGED_OFF = {name for name, (on, _) in OPTIMIZERS.items() if not on}
