@@ -28,6 +28,7 @@ from sparseq.errors import ParameterError, StoreError
 from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.session import KEPT, close_mark, read_reached
 from sparseq.store import Store
+from sparseq.writing import PRIVATE, private_folder
 
 _CHUNK = 1 << 23
 
@@ -73,19 +74,17 @@ def backup(store: Store, path: str | Path) -> Backup:
     if store.path is None:
         raise ParameterError("a store in memory has no file to copy", "create it with a path")
     check_free(path)
-    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with store.stream.lock:
-            store.stream.flush()  # what an interrupt left
-            with as_duckdb(store.backend).at_rest({KEPT: True}) as file:
-                _copy(file, working)
-        made = _close(working)
-        publish(working, path)
-    except (OSError, duckdb.Error) as error:
-        raise not_written(error, "there is no backup") from None
-    finally:
-        for leftover in (working, Path(f"{working}.wal")):
-            leftover.unlink(missing_ok=True)
+    with private_folder(path) as folder:
+        working = folder / "store"
+        try:
+            with store.stream.lock:
+                store.stream.flush()  # what an interrupt left
+                with as_duckdb(store.backend).at_rest({KEPT: True}) as file:
+                    _copy(file, working)
+            made = _close(working)
+            publish(working, path)
+        except (OSError, duckdb.Error) as error:
+            raise not_written(error, "there is no backup") from None
     return made
 
 
@@ -112,6 +111,7 @@ def _copy(file: Path, to: Path) -> None:
     """
     number = _open_number(file)
     if number is None:
+        to.touch(PRIVATE)
         shutil.copyfile(file, to)
         return
     at, size = 0, os.fstat(number).st_size

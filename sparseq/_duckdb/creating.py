@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +24,10 @@ from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger._duckdb import curator_log
+from sparseq.ledger._duckdb.failure import cannot_write, not_written
 from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.query.catalog import AccountWindow, Bound, Catalog, Table, declared
+from sparseq.writing import private_folder
 
 
 @dataclass(frozen=True)
@@ -97,19 +98,20 @@ def create_file(path: Path, declaration: Declaration) -> None:
         DataError, ParameterError: See `sparseq.create`.
     """
     check_free(path)
-    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    working.unlink(missing_ok=True)  # of a process of the same number that was killed
-    try:
-        connection = connected(working, locked=True, memory=loading_bytes())
+    with private_folder(path) as folder:
+        working = folder / "store"
         try:
-            _fill(connection, declaration)
-            connection.execute("CHECKPOINT")
-        finally:
-            connection.close()
-        publish(working, path)
-    finally:
-        for leftover in (working, Path(f"{working}.wal")):
-            leftover.unlink(missing_ok=True)
+            connection = connected(working, locked=True, memory=loading_bytes())
+            try:
+                _fill(connection, declaration)
+                connection.execute("CHECKPOINT")
+            finally:
+                connection.close()
+            publish(working, path)
+        except (OSError, duckdb.Error) as error:
+            if not cannot_write(error):
+                raise
+            raise not_written(error, f"there is no store at {path}", then="") from None
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:

@@ -45,6 +45,7 @@ from sparseq.ledger._duckdb.session import (
     read_reached,
 )
 from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
+from sparseq.writing import make_private
 
 _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
 
@@ -455,6 +456,7 @@ def publish(working: Path, path: Path) -> None:
     Raises:
         StoreError: Something has come to be there.
     """
+    make_private(working)
     with open(working, "rb") as file:
         os.fsync(file.fileno())
     try:

@@ -5,6 +5,7 @@ import sys
 import warnings
 
 from sparseq.cli.app import sparseq
+from sparseq.writing import keep_private
 
 __all__ = ["main"]
 
@@ -23,5 +24,6 @@ def main() -> None:
     """Run the `sparseq` command, and leave with its exit code."""
     if not os.environ.get("SPARSEQ_DEBUG"):
         warnings.simplefilter("ignore")  # a library's warning may show a row's value
+    keep_private()
     sys.meta_path.insert(0, WithoutPandas)
     sparseq(prog_name="sparseq")

@@ -327,7 +327,7 @@ def exact(store: Path, query: str, format: str | None, output: Path | None) -> N
     """
 
     chosen = chosen_format(format, output)
-    with open_store(store) as opened, Output(output, chosen) as out:
+    with open_store(store) as opened, Output(output, chosen, private=True) as out:
         out.write(_exact_text(exact_sql(opened, query), chosen))
 
 

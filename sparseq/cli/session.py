@@ -24,6 +24,7 @@ from sparseq.escape import shown
 from sparseq.pictures.numbers import percent
 from sparseq.pictures.tables import format_table
 from sparseq.query.catalog import Catalog
+from sparseq.writing import for_others
 
 if TYPE_CHECKING:
     from sparseq.answer import Answer
@@ -284,7 +285,10 @@ def _switched(argument: str, now: bool) -> bool:
 def _opened(path: Path, mode: str) -> TextIO:
     """Open a text file; raises `ParameterError` where that fails."""
     try:
-        return cast(TextIO, open(path, mode, encoding="utf-8"))
+        file = open(path, mode, encoding="utf-8")  # noqa: SIM115 - the caller closes it
+        if mode == "w":
+            for_others(file.fileno())
+        return cast(TextIO, file)
     except OSError as error:
         doing = "read" if mode == "r" else "write"
         raise ParameterError(f"can't {doing} {str(path)!r}: {error.strerror}") from None

@@ -52,7 +52,7 @@ from sparseq.ledger.entry import Loss
 from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine
 from sparseq.ledger.pots import Pot
 from sparseq.query.catalog import Catalog, Table
-from sparseq.writing import make_durable, whole_file
+from sparseq.writing import make_durable, whole_file, writing
 
 FORMAT = {"lake": 1, "buckets": BUCKET_FORMAT}
 MANIFEST = "lake.json"
@@ -392,8 +392,11 @@ def create_lake(folder: Path, declaration: Declaration, buckets: int) -> None:
         raise StoreError(f"there is no folder {folder.parent}")
     working = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(working, ignore_errors=True)  # of a process of the same number that was killed
-    (working / "buckets").mkdir(parents=True)
+    with writing(folder):
+        working.mkdir(mode=0o700)  # whatever comes into it is its owner's alone
     try:
+        with writing(folder):
+            (working / "buckets").mkdir()
         _fill(working, declaration, buckets)
         os.rename(working, folder)
         make_durable(folder)
@@ -422,7 +425,7 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     if notes:
         files.append(log.put("notes", lake_rows.table("notes", notes)))
     log.commit(files)
-    with whole_file(folder / MANIFEST) as file:
+    with whole_file(folder / MANIFEST, private=True) as file:
         file.write_text(json.dumps(said, indent=1), "utf-8")
 
 

@@ -30,6 +30,7 @@ from sparseq.server.jobs import Job, Jobs
 from sparseq.server.service import Service
 from sparseq.server.tokens import Tokens
 from sparseq.server.wire import serve_wire
+from sparseq.writing import PRIVATE
 
 _GRACE = 60  # seconds that answers may take to be written once the server is to stop
 
@@ -215,6 +216,7 @@ def _served(path: Path, said: str, door: Path) -> Iterator[None]:
     beside = path.with_name(path.name + SERVED)
     with contextlib.suppress(OSError):
         whose = f"{said} (process {os.getpid()}, since {since})"
+        beside.touch(PRIVATE)
         beside.write_text(f"{whose}\n{CONTROL}{door}\n", "utf-8")
     try:
         yield

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparseq.errors import ParameterError, ServerError, Why
+from sparseq.writing import PRIVATE
 
 PREFIX = "sq_"
 ITERATIONS = 4096  # of SCRAM: a token has 256 random bits, so nobody guesses it anyway
@@ -163,7 +164,7 @@ class Tokens:
     def __init__(self, path: Path | None) -> None:
         self._lock = threading.Lock()
         if path is not None:
-            path.touch(mode=0o600)
+            path.touch(PRIVATE)
         self._db = sqlite3.connect(
             path or ":memory:", timeout=10, isolation_level=None, check_same_thread=False
         )

@@ -29,7 +29,7 @@ from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations, Schema
 from sparseq.engine.sql import quote
 from sparseq.errors import DataError, ParameterError
-from sparseq.writing import make_durable
+from sparseq.writing import PRIVATE, make_durable
 
 _BUCKET, _PLACE = "#bucket", "#place"
 
@@ -239,6 +239,7 @@ def rewritten(
 ) -> Laid:
     """Write a bucket anew with a change; the one before stays as it is."""
     working = folder / f".bucket-{secrets.token_hex(8)}"
+    working.touch(PRIVATE)
     shutil.copyfile(folder / file, working)
     try:
         backend = open_backend(working)

@@ -8,7 +8,7 @@ expressions on stored values or on statistics of them; the others move, merge or
 plan, and look at the query, the schema and estimated sizes only. That expressions can't fail on any
 value (`sparseq.query.functions`) is the cure; this is the second lock on the same door.
 
-A rule that nobody judged, of a DuckDB that is newer than this list, is off too, in every connection.
+A rule that nobody judged, of a DuckDB that is newer than this list, is off too, everywhere.
 """
 
 from __future__ import annotations

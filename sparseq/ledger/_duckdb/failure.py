@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import duckdb
+
 from sparseq.engine.sql import first_line
 from sparseq.errors import StoreError
 
@@ -21,13 +23,28 @@ def is_full(error: BaseException) -> bool:
     return bool(_FULL.search(str(error)))
 
 
-def not_written(error: BaseException, consequence: str, unsure: str = "") -> StoreError:
+def cannot_write(error: BaseException) -> bool:
+    """Tell whether an error is that of a place that can't be written: full, or not allowed.
+
+    >>> cannot_write(OSError(30, "Read-only file system")), cannot_write(ValueError("odd"))
+    (True, False)
+    """
+    return isinstance(error, OSError | duckdb.IOException) or is_full(error)
+
+
+_AGAIN = ", and open the store again: it is whole"
+
+
+def not_written(
+    error: BaseException, consequence: str, unsure: str = "", then: str = _AGAIN
+) -> StoreError:
     """Return what is said of a write that failed.
 
     Args:
         error: DuckDB's.
         consequence: What is sure, such as "the answer was not given".
         unsure: What isn't: it failed in the middle of a commit, and only the file knows.
+        then: What to do when the disk is in order.
 
     >>> print(not_written(OSError("No space left"), "no answer was given", "it was charged"))
     the disk is full; no answer was given; whether it was charged, the file knows
@@ -36,10 +53,10 @@ def not_written(error: BaseException, consequence: str, unsure: str = "") -> Sto
     why = "the disk is full" if is_full(error) else f"the store can't be written: {_line(error)}"
     known = f"; whether {unsure}, the file knows" if unsure else ""
     do = "make room" if is_full(error) else "look at the disk and its permissions"
-    return StoreError(
-        f"{why}; {consequence}{known}", f"{do}, and open the store again: it is whole"
-    )
+    return StoreError(f"{why}; {consequence}{known}", do + then)
 
 
 def _line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return first_line(error) if str(error) else type(error).__name__

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparseq.errors import StoreInUse
+from sparseq.writing import PRIVATE
 
 try:
     import fcntl
@@ -110,7 +111,7 @@ class Lock:
     """
 
     def __init__(self, path: Path, flags: int = 0) -> None:
-        self.fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | flags, 0o666)
+        self.fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | flags, PRIVATE)
         if fcntl is None:
             return
         try:

@@ -49,6 +49,8 @@ from sparseq.ledger._duckdb.record import (
     sync_folder,
 )
 from sparseq.ledger.entry import Loss
+from sparseq.ledger.log import log_of
+from sparseq.writing import PRIVATE, make_private
 
 _MARK, WRITES, KEPT, LOSSES = "session", "writes", "record kept", "losses"
 """Keys of `meta`: the mark, the count of changes, whether the record stays after closing, and when
@@ -180,13 +182,14 @@ class StoreSession:
 
     def reached(self, releases: int | None = None, writes: int | None = None) -> None:
         """Note what is durable now. Only then may an answer leave."""
-        if self._lock is None:
+        if self._lock is None or self._path is None:
             return
         old = self._record.reached
         new = HighWaterMark(
             old.releases if releases is None else releases, old.writes if writes is None else writes
         )
         self._record = replace(self._record, reached=new)
+        make_private(log_of(self._path))
         os.pwrite(self._lock.fd, self._record.to_bytes(), 0)
         if self.mark is not None:
             self.mark.write(self._record)
@@ -239,6 +242,7 @@ class StoreSession:
         if kept:
             closed = Record(self._record.store, self._record.session, reached, open=False)
             with contextlib.suppress(OSError):
+                beside.touch(PRIVATE)
                 beside.write_bytes(closed.to_bytes())
         else:
             beside.unlink(missing_ok=True)
