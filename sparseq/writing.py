@@ -72,7 +72,8 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that can't be written, nothing is there
+            path.unlink()
 
 
 @contextmanager
@@ -113,7 +114,7 @@ def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
                 os.fsync(written.fileno())
             os.replace(working, path)
     finally:
-        working.unlink(missing_ok=True)
+        _remove(working)
 
 
 def make_durable(path: Path) -> None:
@@ -133,9 +134,11 @@ def check_writable(path: Path) -> None:
         ParameterError: It can't.
     """
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with writing(path):
-        working.write_bytes(b"")
-        working.unlink()
+    try:
+        with writing(path):
+            working.write_bytes(b"")
+    finally:
+        _remove(working)
 
 
 @contextmanager

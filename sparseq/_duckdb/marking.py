@@ -38,5 +38,8 @@ def keep_mark(path: Path, place: str | Path) -> HighWaterMark:
         reached = session.has_reached
         backend.close()
         return reached
+    except BaseException:
+        backend.abandon()
+        raise
     finally:
         backend.release()

@@ -268,7 +268,10 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
         if is_damage(error):
             raise damaged(path, error) from None
         if isinstance(error, duckdb.IOException):
-            raise StoreError(f"{path} can't be opened: {first_line(error)}") from None
+            raise StoreError(
+                f"{path} can't be opened: {first_line(error)}",
+                "a store that is asked needs a folder with room that you may write in",
+            ) from None
         raise StoreError(f"{path} is not a store: {first_line(error)}") from None
 
 

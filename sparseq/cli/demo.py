@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import shutil
@@ -26,6 +27,7 @@ from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
+from sparseq.writing import how_to_mend
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
@@ -111,6 +113,8 @@ def demo(
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # of a demo that could not write anything
+            folder.rmdir()
     if format == "json":
         say(json_text(results))
     else:
@@ -142,7 +146,9 @@ def fresh_folder(wanted: Path) -> Path:
             folder = wanted.with_name(f"{wanted.name}-{k}")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ParameterError(f"can't make the folder {str(folder)!r}: {error.strerror}") from None
+        raise ParameterError(
+            f"can't make the folder {str(folder)!r}: {error.strerror}", how_to_mend(error)
+        ) from None
     return folder
 
 

@@ -85,11 +85,15 @@ def unexpected(error: Exception) -> SparseqError:
     Its text might hold a row's value. With SPARSEQ_DEBUG set, the error itself is raised.
     """
     from sparseq.engine._duckdb.connection import damaged_file, is_damage
+    from sparseq.ledger._duckdb.failure import cannot_write, not_written
 
     if os.environ.get("SPARSEQ_DEBUG"):
         raise error
     if is_damage(error):
         return damaged_file()
+    if cannot_write(error):
+        where = f" at {error.filename}" if isinstance(error, OSError) and error.filename else ""
+        return not_written(error, f"it was not done{where}", then="")
     return SparseqError(
         f"something went wrong inside sparseq ({type(error).__name__})",
         "please report it; SPARSEQ_DEBUG=1 shows where, and may show the data",

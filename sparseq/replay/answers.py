@@ -107,8 +107,12 @@ class AnswerFile:
         if self._folder.exists():
             shutil.rmtree(self._folder)
         self._folder.mkdir()
-        with whole_file(manifest) as working, writing(manifest):
-            working.write_text(json.dumps(log))
+        try:
+            with whole_file(manifest) as working, writing(manifest):
+                working.write_text(json.dumps(log))
+        except ParameterError:
+            shutil.rmtree(self._folder)
+            raise
 
     def _parts(self) -> list[Path]:
         return sorted(self._folder.glob("[0-9]*.parquet"))

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.errors import ParameterError, ServerError, Why
+from sparseq.errors import ParameterError, ServerError, StoreError, Why
 from sparseq.writing import PRIVATE
 
 PREFIX = "sq_"
@@ -162,17 +162,25 @@ class Tokens:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._lock = threading.Lock()
-        if path is not None:
-            path.touch(PRIVATE)
-        self._db = sqlite3.connect(
-            path or ":memory:", timeout=10, isolation_level=None, check_same_thread=False
-        )
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.executescript(_TABLE)
-        with self._transaction():
-            if not self._db.execute("SELECT 1 FROM secret").fetchall():
-                self._db.execute("INSERT INTO secret VALUES (?)", [secrets.token_bytes(32)])
+        self._lock, self._path = threading.Lock(), path
+        new = path is not None and not path.exists()
+        try:
+            with self._written():
+                if path is not None:
+                    path.touch(PRIVATE)
+                self._db = sqlite3.connect(
+                    path or ":memory:", timeout=10, isolation_level=None, check_same_thread=False
+                )
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.executescript(_TABLE)
+            with self._transaction():
+                if not self._db.execute("SELECT 1 FROM secret").fetchall():
+                    self._db.execute("INSERT INTO secret VALUES (?)", [secrets.token_bytes(32)])
+        except StoreError:
+            if new and path is not None:
+                with contextlib.suppress(OSError):  # of a disk that can't be written
+                    path.unlink()
+            raise
         ((self._secret,),) = self._db.execute("SELECT key FROM secret").fetchall()
 
     @classmethod
@@ -280,14 +288,27 @@ class Tokens:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
+        with self._lock, self._written():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # a full disk has ended it already
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[None]:
+        """Tell of an error in the block that the tokens can't be written."""
+        try:
+            yield
+        except (OSError, sqlite3.OperationalError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise StoreError(
+                f"the tokens, {self._path}, can't be written: {why}",
+                "look at the disk, and whether you may write there",
+            ) from None
 
 
 def _hash(secret: str) -> bytes:

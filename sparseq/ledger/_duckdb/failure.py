@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 import duckdb
@@ -9,6 +10,7 @@ import duckdb
 from sparseq.engine.sql import first_line
 from sparseq.errors import StoreError
 
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 _FULL = re.compile(
     "no space left|disk (is )?full|file too large|quota exceeded|not enough space|out of disk", re.I
 )
@@ -26,10 +28,12 @@ def is_full(error: BaseException) -> bool:
 def cannot_write(error: BaseException) -> bool:
     """Tell whether an error is that of a place that can't be written: full, or not allowed.
 
-    >>> cannot_write(OSError(30, "Read-only file system")), cannot_write(ValueError("odd"))
+    >>> cannot_write(OSError(30, "Read-only file system")), cannot_write(OSError(2, "no such file"))
     (True, False)
     """
-    return isinstance(error, OSError | duckdb.IOException) or is_full(error)
+    if isinstance(error, OSError) and not is_full(error):
+        return error.errno in _CLOSED
+    return isinstance(error, duckdb.IOException) or is_full(error)
 
 
 _AGAIN = ", and open the store again: it is whole"
@@ -52,7 +56,7 @@ def not_written(
     """
     why = "the disk is full" if is_full(error) else f"the store can't be written: {_line(error)}"
     known = f"; whether {unsure}, the file knows" if unsure else ""
-    do = "make room" if is_full(error) else "look at the disk and its permissions"
+    do = "make room" if is_full(error) else "look at the disk, and whether you may write there"
     return StoreError(f"{why}; {consequence}{known}", do + then)
 
 

@@ -109,6 +109,7 @@ class MarkFile:
         Raises:
             StoreError: It can't be written; nothing may be answered.
         """
+        made = self._lock is None
         try:
             if self._lock is None:
                 self._lock = Lock(self.path, os.O_CREAT | os.O_EXCL)
@@ -116,6 +117,9 @@ class MarkFile:
             os.pwrite(self._lock.fd, record.to_bytes(), 0)
             os.fsync(self._lock.fd)
         except OSError as error:
+            if made and self._lock is not None:  # half of a mark is none
+                self.path.unlink()
+                self.release()
             raise StoreError(
                 f"the store's high-water mark, {self.path}, can't be written: {error.strerror}",
                 "no answer leaves without it: see that it can be, and open the store again",
