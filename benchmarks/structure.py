@@ -60,6 +60,7 @@ LATE: Mapping[str, str] = {
     "sparseq._duckdb.outside": "likewise",
     "pyarrow.parquet": "slow to import, and few commands write such files",
     "sparseq.engine._duckdb.connection": "needs DuckDB, which `--help` does not",
+    "sparseq.ledger._duckdb.failure": "likewise",
     "polars": "slow to import, and most commands never need it",
     "sparseq.pictures.answer_texts": "an answer is shown when somebody looks at it",
     "sparseq.pictures.answers": "likewise",

@@ -364,8 +364,10 @@ def test_a_creation_that_is_interrupted_leaves_no_file(
 
 def test_what_a_killed_creation_left_is_in_nobodys_way(tmp_path: Path) -> None:
     """A later process may well have the number of the one that was killed."""
-    (tmp_path / f".s.sparseq.{os.getpid()}.tmp").write_bytes(b"half a file")
-    (tmp_path / f".s.sparseq.{os.getpid()}.tmp.wal").write_bytes(b"half a log")
+    left = tmp_path / f".s.sparseq.{os.getpid()}.tmp"
+    left.mkdir()
+    (left / "store").write_bytes(b"half a file")
+    (left / "store.wal").write_bytes(b"half a log")
     make(tmp_path / "s.sparseq").close()
     assert [f.name for f in tmp_path.iterdir()] == ["s.sparseq"]
 

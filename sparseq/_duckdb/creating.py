@@ -24,7 +24,7 @@ from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger._duckdb import curator_log
-from sparseq.ledger._duckdb.failure import cannot_write, not_written
+from sparseq.ledger._duckdb.failure import told_where_not_written
 from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.query.catalog import AccountWindow, Bound, Catalog, Table, declared
 from sparseq.writing import private_folder
@@ -98,20 +98,15 @@ def create_file(path: Path, declaration: Declaration) -> None:
         DataError, ParameterError: See `sparseq.create`.
     """
     check_free(path)
-    with private_folder(path) as folder:
+    with private_folder(path) as folder, told_where_not_written(f"there is no store at {path}"):
         working = folder / "store"
+        connection = connected(working, locked=True, memory=loading_bytes())
         try:
-            connection = connected(working, locked=True, memory=loading_bytes())
-            try:
-                _fill(connection, declaration)
-                connection.execute("CHECKPOINT")
-            finally:
-                connection.close()
-            publish(working, path)
-        except (OSError, duckdb.Error) as error:
-            if not cannot_write(error):
-                raise
-            raise not_written(error, f"there is no store at {path}", then="") from None
+            _fill(connection, declaration)
+            connection.execute("CHECKPOINT")
+        finally:
+            connection.close()
+        publish(working, path)
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:

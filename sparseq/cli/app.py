@@ -32,7 +32,7 @@ COMMANDS = {
     "backup": ("keep", "Make a whole copy of a store."),
     "recover": ("keep", "Open a store that was not closed, and tidy up."),
     "mark": ("keep", "Keep a store's high-water mark outside of it."),
-    "doctor": ("keep", "Check a lake; remove what nothing refers to."),
+    "doctor": ("keep", "Check a store or a lake; remove what nothing refers to."),
     "upgrade": ("keep", "Make a store of an earlier version one of this."),
     "serve": ("serve", "Serve a store to clients with tokens."),
     "token": ("token", "Make, list and revoke tokens of a served store."),

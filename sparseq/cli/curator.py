@@ -26,6 +26,7 @@ from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
 from sparseq.csv_text import answer_csv, csv_text
 from sparseq.curator import account, counts, exact_sql
 from sparseq.curator import log as entries
+from sparseq.engine._duckdb.connection import not_judged
 from sparseq.escape import shown
 from sparseq.json_text import json_text
 from sparseq.ledger.pots import Pot
@@ -96,6 +97,8 @@ def curator(ctx: click.Context, store: Path) -> None:
     """
     ctx.obj = store
     say(banner(PRIVATE), err=True)
+    if said := not_judged():
+        say(banner(said), err=True)
 
 
 @curator.command(short_help="People, rows, and who is near the end of the budget.")

@@ -13,7 +13,7 @@ from sparseq._duckdb.upgrade import upgrade as up
 from sparseq.address import address, lake_folder
 from sparseq.cli.options import command, open_store, store_argument
 from sparseq.cli.text import labelled, say
-from sparseq.cluster.doctor import examined, swept
+from sparseq.cluster.doctor import examined, examined_file, swept
 from sparseq.errors import ParameterError, StoreError, StoreInUse
 from sparseq.escape import shown
 from sparseq.server.audit import AuditLog, tell_losses
@@ -122,30 +122,32 @@ def upgrade(store: Path) -> None:
     say(f"{shown(address(store))} is of this version {'now' if done else 'already'}")
 
 
-@command(short_help="Check a lake; remove what nothing refers to.")
+@command(short_help="Check a store or a lake; remove what nothing refers to.")
 @store_argument
 @click.option("--deep", is_flag=True, help="Read all rows, and compare them with what was written.")
 @click.option("--sweep", is_flag=True,
               help="Remove the files that nothing refers to. Other drivers have to open the lake "
               "again.")  # fmt: skip
 def doctor(store: Path, deep: bool, sweep: bool) -> None:
-    """Check a lake: its log, buckets, accounts and fence, and what is left over.
+    """Check a store: that it opens, who can read its files, and which DuckDB reads it.
 
-    It ends with code 4 where something is wrong. A store in a file is checked when it is opened.
+    Of a lake: its log, buckets, accounts and fence, and what is left over. It ends with code 4
+    where something is wrong.
 
     \b
     Examples:
+      sparseq doctor shop.sparseq
       sparseq doctor lake://shop
       sparseq doctor lake://shop --deep --sweep
     """
 
     folder = lake_folder(store)
-    if folder is None:
-        raise ParameterError("the doctor is for lakes", "a file is checked when it is opened")
-    found = list(examined(folder, deep))
+    if folder is None and (deep or sweep):
+        raise ParameterError("--deep and --sweep are for lakes", "leave them out")
+    found = list(examined_file(store) if folder is None else examined(folder, deep))
     say(labelled([(one.of, f"{'!! ' * one.wrong}{shown(one.said)}") for one in found]))
     for one in found:
         if one.wrong:
             raise StoreError(f"{address(store)} is not in order", one.hint)
-    if sweep:
+    if sweep and folder is not None:
         say(f"{swept(folder):,} files are removed")

@@ -1,7 +1,10 @@
-"""What is wrong with a lake: each check by itself, on what is durable."""
+"""What is wrong with a store or a lake: each check by itself, on what is durable."""
 
 from __future__ import annotations
 
+import glob
+import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,8 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sparseq._duckdb.opening import open_backend
 from sparseq.cluster.lake import LakeBackend
+from sparseq.engine._duckdb.connection import JUDGED, not_judged
 from sparseq.errors import StoreError
+from sparseq.ledger._duckdb.session import read_reached
 from sparseq.ledger._lake import rows
 from sparseq.ledger._lake.fenced import FencedLog, Overtaken
 
@@ -56,6 +62,26 @@ def examined(folder: Path, deep: bool = False) -> Iterator[Finding]:
         yield _found("left over", partial(_left_over, lake))
         lake.release()
     yield _found("fence", lambda: _fence(folder))
+    yield _found("files", lambda: _files([folder]))
+    yield _found("DuckDB", _engine)
+
+
+def examined_file(path: Path) -> Iterator[Finding]:
+    """Check a store in a file, and what lies beside it.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> path = Path(tempfile.mkdtemp(), "s.sparseq")
+        >>> sparseq.create(path, pa.table({"who": [1]}), table="t", user="who").close()
+        >>> [(f.of, f.wrong) for f in examined_file(path)]
+        [('store', False), ('files', False), ('DuckDB', False)]
+        >>> path.chmod(0o644)
+        >>> print([f.hint for f in examined_file(path) if f.wrong][0])  # doctest: +ELLIPSIS
+        chmod go= ...s.sparseq
+    """
+    yield _found("store", lambda: _opened_file(path))
+    yield _found("files", lambda: _files([path, *path.parent.glob(f"{glob.escape(path.name)}.*")]))
+    yield _found("DuckDB", _engine)
 
 
 def swept(folder: Path) -> int:
@@ -80,6 +106,31 @@ def _opened(folder: Path, opened: list[Any]) -> str:
     lake = LakeBackend(folder)
     opened.append(lake)
     return f"opens, at version {lake.ledger.version:,} of its log"
+
+
+def _opened_file(path: Path) -> str:
+    backend = open_backend(path)
+    reached = read_reached(backend.database)
+    backend.abandon()
+    return f"opens, at release {reached.releases:,}"
+
+
+def _files(paths: list[Path]) -> str:
+    """Tell whether only their owner can read files: those of earlier versions had another mode."""
+    open_to_others = [path for path in paths if path.stat().st_mode & 0o077]
+    if open_to_others and os.name != "nt":
+        names = ", ".join(path.name for path in open_to_others)
+        raise StoreError(
+            f"{names} can be read by others on this machine",
+            f"chmod go= {' '.join(shlex.quote(str(path)) for path in open_to_others)}",
+        )
+    return "can be read by their owner alone"
+
+
+def _engine() -> str:
+    if said := not_judged():
+        raise StoreError(said, f"pip install duckdb=={JUDGED[-1]}")
+    return "is one all of whose optimiser's rules were judged"
 
 
 def _buckets(lake: LakeBackend, deep: bool) -> str:

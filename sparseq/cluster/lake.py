@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -45,7 +44,7 @@ from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Schema
 from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import DataError, ParameterError, StoreError
-from sparseq.ledger._duckdb.failure import cannot_write, not_written
+from sparseq.ledger._duckdb.failure import told_where_not_written
 from sparseq.ledger._lake import rows as lake_rows
 from sparseq.ledger._lake.fenced import FencedLog
 from sparseq.ledger._lake.ledger import LakeLedger, manifest_of
@@ -395,15 +394,12 @@ def create_lake(folder: Path, declaration: Declaration, buckets: int) -> None:
     working = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(working, ignore_errors=True)  # of a process of the same number that was killed
     try:
-        working.mkdir(mode=0o700)  # whatever comes into it is its owner's alone
-        (working / "buckets").mkdir()
-        _fill(working, declaration, buckets)
-        os.rename(working, folder)
-        make_durable(folder)
-    except (OSError, duckdb.Error) as error:
-        if not cannot_write(error):
-            raise
-        raise not_written(error, f"there is no lake at {folder}", then="") from None
+        with told_where_not_written(f"there is no lake at {folder}"):
+            working.mkdir(mode=0o700)  # whatever comes into it is its owner's alone
+            (working / "buckets").mkdir()
+            _fill(working, declaration, buckets)
+            os.rename(working, folder)
+            make_durable(folder)
     finally:
         shutil.rmtree(working, ignore_errors=True)
 

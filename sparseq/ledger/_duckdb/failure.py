@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import duckdb
 
@@ -58,6 +60,27 @@ def not_written(
     known = f"; whether {unsure}, the file knows" if unsure else ""
     do = "make room" if is_full(error) else "look at the disk, and whether you may write there"
     return StoreError(f"{why}; {consequence}{known}", do + then)
+
+
+@contextmanager
+def told_where_not_written(consequence: str, then: str = "") -> Iterator[None]:
+    """Tell of an error in the block that a place can't be written: see `not_written`.
+
+    Raises:
+        StoreError: There was one; others pass.
+
+    >>> with told_where_not_written("there is no store"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    sparseq.errors.StoreError: the disk is full; there is no store
+      hint: make room
+    """
+    try:
+        yield
+    except (OSError, duckdb.Error) as error:
+        if not cannot_write(error):
+            raise
+        raise not_written(error, consequence, then=then) from None
 
 
 def _line(error: BaseException) -> str:
