@@ -16,7 +16,8 @@ from sparseq.cli.text import labelled, say
 from sparseq.cluster.doctor import examined, examined_file, swept
 from sparseq.errors import ParameterError, StoreError, StoreInUse
 from sparseq.escape import shown
-from sparseq.server.audit import AuditLog, tell_losses
+from sparseq.server.audit import AuditLog
+from sparseq.server.usage import tell_losses
 from sparseq.server.control import served_backup
 
 

@@ -58,7 +58,8 @@ async def _done(service: Service, request: dict[str, Any]) -> dict[str, Any]:
         made = await service.operate(lambda store: backup(store, path))
     except SparseqError as error:
         return {"error": [error.message, error.hint]}
-    service.desk.tell("backup", "", source="control", file=path.name)
+    told = partial(service.desk.tell, "backup", "", source="control", file=path.name)
+    await service.write(told)
     return asdict(made)
 
 

@@ -8,78 +8,80 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparseq.answer import Answer
 from sparseq.errors import ServerError, SparseqError, StoreError, Why
+from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker
-from sparseq.server.audit import AuditLog, tell_losses
+from sparseq.server.audit import AuditLog
 from sparseq.server.tokens import Principal
+from sparseq.server.usage import Tally, Usage, tell_losses
 from sparseq.store import Store
 from sparseq.stream.groups import Outcome
 
 LOG = logging.getLogger("sparseq.server")
+MOST_REFUSED = 10_000
+"""Questions of a name that may be refused within 24 hours: so long is the log that they make."""
+_AT_ONCE = 256  # answers that are read, to find out what the log lacks
 
 
-@dataclass
-class Usage:
-    """What a name has had of its quota.
-
-    Attributes:
-        day: The day that `answers` is of, in UTC.
-        answers: New answers on that day.
-        price: What all its answers may have cost a person together.
-    """
-
-    day: dt.date = dt.date.min
-    answers: int = 0
-    price: float = 0.0
-
-    def add(self, day: dt.date, answers: int, price: float) -> None:
-        """Count answers of a day; of an earlier one their price alone."""
-        if day > self.day:
-            self.day, self.answers = day, 0
-        self.answers += answers * (day == self.day)
-        self.price += price
-
-
-def _today() -> dt.date:
-    return dt.datetime.now(dt.UTC).date()
+def _utc() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 @dataclass
 class Desk:
     """Quotas and audit of one store, for its stream thread.
 
+    It writes files: nothing of it is called in an event loop but `used` and `check_refused`.
+
     Attributes:
         audit: The log. What it says of earlier answers counts for quotas.
         planned: What all answers that the store is planned for may cost a person: a quota's share
             is of it.
-        today: The day, in UTC.
+        wall: The machine's clock; it may jump.
+        seconds: A clock that nobody sets.
     """
 
     audit: AuditLog
     planned: float
-    today: Callable[[], dt.date] = _today
-    _used: dict[str, Usage] = field(default_factory=dict)
+    wall: Callable[[], dt.datetime] = _utc
+    seconds: Callable[[], float] = time.monotonic
+    _tally: Tally = field(default_factory=Tally)
+    _begun: float = 0.0
     _lines: list[dict[str, Any]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, store: Store) -> None:
         """Read what was used, and note answers that the log lacks: it was killed before it knew."""
-        last = 0
-        for line in self.audit.lines():
-            last = max(last, line.get("release") or 0)
-            if line.get("what") == "asked" and not line.get("repeat"):
-                day = dt.datetime.fromisoformat(line["at"]).date()
-                self._usage(line["who"]).add(day, 1, line.get("price") or 0.0)
-        for one in store.releases(max(store.released - last, 0)) if store.released > last else ():
-            mine = one.request is not None and one.request.asker is Asker.CLIENT
-            who = one.request.text.partition("/")[0] if one.request and mine else ""
-            self.note("found", who, release=one.id, asked_by=one.asker.value, query=one.query)
-        self.write()
-        tell_losses(self.audit, store.losses)
+        self._tally = Tally.of(self.audit)
+        self._begun = self._tally.begin(self.wall()) - self.seconds()
+        for first in range(self._tally.release + 1, store.released + 1, _AT_ONCE):
+            until = min(first + _AT_ONCE, store.released + 1)
+            for one in store.releases(until - first, until):
+                self._found(one)
+            self.write()
+        tell_losses(self.audit, store.losses, self._tally)
+
+    @property
+    def clock(self) -> float:
+        """What time it is, in seconds in which a server ran: see `Tally`."""
+        return self._begun + self.seconds()
+
+    def _found(self, one: Release) -> None:
+        request = one.request
+        mine = request is not None and request.asker is Asker.CLIENT
+        who, paid = "", {}
+        if request is not None and mine:
+            who = request.text.partition("/")[0]
+            paid = {"price": Answer.from_bytes(one.answer).facts.price}
+        facts = {"asked_by": one.asker.value, "query": one.query}
+        self.note("found", who, release=one.id, **paid, **facts)
 
     def note(self, what: str, who: str, **facts: Any) -> None:
         """Note something for the log; `write` writes it."""
@@ -94,29 +96,36 @@ class Desk:
         """Write a line at once, from any thread."""
         self._add([{"what": what, "who": who} | facts])
 
-    def _add(self, lines: list[dict[str, Any]]) -> None:
-        try:
-            self.audit.add(lines)
-        except StoreError:
-            LOG.exception("the audit log lacks %d lines", len(lines))
+    def _add(self, lines: Iterable[dict[str, Any]]) -> None:
+        with self._lock:
+            now = {"at": self.wall().isoformat(timespec="milliseconds"), "clock": self.clock}
+            timed = [now | line for line in lines]
+            for line in timed:
+                self._tally.take(line)
+            try:
+                self.audit.add(timed)
+                if self.audit.full:
+                    self.audit.turn(now | self._tally.line())
+            except StoreError:
+                LOG.exception("the audit log lacks %d lines", len(timed))
 
     def admit(self, who: Principal, price: float) -> None:
-        """Take a question out of its asker's quota.
+        """Take a question out of its asker's quota, until it is settled.
 
         Raises:
             ServerError: There is not enough left of it.
         """
-        usage, today = self._usage(who.name), self.today()
-        usage.add(today, 0, 0.0)
-        if who.quota.a_day is not None and usage.answers >= who.quota.a_day:
+        usage, clock, quota = self._tally.usage(who.name), self.clock, who.quota
+        a_day, share = quota.a_day, quota.share
+        if a_day is not None and usage.answers.total(clock) + usage.asking >= a_day:
             raise ServerError(
                 Why.QUOTA,
-                f"today's {who.quota.a_day:,} new answers of {who.name} are used up",
-                "earlier answers are free; at 00:00 UTC a new day begins",
+                f"the {a_day:,} new answers of {who.name} within 24 hours are used up",
+                f"earlier answers are free{_again(usage.answers.wait(clock, a_day))}",
             )
-        share = who.quota.share
-        if share is not None and usage.price + price > share * self.planned:
-            left = max(share * self.planned - usage.price, 0.0)
+        paid = usage.price + usage.asking_price
+        if share is not None and paid + price > share * self.planned:
+            left = max(share * self.planned - paid, 0.0)
             raise ServerError(
                 Why.QUOTA,
                 f"the price is {price:.4g} at most, and {left:.4g} is left of the quota of "
@@ -124,12 +133,23 @@ class Desk:
                 "earlier answers are free; a question of a smaller price may fit; or ask the "
                 "curator for more",
             )
-        usage.add(today, 1, price)
+        usage.asking += 1
+        usage.asking_price += price
+
+    def check_refused(self, who: Principal) -> None:
+        """Raise `ServerError` if too many questions of a name were refused lately."""
+        refused = self._tally.used.get(who.name, Usage()).refused
+        if refused.total(self.clock) >= MOST_REFUSED:
+            raise ServerError(
+                Why.QUOTA,
+                f"{MOST_REFUSED:,} questions of {who.name} were refused within 24 hours",
+                f"look before you ask: that is free{_again(refused.wait(self.clock, MOST_REFUSED))}",
+            )
 
     def settle(
         self, who: Principal, sql: str, price: float | None, outcome: Outcome | None
     ) -> None:
-        """Note what became of a question; what was not new is given back.
+        """Note what became of a question; only what was new, or may have been, is counted.
 
         Args:
             who, sql: Who asked what.
@@ -138,16 +158,17 @@ class Desk:
         """
         answer = None if outcome is None else outcome.answer
         new = outcome is None or (answer is not None and not outcome.recorded)
-        if price is not None and not new:
-            self._usage(who.name).add(self.today(), -1, -price)
+        if price is not None:
+            usage = self._tally.usage(who.name)
+            usage.asking, usage.asking_price = usage.asking - 1, usage.asking_price - price
         if answer is None:
             said = "failed" if outcome is None else type(outcome.refused).__name__
-            self.note("refused", who.name, source=who.source, why=said, query=sql)
+            counts = {} if outcome is not None or price is None else {"price": price}
+            self.note("refused", who.name, source=who.source, why=said, **counts, query=sql)
             return
         paid = 0.0
         if price is not None and new:
             paid = max(price, answer.facts.price)  # more, where sigma or accuracy was asked for
-            self._usage(who.name).add(self.today(), 0, paid - price)
         repeat = {} if new else {"repeat": True}
         facts = {"release": answer.facts.release, "price": paid}
         self.note("asked", who.name, source=who.source, **facts, **repeat, query=sql)
@@ -163,10 +184,19 @@ class Desk:
         said = why if isinstance(error, SparseqError) else "failed"
         self.note("refused", who.name, source=who.source, why=said, query=sql)
 
-    def used(self, name: str) -> Usage:
-        """Return what a name has had so far: today's answers, and all their prices."""
-        found = self._used.get(name, Usage())
-        return Usage(self.today(), found.answers * (found.day == self.today()), found.price)
+    def used(self, name: str) -> tuple[int, float]:
+        """Return a name's new answers within 24 hours, and the prices of all its answers."""
+        found = self._tally.used.get(name, Usage())
+        return found.answers.total(self.clock), found.price
 
-    def _usage(self, name: str) -> Usage:
-        return self._used.setdefault(name, Usage())
+
+def _again(seconds: float) -> str:
+    """Return when a quota has something again, in words.
+
+    >>> _again(0.0), _again(5430.0)
+    ('', '; the next is in 1 h 31 min')
+    """
+    minutes = int(-(-seconds // 60))
+    if not minutes:
+        return ""
+    return f"; the next is in {minutes // 60} h {minutes % 60} min"

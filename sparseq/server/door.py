@@ -1,6 +1,6 @@
 """Wrong tokens, by where they come from: after so many a minute nobody is told what was wrong.
 
-Only failures are counted, of all protocols together: a right token is always let in, whatever was
+A request without a token is none of them: it asks how to sign in. Only failures are counted, of all protocols together: a right token is always let in, whatever was
 tried beside it. Nobody guesses 256 random bits; what is bounded is the work, and the audit log.
 """
 
@@ -14,11 +14,13 @@ from sparseq.errors import ServerError, Why
 from sparseq.server.audit import AuditLog
 
 MOST_WRONG, SECONDS = 20, 60.0
+MOST_LINES = 1_000
+"""Lines of the audit log a minute, from wherever wrong tokens come."""
 _MOST_PLACES = 10_000
 
 
 class Door:
-    """Counts wrong tokens, and writes down that there were some.
+    """Counts wrong tokens, and writes down that there were some: not called in an event loop.
 
     Example:
         >>> door = Door(AuditLog(None), lambda: 0.0)
@@ -33,6 +35,7 @@ class Door:
     def __init__(self, audit: AuditLog, clock: Callable[[], float] = time.monotonic) -> None:
         self._audit, self._clock = audit, clock
         self._failed: dict[str, tuple[int, float]] = {}
+        self._lines = (0, 0.0)  # written since then
 
     def wrong(self, protocol: str, peer: str) -> None:
         """Note a wrong token.
@@ -47,10 +50,16 @@ class Door:
         self._failed[place] = number + 1, since
         if len(self._failed) > _MOST_PLACES:
             del self._failed[next(iter(self._failed))]
-        if number in (0, MOST_WRONG):  # once a minute, and once more: the log stays small
+        if number in (0, MOST_WRONG) and self._line(now):  # once a minute, and once more
             self._audit.add([{"what": "wrong token", "who": "", "source": f"{protocol} {peer}"}])
         if number >= MOST_WRONG:
             raise ServerError(Why.BUSY, "too many wrong tokens from this address", "wait a minute")
+
+    def _line(self, now: float) -> bool:
+        """Tell whether a line may be written, and count it."""
+        written, since = self._lines
+        self._lines = (1, now) if now - since > SECONDS else (written + 1, since)
+        return self._lines[0] <= MOST_LINES
 
 
 def _place(peer: str) -> str:

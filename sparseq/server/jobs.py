@@ -14,6 +14,7 @@ import datetime as dt
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from sparseq.errors import SparseqError
@@ -103,7 +104,8 @@ class Jobs:
                 if not known:
                     LOG.exception("the job %s failed", job.name)
                 state.tell("failed", str(error) if known else type(error).__name__)
-                self._desk.tell("job failed", "", source=f"job {job.name}")
+                failed = partial(self._desk.tell, "job failed", "", source=f"job {job.name}")
+                await asyncio.to_thread(failed)
             await self._pause(AGAIN)
 
     async def _worked(self, job: Job, state: JobState) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import datetime as dt
 import ipaddress
 import os
+import re
 import signal
 import socket
 import ssl
@@ -25,6 +26,7 @@ from sparseq.address import CONTROL, SERVED
 from sparseq.errors import ParameterError
 from sparseq.server.audit import AuditLog
 from sparseq.server.control import control
+from sparseq.server.http import limits
 from sparseq.server.http.app import application
 from sparseq.server.jobs import Job, Jobs
 from sparseq.server.service import Service
@@ -32,6 +34,7 @@ from sparseq.server.tokens import Tokens
 from sparseq.server.wire import serve_wire
 from sparseq.writing import PRIVATE
 
+_ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]-]+")  # as browsers write it
 _GRACE = 60  # seconds that answers may take to be written once the server is to stop
 
 
@@ -93,6 +96,7 @@ class Serving:
         backups: A folder for copies of the store that curators ask for.
         jobs: A file that says what the server does by itself; None: nothing.
         no_tls: Something in front does it, so that other machines may come without.
+        url: Where browsers find it, if something in front asks for it by another name.
     """
 
     path: Path
@@ -103,6 +107,13 @@ class Serving:
     no_tls: bool = False
     backups: Path | None = None
     jobs: Path | None = None
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        if self.url and not _ORIGIN.fullmatch(self.url):
+            raise ParameterError(
+                f"url is {self.url[:60]!r}", "https://HOST or https://HOST:PORT, and nothing after"
+            )
 
     def context(self) -> ssl.SSLContext | None:
         """Return TLS's settings.
@@ -163,14 +174,14 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
                 ready(said)
                 jobs = Jobs(wanted, service.operate, service.stopping, service.desk)
                 service.jobs = jobs.states
-                await asyncio.gather(jobs.run(), _listen(service, sockets, context))
+                await asyncio.gather(jobs.run(), _listen(service, sockets, context, place.url))
         finally:
             await service.close()
             service.tokens.close()
 
 
 async def _listen(
-    service: Service, sockets: dict[str, socket.socket], context: ssl.SSLContext | None
+    service: Service, sockets: dict[str, socket.socket], context: ssl.SSLContext | None, url: str
 ) -> None:
     loop, running = asyncio.get_running_loop(), []
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -178,8 +189,11 @@ async def _listen(
     server = None
     if "http" in sockets:
         config = uvicorn.Config(
-            application(service), log_level="warning", access_log=False, server_header=False,
-            timeout_graceful_shutdown=_GRACE, limit_concurrency=2000, lifespan="off",
+            limits.with_few_headers(application(service, url)), log_level="warning",
+            access_log=False, server_header=False, timeout_graceful_shutdown=_GRACE,
+            limit_concurrency=2000, lifespan="off", ws="none", http=limits.LimitedProtocol,
+            h11_max_incomplete_event_size=limits.MOST_HEAD,
+            timeout_keep_alive=limits.KEEP_SECONDS,
         )  # fmt: skip
         config.load()
         config.ssl = context

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -142,11 +143,20 @@ class Service:
         queue: FairQueue[Turn] = FairQueue(most, each)
         self._thread = StreamThread(store, queue, self.desk, self._repeats, self._written)
         self._looks = ThreadPoolExecutor(1, "look")
+        self._writer = ThreadPoolExecutor(1, "audit")
         self._lowering = self._looks.submit(
             lambda: Lowering(self.catalog, *twin, store.most, weighted)
         ).result()
 
     # -- who -------------------------------------------------------------------------------------
+
+    async def wrong_token(self, protocol: str, peer: str) -> None:
+        """Count a wrong token.
+
+        Raises:
+            ServerError: There were too many from there.
+        """
+        await self.write(self.door.wrong, protocol, peer)
 
     def signed_in(self, secret: str, name: str = "", source: str = "") -> Principal:
         """Return whose token it is; of the name, if one is given.
@@ -232,10 +242,12 @@ class Service:
             else None
         )
         ask = Ask(statement.bound(), statement.options, request, statement.fresh)
-        known = None if ask.fresh or request else self._known(who, ask)
+        known = None if ask.fresh or request else self._known(ask)
         if known is not None:
+            await self.write(self.desk.repeat, who, ask.sql, known)
             return Reply(known, repeat=True)
         try:
+            self.desk.check_refused(who)
             outcome: Outcome = await self._wait(Turn(who, ask))
         except SparseqError as error:
             self.counts[str(error.why) if isinstance(error, ServerError) else "refused"] += 1
@@ -244,13 +256,12 @@ class Service:
         self.counts["repeat" if outcome.recorded else "answered"] += 1
         return Reply(outcome.answer, outcome.recorded)
 
-    def _known(self, who: Principal, ask: Ask) -> Answer | None:
+    def _known(self, ask: Ask) -> Answer | None:
         """Return what a question is known to be answered with: it takes no turn."""
         self._still_open()
         found = self._repeats.get(self._thread.store.stream, ask.sql, ask.options)
         if found is not None:
             self.counts["repeat"] += 1
-            self.desk.repeat(who, ask.sql, found)
         return found
 
     # -- reading back: free ----------------------------------------------------------------------
@@ -294,6 +305,18 @@ class Service:
         """The store is open, and answers are made."""
         return self._thread.alive
 
+    async def well(self) -> bool:
+        """Tell whether answers can be made durable, without waiting for any: public.
+
+        It is about the engine and its disk: see `Health`.
+        """
+        if not self.alive or not self._thread.health.well:
+            return False
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(self._thread.health.roomy), 1.0)
+        except TimeoutError:
+            return False
+
     @property
     def released(self) -> int:
         """How many answers there are: public."""
@@ -320,9 +343,17 @@ class Service:
         result: T = await self._wait(Turn(_OPERATOR, call))
         return result
 
-    def note(self, who: Principal, what: str, **facts: Any) -> None:
+    async def note(self, who: Principal, what: str, **facts: Any) -> None:
         """Write a line to the audit log."""
-        self.desk.tell(what, who.name, source=who.source, **facts)
+        await self.write(partial(self.desk.tell, what, who.name, source=who.source, **facts))
+
+    async def audited(self, last: int) -> list[dict[str, Any]]:
+        """Return so many of the last lines of the audit log, newest first: for the curator."""
+        return await asyncio.to_thread(self.desk.audit.latest, last)
+
+    async def write(self, call: Callable[..., T], *given: Any) -> T:
+        """Return what a call does that writes files, in a thread of its own: the loop goes on."""
+        return await self._loop.run_in_executor(self._writer, call, *given)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -330,7 +361,8 @@ class Service:
         """Take no new question; what waits is answered, made durable, and the store closed."""
         self.stop()
         await asyncio.to_thread(self._thread.close)
-        self.desk.tell("stopped", "")
+        await self.write(self.desk.tell, "stopped", "")
+        await asyncio.to_thread(self._writer.shutdown)
         self._looks.submit(self._lowering.close)
         await asyncio.to_thread(self._looks.shutdown)
 
@@ -370,6 +402,13 @@ def _planned(store: Store) -> float:
     """Return what the answers that a store is planned for may cost a person together: public."""
     whole = store.guarantee.norm_budget
     return whole if store.stream.course is None else planned_price(whole)
+
+
+def no_token() -> ServerError:
+    """Return what is said to who came without a token: nothing was wrong."""
+    return ServerError(
+        Why.SIGN_IN, "no token came with this", "send it as Authorization: Bearer sq_…"
+    )
 
 
 def _not_known() -> ServerError:

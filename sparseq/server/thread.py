@@ -21,6 +21,7 @@ from sparseq.explained import price_of
 from sparseq.ledger.request_id import RequestId
 from sparseq.query.plan import Options, Query
 from sparseq.server.desk import Desk
+from sparseq.server.health import Health
 from sparseq.server.queue import FairQueue
 from sparseq.server.repeats import Repeats
 from sparseq.server.tokens import Principal
@@ -80,6 +81,7 @@ class StreamThread:
     ) -> None:
         self.store, self.queue, self._desk = store, queue, desk
         self._written, self._repeats = written, repeats
+        self.health = Health(None if store.path is None else store.path.parent)
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
         self._thread.start()
 
@@ -121,13 +123,16 @@ class StreamThread:
             for (turn, ask, request), outcome in zip(asked, found, strict=True):
                 done += 1
                 self._desk.settle(turn.who, ask.sql, turn.price, outcome)
+                if outcome.answer is not None and not outcome.recorded:
+                    self.health.done()
                 if ask.request_id is None and not ask.fresh:
                     stream = self.store.stream
                     self._repeats.keep(stream, ask.sql, request.query, ask.options, outcome)
                 ends.append(partial(_end, turn, outcome))
             self._written(self.store)
-        except BaseException:
+        except BaseException as error:
             LOG.exception("a group of questions was not answered")
+            self.health.failed(error)
             self._reopen()
         for turn, ask, _ in asked[done:]:
             self._desk.settle(turn.who, ask.sql, turn.price, None)
@@ -142,6 +147,7 @@ class StreamThread:
             return self._request(turn, ask)
         except StoreError as error:
             LOG.exception("the store could not be asked")
+            self.health.failed(error)
             raise ServerError(
                 Why.FAILED, "the store can't be used now", "its operator finds why in the log"
             ) from error
@@ -175,6 +181,8 @@ class StreamThread:
             self._written(self.store)
         except BaseException as error:
             turn.done.set_exception(error)
+            if not isinstance(error, SparseqError):
+                self.health.failed(error)
             self._reopen()
         else:
             turn.done.set_result(result)

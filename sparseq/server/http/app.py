@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -15,7 +13,11 @@ from starlette.routing import Route
 import sparseq
 from sparseq.errors import ServerError, Why
 from sparseq.server.http.asking import FORMATS, TAKES, explain, query
+from sparseq.server.fields import Fields, object_schema
 from sparseq.server.http.curating import (
+    AUDITED,
+    NAME,
+    ROWS,
     TOKEN,
     audit,
     ingest,
@@ -25,20 +27,22 @@ from sparseq.server.http.curating import (
     revoke_token,
     tokens,
 )
-from sparseq.server.http.endpoints import Call, Endpoint, as_json, failure, signed_in
+from sparseq.server.http.endpoints import (
+    NUMBER,
+    Call,
+    Endpoint,
+    as_json,
+    failure,
+    from_here,
+    signed_in,
+)
 from sparseq.server.http.pages import page_routes
-from sparseq.server.http.reading import budget, catalog, events, release, releases, series
+from sparseq.server.http.reading import LISTED, budget, catalog, events, release, releases, series
 from sparseq.server.mcp import handle
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role
 
 ASKERS, CURATOR = (Role.ANALYST, Role.CURATOR), (Role.CURATOR,)
-_TYPES = {
-    "string": {"type": "string"},
-    "number": {"type": "number"},
-    "boolean": {"type": "boolean"},
-    "array or object": {"type": ["array", "object"]},
-}
 _JSON = "application/json"
 _SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
@@ -60,8 +64,7 @@ async def metrics(call: Call) -> Response:
 
 async def mcp(call: Call) -> Response:
     """Tools for agents: the Model Context Protocol (streamable HTTP, without streams)."""
-    origin = call.request.headers.get("origin", "")
-    if origin and urlsplit(origin).netloc != call.request.headers.get("host", ""):
+    if call.request.headers.get("origin") and not from_here(call.request, call.public):
         raise ServerError(Why.ROLE, "a page of another site may not use this token")
     found = await handle(call.service, call.who, await call.body())
     return Response(status_code=202) if found is None else Response(found, 200, None, _JSON)
@@ -71,33 +74,40 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/query", query, ASKERS, TAKES, FORMATS),
     Endpoint("POST", "/v1/explain", explain, ASKERS, TAKES),
     Endpoint("GET", "/v1/catalog", catalog),
-    Endpoint("GET", "/v1/releases", releases),
-    Endpoint("GET", "/v1/releases/{number:int}", release, gives=FORMATS),
+    Endpoint("GET", "/v1/releases", releases, query=LISTED),
+    Endpoint("GET", "/v1/releases/{number}", release, gives=FORMATS, path_fields={"number": NUMBER}),
     Endpoint("GET", "/v1/series", series),
     Endpoint("GET", "/v1/budget", budget),
     Endpoint("GET", "/v1/events", events, gives=("text/event-stream",)),
-    Endpoint("POST", "/v1/ingest", ingest, CURATOR),
+    Endpoint("POST", "/v1/ingest", ingest, CURATOR, query=ROWS),
     Endpoint("GET", "/v1/jobs", jobs, CURATOR),
     Endpoint("GET", "/v1/tokens", tokens, CURATOR),
     Endpoint("POST", "/v1/tokens", make_token, CURATOR, TOKEN),
-    Endpoint("DELETE", "/v1/tokens/{name}", revoke_token, CURATOR),
-    Endpoint("GET", "/v1/audit", audit, CURATOR),
+    Endpoint("DELETE", "/v1/tokens/{name}", revoke_token, CURATOR, path_fields=NAME),
+    Endpoint("GET", "/v1/audit", audit, CURATOR, query=AUDITED),
     Endpoint("POST", "/v1/backup", make_backup, CURATOR),
     Endpoint("POST", "/mcp", mcp, ASKERS),
     Endpoint("GET", "/metrics", metrics, gives=("text/plain",)),
 )
 
 
-def application(service: Service) -> Starlette:
-    """Return the application of a service."""
+def application(service: Service, public: str = "") -> Starlette:
+    """Return the application of a service.
+
+    Args:
+        service: It.
+        public: Where browsers find it, such as https://numbers.example.org, if a proxy in front
+            asks for it by another name.
+    """
     described = openapi()
 
     def route(endpoint: Endpoint) -> Route:
         async def answer(request: Request) -> Response:
             try:
-                who = signed_in(request, service, bearer(request))
+                who = await signed_in(request, service, bearer(request))
                 who.needs(*endpoint.roles)
-                response = await endpoint.handler(Call(request, service, who))
+                call = await Call(request, service, who, public).reading(endpoint)
+                response = await endpoint.handler(call)
             except ClientDisconnect:
                 response = Response(status_code=499)
             except Exception as error:
@@ -109,7 +119,8 @@ def application(service: Service) -> Starlette:
         return Route(endpoint.path, answer, methods=[endpoint.method])
 
     async def healthz(request: Request) -> Response:
-        return as_json({"ok": service.alive}, 200 if service.alive else 503, _SAFE)
+        well = await service.well()
+        return as_json({"ok": well}, 200 if well else 503, _SAFE)
 
     async def described_as(request: Request) -> Response:
         return as_json(described, headers=_SAFE)
@@ -127,7 +138,7 @@ def application(service: Service) -> Starlette:
         routes=[
             *(route(endpoint) for endpoint in ENDPOINTS),
             *(Route(path, handler) for path, handler in other),
-            *page_routes(service),
+            *page_routes(service, public),
         ],
         exception_handlers={404: nothing_here, 405: nothing_here},
     )
@@ -143,7 +154,7 @@ def openapi() -> dict[str, Any]:
     """Return the application's description (OpenAPI 3.1)."""
     paths: dict[str, dict[str, Any]] = {}
     for one in ENDPOINTS:
-        path = one.path.replace(":int", "")
+        path = one.path
         operation: dict[str, Any] = {
             "summary": one.about,
             "security": [{"token": []}],
@@ -152,14 +163,10 @@ def openapi() -> dict[str, Any]:
                 "default": {"$ref": "#/components/responses/Error"},
             },
         }
-        for name in re.findall(r"{(\w+)}", path):
-            kind = {"type": "integer" if name == "number" else "string"}
-            place = {"name": name, "in": "path", "required": True, "schema": kind}
-            operation.setdefault("parameters", []).append(place)
+        if parameters := [*_places("path", one.path_fields), *_places("query", one.query)]:
+            operation["parameters"] = parameters
         if one.takes:
-            properties = {name: _TYPES[kind] for name, kind in one.takes.items()}
-            needed = next(iter(one.takes))
-            schema = {"type": "object", "required": [needed], "properties": properties}
+            schema = object_schema(one.takes)
             operation["requestBody"] = {
                 "required": True,
                 "content": {"application/json": {"schema": schema}},
@@ -182,3 +189,10 @@ def openapi() -> dict[str, Any]:
             },
         },
     }
+
+
+def _places(place: str, fields: Fields) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": place, "required": one.needed, "schema": one.schema()}
+        for name, one in fields.items()
+    ]

@@ -5,9 +5,11 @@ What these answer may be exact and private: they are for the curator's role alon
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import tempfile
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,26 @@ from sparseq._duckdb.backup import Backup, backup
 from sparseq.errors import ParameterError, ServerError, Why
 from sparseq.formats import format_of
 from sparseq.json_text import json_text
-from sparseq.server.http.endpoints import Call, as_json
+from sparseq.server.fields import Field, Kind
+from sparseq.server.http.endpoints import Call, as_json, parts_of
 from sparseq.server.tokens import Quota, Role
 from sparseq.store import Store
 
 MOST_ROWS_BODY = 16 << 30
 """Bytes of a file of rows."""
-_MOST_DAYS = 36500
-TOKEN = {"name": "string", "role": "string", "quota": "string", "days": "number"}
+NEW_TOKEN = {
+    "name": Field(Kind.TEXT, 1, 63, needed=True),
+    "role": Field(Kind.TEXT, default=Role.ANALYST.value, choices=tuple(r.value for r in Role)),
+    "quota": Field(Kind.TEXT, most=63, default=""),
+}
+TOKEN = NEW_TOKEN | {"days": Field(Kind.WHOLE, 1, 36500)}
+NAME = {"name": Field(Kind.TEXT, 1, 100, needed=True)}
+ROWS = {
+    "name": Field(Kind.TEXT, 1, 255, needed=True, about="the file's, such as ?name=march.parquet"),
+    "table": Field(Kind.TEXT, 1, 255),
+    "once": Field(Kind.TEXT, 1, 255),
+}
+AUDITED = {"last": Field(Kind.WHOLE, 1, 10_000, default=100)}
 
 
 async def ingest(call: Call) -> Response:
@@ -32,23 +46,19 @@ async def ingest(call: Call) -> Response:
 
     `?once=KEY` stands for these rows: sent again under it, nothing is loaded twice.
     """
-    query = call.request.query_params
-    named = Path(query.get("name", "")).name
+    table, once = call.given["table"], call.given["once"]
+    named = Path(call.given["name"]).name
     if not format_of(Path(named))[0]:
         raise ParameterError(
             f"name is {named[:60]!r}", "give the file's, such as ?name=march.parquet: it says how "
             "the body is read"
         )  # fmt: skip
-    table, once = query.get("table"), query.get("once")
-    with tempfile.TemporaryDirectory(prefix="sparseq") as folder:
-        path = Path(folder) / named
-        size = 0
-        with path.open("wb") as file:
-            async for part in call.request.stream():
-                size += len(part)
-                if size > MOST_ROWS_BODY:
-                    raise ServerError(Why.SIZE, f"a file has {MOST_ROWS_BODY:,} bytes at most")
-                file.write(part)
+    folder = await asyncio.to_thread(partial(tempfile.TemporaryDirectory, prefix="sparseq"))
+    try:
+        path, size = Path(folder.name) / named, 0
+        with await asyncio.to_thread(path.open, "wb") as file:
+            async for part in parts_of(call.request, MOST_ROWS_BODY):
+                size += await asyncio.to_thread(file.write, part)
 
         def load(store: Store) -> dict[str, Any]:
             told = len(store.curator_notes())
@@ -56,7 +66,9 @@ async def ingest(call: Call) -> Response:
             return {"rows": rows, "notes": store.curator_notes()[told:]}
 
         done = await call.service.call(call.who, load)
-    call.service.note(call.who, "ingested", file=named, table=table or "", bytes=size)
+    finally:
+        await asyncio.to_thread(folder.cleanup)
+    await call.service.note(call.who, "ingested", file=named, table=table or "", bytes=size)
     return as_json(done)
 
 
@@ -67,28 +79,34 @@ async def tokens(call: Call) -> Response:
 
 async def make_token(call: Call) -> Response:
     """Make a token, and show it this once. `days` is how long it is valid."""
-    fields = await call.fields(*TOKEN)
-    name, role, quota = (
-        str(fields.get(k, v)) for k, v in (("name", ""), ("role", "analyst"), ("quota", ""))
-    )
-    days = fields.get("days")
-    if role not in list(Role):
-        raise ParameterError(f"role is {role[:40]!r}", f"one of {', '.join(Role)}")
-    if days is not None and (not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
-        raise ParameterError(f"days is {str(days)[:40]!r}", f"from 1 to {_MOST_DAYS:,}")
-    expires = None if days is None else dt.timedelta(days=days)
-    made = call.service.tokens.create(name, Role(role), Quota.parse(quota), expires)
-    call.service.note(call.who, "token made", token=name, role=role, quota=quota)
-    return as_json({"name": name, "token": made}, 201)
+    days = call.given["days"]
+    made = await created(call, None if days is None else dt.timedelta(days=days))
+    return as_json({"name": call.given["name"], "token": made}, 201)
+
+
+async def created(call: Call, expires: dt.timedelta | None = None) -> str:
+    """Make the token that a call is for, and write that down."""
+    name, role, quota = (call.given[key] for key in NEW_TOKEN)
+    make = call.service.tokens.create
+    made = await call.service.write(make, name, Role(role), Quota.parse(quota), expires)
+    await call.service.note(call.who, "token made", token=name, role=role, quota=quota)
+    return made
 
 
 async def revoke_token(call: Call) -> Response:
     """End a name's token at once, in open connections too."""
-    name = call.request.path_params["name"]
-    if not call.service.tokens.revoke(name):
-        raise ServerError(Why.ABSENT, f"{name[:70]!r} has no valid token")
-    call.service.note(call.who, "token revoked", token=name)
-    return as_json({"revoked": name})
+    if not await revoked(call):
+        raise ServerError(Why.ABSENT, f"{call.given['name']!r} has no valid token")
+    return as_json({"revoked": call.given["name"]})
+
+
+async def revoked(call: Call) -> int:
+    """Revoke the token that a call is for, and write that down; return how many there were."""
+    name = call.given["name"]
+    ended = await call.service.write(call.service.tokens.revoke, name)
+    if ended:
+        await call.service.note(call.who, "token revoked", token=name)
+    return ended
 
 
 async def jobs(call: Call) -> Response:
@@ -98,8 +116,8 @@ async def jobs(call: Call) -> Response:
 
 async def audit(call: Call) -> Response:
     """The last lines of the audit log, newest first; `?last=`."""
-    last = call.number("last", 100, 1, 10_000)
-    return as_json(list(call.service.desk.audit.lines())[-last:][::-1])
+    lines = await call.service.audited(call.given["last"])
+    return await asyncio.to_thread(as_json, lines)
 
 
 async def make_backup(call: Call) -> Response:
@@ -110,5 +128,5 @@ async def make_backup(call: Call) -> Response:
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H%M%S")
     path = folder / f"{call.service.name}-{now}.sparseq"
     made: Backup = await call.service.call(call.who, lambda store: backup(store, path))
-    call.service.note(call.who, "backup", file=path.name)
+    await call.service.note(call.who, "backup", file=path.name)
     return Response(json_text({"file": path.name} | asdict(made), None), 201)

@@ -7,10 +7,9 @@ null where nobody can tell. What is said never depends on a row.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -23,32 +22,40 @@ from sparseq.errors import (
     ServerError,
     SparseqError,
     Why,
-    did_you_mean,
 )
 from sparseq.json_text import json_text
-from sparseq.server.service import Service
+from sparseq.server.fields import Field, Fields, Kind, pairs, read_json, read_object, read_texts
+from sparseq.server.service import Service, no_token
 from sparseq.server.tokens import Principal, Role
 
 LOG = logging.getLogger("sparseq.server")
 MOST_BODY = 2 << 20
 """Bytes of a request, but of one that brings rows."""
 PATIENCE = 60.0
-"""Seconds that a request may take to arrive."""
+"""Seconds that a request may take to arrive; one that brings rows, each part of it."""
 EVERYBODY = (Role.ANALYST, Role.CURATOR, Role.MONITOR)
+NUMBER = Field(Kind.WHOLE, 0, 10**15, needed=True)
+"""An answer's number, in a path."""
 _STATUS = {
     Why.SIGN_IN: 401, Why.ROLE: 403, Why.QUOTA: 429, Why.BUSY: 503, Why.CLOSING: 503,
     Why.SIZE: 413, Why.ABSENT: 404, Why.FAILED: 500,
 }  # fmt: skip
-_EXAMPLE = 'for example {"sql": "SELECT …"}'
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request of somebody who has signed in."""
+    """One request of somebody who has signed in.
+
+    Attributes:
+        public: Where browsers find the server, if that was said.
+        given: Fields of the path, the address's query and the body, as the endpoint takes them.
+    """
 
     request: Request
     service: Service
     who: Principal
+    public: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     async def body(self, most: int = MOST_BODY) -> bytes:
         """Return what was sent.
@@ -58,52 +65,57 @@ class Call:
         """
         return await body_of(self.request, most)
 
-    async def fields(self, *known: str) -> dict[str, Any]:
-        """Return the JSON object that was sent.
+    async def reading(self, endpoint: Endpoint) -> Call:
+        """Return the call with the fields that the endpoint takes.
 
         Raises:
-            ParameterError: It is none, or has other fields than these.
+            ParameterError: One of them is wrong; `ServerError`: see `body`.
         """
-        try:
-            found = json.loads(await self.body())
-        except (ValueError, RecursionError):
-            raise ParameterError(
-                "the body is not JSON", 'for example {"sql": "SELECT …"}'
-            ) from None
-        if not isinstance(found, dict):
-            raise ParameterError("the body is not a JSON object", _EXAMPLE)
-        for name in found:
-            if name not in known:
-                raise ParameterError(f"there is no field {name!r}", did_you_mean(name, known))
-        return found
+        query = read_texts(endpoint.query, pairs(self.request.scope["query_string"]))
+        path = read_texts(endpoint.path_fields, self.request.path_params.items())
+        body: dict[str, Any] = {}
+        if endpoint.takes:
+            body = read_object(endpoint.takes, read_json(await self.body()))
+        elif endpoint.form:
+            form = [(name, text.replace("\r\n", "\n")) for name, text in pairs(await self.body())]
+            body = read_texts(endpoint.form, form)
+        return replace(self, given={**query, **path, **body})
 
-    def number(self, name: str, default: int, least: int, most: int) -> int:
-        """Return a whole number of the address, such as `?last=5`."""
-        text = self.request.query_params.get(name, str(default))
-        if not text.isascii() or not text.isdecimal() or not least <= int(text[:12]) <= most:
-            raise ParameterError(f"{name} is {text[:40]!r}", f"a number from {least} to {most:,}")
-        return int(text)
+
+async def parts_of(request: Request, most: int) -> AsyncIterator[bytes]:
+    """Yield what is sent with a request, part by part.
+
+    Raises:
+        ServerError: It is too large, or a part takes too long.
+    """
+    size, stream = 0, request.stream().__aiter__()
+    while True:
+        try:
+            part = await asyncio.wait_for(anext(stream), PATIENCE)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise _late() from None
+        size += len(part)
+        if size > most:
+            raise ServerError(Why.SIZE, f"a request has {most:,} bytes at most")
+        yield part
 
 
 async def body_of(request: Request, most: int) -> bytes:
     """Return what was sent with a request; see `Call.body`."""
-    parts: list[bytes] = []
 
-    async def read() -> None:
-        size = 0
-        async for part in request.stream():
-            size += len(part)
-            if size > most:
-                raise ServerError(Why.SIZE, f"a request has {most:,} bytes at most")
-            parts.append(part)
+    async def read() -> bytes:
+        return b"".join([part async for part in parts_of(request, most)])
 
     try:
-        await asyncio.wait_for(read(), PATIENCE)
+        return await asyncio.wait_for(read(), PATIENCE)
     except TimeoutError:
-        raise ServerError(
-            Why.SIZE, f"the request took more than {PATIENCE:g} s to arrive"
-        ) from None
-    return b"".join(parts)
+        raise _late() from None
+
+
+def _late() -> ServerError:
+    return ServerError(Why.SIZE, f"the request took more than {PATIENCE:g} s to arrive")
 
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -117,16 +129,22 @@ class Endpoint:
         method, path: Where it is.
         handler: Answers; the first line of its docstring says what it does.
         roles: Who may call it.
-        takes: Fields of the body, name to JSON type.
+        takes: Fields of the body, JSON.
         gives: What comes back, by media type.
+        query: Fields of the address's query.
+        path_fields: Fields of the path.
+        form: Fields of the body, a form of a page.
     """
 
     method: str
     path: str
     handler: Handler
     roles: tuple[Role, ...] = EVERYBODY
-    takes: Mapping[str, str] = field(default_factory=dict)
+    takes: Fields = field(default_factory=dict)
     gives: tuple[str, ...] = ("application/json",)
+    query: Fields = field(default_factory=dict)
+    path_fields: Fields = field(default_factory=dict)
+    form: Fields = field(default_factory=dict)
 
     @property
     def about(self) -> str:
@@ -134,18 +152,42 @@ class Endpoint:
         return (self.handler.__doc__ or "").strip().split("\n")[0]
 
 
-def signed_in(request: Request, service: Service, secret: str) -> Principal:
-    """Return who it is; raises `ServerError`."""
+async def signed_in(request: Request, service: Service, secret: str) -> Principal:
+    """Return who it is; raises `ServerError`. Without a token nothing is counted as wrong."""
+    if not secret:
+        raise no_token()
     try:
         return service.signed_in(secret, source=f"http {peer(request)}")
     except ServerError:
-        service.door.wrong("http", peer(request))
+        await service.wrong_token("http", peer(request))
         raise
 
 
 def peer(request: Request) -> str:
     """Return where a request comes from."""
     return request.client.host if request.client else ""
+
+
+def from_here(request: Request, public: str = "") -> bool:
+    """Tell whether a request of a browser came from these very pages: no other site can send one.
+
+    A browser says so itself (`Sec-Fetch-Site`), whatever proxies stand between; no page can change
+    that. One that does not say names the page's origin, which has to be the host that was asked, or
+    `public`: where browsers find this server, if a proxy asks for it by another name.
+
+    Args:
+        request: It.
+        public: Such as https://numbers.example.org.
+    """
+    said = request.headers.get("sec-fetch-site")
+    if said is not None:
+        return said == "same-origin"
+    origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
+    if not origin or origin == "null":
+        return False
+    scheme, _, place = origin.partition("://")
+    usual = {"https": ":443", "http": ":80"}.get(scheme, "")
+    return origin == public or place == host or place + usual == host
 
 
 def as_json(facts: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,15 +1,17 @@
 """The pages at /: sign in, ask, read. Every page works without script.
 
-A browser has its token in a cookie that no script can read and no other site can send; who changes
-something must come from these very pages.
+A browser has its token in a cookie that no script can read and no other site can send. Each page
+that is not just read (`PAGES`, and signing in and out) goes through one place, `page_routes`, which
+asks that the form was sent from these very pages.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from importlib.resources import files
-from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 from starlette.requests import Request
@@ -22,12 +24,22 @@ from sparseq.pictures.answers import answer_figure, html_table
 from sparseq.pictures.lines import one_line
 from sparseq.pictures.page import drawing, escaped
 from sparseq.query.plan import Options
+from sparseq.server.audit import SUM
+from sparseq.server.fields import Field, Kind
 from sparseq.server.http import markup
 from sparseq.server.http.asking import ARROW, encoded
-from sparseq.server.http.endpoints import Call, body_of, failure, signed_in
-from sparseq.server.http.reading import events, release_data, series_data
+from sparseq.server.http.curating import NAME, NEW_TOKEN, created, revoked
+from sparseq.server.http.endpoints import (
+    NUMBER,
+    Call,
+    Endpoint,
+    failure,
+    from_here,
+    signed_in,
+)
+from sparseq.server.http.reading import BEFORE, events, release_data, series_data
 from sparseq.server.service import Service, Statement
-from sparseq.server.tokens import Quota, Role, TokenFacts
+from sparseq.server.tokens import Principal, Quota, Role, TokenFacts
 from sparseq.store import Store
 
 COOKIE = "sparseq"
@@ -50,17 +62,19 @@ _STATIC = {
 }
 _KINDS = {"csv": "text/csv", "json": "application/json", "arrow": ARROW}
 _LISTED = 50  # answers on a page
-_MOST_FORM = 1 << 21
 _AUDIT_LINES = 100
 _TICKS = 200  # of a series, the last
+
+_PRICE = Field(Kind.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
+_SQL = Field(Kind.TEXT, default="")
+_NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
 Page = Callable[[Call], Awaitable[Response]]
 
 
 async def home(call: Call) -> Response:
     """The editor; with `?sql=` what a question would be, as a part of a page if `?part=1`."""
-    query = call.request.query_params
-    sql, price = query.get("sql", ""), query.get("price", "1")
+    sql, price = call.given["sql"], call.given["price"]
     said = refused = ""
     if sql.strip():
         try:
@@ -70,15 +84,14 @@ async def home(call: Call) -> Response:
             if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
                 raise
             said = markup.problem(error.message, error.hint)
-    if query.get("part"):
+    if call.given["part"]:
         return _html(said)
     return _page(call, "Ask", markup.ask(call.service.catalog, sql, price, said, refused), "/")
 
 
 async def ask(call: Call) -> Response:
     """Ask what was written, and show the answer."""
-    form = await _form(call.request)
-    sql, price = form.get("sql", ""), form.get("price", "1")
+    sql, price = call.given["sql"], call.given["price"]
     try:
         reply = await call.service.ask(call.who, _statement(sql, price))
     except SparseqError as error:
@@ -93,7 +106,7 @@ async def ask(call: Call) -> Response:
 
 async def answers(call: Call) -> Response:
     """What was answered, newest first."""
-    before = call.number("before", len(call.service.latest) + 1, 1, 10**9)
+    before = call.given["before"] or len(call.service.latest) + 1
     shown = await call.service.listed(call.who, before, _LISTED)
     earlier = shown[0].id if shown and shown[0].id > 1 else None
     body = markup.answers([release_data(r) for r in reversed(shown)], earlier)
@@ -102,16 +115,17 @@ async def answers(call: Call) -> Response:
 
 async def answer(call: Call) -> Response:
     """One answer: a table, a figure, and files."""
-    number = call.request.path_params["number"]
+    number, kind = call.given["number"], call.given["as"]
     found = await call.service.release(call.who, number)
-    kind = call.request.query_params.get("as")
     if kind is not None:
-        if kind not in _KINDS:
-            raise ParameterError(f"as is {kind[:20]!r}", f"one of {', '.join(_KINDS)}")
         return await encoded(found, _KINDS[kind], True)
-    repeat = bool(call.request.query_params.get("repeat"))
-    table = html_table(found.arrow(), found.facts)
-    body = markup.answer(number, found.facts.query, table, _figure(found), repeat)
+
+    def drawn() -> str:
+        table = html_table(found.arrow(), found.facts)
+        query, repeat = found.facts.query, call.given["repeat"]
+        return markup.answer(number, query, table, _figure(found), repeat)
+
+    body = await asyncio.to_thread(drawn)
     return _page(call, f"Answer {number}", body, "/answers")
 
 
@@ -122,7 +136,7 @@ async def series(call: Call) -> Response:
 
 async def one_series(call: Call) -> Response:
     """One series: its last ticks as a figure and a table."""
-    name = call.request.path_params["name"]
+    name = call.given["name"]
     ticks = next((s["ticks"] for s in series_data(call.service) if s["series"] == name), None)
     if ticks is None:
         raise ServerError(Why.ABSENT, f"there is no series {name[:60]!r}")
@@ -132,18 +146,19 @@ async def one_series(call: Call) -> Response:
         return [store.release(tick["release"]) for tick in last]
 
     found = await call.service.call(call.who, read)
-    body = markup.one_series(name, last, _series_figure([t["tick"] for t in last], found))
+    figure = await asyncio.to_thread(_series_figure, [t["tick"] for t in last], found)
+    body = markup.one_series(name, last, figure)
     return _page(call, name, body, "/series")
 
 
 async def budget(call: Call) -> Response:
     """What is promised, and how far the stream has come."""
     facts = await call.service.call(call.who, Store.budget)
-    used = call.service.desk.used(call.who.name)
+    answers, price = call.service.desk.used(call.who.name)
     quota = f"Your quota is {call.who.quota}. " if str(call.who.quota) else "You have no quota. "
     quota += (
-        f"Today you have had {used.answers:,} new answers; the prices of all your answers add up "
-        f"to {used.price:.4g} of the {call.service.desk.planned:.4g} that are planned for."
+        f"You have had {answers:,} new answers in 24 hours; the prices of all your answers add up "
+        f"to {price:.4g} of the {call.service.desk.planned:.4g} that are planned for."
     )
     return _page(call, "Budget", markup.budget(facts, _course(facts), quota), "/budget")
 
@@ -151,7 +166,7 @@ async def budget(call: Call) -> Response:
 async def curator(call: Call, made: str = "") -> Response:
     """Tokens, and the audit log."""
     tokens = [_token_row(t) for t in reversed(call.service.tokens.every())]
-    log = list(call.service.desk.audit.lines())[-_AUDIT_LINES:][::-1]
+    log = await call.service.audited(_AUDIT_LINES)
     lines = [
         (
             line["who"], line["what"],
@@ -160,6 +175,7 @@ async def curator(call: Call, made: str = "") -> Response:
             line.get("source", ""), line["at"][:19].replace("T", " "),
         )
         for line in log
+        if line.get("what") != SUM
     ]  # fmt: skip
     jobs = [
         (job.name, job.kind, job.state, one_line(job.said, 300), job.at[:19].replace("T", " "))
@@ -170,125 +186,128 @@ async def curator(call: Call, made: str = "") -> Response:
 
 async def make_token(call: Call) -> Response:
     """Make a token, and show it once."""
-    form = await _form(call.request)
-    name, role, quota = (form.get(k, "") for k in ("name", "role", "quota"))
     try:
-        if role not in list(Role):
-            raise ParameterError(f"role is {role[:40]!r}", f"one of {', '.join(Role)}")
-        secret = call.service.tokens.create(name, Role(role), Quota.parse(quota))
+        secret = await created(call)
     except ParameterError as error:
         return await curator(call, markup.problem(error.message, error.hint))
-    call.service.note(call.who, "token made", token=name, role=role, quota=quota)
     return await curator(
         call,
-        f'<div class="good" role="status"><p>The token of {escaped(name)}; it is not shown '
-        f"again:</p><pre>{escaped(secret)}</pre></div>",
+        f'<div class="good" role="status"><p>The token of {escaped(call.given["name"])}; it is not '
+        f"shown again:</p><pre>{escaped(secret)}</pre></div>",
     )
 
 
 async def revoke_token(call: Call) -> Response:
     """End a token at once."""
-    name = (await _form(call.request)).get("name", "")
-    if call.service.tokens.revoke(name):
-        call.service.note(call.who, "token revoked", token=name)
+    await revoked(call)
     return _to("/curator")
 
 
-READERS = (Role.ANALYST, Role.CURATOR, Role.MONITOR)
-PAGES: tuple[tuple[str, str, Page, tuple[Role, ...]], ...] = (
-    ("GET", "/", home, READERS),
-    ("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR)),
-    ("GET", "/answers", answers, READERS),
-    ("GET", "/answers/{number:int}", answer, READERS),
-    ("GET", "/series", series, READERS),
-    ("GET", "/series/{name:path}", one_series, READERS),
-    ("GET", "/budget", budget, READERS),
-    ("GET", "/events", events, READERS),
-    ("GET", "/curator", curator, (Role.CURATOR,)),
-    ("POST", "/curator/tokens", make_token, (Role.CURATOR,)),
-    ("POST", "/curator/revoke", revoke_token, (Role.CURATOR,)),
+async def sign_in(call: Call) -> Response:
+    """Let a browser keep a token."""
+    secret = call.given["token"].strip()
+    try:
+        await signed_in(call.request, call.service, secret)
+    except ServerError as error:
+        return _html(markup.sign_in(call.service.name, markup.problem(error.message)), 401)
+    response = _to("/")
+    response.set_cookie(
+        COOKIE, secret, httponly=True, samesite="strict", path="/", secure=_encrypted(call),
+        max_age=30 * 86400,
+    )  # fmt: skip
+    return response
+
+
+async def sign_out(call: Call) -> Response:
+    """Let a browser forget its token."""
+    return _signed_out(call, _to("/"))
+
+
+PAGES = (
+    Endpoint(
+        "GET", "/", home,
+        query={"sql": _SQL, "price": _PRICE, "part": Field(Kind.FLAG, default=False)},
+    ),
+    Endpoint("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR), form={"sql": _SQL, "price": _PRICE}),
+    Endpoint("GET", "/answers", answers, query=BEFORE),
+    Endpoint(
+        "GET", "/answers/{number}", answer, path_fields={"number": NUMBER},
+        query={"as": Field(Kind.TEXT, choices=tuple(_KINDS)), "repeat": Field(Kind.FLAG)},
+    ),
+    Endpoint("GET", "/series", series),
+    Endpoint(
+        "GET", "/series/{name:path}", one_series,
+        path_fields={"name": Field(Kind.TEXT, needed=True)},
+    ),
+    Endpoint("GET", "/budget", budget),
+    Endpoint("GET", "/events", events),
+    Endpoint("GET", "/curator", curator, (Role.CURATOR,)),
+    Endpoint("POST", "/curator/tokens", make_token, (Role.CURATOR,), form=NEW_TOKEN),
+    Endpoint("POST", "/curator/revoke", revoke_token, (Role.CURATOR,), form=NAME),
+)  # fmt: skip
+OPEN = (
+    Endpoint("POST", "/sign-in", sign_in, form={"token": Field(Kind.TEXT, most=500, default="")}),
+    Endpoint("POST", "/sign-out", sign_out),
 )
+"""Pages for who has not signed in."""
 
 
-def page_routes(service: Service) -> list[Route]:
-    """Return the routes of the pages."""
+def page_routes(service: Service, public: str = "") -> list[Route]:
+    """Return the routes of the pages. One that is not just read is for forms of these pages."""
 
-    def route(method: str, path: str, page: Page, roles: tuple[Role, ...]) -> Route:
+    def route(page: Endpoint) -> Route:
         async def show(request: Request) -> Response:
+            call = Call(request, service, _NOBODY, public)
             try:
-                secret = request.cookies.get(COOKIE, "")
-                if not secret:
-                    return _safe(_html(markup.sign_in(service.name)))
-                who = signed_in(request, service, secret)
-                who.needs(*roles)
-                if method == "POST":
-                    _own(request)
-                response = await page(Call(request, service, who))
+                if page.method != "GET" and not from_here(request, public):
+                    raise _from_elsewhere(public)
+                if page not in OPEN:
+                    secret = request.cookies.get(COOKIE, "")
+                    call = replace(call, who=await signed_in(request, service, secret))
+                    call.who.needs(*page.roles)
+                response = await page.handler(await call.reading(page))
             except ServerError as error:
                 if error.why is Why.SIGN_IN:
-                    return _safe(_signed_out(request, _html(markup.sign_in(service.name))))
+                    return _safe(_signed_out(call, _html(markup.sign_in(service.name))))
                 response = _wrong(error)
             except Exception as error:
                 response = _wrong(error)
             return _safe(response)
 
-        return Route(path, show, methods=[method])
+        return Route(page.path, show, methods=[page.method])
 
-    async def sign_in(request: Request) -> Response:
-        try:
-            _own(request)
-            secret = (await _form(request)).get("token", "").strip()
-            signed_in(request, service, secret)
-        except SparseqError as error:
-            wrong = markup.problem(error.message)
-            return _safe(_html(markup.sign_in(service.name, wrong), 401))
-        response = _to("/")
-        response.set_cookie(
-            COOKIE, secret, httponly=True, samesite="strict", path="/",
-            secure=request.url.scheme == "https", max_age=30 * 86400,
-        )  # fmt: skip
-        return _safe(response)
+    static = {
+        name: (files(package).joinpath(name).read_text("utf-8"), kind)
+        for name, (package, kind) in _STATIC.items()
+    }
 
-    async def sign_out(request: Request) -> Response:
-        return _safe(_signed_out(request, _to("/")))
-
-    async def static(request: Request) -> Response:
+    async def file(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in _STATIC:
+        if name not in static:
             return failure(ServerError(Why.ABSENT, "there is no such file"))
-        package, kind = _STATIC[name]
-        text = files(package).joinpath(name).read_text("utf-8")
+        text, kind = static[name]
         return Response(text, headers=_HEADERS | {"Cache-Control": "no-cache"}, media_type=kind)
 
-    return [
-        *(route(*one) for one in PAGES),
-        Route("/sign-in", sign_in, methods=["POST"]),
-        Route("/sign-out", sign_out, methods=["POST"]),
-        Route("/static/{name}", static),
-    ]
+    return [*map(route, (*PAGES, *OPEN)), Route("/static/{name}", file)]
+
+
+def _from_elsewhere(public: str) -> ServerError:
+    here = f"it is found at {public}" if public else "start the server with --url https://…"
+    return ServerError(
+        Why.ROLE,
+        "this form came from another site",
+        f"begin at the first page; behind a proxy that does not pass the Host header, {here}",
+    )
+
+
+def _encrypted(call: Call) -> bool:
+    """Tell whether a browser's cookie can be kept from connections without TLS."""
+    origin = call.request.headers.get("origin", "")
+    return "https" in (call.request.url.scheme, origin.partition(":")[0], call.public.partition(":")[0])
 
 
 def _statement(sql: str, price: str) -> Statement:
-    if price not in [value for value, _ in markup.PRICES]:
-        raise ParameterError(f"price is {price[:20]!r}", "choose one of the list")
     return Statement(sql, options=Options(price=None if price == "1" else float(price)))
-
-
-def _own(request: Request) -> None:
-    """Check that a form was sent from these very pages: no other site can."""
-    origin = request.headers.get("origin", "")
-    same = origin and urlsplit(origin).netloc == request.headers.get("host", "")
-    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin" or not same:
-        raise ServerError(Why.ROLE, "this form came from another site", "begin at the first page")
-
-
-async def _form(request: Request) -> dict[str, str]:
-    try:
-        text = (await body_of(request, _MOST_FORM)).decode()
-        found = parse_qs(text, keep_blank_values=True, max_num_fields=20)
-    except ValueError:
-        raise ParameterError("the form can't be read") from None
-    return {name: values[-1].replace("\r\n", "\n") for name, values in found.items()}
 
 
 def _figure(found: Answer) -> str:
@@ -375,9 +394,9 @@ def _to(path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
-def _signed_out(request: Request, response: Response) -> Response:
+def _signed_out(call: Call, response: Response) -> Response:
     response.delete_cookie(
-        COOKIE, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        COOKIE, path="/", httponly=True, samesite="strict", secure=_encrypted(call)
     )
     return response
 

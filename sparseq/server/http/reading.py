@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from sparseq.errors import ServerError, Why
 from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker
+from sparseq.server.fields import Field, Kind
 from sparseq.server.http.asking import chosen, encoded
 from sparseq.server.http.endpoints import Call, as_json
 from sparseq.server.service import Service
@@ -19,6 +20,9 @@ from sparseq.store import Store
 
 _ALIVE = 15.0  # seconds after which a stream of events says that it is there
 _MOST_LISTED = 1000
+BEFORE = {"before": Field(Kind.WHOLE, 1, 10**9)}
+LISTED = BEFORE | {"last": Field(Kind.WHOLE, 1, _MOST_LISTED, default=100)}
+_SEEN = Field(Kind.WHOLE, 0, 10**15)
 _MOST_STREAMS = 8  # of events, of one token
 _streams: dict[str, int] = {}
 
@@ -30,16 +34,14 @@ async def catalog(call: Call) -> Response:
 
 async def releases(call: Call) -> Response:
     """What was answered, newest first; `?last=`, `?before=` a release."""
-    last = call.number("last", 100, 1, _MOST_LISTED)
-    before = call.number("before", len(call.service.latest) + 1, 1, 10**9)
-    found = await call.service.listed(call.who, before, last)
+    before = call.given["before"] or len(call.service.latest) + 1
+    found = await call.service.listed(call.who, before, call.given["last"])
     return as_json([release_data(r) for r in reversed(found)])
 
 
 async def release(call: Call) -> Response:
     """One recorded answer, in the format of `Accept`."""
-    number = call.request.path_params["number"]
-    answer = await call.service.release(call.who, number)
+    answer = await call.service.release(call.who, call.given["number"])
     return await encoded(answer, chosen(call.request.headers.get("accept", "")), True)
 
 
@@ -59,7 +61,7 @@ async def events(call: Call) -> Response:
         raise ServerError(Why.BUSY, f"{_MOST_STREAMS} streams of events are open already")
     given = call.request.headers.get("last-event-id", "")
     there = len(call.service.latest)
-    seen = int(given) if given.isascii() and given[:12].isdecimal() else there
+    seen = _SEEN.read_text("Last-Event-ID", given) if given else there
     return StreamingResponse(
         _events(call, min(seen, there)),
         media_type="text/event-stream",
