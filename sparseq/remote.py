@@ -13,6 +13,7 @@ import ipaddress
 import json
 import os
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -30,6 +31,7 @@ from sparseq.query.plan import KNOWN_OPTIONS, Options
 TOKEN = "SPARSEQ_TOKEN"
 """The variable of the environment that has a token where none is given."""
 _ARROW = "application/vnd.apache.arrow.stream"
+_IDLE = 2.0  # seconds, fewer than servers keep a connection
 
 
 class Remote:
@@ -61,6 +63,7 @@ class Remote:
         made = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
+        self._last = 0.0  # when the connection was used
         self._http = made(parts.hostname, parts.port, timeout=timeout)
         self._base = parts.path.rstrip("/")
         self._token = token
@@ -223,7 +226,15 @@ class Remote:
     def _sent(
         self, method: str, path: str, data: bytes | None, headers: dict[str, str]
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        """Send a request; once more where the server had closed the connection meanwhile."""
+        """Send a request; once more where the server had closed the connection meanwhile.
+
+        Servers close what was idle for some seconds, so by then a new one is opened: what is sent
+        on a connection that is closed meanwhile may or may not have been asked.
+        """
+        now = time.monotonic()
+        if now - self._last > _IDLE:
+            self._http.close()
+        self._last = now
         fresh = self._http.sock is None
         try:
             self._http.request(method, path, data, headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,10 +13,10 @@ import sparseq
 from sparseq.address import address
 from sparseq.cli.options import command, store_argument
 from sparseq.cli.text import say
-from sparseq.errors import ParameterError
+from sparseq.errors import ParameterError, SparseqError
 from sparseq.escape import shown
 from sparseq.server.audit import AuditLog
-from sparseq.server.mcp import over_lines
+from sparseq.server.mcp import handle, over_lines, told
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 
@@ -94,17 +95,20 @@ def mcp(store: Path | None, server: str | None) -> None:
         asyncio.run(_agent(store))
         return
     with sparseq.connect(str(server), token="") as con:
-        for line in sys.stdin:
-            found = con.post("/mcp", line.encode()) if line.strip() else b""
-            if found:
-                sys.stdout.write(found.decode() + "\n")
-                sys.stdout.flush()
+
+        async def asked(line: bytes) -> str | None:
+            try:
+                return con.post("/mcp", line).decode() or None
+            except SparseqError as error:
+                return told(line, error)
+
+        asyncio.run(over_lines(asked, sys.stdin.buffer, sys.stdout))
 
 
 async def _agent(store: Path) -> None:
     service = Service(sparseq.connect(store), Tokens(None), audit=AuditLog.beside(store))
     try:
         who = service.signed_in(service.tokens.create("agent", Role.ANALYST), source="mcp")
-        await over_lines(service, who, sys.stdin, sys.stdout)
+        await over_lines(partial(handle, service, who), sys.stdin.buffer, sys.stdout)
     finally:
         await service.close()

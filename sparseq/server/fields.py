@@ -151,6 +151,8 @@ class Field:
         return " ".join([str(self.kind), *ends]) + unit
 
 
+NUMBER = Field(Kind.WHOLE, 0, 10**15, needed=True)
+"""An answer's number."""
 Fields = Mapping[str, Field]
 
 

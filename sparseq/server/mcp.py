@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TextIO
+from itertools import islice
+from typing import Any, BinaryIO, TextIO
 
 import sparseq
 from sparseq.answer import Answer
@@ -18,9 +20,19 @@ from sparseq.errors import ParameterError, SparseqError, did_you_mean
 from sparseq.json_text import json_text
 from sparseq.pictures.answer_texts import terminal_text
 from sparseq.query.plan import Options
-from sparseq.server.service import Service, Statement
+from sparseq.server.fields import (
+    NUMBER,
+    Field,
+    Fields,
+    Kind,
+    object_schema,
+    read_json,
+    read_object,
+)
+from sparseq.server.service import MOST_ID, Service, Statement
 from sparseq.server.tokens import Principal, Quota
 
+LOG = logging.getLogger("sparseq.server")
 QUOTA = Quota.parse("20/day,25%")
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 MOST_ROWS = 200
@@ -33,19 +45,20 @@ Every number x stands between x_low and x_high: the truth about everybody is in 
 stated confidence, and nothing more is known. Never report x without its interval. Two numbers
 differ only if their intervals don't meet. If an error comes back, its hint says what to write
 instead."""
-_TEXT, _NUMBER, _WHOLE = {"type": "string"}, {"type": "number"}, {"type": "integer"}
-_SQL = _TEXT | {"description": "One SELECT that aggregates, in DuckDB's dialect."}
-_NOT_FOUND, _INVALID, _PARSE = -32601, -32600, -32700
+MOST_LINE = 2 << 20
+"""Bytes of a message."""
+_SQL = Field(Kind.TEXT, needed=True, about="One SELECT that aggregates, in DuckDB's dialect.")
+_PARSE, _INVALID, _NOT_FOUND, _PARAMETERS, _FAILED = -32700, -32600, -32601, -32602, -32603
 
 Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: what it is for, what it takes, and what it does; the first argument is needed."""
+    """One tool: what it is for, what it takes, and what it does."""
 
     about: str
-    takes: Mapping[str, Mapping[str, str]]
+    takes: Fields
     run: Callable[[Service, Principal, Arguments], Awaitable[tuple[str, Any]]]
     free: bool = True
 
@@ -80,86 +93,101 @@ async def _ask(service: Service, who: Principal, given: Arguments) -> tuple[str,
 
 async def _answers(service: Service, who: Principal, given: Arguments) -> tuple[str, Any]:
     service.check(who)
-    last = min(max(int(given.get("last") or 20), 1), MOST_ROWS)
-    word = str(given.get("contains") or "").lower()
-    found = [
-        {"release": one.id, "query": one.query}
-        for one in reversed(service.latest.held)
-        if word in one.query.lower()
-    ][:last]
+    word = given["contains"].lower()
+    fitting = (one for one in reversed(service.latest.held) if word in one.query.lower())
+    found = [{"release": one.id, "query": one.query} for one in islice(fitting, given["last"])]
     lines = [f"{one['release']}: {one['query']}" for one in found]
     return "\n".join(lines) or "nothing was answered yet", {"answers": found}
 
 
 async def _answer(service: Service, who: Principal, given: Arguments) -> tuple[str, Any]:
-    number = given.get("release")
-    if not isinstance(number, int):
-        raise ParameterError("release is not a number", "`answers` lists them")
-    return _told(await service.release(who, number), "Reading it again is free.")
+    return _told(await service.release(who, given["release"]), "Reading it again is free.")
 
 
 TOOLS = {
     "tables": Tool("Tables and columns, with what is declared about them. Free.", {}, _tables),
     "explain": Tool(
         "What a question would be: its price, and about how wide its intervals. Free.",
-        {"sql": _SQL}, _explain,
+        {"sql": _SQL},
+        _explain,
     ),
     "ask": Tool(
         "Ask one question. It is charged to the people in the rows that it reads.",
         {
             "sql": _SQL,
-            "precision": _NUMBER | {"description": "Wanted half-width of the noise, as a part of "
-                                    "the answer, such as 0.02. Finer noise costs more."},
-            "request_id": _TEXT | {"description": "Send it again to get the same answer, free."},
+            "precision": Field(
+                Kind.NUMBER, 0, over=True,
+                about="Wanted half-width of the noise, as a part of the answer, such as 0.02. "
+                "Finer noise costs more.",
+            ),
+            "request_id": Field(
+                Kind.TEXT, 0, MOST_ID, "", about="Send it again to get the same answer, free."
+            ),
         },
-        _ask, free=False,
+        _ask,
+        free=False,
     ),
     "answers": Tool(
         "What was answered already, newest first. Free.",
-        {"contains": _TEXT | {"description": "A word of the question."}, "last": _WHOLE}, _answers,
+        {
+            "contains": Field(Kind.TEXT, 0, 1000, "", about="A word of the question."),
+            "last": Field(Kind.WHOLE, 1, MOST_ROWS, 20),
+        },
+        _answers,
     ),
-    "answer": Tool("An earlier answer, by its number. Free.", {"release": _WHOLE}, _answer),
+    "answer": Tool(
+        "An earlier answer, by its number. Free.",
+        {"release": NUMBER},
+        _answer,
+    ),
 }  # fmt: skip
-_NEEDED = {"explain": ["sql"], "ask": ["sql"], "answer": ["release"]}
 
 
 def _statement(given: Arguments) -> Statement:
-    sql, precision = given.get("sql"), given.get("precision")
-    if not isinstance(sql, str):
-        raise ParameterError("sql is missing", "one SELECT that aggregates")
-    if precision is not None and (
-        isinstance(precision, bool) or not isinstance(precision, int | float)
-    ):
-        raise ParameterError("precision is not a number", "such as 0.02")
-    options = Options(precision=None if precision is None else float(precision))
-    return Statement(sql, options=options, request_id=str(given.get("request_id") or ""))
+    options = Options(precision=given.get("precision"))
+    return Statement(given["sql"], options=options, request_id=given.get("request_id", ""))
 
 
 def _told(answer: Answer, about: str) -> tuple[str, Any]:
     """Return an answer in words that can't be overlooked, and as data."""
-    rows = answer.rows()[:MOST_ROWS]
+    rows = answer.arrow().slice(0, MOST_ROWS).to_pylist()
     text = f"{terminal_text(answer.arrow(), answer.facts, 200)}\n{about}"
     facts = {"release": answer.facts.release, "confidence": answer.facts.confidence, "rows": rows}
     return text, facts
 
 
 async def handle(service: Service, who: Principal, text: str | bytes) -> str | None:
-    """Return the response to one message of JSON-RPC; None: it is a notification."""
+    """Return the response to one message of JSON-RPC; None: it is a notification.
+
+    Whatever comes, there is a response: nothing is raised but what ends the task.
+    """
     try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        return _error(None, _PARSE, "the message is not JSON")
-    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        message = read_json(text)
+    except ParameterError as error:
+        return _error(None, _PARSE, error.message)
+    number = message.get("id") if isinstance(message, dict) else None
+    if (
+        not isinstance(message, dict)
+        or not isinstance(message.get("method"), str)
+        or isinstance(number, bool)
+        or not isinstance(number, str | int | float | None)
+    ):
         return _error(None, _INVALID, "the message is no request")
     if "id" not in message:
         return None
-    params = message.get("params")
-    result = await _result(
-        service, who, message["method"], params if isinstance(params, dict) else {}
-    )
+    method, params = message["method"], message.get("params")
+    try:
+        if not isinstance(params, dict | None):
+            raise ParameterError("params is not an object", "leave it out, or give its fields")
+        result = await _result(service, who, method, params or {})
+    except ParameterError as error:
+        return _error(number, _PARAMETERS, str(error))
+    except Exception:
+        LOG.exception("a message failed")
+        return _error(number, _FAILED, "the server failed; its operator finds why in its log")
     if result is None:
-        return _error(message["id"], _NOT_FOUND, f"there is no method {message['method'][:60]!r}")
-    return json_text({"jsonrpc": "2.0", "id": message["id"], "result": result}, None)
+        return _error(number, _NOT_FOUND, f"there is no method {method[:60]!r}")
+    return json_text({"jsonrpc": "2.0", "id": number, "result": result}, None)
 
 
 async def _result(
@@ -183,15 +211,11 @@ async def _result(
 
 
 async def _called(service: Service, who: Principal, params: Mapping[str, Any]) -> dict[str, Any]:
-    name, given = str(params.get("name")), params.get("arguments") or {}
+    """Call a tool; `ParameterError`: there is none of the name, or its arguments are wrong."""
+    tool, given = _chosen(params)
     try:
-        if name not in TOOLS:
-            raise ParameterError(f"there is no tool {name[:60]!r}", did_you_mean(name, TOOLS))
-        if not isinstance(given, dict) or set(given) - set(TOOLS[name].takes):
-            known = ", ".join(TOOLS[name].takes) or "nothing"
-            raise ParameterError("the arguments are not known", f"{name} takes {known}")
         with_quota = who if str(who.quota) else replace(who, quota=QUOTA)
-        text, facts = await TOOLS[name].run(service, with_quota, given)
+        text, facts = await tool.run(service, with_quota, given)
     except SparseqError as error:
         return {"content": [{"type": "text", "text": str(error)}], "isError": True}
     return {
@@ -201,15 +225,23 @@ async def _called(service: Service, who: Principal, params: Mapping[str, Any]) -
     }
 
 
+def _chosen(params: Mapping[str, Any]) -> tuple[Tool, dict[str, Any]]:
+    name, given = params.get("name"), params.get("arguments")
+    if not isinstance(name, str) or name not in TOOLS:
+        said = repr(name[:60]) if isinstance(name, str) else "without a name"
+        raise ParameterError(f"there is no tool {said}", did_you_mean(str(name)[:60], TOOLS))
+    tool = TOOLS[name]
+    return tool, read_object(tool.takes, {} if given is None else given)
+
+
 def _described(name: str, tool: Tool) -> dict[str, Any]:
-    schema = {
-        "type": "object", "properties": dict(tool.takes), "required": _NEEDED.get(name, []),
-        "additionalProperties": False,
-    }  # fmt: skip
     hints = {"readOnlyHint": tool.free, "destructiveHint": False, "openWorldHint": False}
     return {
-        "name": name, "description": tool.about, "inputSchema": schema, "annotations": hints,
-    }  # fmt: skip
+        "name": name,
+        "description": tool.about,
+        "inputSchema": object_schema(tool.takes),
+        "annotations": hints,
+    }
 
 
 def _error(number: Any, code: int, message: str) -> str:
@@ -217,11 +249,34 @@ def _error(number: Any, code: int, message: str) -> str:
     return json_text({"jsonrpc": "2.0", "id": number, "error": error}, None)
 
 
-async def over_lines(service: Service, who: Principal, given: TextIO, out: TextIO) -> None:
-    """Answer messages that come line by line, until they end: MCP by standard input and output."""
-    while line := await asyncio.to_thread(given.readline):
-        if line.strip():
-            response = await handle(service, who, line)
-            if response is not None:
-                out.write(response + "\n")
-                out.flush()
+async def over_lines(
+    answer: Callable[[bytes], Awaitable[str | None]], given: BinaryIO, out: TextIO
+) -> None:
+    """Answer messages that come line by line, until they end: MCP by standard input and output.
+
+    Args:
+        answer: Returns the response to a message; None: there is none.
+        given, out: Where messages come from, and responses go.
+    """
+    while line := await asyncio.to_thread(given.readline, MOST_LINE + 1):
+        if len(line) > MOST_LINE:
+            while line and not line.endswith(b"\n"):
+                line = await asyncio.to_thread(given.readline, MOST_LINE)
+            response: str | None = _error(None, _INVALID, f"{MOST_LINE:,} bytes at most")
+        else:
+            response = await answer(line) if line.strip() else None
+        if response is not None:
+            out.write(response + "\n")
+            out.flush()
+
+
+def told(text: bytes, error: SparseqError) -> str | None:
+    """Return the response to a message that a server could not be given."""
+    try:
+        message = read_json(text)
+    except ParameterError as wrong:
+        return _error(None, _PARSE, wrong.message)
+    known = isinstance(message, dict)
+    if known and "id" not in message:
+        return None
+    return _error(message["id"] if known else None, _FAILED, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from server.made import made, person
 
 from sparseq.errors import StoreError
-from sparseq.server.audit import AuditLog
+from sparseq.server.audit import FIRST, MOST_TEXT, AuditLog
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Tokens
 
@@ -48,8 +49,10 @@ def test_what_was_changed_shows(tmp_path: Path, change: str) -> None:
     path.write_text("".join(lines))
     with pytest.raises(StoreError, match="does not follow"):
         AuditLog(path).verify()
+    log = AuditLog(path)
+    log.add([{"what": "asked"}])  # which goes on from the last line, and mends nothing
     with pytest.raises(StoreError, match="does not follow"):
-        AuditLog(path).add([{"what": "asked"}])
+        log.verify()
 
 
 def test_two_processes_write_to_it(tmp_path: Path) -> None:
@@ -59,6 +62,131 @@ def test_two_processes_write_to_it(tmp_path: Path) -> None:
         log.add([{"what": "asked"}])
     assert one.verify() == other.verify()
     assert one.verify().lines == 8
+
+
+def filled(path: Path, lines: int = 100) -> AuditLog:
+    """A log of several files; what all lines add up to is their number."""
+    log = AuditLog(path, most=1000)
+    for k in range(1, lines + 1):
+        log.add([{"what": "asked", "who": "ada", "k": k}])
+        if log.full:
+            log.turn({"k": k})
+    return log
+
+
+def names(path: Path) -> list[str]:
+    return sorted(one.name for one in path.parent.iterdir())
+
+
+def test_a_large_log_is_several_files_of_one_chain(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = filled(path)
+    files = names(path)
+    assert len(files) > 10
+    assert all(one.stat().st_size < 1600 for one in tmp_path.iterdir())
+    chain = log.verify()
+    assert chain == AuditLog(path).verify()
+    assert (chain.first, chain.lines) == (1, 100 + len(files) - 1)
+    lines = list(log.lines())
+    assert [line["n"] for line in lines] == list(range(1, chain.lines + 1))
+    assert [line["k"] for line in lines if line["what"] == "asked"] == list(range(1, 101))
+    for last in (1, 7, 8, 30, 1000):
+        assert log.latest(last) == lines[::-1][:last]
+
+
+@pytest.mark.parametrize("k", [0, 3, -1])
+def test_what_is_changed_in_any_file_shows(tmp_path: Path, k: int) -> None:
+    log = filled(tmp_path / "log")
+    file = [tmp_path / f"log.{n}" for n in range(1, len(names(tmp_path / "log")))][k]
+    file.write_text(file.read_text().replace('"k": ', '"k": 1', 1))
+    with pytest.raises(StoreError, match="does not follow"):
+        log.verify()
+    if k:
+        file.unlink()
+        with pytest.raises(StoreError, match="does not follow"):
+            log.verify()
+
+
+def test_the_earliest_files_may_be_put_away(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    whole = filled(path).verify()
+    for number in (1, 2, 3):
+        (tmp_path / f"log.{number}").rename(tmp_path / f"away{number}")
+    log = AuditLog(path)
+    chain = log.verify()
+    assert (chain.lines, chain.last) == (whole.lines, whole.last)
+    assert chain.first == next(log.lines())["n"] > 1
+    log.add([{"what": "asked"}])
+    assert log.verify().lines == whole.lines + 1
+    first = tmp_path / "log.4"
+    first.write_text(first.read_text().replace('"k": ', '"k": 1', 1))
+    with pytest.raises(StoreError, match="does not follow"):
+        log.verify()
+
+
+def test_to_begin_no_more_is_read_than_the_last_sum(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = filled(path)
+    since = list(log.since_sum())
+    assert since[0]["what"] == "sum"
+    assert [line["what"] for line in since[1:]] == ["asked"] * (len(since) - 1)
+    assert since[0]["k"] + len(since) - 1 == 100
+    *_, last = (tmp_path / f"log.{n}" for n in range(1, len(names(path))))
+    path.unlink()  # killed after the file was put aside, before the next was begun
+    again = AuditLog(path)
+    again.add([{"what": "asked", "k": 0}])
+    assert again.verify().lines == json.loads(last.read_text().splitlines()[-1])["n"] + 1
+    assert [one["what"] for one in again.since_sum()].count("sum") == 1
+    assert list(again.since_sum())[-1]["k"] == 0
+
+
+def test_another_process_finds_the_next_file(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    one, other = AuditLog(path, most=1), AuditLog(path)
+    for k in range(5):
+        other.add([{"what": "token made", "k": k}])
+        one.add([{"what": "asked", "k": k}])
+        one.turn({"k": k})
+    assert len(names(path)) == 6
+    assert other.verify() == one.verify()
+    assert one.verify().lines == 15
+
+
+def test_a_log_in_memory_keeps_its_chain(tmp_path: Path) -> None:
+    log = AuditLog(None, most=1)
+    log.add([{"what": "asked"}] * 3)
+    log.turn({})
+    log.add([{"what": "asked"}])
+    chain = log.verify()
+    assert (chain.first, chain.lines) == (4, 5)
+
+
+def test_long_texts_are_cut_and_say_so(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "log")
+    log.add([{"what": "refused", "query": "é" * 1_000_000, "source": "x" * MOST_TEXT}])
+    (line,) = log.latest(1)
+    assert line["query"].endswith("é… (1,000,000 letters)")
+    assert len(line["query"]) < MOST_TEXT + 30
+    assert line["source"] == "x" * MOST_TEXT
+    log.verify()
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"n": 4, "wh', b"x" * 200_000])
+@pytest.mark.parametrize("long", [10, 70_000])
+def test_lines_are_read_from_the_end(tmp_path: Path, torn: bytes, long: int) -> None:
+    """Lines shorter and longer than a block, written by an earlier version, and a torn one."""
+    path = tmp_path / "log"
+    chain, data = FIRST, b""
+    for k in range(1, 5):
+        text = json.dumps({"n": k, "query": "x" * long})
+        chain = hashlib.sha256(f"{chain}{text}".encode()).hexdigest()
+        data += f'{text[:-1]}, "hash": "{chain}"}}\n'.encode()
+    path.write_bytes(data + torn)
+    log = AuditLog(path)
+    assert [line["n"] for line in log.latest(3)] == [4, 3, 2]
+    assert log.latest(9) == list(log.lines())[::-1]
+    log.add([{"what": "asked"}])
+    assert log.verify().lines == 5
 
 
 def test_a_torn_line_is_taken_off(tmp_path: Path) -> None:

@@ -126,11 +126,14 @@ def test_what_is_wrong_is_said_and_costs_nothing(body: Any, status: int, kind: s
 def test_who_has_no_token_sees_nothing() -> None:
     async def check(get: Get, service: Service) -> None:
         for one in app.ENDPOINTS:
-            path = one.path.replace("{number:int}", "1").replace("{name}", "ada")
+            path = one.path.replace("{number}", "1").replace("{name}", "ada")
             body = {} if one.method == "POST" else None
-            for given in ("Bearer sq_wrong", "Basic YTpi", "Bearer", ""):
+            for given in ("Basic YTpi", "Bearer", ""):
                 answer = await get(path, body, Authorization=given, Method=one.method)
-                assert answer.status_code in (401, 503)
+                assert answer.status_code == 401
+                assert "no token came" in answer.text
+            answer = await get(path, body, Authorization="Bearer sq_wrong", Method=one.method)
+            assert answer.status_code == 401  # fewer than 20 of them: nothing else was counted
         assert (await get("/healthz", Authorization="")).json() == {"ok": True}
 
     served(check)
@@ -178,7 +181,7 @@ def test_each_address_is_described() -> None:
     async def check(get: Get, service: Service) -> None:
         paths = (await get("/openapi.json")).json()["paths"]
         assert {(m.upper(), p) for p, one in paths.items() for m in one} == {
-            (e.method, e.path.replace(":int", "")) for e in app.ENDPOINTS
+            (e.method, e.path) for e in app.ENDPOINTS
         }
         assert all(one["summary"] for path in paths.values() for one in path.values())
         missing = await get("/v1/nothing")

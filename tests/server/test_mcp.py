@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from server.made import made, person
 from server.running import ROOT, Running, secret
 
+from sparseq.server import mcp
 from sparseq.server.mcp import TOOLS, handle
 from sparseq.server.service import Service
 from sparseq.server.tokens import Tokens
@@ -81,18 +84,81 @@ def test_an_answer_has_its_interval_in_words() -> None:
     ("message", "said"),
     [
         (call("ask", sql="SELECT * FROM t"), "use an aggregate"),
-        (call("ask"), "sql is missing"),
-        (call("ask", sql=COUNT, precision="fine"), "precision"),
-        (call("ask", sql=COUNT, prize=3), "takes sql"),
-        (call("answer", release="x"), "release"),
         (call("answer", release=9), "no release 9"),
-        (call("tabels"), "did you mean 'tables'?"),
     ],
 )
 def test_a_tools_error_is_told_to_the_agent(message: Any, said: str) -> None:
     (response,) = talked(message)
     assert response["result"]["isError"] is True
     assert said in response["result"]["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (call("ask"), "sql is missing"),
+        (call("ask", sql=COUNT, precision="fine"), "precision is 'fine'"),
+        (call("ask", sql=COUNT, precision=True), "precision is True"),
+        (call("ask", sql=COUNT, precision=0), "precision is 0"),
+        (call("ask", sql=[COUNT]), "sql is ['SELECT"),
+        (call("ask", sql="\ud800"), "letters that no text has"),
+        (call("ask", sql=COUNT, request_id="k" * 201), "request_id is 'kkk"),
+        (call("ask", sql=COUNT, prize=3), "no field 'prize'"),
+        (call("answers", last="abc"), "last is 'abc'"),
+        (call("answers", last=0), "last is 0"),
+        (call("answers", last=10**200), "last is 1000"),
+        (call("answers", contains=["x"]), "contains is ['x']"),
+        (call("answer", release="x"), "release is 'x'"),
+        (call("answer", release=1.0), "release is 1.0"),
+        (call("tabels"), "did you mean 'tables'?"),
+        ({"method": "tools/call", "params": {"name": ["ask"]}}, "no tool"),
+        ({"method": "tools/call", "params": {"name": "ask", "arguments": [1]}}, "not a JSON object"),
+        ({"method": "tools/call", "params": [1]}, "params is not an object"),
+    ],
+)
+def test_what_no_tool_takes_is_refused(message: Any, said: str) -> None:
+    (response,) = talked(message)
+    assert response["error"]["code"] == -32602
+    assert said in response["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (b"\xff{}", -32700), ('{"id": 1, "id": 2, "method": "ping"}', -32700),
+        ('{"id": NaN, "method": "ping"}', -32700), ("[" * 100_000, -32700),
+        ('{"id": 1, "method": "ping", "params": ' + "[" * 70 + "]" * 70 + "}", -32700),
+        ('{"id": ' + "1" * 5000 + ', "method": "ping"}', -32700),
+        ('{"id": {}, "method": "ping"}', -32600), ('{"id": true, "method": "ping"}', -32600),
+        ('{"id": 1, "method": ["ping"]}', -32600), ("7", -32600), ("null", -32600),
+    ],
+)  # fmt: skip
+def test_what_is_no_message_is_refused(message: Any, code: int) -> None:
+    (response,) = talked(message)
+    assert response["error"]["code"] == code
+
+
+def test_a_bug_is_told_as_one_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: Any) -> Any:
+        raise KeyError("secret")
+
+    monkeypatch.setitem(mcp.TOOLS, "tables", replace(TOOLS["tables"], run=broken))
+    failed, pong = talked(call("tables"), {"method": "ping"})
+    assert failed["error"]["code"] == -32603
+    assert "secret" not in json.dumps(failed)
+    assert pong["result"] == {}
+
+
+def test_a_line_that_is_too_long_is_passed_over() -> None:
+    async def answer(line: bytes) -> str:
+        return line.decode().strip()
+
+    given = b"one\n" + b"x" * (2 * mcp.MOST_LINE + 7) + b"\ntwo\n\n"
+    out = io.StringIO()
+    asyncio.run(mcp.over_lines(answer, io.BytesIO(given), out))
+    first, refused, last = out.getvalue().splitlines()
+    assert (first, last) == ("one", "two")
+    assert json.loads(refused)["error"]["code"] == -32600
 
 
 def test_what_is_no_request() -> None:
@@ -113,7 +179,8 @@ def test_by_standard_input_and_over_http(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     path = tmp_path / "s.sparseq"
     made(path).close()
-    lines = "".join(
+    lines = '{"id": 1, "method": "tools/call", "params": {"name": "answers", "arguments": '
+    lines += '{"last": "abc"}}}\n\xff\n' + "".join(
         json.dumps({"jsonrpc": "2.0", "id": k} | message) + "\n"
         for k, message in enumerate([{"method": "initialize"}, call("ask", sql=COUNT)])
     )
@@ -122,14 +189,17 @@ def test_by_standard_input_and_over_http(tmp_path: Path) -> None:
     def spoken(*options: str) -> list[Any]:
         command = [sys.executable, "-m", "sparseq", "mcp", *options]
         done = subprocess.run(
-            command, input=lines, capture_output=True, text=True, env=environment, check=True
+            command, input=lines.encode("latin-1"), capture_output=True, env=environment, check=True
         )
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    begun, asked = spoken(str(path))
+    wrong, broken, begun, asked = spoken(str(path))
+    assert (wrong["error"]["code"], broken["error"]["code"]) == (-32602, -32700)
     assert begun["result"]["serverInfo"]["name"] == "sparseq"
     assert asked["result"]["structuredContent"]["release"] == 1
     running = Running(path)
-    begun, asked = spoken("--server", running.url)
+    wrong, broken, begun, asked = spoken("--server", running.url)
+    assert (wrong["error"]["code"], broken["error"]["code"]) == (-32602, -32700)
     assert asked["result"]["isError"] is False
     assert running.stop() == 0
+    assert {one["error"]["code"] for one in spoken("--server", running.url)} == {-32603, -32700}

@@ -146,9 +146,9 @@ def test_a_series_is_drawn_over_its_ticks() -> None:
 
 def test_nobody_sees_a_page_without_a_token() -> None:
     async def check(client: Any, service: Service) -> None:
-        for method, path, _, _ in pages.PAGES:
-            path = path.replace("{number:int}", "1").replace("{name:path}", "a")
-            page = await client.request(method, path, headers=HERE)
+        for one in pages.PAGES:
+            path = one.path.replace("{number}", "1").replace("{name:path}", "a")
+            page = await client.request(one.method, path, headers=HERE)
             assert 'name="token"' in page.text
             assert "cdnow" not in page.text
         wrong = await client.post("/sign-in", data={"token": "sq_no"}, headers=HERE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sparseq.errors import QueryRefused, ServerError, Why
 from sparseq.server.audit import AuditLog
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Tokens
+from sparseq.server.usage import DAY
 
 
 def count(i: int, request_id: str = "") -> Statement:
@@ -43,8 +43,8 @@ def test_so_many_a_day(tmp_path: Path) -> None:
         assert await why(service, ada, count(3)) == Why.QUOTA
         assert await why(service, ada, count(1, "a")) is None
         assert await why(service, bob, count(4)) is None
-        tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1)
-        service.desk.today = lambda: tomorrow
+        now = service.desk.seconds() + DAY + 600
+        service.desk.seconds = lambda: now
         assert await why(service, ada, count(3)) is None
         await service.close()
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 import sparseq
 from sparseq.errors import ServerError, Why
 from sparseq.server.http.asking import FORMATS, TAKES, explain, query
-from sparseq.server.fields import Fields, object_schema
+from sparseq.server.fields import NUMBER, Fields, object_schema
 from sparseq.server.http.curating import (
     AUDITED,
     NAME,
@@ -28,7 +28,6 @@ from sparseq.server.http.curating import (
     tokens,
 )
 from sparseq.server.http.endpoints import (
-    NUMBER,
     Call,
     Endpoint,
     as_json,

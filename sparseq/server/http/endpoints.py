@@ -24,7 +24,7 @@ from sparseq.errors import (
     Why,
 )
 from sparseq.json_text import json_text
-from sparseq.server.fields import Field, Fields, Kind, pairs, read_json, read_object, read_texts
+from sparseq.server.fields import Fields, pairs, read_json, read_object, read_texts
 from sparseq.server.service import Service, no_token
 from sparseq.server.tokens import Principal, Role
 
@@ -34,8 +34,6 @@ MOST_BODY = 2 << 20
 PATIENCE = 60.0
 """Seconds that a request may take to arrive; one that brings rows, each part of it."""
 EVERYBODY = (Role.ANALYST, Role.CURATOR, Role.MONITOR)
-NUMBER = Field(Kind.WHOLE, 0, 10**15, needed=True)
-"""An answer's number, in a path."""
 _STATUS = {
     Why.SIGN_IN: 401, Why.ROLE: 403, Why.QUOTA: 429, Why.BUSY: 503, Why.CLOSING: 503,
     Why.SIZE: 413, Why.ABSENT: 404, Why.FAILED: 500,

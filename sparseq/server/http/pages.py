@@ -25,12 +25,11 @@ from sparseq.pictures.lines import one_line
 from sparseq.pictures.page import drawing, escaped
 from sparseq.query.plan import Options
 from sparseq.server.audit import SUM
-from sparseq.server.fields import Field, Kind
+from sparseq.server.fields import NUMBER, Field, Kind
 from sparseq.server.http import markup
 from sparseq.server.http.asking import ARROW, encoded
 from sparseq.server.http.curating import NAME, NEW_TOKEN, created, revoked
 from sparseq.server.http.endpoints import (
-    NUMBER,
     Call,
     Endpoint,
     failure,
