@@ -340,7 +340,7 @@ def _whole_end(file: BinaryIO) -> int:
 def _read(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         with contextlib.suppress(ValueError):
-            found = json.loads(line)
+            found = json.loads(line.decode("utf-8", "replace"))
             if isinstance(found, dict):
                 yield found
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from server.made import made, person
 
 from sparseq.errors import QueryRefused, ServerError, Why
 from sparseq.server.audit import AuditLog
+from sparseq.server.desk import Desk
 from sparseq.server.service import Service, Statement
-from sparseq.server.tokens import Principal, Quota, Tokens
-from sparseq.server.usage import DAY
+from sparseq.server.tokens import Principal, Quota, Role, Tokens
+from sparseq.server.usage import DAY, Tally
+from sparseq.stream.groups import Outcome
 
 
 def count(i: int, request_id: str = "") -> Statement:
@@ -66,3 +71,160 @@ def test_a_share_of_the_budget_outlives_the_server(tmp_path: Path) -> None:
 
     asyncio.run(served(None, Why.QUOTA, None))
     asyncio.run(served(Why.QUOTA, Why.QUOTA, Why.QUOTA))
+
+
+EMPTY = made()
+
+
+class Clocks:
+    """The machine's clock, which jumps, and one that does not."""
+
+    def __init__(self) -> None:
+        self.wall, self.seconds = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC), 1000.0
+
+    def desk(self, log: AuditLog) -> Desk:
+        desk = Desk(log, 100.0, lambda: self.wall, lambda: self.seconds)
+        desk.begin(EMPTY)
+        return desk
+
+    def pass_(self, seconds: float, wall: float | None = None) -> None:
+        self.seconds += seconds
+        self.wall += dt.timedelta(seconds=seconds if wall is None else wall)
+
+
+ADA = Principal("ada", Role.ANALYST, Quota.parse("3/day"), 1)
+
+
+def admitted(desk: Desk) -> bool:
+    """Ask once: is it let in? The answer, of price 1, is new."""
+    try:
+        desk.admit(ADA, 1.0)
+    except ServerError as error:
+        assert error.why is Why.QUOTA
+        return False
+    desk.settle(ADA, "SELECT 1", 1.0, None)  # nobody can tell, so it counts
+    desk.write()
+    return True
+
+
+YEAR = 365 * DAY
+
+
+@pytest.mark.parametrize("jumps", [(YEAR, -YEAR), (-YEAR, YEAR), (YEAR,), (-YEAR,), (DAY, DAY, -DAY)])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_clock_that_jumps_changes_no_quota(jumps: tuple[float, ...], restart: bool) -> None:
+    clocks, log = Clocks(), AuditLog(None)
+    desk = clocks.desk(log)
+    assert [admitted(desk) for _ in range(4)] == [True] * 3 + [False]
+    for jump in jumps:
+        clocks.pass_(60, wall=jump)
+        desk.tell("asked", "bob", release=1, price=1.0, repeat=True)
+        if restart:
+            desk = clocks.desk(log)
+        assert not admitted(desk)
+    clocks.pass_(DAY - 60 * len(jumps) - 1)
+    assert not admitted(desk)
+    clocks.pass_(602)
+    assert [admitted(desk) for _ in range(4)] == [True] * 3 + [False]
+
+
+def test_between_two_runs_the_machines_clock_tells() -> None:
+    clocks, log = Clocks(), AuditLog(None)
+    assert [admitted(clocks.desk(log)) for _ in range(4)] == [True] * 3 + [False]
+    clocks.pass_(-500, wall=DAY / 2)  # another boot: the seconds begin anew
+    assert not admitted(clocks.desk(log))
+    clocks.pass_(7, wall=DAY / 2 + 600)
+    assert admitted(clocks.desk(log))
+
+
+@settings(max_examples=60)
+@given(
+    moves=st.lists(
+        st.tuples(st.floats(0, DAY / 3), st.floats(-3 * YEAR, 3 * YEAR), st.booleans()),
+        max_size=60,
+    )
+)
+def test_never_more_than_the_quota_within_any_24_hours(
+    moves: list[tuple[float, float, bool]],
+) -> None:
+    """However clocks jump while it runs, files turn and servers begin anew; it is let in again."""
+    clocks, log = Clocks(), AuditLog(None, most=3000)
+    desk, times = clocks.desk(log), []
+    for seconds, jump, restart in moves:
+        clocks.pass_(seconds, wall=jump)
+        desk.tell("token made", "", token="x")
+        if restart:
+            desk = clocks.desk(log)
+        within = [t for t in times if clocks.seconds - t < DAY]
+        if admitted(desk):
+            assert len(within) < 3
+            times.append(clocks.seconds)
+        else:
+            assert len([t for t in times if clocks.seconds - t < DAY + 601]) >= 3
+
+
+def test_the_log_is_read_as_it_was_written() -> None:
+    """What a server knows when it begins is what it knew: over files, and of each kind of line."""
+    clocks, log = Clocks(), AuditLog(None, most=500)
+    desk = clocks.desk(log)
+    for k in range(50):
+        clocks.pass_(700 * k)
+        admitted(desk)
+        desk.refuse(ADA, "SELECT", QueryRefused("no"))
+        desk.tell("found", "bob", release=k, price=0.5)
+        desk.write()
+    assert log.latest(1000)[-1]["what"] == "sum"
+    again = Tally.of(log)
+    assert again.line() == Tally.of(log).line()
+    for name in ("ada", "bob"):
+        assert clocks.desk(log).used(name) == desk.used(name)
+    assert again.used["ada"].refused.total(desk.clock) > 0
+    assert again.release == 49
+
+
+def test_lines_of_an_earlier_version_count() -> None:
+    log = AuditLog(None)
+    log.add([{"what": "asked", "who": "ada", "price": 1.5, "release": k} for k in (1, 2)])
+    log.add([{"what": "asked", "who": "ada", "price": 9.0, "release": 2, "repeat": True}])
+    log.add([{"what": "asked", "who": 7, "price": "x", "at": "never"}, {"what": "sum", "used": 3}])
+    desk = Desk(log, 100.0)
+    desk.begin(EMPTY)
+    assert desk.used("ada") == (2, 3.0)
+
+
+def test_what_is_asked_and_not_answered_yet_counts() -> None:
+    desk = Clocks().desk(AuditLog(None))
+    for _ in range(3):
+        desk.admit(ADA, 1.0)
+    with pytest.raises(ServerError, match="used up"):
+        desk.admit(ADA, 1.0)
+    desk.settle(ADA, "SELECT", 1.0, Outcome(refused=QueryRefused("no")))
+    desk.admit(ADA, 1.0)
+
+
+def test_too_many_refused_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in the log, and as long as they are many no other is taken; repeats are."""
+    monkeypatch.setattr("sparseq.server.desk.MOST_REFUSED", 3)
+    tokens = Tokens(None)
+    ada, bob = person(tokens, "ada"), person(tokens, "bob")
+
+    async def main() -> None:
+        service = Service(made(), tokens)
+        for _ in range(2):
+            assert await why(service, ada, count(1)) is None
+        for _ in range(3):
+            with pytest.raises(QueryRefused):
+                await service.ask(ada, Statement("SELECT * FROM t" + " " * 5000))
+        for _ in range(3):
+            assert await why(service, ada, count(2)) == Why.QUOTA
+        assert await why(service, ada, count(1)) is None
+        assert await why(service, bob, count(2)) is None
+        lines = service.desk.audit.latest(100)
+        assert [line["what"] for line in lines].count("refused") == 3
+        assert all(len(line["query"]) < 2100 for line in lines)
+        now = service.desk.seconds() + DAY + 600
+        service.desk.seconds = lambda: now
+        assert await why(service, ada, count(3)) is None
+        await service.close()
+
+    asyncio.run(main())
