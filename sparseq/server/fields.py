@@ -177,7 +177,7 @@ def read_json(data: bytes | str) -> Any:
     {'sql': 'SELECT 1'}
     """
     try:
-        text = data.decode() if isinstance(data, bytes) else data
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         found = json.loads(
             text,
             object_pairs_hook=_object,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from sparseq.server.desk import Desk
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
 from sparseq.server.usage import DAY, Tally
+from sparseq.store import Store
 from sparseq.stream.groups import Outcome
 
 
@@ -73,7 +75,9 @@ def test_a_share_of_the_budget_outlives_the_server(tmp_path: Path) -> None:
     asyncio.run(served(Why.QUOTA, Why.QUOTA, Why.QUOTA))
 
 
-EMPTY = made()
+@cache
+def empty() -> Store:
+    return made()
 
 
 class Clocks:
@@ -84,7 +88,7 @@ class Clocks:
 
     def desk(self, log: AuditLog) -> Desk:
         desk = Desk(log, 100.0, lambda: self.wall, lambda: self.seconds)
-        desk.begin(EMPTY)
+        desk.begin(empty())
         return desk
 
     def pass_(self, seconds: float, wall: float | None = None) -> None:
@@ -188,7 +192,7 @@ def test_lines_of_an_earlier_version_count() -> None:
     log.add([{"what": "asked", "who": "ada", "price": 9.0, "release": 2, "repeat": True}])
     log.add([{"what": "asked", "who": 7, "price": "x", "at": "never"}, {"what": "sum", "used": 3}])
     desk = Desk(log, 100.0)
-    desk.begin(EMPTY)
+    desk.begin(empty())
     assert desk.used("ada") == (2, 3.0)
 
 

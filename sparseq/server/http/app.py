@@ -52,7 +52,7 @@ async def metrics(call: Call) -> Response:
     lines = [
         f"sparseq_releases {len(service.latest)}",
         f"sparseq_waiting {service.waiting}",
-        f"sparseq_up {int(service.alive)}",
+        f"sparseq_up {int(await service.well())}",
         *(
             f'sparseq_questions_total{{outcome="{outcome}"}} {number}'
             for outcome, number in sorted(service.counts.items())
