@@ -24,7 +24,7 @@ MOST_HEADERS = 100
 HEAD_SECONDS = 20.0
 """Until a head is there, from the connection's begin or the answer before."""
 WRITE_SECONDS = 60.0
-"""That a client may leave an answer unread."""
+"""In which a client reads some of its answer, at least."""
 KEEP_SECONDS = 5
 """That a connection stays without a request."""
 
@@ -57,13 +57,21 @@ class LimitedProtocol(H11Protocol):  # type: ignore[misc]
     def pause_writing(self) -> None:
         """See asyncio: the client does not read."""
         super().pause_writing()
-        self._writes = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+        self._wait_for_reads(self.transport.get_write_buffer_size() + 1)
 
     def resume_writing(self) -> None:
         """See asyncio: it does."""
         super().resume_writing()
         if self._writes is not None:
             self._writes.cancel()
+
+    def _wait_for_reads(self, left: int) -> None:
+        """End the connection if nothing of what is left is read in time."""
+        now = self.transport.get_write_buffer_size()
+        if now >= left:
+            self.transport.abort()
+        else:
+            self._writes = self.loop.call_later(WRITE_SECONDS, self._wait_for_reads, now)
 
     def _look(self) -> None:
         """Wait for a head, or the rest of a body that nobody reads, no longer than stated."""

@@ -301,8 +301,10 @@ def _from_elsewhere(public: str) -> ServerError:
 
 def _encrypted(call: Call) -> bool:
     """Tell whether a browser's cookie can be kept from connections without TLS."""
-    origin = call.request.headers.get("origin", "")
-    return "https" in (call.request.url.scheme, origin.partition(":")[0], call.public.partition(":")[0])
+    origin = call.request.headers.get("origin", "").partition(":")[0]
+    if origin in ("http", "https"):  # as the browser sees it, whatever a proxy does
+        return origin == "https"
+    return "https" in (call.request.url.scheme, call.public.partition(":")[0])
 
 
 def _statement(sql: str, price: str) -> Statement:

@@ -65,7 +65,7 @@ async def events(call: Call) -> Response:
     return StreamingResponse(
         _events(call, min(seen, there)),
         media_type="text/event-stream",
-        headers={"Cache-Control": "no-store"},
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},  # of nginx in front
     )
 
 
