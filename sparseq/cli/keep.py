@@ -17,8 +17,8 @@ from sparseq.cluster.doctor import examined, examined_file, swept
 from sparseq.errors import ParameterError, StoreError, StoreInUse
 from sparseq.escape import shown
 from sparseq.server.audit import AuditLog
-from sparseq.server.usage import tell_losses
 from sparseq.server.control import served_backup
+from sparseq.server.usage import tell_losses
 
 
 @command(short_help="Make a whole copy of a store.")

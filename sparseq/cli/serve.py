@@ -29,9 +29,12 @@ from sparseq.server.tokens import Role, Tokens
               help="Certificate, PEM; needed unless only this machine can connect.")  # fmt: skip
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, PEM.")
 @click.option("--no-tls", is_flag=True, help="Something in front of the server does TLS.")
-@click.option("--url", default="", metavar="URL",
-              help="Where browsers find it, if a proxy in front asks for it by another name.",
-              )  # fmt: skip
+@click.option(
+    "--url",
+    default="",
+    metavar="URL",
+    help="Where browsers find it, if a proxy in front asks for it by another name.",
+)
 @click.option("--backups", type=click.Path(path_type=Path, file_okay=False, exists=True),
               metavar="DIR", help="Where copies go that curators ask for.")  # fmt: skip
 @click.option("--jobs", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -68,7 +71,15 @@ def serve(
 
     places = [None if text is None else Address.parse(text) for text in (http, pg)]
     place = Serving(
-        store, places[0], places[1], tls_cert, tls_key, no_tls, backups, jobs, url.rstrip("/").lower()
+        store,
+        places[0],
+        places[1],
+        tls_cert,
+        tls_key,
+        no_tls,
+        backups,
+        jobs,
+        url.rstrip("/").lower(),
     )
     asyncio.run(run(place, lambda said: say(f"{shown(address(store))} is served at {said}")))
 

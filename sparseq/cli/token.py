@@ -15,7 +15,7 @@ from sparseq.errors import ParameterError, StoreError
 from sparseq.escape import shown
 from sparseq.json_text import json_text
 from sparseq.pictures.tables import format_table
-from sparseq.server.audit import AuditLog
+from sparseq.server.audit import SUM, AuditLog
 from sparseq.server.tokens import Quota, Role, TokenFacts, Tokens
 
 
@@ -114,7 +114,9 @@ def verify(store: Path) -> None:
       sparseq audit verify shop.sparseq
     """
     chain = AuditLog.beside(_there(store)).verify()
-    say(f"{chain.lines:,} lines follow from each other; the last has the hash {chain.last}")
+    number = chain.lines - chain.first + 1
+    since = f", from line {chain.first:,} on: earlier files are not here" if chain.first > 1 else ""
+    say(f"{number:,} lines follow from each other{since}; the last has the hash {chain.last}")
 
 
 @audit.command(name="show")
@@ -128,7 +130,8 @@ def show_audit(store: Path, last: int | None, format: str) -> None:
     Examples:
       sparseq audit show shop.sparseq --last 20
     """
-    lines = list(AuditLog.beside(_there(store)).lines())[-last if last else None :]
+    log = AuditLog.beside(_there(store))
+    lines = list(log.lines()) if last is None else log.latest(last)[::-1]
     if format == "json":
         say(json_text(lines))
         return
@@ -139,6 +142,7 @@ def show_audit(store: Path, last: int | None, format: str) -> None:
             one_line(str(line.get("query", line.get("why", ""))), 60),
         ]
         for line in lines
+        if line.get("what") != SUM
     ]  # fmt: skip
     head = ["time (UTC)", "who", "what", "release", "price", ""]
     say(format_table(head, rows, ["l", "l", "l", "r", "r", "l"]))

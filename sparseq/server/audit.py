@@ -6,8 +6,8 @@ line has the hash of the line before, over all files, so that a line that is cha
 put in shows; that lines are missing at the end shows only to whoever has kept a later hash. No line
 has a value of a row, or an answer.
 
-To write, the last line is all that is read; to show the last lines, the blocks that they are in. A
-file begins with what the lines before it add up to, so to begin a server reads no more than it. Only
+To write, the last line is all that is read; to show the last lines, the blocks that they are in.
+A file begins with what the lines before it add up to, so a server that begins reads one file. Only
 `verify` and `lines` read everything.
 
 Several processes may write to it: a server, and commands that make and revoke tokens.
@@ -100,7 +100,7 @@ class AuditLog:
             now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
             chain, made = self._chain, []
             for line in lines:
-                facts = {"n": chain.lines + 1, "at": now} | line
+                facts = {"n": chain.lines + 1, "at": now, **line}
                 if line.get("what") == SUM:
                     facts["follows"] = chain.last
                 text = _text({key: _cut(value) for key, value in facts.items()})
@@ -137,7 +137,7 @@ class AuditLog:
             else:
                 number = max(map(_number, self._earlier()), default=0) + 1
                 self.path.rename(f"{self.path}.{number}")
-        self.add([{"what": SUM, "who": ""} | total])
+        self.add([{"what": SUM, "who": "", **total}])
         self._sum = self._end
 
     # -- reading ---------------------------------------------------------------------------------

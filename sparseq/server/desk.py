@@ -143,7 +143,8 @@ class Desk:
             raise ServerError(
                 Why.QUOTA,
                 f"{MOST_REFUSED:,} questions of {who.name} were refused within 24 hours",
-                f"look before you ask: that is free{_again(refused.wait(self.clock, MOST_REFUSED))}",
+                "look before you ask: that is free"
+                + _again(refused.wait(self.clock, MOST_REFUSED)),
             )
 
     def settle(

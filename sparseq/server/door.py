@@ -1,7 +1,8 @@
 """Wrong tokens, by where they come from: after so many a minute nobody is told what was wrong.
 
-A request without a token is none of them: it asks how to sign in. Only failures are counted, of all protocols together: a right token is always let in, whatever was
-tried beside it. Nobody guesses 256 random bits; what is bounded is the work, and the audit log.
+A request without a token is none of them: it asks how to sign in. Only failures are counted, of all
+protocols together: a right token is always let in, whatever was tried beside it. Nobody guesses 256
+random bits; what is bounded is the work, and the audit log.
 """
 
 from __future__ import annotations

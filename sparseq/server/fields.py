@@ -129,7 +129,9 @@ class Field:
         return value
 
     def _text(self, name: str, value: str) -> str:
-        if not self.least <= len(value) <= self.most or (self.choices and value not in self.choices):
+        if not self.least <= len(value) <= self.most or (
+            self.choices and value not in self.choices
+        ):
             raise self._wrong(name, value)
         return _writable(name, value)
 
@@ -205,7 +207,9 @@ def read_object(fields: Fields, given: Any) -> dict[str, Any]:
         raise ParameterError("this is not a JSON object", 'for example {"sql": "SELECT …"}')
     _check_known(fields, given)
     return {
-        name: _default(name, field) if (value := given.get(name)) is None else field.read(name, value)
+        name: _default(name, field)
+        if (value := given.get(name)) is None
+        else field.read(name, value)
         for name, field in fields.items()
     }
 
@@ -221,7 +225,9 @@ def read_texts(fields: Fields, given: Iterable[tuple[str, str]]) -> dict[str, An
     texts = _object(given)
     _check_known(fields, texts)
     return {
-        name: field.read_text(name, text) if (text := texts.get(name, "")) else _default(name, field)
+        name: field.read_text(name, text)
+        if (text := texts.get(name, ""))
+        else _default(name, field)
         for name, field in fields.items()
     }
 

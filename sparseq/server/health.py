@@ -38,9 +38,7 @@ class Health:
         (None, True)
     """
 
-    def __init__(
-        self, folder: Path | None, seconds: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, folder: Path | None, seconds: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._seconds = folder, seconds
         self._failed: float | None = None
 

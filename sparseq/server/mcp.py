@@ -116,7 +116,9 @@ TOOLS = {
         {
             "sql": _SQL,
             "precision": Field(
-                Kind.NUMBER, 0, over=True,
+                Kind.NUMBER,
+                0,
+                over=True,
                 about="Wanted half-width of the noise, as a part of the answer, such as 0.02. "
                 "Finer noise costs more.",
             ),
@@ -140,7 +142,7 @@ TOOLS = {
         {"release": NUMBER},
         _answer,
     ),
-}  # fmt: skip
+}
 
 
 def _statement(given: Arguments) -> Statement:

@@ -54,7 +54,9 @@ def broken(error: Exception) -> Any:
         (KeyError("a question's own bug"), 200),
     ],
 )
-def test_every_question_fails(error: Exception, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_question_fails(
+    error: Exception, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def check(service: Service, well: Callable[[], Awaitable[int]]) -> None:
         ada = person(service.tokens, "ada")
         store = service._thread.store

@@ -69,6 +69,7 @@ def test_a_head_that_does_not_end(sent: bytes, monkeypatch: pytest.MonkeyPatch) 
 
     async def check(port: int, token: str) -> None:
         async with opened(port) as (reader, writer):
+
             async def trickle() -> None:
                 writer.write(sent)
                 while True:

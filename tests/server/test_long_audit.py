@@ -20,22 +20,27 @@ TEXT = "SELECT kind, count(*) AS n FROM t WHERE x BETWEEN 1 AND 5 GROUP BY kind"
 
 
 def grown(store: Path, lines: int, each: int = 1000) -> AuditLog:
-    """An audit log as a server would have written it: repeats, answers and refusals of ten names."""
+    """A log as a server would have written it: repeats, answers and refusals of ten names."""
     log, tally = AuditLog.beside(store), Tally()
     for first in range(0, lines, each):
         clock = first * 0.5
         some = [
             {
-                "at": f"2024-01-01T00:00:00.{k % 1000:03}+00:00", "clock": clock, "who": f"a{k % 10}",
-                "source": "http 192.0.2.1", "query": TEXT,
+                "at": f"2024-01-01T00:00:00.{k % 1000:03}+00:00",
+                "clock": clock,
+                "who": f"a{k % 10}",
+                "source": "http 192.0.2.1",
+                "query": TEXT,
             }
             | (
-                {"what": "refused", "why": "QueryRefused"} if k % 10 == 0 else
-                {"what": "asked", "release": 1, "price": 0.0, "repeat": True} if k % 100 else
-                {"what": "asked", "release": 1, "price": 0.001}
+                {"what": "refused", "why": "QueryRefused"}
+                if k % 10 == 0
+                else {"what": "asked", "release": 1, "price": 0.0, "repeat": True}
+                if k % 100
+                else {"what": "asked", "release": 1, "price": 0.001}
             )
             for k in range(first, min(first + each, lines))
-        ]  # fmt: skip
+        ]
         for line in some:
             tally.take(line)
         log.add(some)
@@ -65,9 +70,10 @@ def check(folder: Path, lines: int) -> tuple[float, dict[str, float]]:
     running = Running(store)
     started = time.perf_counter() - began
     paths = [
-        one.path for one in (*app.ENDPOINTS, *pages.PAGES)
+        one.path
+        for one in (*app.ENDPOINTS, *pages.PAGES)
         if one.method == "GET" and not one.path.endswith("/events") and "{name" not in one.path
-    ]  # fmt: skip
+    ]
     paths += ["/v1/audit?last=1", "/v1/audit?last=10000", "/healthz"]
     each = {path: took(running.url + path.replace("{number}", "1"), token) for path in paths}
     assert running.stop() == 0
@@ -76,7 +82,7 @@ def check(folder: Path, lines: int) -> tuple[float, dict[str, float]]:
 
 
 def test_a_log_of_20_000_lines(tmp_path: Path) -> None:
-    started, each = check(tmp_path, 20_000)
+    _, each = check(tmp_path, 20_000)
     assert len(each) > 15
 
 

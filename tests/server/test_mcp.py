@@ -50,8 +50,9 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 def test_it_says_who_it_is_and_what_it_can() -> None:
     begun, listed, pong = talked(
         {"method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
-        {"method": "tools/list"}, {"method": "ping"},
-    )  # fmt: skip
+        {"method": "tools/list"},
+        {"method": "ping"},
+    )
     assert begun["result"]["protocolVersion"] == "2025-06-18"
     assert "Never report x without its interval" in begun["result"]["instructions"]
     tools = {tool["name"]: tool for tool in listed["result"]["tools"]}
@@ -64,10 +65,13 @@ def test_an_answer_has_its_interval_in_words() -> None:
     looked, explained, asked, listed, again = [
         response["result"]
         for response in talked(
-            call("tables"), call("explain", sql=COUNT), call("ask", sql=COUNT, request_id="k"),
-            call("answers", contains="COUNT"), call("answer", release=1),
+            call("tables"),
+            call("explain", sql=COUNT),
+            call("ask", sql=COUNT, request_id="k"),
+            call("answers", contains="COUNT"),
+            call("answer", release=1),
         )
-    ]  # fmt: skip
+    ]
     assert looked["structuredContent"]["tables"][0]["table"] == "t"
     assert "Nothing was asked, nothing charged." in explained["content"][0]["text"]
     text = asked["content"][0]["text"]
@@ -112,7 +116,10 @@ def test_a_tools_error_is_told_to_the_agent(message: Any, said: str) -> None:
         (call("answer", release=1.0), "release is 1.0"),
         (call("tabels"), "did you mean 'tables'?"),
         ({"method": "tools/call", "params": {"name": ["ask"]}}, "no tool"),
-        ({"method": "tools/call", "params": {"name": "ask", "arguments": [1]}}, "not a JSON object"),
+        (
+            {"method": "tools/call", "params": {"name": "ask", "arguments": [1]}},
+            "not a JSON object",
+        ),
         ({"method": "tools/call", "params": [1]}, "params is not an object"),
     ],
 )
@@ -125,14 +132,19 @@ def test_what_no_tool_takes_is_refused(message: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("message", "code"),
     [
-        (b"\xff{}", -32700), ('{"id": 1, "id": 2, "method": "ping"}', -32700),
-        ('{"id": NaN, "method": "ping"}', -32700), ("[" * 100_000, -32700),
+        (b"\xff{}", -32700),
+        ('{"id": 1, "id": 2, "method": "ping"}', -32700),
+        ('{"id": NaN, "method": "ping"}', -32700),
+        ("[" * 100_000, -32700),
         ('{"id": 1, "method": "ping", "params": ' + "[" * 70 + "]" * 70 + "}", -32700),
         ('{"id": ' + "1" * 5000 + ', "method": "ping"}', -32700),
-        ('{"id": {}, "method": "ping"}', -32600), ('{"id": true, "method": "ping"}', -32600),
-        ('{"id": 1, "method": ["ping"]}', -32600), ("7", -32600), ("null", -32600),
+        ('{"id": {}, "method": "ping"}', -32600),
+        ('{"id": true, "method": "ping"}', -32600),
+        ('{"id": 1, "method": ["ping"]}', -32600),
+        ("7", -32600),
+        ("null", -32600),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_message_is_refused(message: Any, code: int) -> None:
     (response,) = talked(message)
     assert response["error"]["code"] == code

@@ -1,4 +1,4 @@
-"""Behind nginx as Debian has it: `proxy_pass` alone, so the server is asked for by its own address."""
+"""Behind nginx as Debian has it: `proxy_pass` alone, so Host is the server's own address."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ http {{
 
 @contextmanager
 def behind_nginx(folder: Path, *options: str) -> Iterator[tuple[str, str]]:
-    """Yield where browsers find a server, and a curator's token; `{url}` in options is the former."""
+    """Yield where browsers find a server (`{url}` in options), and a curator's token."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url, store = f"http://127.0.0.1:{port}", folder / "s.sparseq"
@@ -94,7 +94,9 @@ def test_a_browser_that_says_its_origin_alone(tmp_path: Path) -> None:
     with behind_nginx(tmp_path / "with", "--url", "{url}/") as (url, token):
         done = httpx.post(f"{url}/sign-in", data={"token": token}, headers={"Origin": url})
         assert done.status_code == 303
-        evil = httpx.post(f"{url}/sign-in", data={"token": token}, headers={"Origin": "http://evil"})
+        evil = httpx.post(
+            f"{url}/sign-in", data={"token": token}, headers={"Origin": "http://evil"}
+        )
         assert evil.status_code == 403
 
 
@@ -105,4 +107,6 @@ def test_who_has_no_token_keeps_nobody_out(tmp_path: Path) -> None:
             assert httpx.get(f"{url}/v1/catalog").status_code == 401
         head = {"Authorization": "Bearer sq_wrong"}
         assert httpx.get(f"{url}/v1/catalog", headers=head).status_code == 401
-        assert httpx.get(f"{url}/v1/catalog", headers={"Authorization": f"Bearer {token}"}).is_success
+        assert httpx.get(
+            f"{url}/v1/catalog", headers={"Authorization": f"Bearer {token}"}
+        ).is_success

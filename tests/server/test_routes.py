@@ -1,4 +1,4 @@
-"""Every route: no other site can use it, whatever is sent is answered, and no file holds others up."""
+"""Every route: no other site can use it, whatever is sent is answered, no file holds others up."""
 
 from __future__ import annotations
 
@@ -23,18 +23,50 @@ app = pytest.importorskip("sparseq.server.http.app")
 pages = pytest.importorskip("sparseq.server.http.pages")
 
 HERE = {"Origin": "http://here"}
-ROUTES = [(one, False) for one in app.ENDPOINTS] + [(one, True) for one in (*pages.PAGES, *pages.OPEN)]
+ROUTES = [(one, False) for one in app.ENDPOINTS] + [
+    (one, True) for one in (*pages.PAGES, *pages.OPEN)
+]
 CURIOUS = (
-    "", "0", "-1", "1e3", "NaN", "1" * 5000, "9" * 12 + "x", "%FF", "%00", "%ED%A0%80", "٣", "a" * 9000,
-    "[]", "{}", "..", "%2e%2e", "'", "null",
-)  # fmt: skip
+    "",
+    "0",
+    "-1",
+    "1e3",
+    "NaN",
+    "1" * 5000,
+    "9" * 12 + "x",
+    "%FF",
+    "%00",
+    "%ED%A0%80",
+    "٣",
+    "a" * 9000,
+    "[]",
+    "{}",
+    "..",
+    "%2e%2e",
+    "'",
+    "null",
+)
 BODIES = (
-    b"", b"{", b"null", b"[]", b"\xff", b'{"sql": "\\ud800"}', b"[" * 10_000, b'{"sql": NaN}',
-    b'{"sql": "SELECT 1", "sql": ""}', b'{"sql": "SELECT 1", "price": 1e999}', b'{"sql": [[]]}',
-    b'{"sql": "SELECT 1", "timeout": ' + b"1" * 5000 + b"}", b'{"name": {}, "role": 3}',
-    b"sql=%FF&price=1", b"name=a&name=b", b"token=%00", b"a=" + b"&a=" * 50,
-    b'{"jsonrpc": "2.0", "id": {}, "method": 3}', b'{"sql": "\\u0000"}',
-)  # fmt: skip
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b"\xff",
+    b'{"sql": "\\ud800"}',
+    b"[" * 10_000,
+    b'{"sql": NaN}',
+    b'{"sql": "SELECT 1", "sql": ""}',
+    b'{"sql": "SELECT 1", "price": 1e999}',
+    b'{"sql": [[]]}',
+    b'{"sql": "SELECT 1", "timeout": ' + b"1" * 5000 + b"}",
+    b'{"name": {}, "role": 3}',
+    b"sql=%FF&price=1",
+    b"name=a&name=b",
+    b"token=%00",
+    b"a=" + b"&a=" * 50,
+    b'{"jsonrpc": "2.0", "id": {}, "method": 3}',
+    b'{"sql": "\\u0000"}',
+)
 
 
 def served(check: Callable[[Any, Service], Awaitable[None]], log: AuditLog | None = None) -> None:
@@ -68,8 +100,10 @@ def test_all_routes_are_in_the_tables() -> None:
         found = {(m, r.path) for r in app.application(service).routes for m in r.methods or ()}
         known = {(one.method, one.path) for one, _ in ROUTES}
         assert {(m, p) for m, p in found if m != "HEAD"} - known == {
-            ("GET", "/healthz"), ("GET", "/openapi.json"), ("GET", "/static/{name}"),
-        }  # fmt: skip
+            ("GET", "/healthz"),
+            ("GET", "/openapi.json"),
+            ("GET", "/static/{name}"),
+        }
 
     served(check)
 
@@ -77,13 +111,18 @@ def test_all_routes_are_in_the_tables() -> None:
 @pytest.mark.parametrize(
     "origin",
     [
-        {}, {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://here.evil.example"},
+        {},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://here.evil.example"},
         {"Origin": "http://here", "Sec-Fetch-Site": "cross-site"},
         {"Origin": "http://here", "Sec-Fetch-Site": "same-site"},
-        {"Origin": "http://here", "Sec-Fetch-Site": "none"}, {"Origin": "http://here:81"},
-        {"Origin": "http://[here"}, {"Origin": "https://numbers.example.org.evil.example"},
+        {"Origin": "http://here", "Sec-Fetch-Site": "none"},
+        {"Origin": "http://here:81"},
+        {"Origin": "http://[here"},
+        {"Origin": "https://numbers.example.org.evil.example"},
     ],
-)  # fmt: skip
+)
 def test_no_other_site_can_change_anything(origin: dict[str, str]) -> None:
     """A browser sends the cookie, and no header of the page's own: nothing happens."""
 
@@ -94,7 +133,9 @@ def test_no_other_site_can_change_anything(origin: dict[str, str]) -> None:
             if one.method == "GET":
                 continue
             body = b"sql=SELECT count(*) AS n FROM t&name=cur&role=analyst&token=x"
-            answer = await client.request(one.method, path_of(one, "cur"), headers=origin, content=body)
+            answer = await client.request(
+                one.method, path_of(one, "cur"), headers=origin, content=body
+            )
             assert answer.status_code == (403 if page else 401), one.path
             assert "set-cookie" not in answer.headers
         assert (len(service.tokens.every()), service.released) == before
@@ -106,11 +147,12 @@ def test_no_other_site_can_change_anything(origin: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "origin",
     [
-        {"Origin": "http://here"}, {"Origin": "https://numbers.example.org", "Host": "127.0.0.1:8080"},
+        {"Origin": "http://here"},
+        {"Origin": "https://numbers.example.org", "Host": "127.0.0.1:8080"},
         {"Origin": "https://other.example.org", "Host": "backend", "Sec-Fetch-Site": "same-origin"},
         {"Origin": "https://here", "Host": "here:443"},
     ],
-)  # fmt: skip
+)
 def test_these_pages_can_whatever_a_proxy_asks_for(origin: dict[str, str]) -> None:
     async def check(client: Any, service: Service) -> None:
         made_one = await client.post("/curator/tokens", headers=origin, data={"name": "bob"})
@@ -152,7 +194,9 @@ def test_whatever_is_sent_is_answered() -> None:
         assert statuses >= {200, 400, 404}
         late = await client.get("/v1/events", headers={"Last-Event-ID": "1" * 12 + "x"})
         assert late.status_code == 400
-        named = await client.post("/v1/query", json={"sql": "SELECT"}, headers={"Idempotency-Key": b"\xff"})
+        named = await client.post(
+            "/v1/query", json={"sql": "SELECT"}, headers={"Idempotency-Key": b"\xff"}
+        )
         assert named.status_code == 422
 
     served(check)
@@ -194,10 +238,14 @@ def test_no_route_opens_a_file_in_the_event_loop(tmp_path: Path) -> None:
             ("POST", "/v1/query", b'{"sql": "SELECT count(*) AS n FROM t"}'),
             ("POST", "/v1/query", b'{"sql": "SELECT * FROM t"}'),
             ("POST", "/v1/ingest?name=more.csv", b"who,kind,x\n77,a,1\n"),
-            ("POST", "/v1/tokens", b'{"name": "bob"}'), ("DELETE", "/v1/tokens/bob", b""),
-            ("POST", "/curator/tokens", b"name=eve"), ("POST", "/curator/revoke", b"name=eve"),
-            ("POST", "/sign-in", b"token=x"), ("GET", "/static/page.js", None), ("GET", "/healthz", None),
-        ]  # fmt: skip
+            ("POST", "/v1/tokens", b'{"name": "bob"}'),
+            ("DELETE", "/v1/tokens/bob", b""),
+            ("POST", "/curator/tokens", b"name=eve"),
+            ("POST", "/curator/revoke", b"name=eve"),
+            ("POST", "/sign-in", b"token=x"),
+            ("GET", "/static/page.js", None),
+            ("GET", "/healthz", None),
+        ]
         for warm in (True, False):  # modules are loaded by the first round
             with watched() as opened:
                 for method, path, body in rounds:

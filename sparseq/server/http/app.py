@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 import sparseq
 from sparseq.errors import ServerError, Why
-from sparseq.server.http.asking import FORMATS, TAKES, explain, query
 from sparseq.server.fields import NUMBER, Fields, object_schema
+from sparseq.server.http.asking import FORMATS, TAKES, explain, query
 from sparseq.server.http.curating import (
     AUDITED,
     NAME,
@@ -74,7 +74,9 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/explain", explain, ASKERS, TAKES),
     Endpoint("GET", "/v1/catalog", catalog),
     Endpoint("GET", "/v1/releases", releases, query=LISTED),
-    Endpoint("GET", "/v1/releases/{number}", release, gives=FORMATS, path_fields={"number": NUMBER}),
+    Endpoint(
+        "GET", "/v1/releases/{number}", release, gives=FORMATS, path_fields={"number": NUMBER}
+    ),
     Endpoint("GET", "/v1/series", series),
     Endpoint("GET", "/v1/budget", budget),
     Endpoint("GET", "/v1/events", events, gives=("text/event-stream",)),

@@ -177,10 +177,11 @@ def from_here(request: Request, public: str = "") -> bool:
         request: It.
         public: Such as https://numbers.example.org.
     """
-    said = request.headers.get("sec-fetch-site")
+    headers: Mapping[str, str] = request.headers
+    said = headers.get("sec-fetch-site")
     if said is not None:
         return said == "same-origin"
-    origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
+    origin, host = headers.get("origin", ""), headers.get("host", "")
     if not origin or origin == "null":
         return False
     scheme, _, place = origin.partition("://")

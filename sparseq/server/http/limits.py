@@ -1,8 +1,9 @@
 """Limits of connections that uvicorn does not have: of heads, and of clients that are slow.
 
-Heads are read by h11, in Python: it bounds a head as a whole, and refuses what is not HTTP. (uvicorn's
-other parser, httptools, keeps a head of any length in memory.) What is added here is time: a head
-has to be there, and an answer to be read, within so many seconds. Bodies have `PATIENCE`.
+Heads are read by h11, in Python: it bounds a head as a whole, and refuses what is not HTTP.
+(uvicorn's other parser, httptools, keeps a head of any length in memory.) What is added here is
+time: a head has to be there, and an answer to be read, within so many seconds. Bodies have
+`PATIENCE`.
 """
 
 from __future__ import annotations

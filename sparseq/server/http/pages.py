@@ -66,6 +66,7 @@ _TICKS = 200  # of a series, the last
 
 _PRICE = Field(Kind.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
 _SQL = Field(Kind.TEXT, default="")
+_ASKED = {"sql": _SQL, "price": _PRICE}
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
 Page = Callable[[Call], Awaitable[Response]]
@@ -211,9 +212,14 @@ async def sign_in(call: Call) -> Response:
         return _html(markup.sign_in(call.service.name, markup.problem(error.message)), 401)
     response = _to("/")
     response.set_cookie(
-        COOKIE, secret, httponly=True, samesite="strict", path="/", secure=_encrypted(call),
+        COOKIE,
+        secret,
+        httponly=True,
+        samesite="strict",
+        path="/",
+        secure=_encrypted(call),
         max_age=30 * 86400,
-    )  # fmt: skip
+    )
     return response
 
 
@@ -224,18 +230,25 @@ async def sign_out(call: Call) -> Response:
 
 PAGES = (
     Endpoint(
-        "GET", "/", home,
-        query={"sql": _SQL, "price": _PRICE, "part": Field(Kind.FLAG, default=False)},
+        "GET",
+        "/",
+        home,
+        query=_ASKED | {"part": Field(Kind.FLAG, default=False)},
     ),
-    Endpoint("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR), form={"sql": _SQL, "price": _PRICE}),
+    Endpoint("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR), form=_ASKED),
     Endpoint("GET", "/answers", answers, query=BEFORE),
     Endpoint(
-        "GET", "/answers/{number}", answer, path_fields={"number": NUMBER},
+        "GET",
+        "/answers/{number}",
+        answer,
+        path_fields={"number": NUMBER},
         query={"as": Field(Kind.TEXT, choices=tuple(_KINDS)), "repeat": Field(Kind.FLAG)},
     ),
     Endpoint("GET", "/series", series),
     Endpoint(
-        "GET", "/series/{name:path}", one_series,
+        "GET",
+        "/series/{name:path}",
+        one_series,
         path_fields={"name": Field(Kind.TEXT, needed=True)},
     ),
     Endpoint("GET", "/budget", budget),
@@ -243,7 +256,7 @@ PAGES = (
     Endpoint("GET", "/curator", curator, (Role.CURATOR,)),
     Endpoint("POST", "/curator/tokens", make_token, (Role.CURATOR,), form=NEW_TOKEN),
     Endpoint("POST", "/curator/revoke", revoke_token, (Role.CURATOR,), form=NAME),
-)  # fmt: skip
+)
 OPEN = (
     Endpoint("POST", "/sign-in", sign_in, form={"token": Field(Kind.TEXT, most=500, default="")}),
     Endpoint("POST", "/sign-out", sign_out),
@@ -301,7 +314,7 @@ def _from_elsewhere(public: str) -> ServerError:
 
 def _encrypted(call: Call) -> bool:
     """Tell whether a browser's cookie can be kept from connections without TLS."""
-    origin = call.request.headers.get("origin", "").partition(":")[0]
+    origin = str(call.request.headers.get("origin", "")).partition(":")[0]
     if origin in ("http", "https"):  # as the browser sees it, whatever a proxy does
         return origin == "https"
     return "https" in (call.request.url.scheme, call.public.partition(":")[0])
