@@ -45,7 +45,7 @@ async def control(service: Service) -> AsyncIterator[Path]:
 async def _answer(
     service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    with contextlib.suppress(ConnectionError, ValueError):
+    with contextlib.suppress(ConnectionError, ValueError, KeyError, TypeError):
         said = await _done(service, json.loads(await reader.readline()))
         writer.write(json.dumps(said).encode() + b"\n")
         await writer.drain()

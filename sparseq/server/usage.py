@@ -1,10 +1,10 @@
 """What each name has had of its quota, told from the lines of the audit log.
 
 One function reads a line, whether it was written long ago or just now, so a server that begins
-knows what it knew when it stopped. What is counted by the day is counted by a clock of its own, `clock`:
-seconds in which a server ran, by a clock that nobody sets, and between two runs what the machine's
-clock says has passed. So a clock that jumps forwards or back while a server runs changes no quota,
-and one that was set back between two runs gives nothing.
+knows what it knew when it stopped. What is counted by the day is counted by a clock of its own,
+`clock`: seconds in which a server ran, by a clock that nobody sets, and between two runs what the
+machine's clock says has passed. So a clock that jumps forwards or back while a server runs changes
+no quota, and one that was set back between two runs gives nothing.
 """
 
 from __future__ import annotations

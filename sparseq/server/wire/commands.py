@@ -224,6 +224,8 @@ def _fetched(reader: TokenReader) -> tuple[int | None, str]:
     token = reader.peek()
     if word in ("FORWARD", "RELATIVE", "") and token is not None:
         if token.text.isdecimal():
+            if len(token.text) > 18:
+                raise WireError("22003", f"FETCH takes fewer rows than {token.text[:20]}…")
             count = int(reader.next().text)
         elif word == "FORWARD" and reader.accept("ALL"):
             count = None

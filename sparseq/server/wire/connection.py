@@ -27,6 +27,8 @@ MOST_CONNECTIONS = 2_000
 SECONDS_TO_SIGN_IN = 30.0
 WAITING = 256
 """Messages of a client that are read before the first of them is done."""
+WAITING_BYTES = 4 << 20
+"""About so many bytes of them."""
 STOPPING = WireError("57P01", "the server is stopping", "try again in a minute", fatal=True)
 _READ = 1 << 16
 _NOT_SETTINGS = frozenset(("user", "database", "options", "replication"))
@@ -90,6 +92,41 @@ class Server:
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.catalogue.close()
+
+
+class _Waiting(asyncio.Queue[m.Message | WireError | None]):
+    """Messages that wait, until they are many or long."""
+
+    held = 0
+
+    def full(self) -> bool:
+        """No more fit."""
+        return super().full() or self.held > WAITING_BYTES
+
+    def _put(self, item: m.Message | WireError | None) -> None:
+        self.held += _size(item)
+        super()._put(item)
+
+    def _get(self) -> m.Message | WireError | None:
+        found: m.Message | WireError | None = super()._get()
+        self.held -= _size(found)
+        return found
+
+
+def _size(item: m.Message | WireError | None) -> int:
+    """Return about how many bytes a message has.
+
+    >>> _size(m.Bind("", "s", values=(b"abc", None)))
+    3
+    """
+    match item:
+        case m.SimpleQuery(text) | m.Parse(_, text):
+            return len(text)
+        case m.Bind():
+            return sum(len(value or b"") for value in item.values)
+        case m.Copy() | m.FunctionCall() | m.Sasl():
+            return len(item.data)
+    return 0
 
 
 class _Connection:
@@ -215,7 +252,7 @@ class _Connection:
 
     async def _served(self, session: Session) -> None:
         """Read messages and do what they say; a client that goes is noticed while it waits."""
-        waiting: asyncio.Queue[m.Message | WireError | None] = asyncio.Queue(WAITING)
+        waiting = _Waiting(WAITING)
         reading = asyncio.ensure_future(self._listen(waiting, session))
         try:
             while not session.over:
@@ -229,9 +266,7 @@ class _Connection:
         finally:
             reading.cancel()
 
-    async def _listen(
-        self, waiting: asyncio.Queue[m.Message | WireError | None], session: Session
-    ) -> None:
+    async def _listen(self, waiting: _Waiting, session: Session) -> None:
         try:
             while True:
                 try:

@@ -156,7 +156,7 @@ def with_parameters(text: str, written: Callable[[int, bool], str]) -> str:
     for token, after in zip_longest(found, found[1:]):
         if token.kind is TokenKind.PARAMETER:
             cast = after is not None and after.text == "::"
-            parts += [text[at : token.start], written(int(token.text[1:]), cast)]
+            parts += [text[at : token.start], written(number(token), cast)]
             at = token.end
     return "".join([*parts, text[at:]])
 
@@ -167,7 +167,17 @@ def parameters(found: Sequence[Token]) -> int:
     Raises:
         WireError: A number is not from 1 to 65,535.
     """
-    numbers = [int(t.text[1:]) for t in found if t.kind is TokenKind.PARAMETER]
-    if numbers and not (min(numbers) >= 1 and max(numbers) <= 65_535):
+    return max((number(t) for t in found if t.kind is TokenKind.PARAMETER), default=0)
+
+
+def number(token: Token) -> int:
+    """Return the number of a parameter.
+
+    Raises:
+        WireError: It is not from 1 to 65,535.
+    """
+    digits = token.text[1:]
+    found = int(digits) if len(digits) <= 5 else 0
+    if not 1 <= found <= 65_535:
         raise WireError("42P02", "parameters are $1 to $65535")
-    return max(numbers, default=0)
+    return found

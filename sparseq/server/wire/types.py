@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparseq.query.catalog import TIME_TYPES, Column
-from sparseq.server.wire.lexer import Token, TokenKind
+from sparseq.server.wire.lexer import Token, TokenKind, number, parameters
 from sparseq.server.wire.states import WireError
 
 _NAMES = {
@@ -56,11 +56,11 @@ def parameter_types(
         given: What the client says; 0: it does not know.
         column: The column of people's tables of a name, if there is one.
     """
-    count = max((int(t.text[1:]) for t in found if t.kind is TokenKind.PARAMETER), default=0)
+    count = parameters(found)
     types = [*given[:count], *[0] * (count - len(given))]
     for i, token in enumerate(found):
-        if token.kind is TokenKind.PARAMETER and not types[int(token.text[1:]) - 1]:
-            types[int(token.text[1:]) - 1] = _cast(found, i) or _beside(found, i, column)
+        if token.kind is TokenKind.PARAMETER and not types[number(token) - 1]:
+            types[number(token) - 1] = _cast(found, i) or _beside(found, i, column)
     return tuple(t or TEXT for t in types)
 
 
@@ -123,7 +123,7 @@ def stand_in(
             known = compared_with(found, i, column)
             if known is not None:
                 at_end = found[i - 1].text in ("<", "<=") or found[i - 1].is_word("AND")
-                place = int(token.text[1:]) - 1
+                place = number(token) - 1
                 values[place] = _within(known, values[place], at_end)
     return values
 

@@ -7,8 +7,9 @@ import struct
 import threading
 
 import pytest
-from server.wire.wired import COUNT, Wire, cells, error, kinds, notices, run, spent
+from server.wire.wired import COUNT, Wire, cells, error, fields, kinds, notices, run, spent
 
+from sparseq.server.wire import connection
 from sparseq.server.wire import messages as m
 from sparseq.store import Store
 
@@ -379,3 +380,45 @@ def test_set_config_sets() -> None:
         assert error(await wire.ask("SELECT set_config('nothing', 'x', false)"))["C"] == "42704"
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FETCH " + "1" * 5000 + " FROM c",
+        "PREPARE a AS SELECT $" + "9" * 5000,
+        "PREPARE a AS SELECT $0",
+        "SELECT * FROM released.r" + "1" * 5000,
+        "SET sparseq.price = '" + "1" * 5000 + "'; " + COUNT,
+        "SET sparseq.price = 'nan'; " + COUNT,
+        "SET statement_timeout = '" + "9" * 5000 + "'",
+        "SELECT -" + "1" * 5000 + "; " + COUNT + " WHERE quantity > " + "1" * 5000,
+        "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
+    ],
+    ids=lambda text: text[:24],
+)
+def test_numbers_that_are_too_long_are_no_failure_of_the_server(text: str) -> None:
+    async def test(wire: Wire, store: Store) -> None:
+        replies = await wire.ask(text)
+        assert "XX000" not in [fields(body)["C"] for kind, body in replies if kind == b"E"]
+        assert store.released <= 1
+
+    run(test)
+
+
+def test_long_messages_that_wait_are_few() -> None:
+    async def main() -> None:
+        waiting = connection._Waiting(connection.WAITING)
+        for k in range(5):
+            await waiting.put(m.Parse("", "x" * (1 << 20)))
+            assert waiting.full() is (k == 4)
+        late = asyncio.ensure_future(waiting.put(m.Bind("", "", values=(b"x" * (1 << 20),))))
+        await asyncio.sleep(0)
+        assert not late.done()
+        await waiting.get()
+        await late
+        while not waiting.empty():
+            await waiting.get()
+        assert waiting.held == 0
+
+    asyncio.run(main())
