@@ -12,15 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
-
 from sparseq.errors import StoreError
 
 LEAST_FREE = 16 << 20
 """Bytes that are free where the store is, or it is not well."""
 SECONDS = 60.0
 """After a failure, so long; then nothing is known until somebody asks."""
-_BROKEN = (StoreError, OSError, duckdb.FatalException, duckdb.IOException)
+_BROKEN = (StoreError, OSError)
 
 
 class Health:
