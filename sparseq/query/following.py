@@ -8,24 +8,20 @@ additive: of counts of people only the very same cells follow.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import product
 from typing import Any
 
+from sparseq.query.instants import inverse, steps_of
 from sparseq.query.plan import Domain, Kind, Measure
-from sparseq.query.regions import Region, Spans, Texts, Values, letters, point
-from sparseq.query.terms import Term
-from sparseq.query.types import Family
+from sparseq.query.regions import Region, letters
+from sparseq.query.spans import Spans, Texts, Values, place_of, union
 
 MOST_GROUPS = 4096
 """Of a question that is looked for among known cells, and of a release that is looked through."""
-_UNITS = {"year": 12, "quarter": 3, "month": 1}  # months
-_DAYS = {"week": 7, "day": 1}
-_EPOCH = dt.datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -92,15 +88,16 @@ def grid_key(domain: Domain) -> GridKey | None:
     term = domain.key
     if term is None or domain.rest:
         return None
-    column = _bucketed(term)
-    if column is not None and all(isinstance(v, dt.date) for v in domain.values):
-        spans = [_span(term, column, value) for value in domain.values]
-        if None not in spans:
-            pieces = tuple(Values(Spans((span,))) for span in spans if span is not None)
-            return GridKey(letters(column), pieces)
-    points = [point(term, value) for value in domain.values]
+    steps = steps_of(term)
+    points = [place_of(term.type, value) for value in domain.values]
     known = tuple(p for p in points if p is not None)
-    return GridKey(letters(term), known) if len(known) == len(points) else None
+    pieces = [inverse(steps, p) for p in known]
+    inside = tuple(p for p in pieces if p is not None)
+    if len(known) < len(points):
+        return None
+    if len(inside) < len(known):
+        return GridKey(letters(term), known)
+    return GridKey(letters(steps[-1].of if steps else term), inside)
 
 
 def additive(measure: Measure) -> bool:
@@ -126,7 +123,7 @@ def sums_of(question: Grid, known: Grid) -> list[Sums] | None:
     """Return how a question follows from a release's cells; None: it doesn't.
 
     Example:
-        >>> from sparseq.query.regions import Region, Spans, Values
+        >>> from sparseq.query.spans import Spans, Values
         >>> days = GridKey("day", tuple(Values(Spans(((i, i),))) for i in range(4)))
         >>> counts = GridMeasure("rows", Region(), True)
         >>> some = GridMeasure("rows", Region({"day": Values(Spans(((1, 2),)))}), True)
@@ -219,49 +216,7 @@ def _chosen(key: GridKey, within: Values | None, wanted: Values) -> tuple[int, .
         if common:
             chosen.append(k)
             parts.append(part)
-    return tuple(chosen) if parts and _union(parts) == wanted else ()
-
-
-def _union(parts: Sequence[Values]) -> Values:
-    null = any(part.null for part in parts)
-    spans = [part.known for part in parts if isinstance(part.known, Spans)]
-    if len(spans) == len(parts):
-        return Values(Spans.of(span for some in spans for span in some.spans), null)
-    return reduce(Values.either, parts)
-
-
-# -- buckets of time -------------------------------------------------------------------------------
-
-
-def _bucketed(term: Term) -> Term | None:
-    """Return the column of dates or moments whose buckets a key is, if it is one."""
-    name, _, unit = term.function.partition(" ")
-    whole = name == "date_trunc" and unit in {*_UNITS, *_DAYS}
-    if not whole and term.function != "cast to DATE":
-        return None
-    (column,) = term.arguments[:1] or (None,)
-    if column is None or not column.column or len(term.arguments) > 1:
-        return None
-    return column if column.type.family in (Family.DATE, Family.TIMESTAMP) else None
-
-
-def _span(term: Term, column: Term, value: dt.date) -> tuple[int, int] | None:
-    """Return the first and last place of a column's bucket that begins at a value."""
-    unit = term.function.partition(" ")[2] if term.function.startswith("date_trunc") else "day"
-    start = dt.datetime(value.year, value.month, value.day)
-    if isinstance(value, dt.datetime) and value != start:
-        return None
-    if unit in _DAYS:
-        after = start + dt.timedelta(_DAYS[unit])
-    else:
-        months = start.year * 12 + start.month - 1 + _UNITS[unit]
-        if months // 12 > dt.MAXYEAR:
-            return None
-        after = start.replace(year=months // 12, month=months % 12 + 1)
-    step = dt.timedelta(days=1)
-    if column.type.family is Family.TIMESTAMP:
-        step = dt.timedelta(microseconds=1)
-    return (start - _EPOCH) // step, (after - _EPOCH) // step - 1
+    return tuple(chosen) if parts and union(parts) == wanted else ()
 
 
 # -- as plain data ---------------------------------------------------------------------------------

@@ -408,7 +408,7 @@ for _op in "+-":
     _add(_op, f"({{0}} {_op} {{1}})", (D, Z), lambda t: T.moved(t[0], _MOST_DAYS, _MOST_DAYS),
          f"({{0}} {_op} {_FEW})",
          "so many days later or earlier; NULL from 10^7 days on")  # fmt: skip
-_INTERVALS = {
+INTERVALS = {
     # unit: (digits of the number, SQL of the interval, the most days)
     "year": (4, "to_years(CAST({n} AS INTEGER))", 366 * 10**4),
     "quarter": (5, "to_months(CAST(3 * {n} AS INTEGER))", 93 * 10**5),
@@ -425,7 +425,7 @@ def _shifted_by(days: int) -> Callable[[Types], Type]:
     return lambda t: T.moved(T.Type(S, t[0].low, t[0].high), days, days)
 
 
-for _unit, (_digits, _sql, _days) in _INTERVALS.items():
+for _unit, (_digits, _sql, _days) in INTERVALS.items():
     _number = f"TRY_CAST({{1}} AS DECIMAL({_digits}, 0))"
     for _op in "+-":
         for _kind in (D, S):

@@ -54,6 +54,7 @@ class Lowering:
             self.public.subqueries == before
             and not _NOW.search(sql)
             and not any(domain.rest for domain in query.domains)  # keys may look like dates
+            and self.public.catalog.window is None  # whether it is about one, dates decide
         ):  # their answers could change with the dates
             self._templates.learn(sql, query)
         if len(self._known) >= _REMEMBERED:

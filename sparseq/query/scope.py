@@ -38,7 +38,7 @@ from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
 from sparseq.query.unions import combined
 from sparseq.query.unnesting import unnest
-from sparseq.query.windows import window_apart
+from sparseq.query.windows import is_window_apart
 from sparseq.query.work import Equality, cap, check_factor, factor, key_sql
 
 Conjuncts = list[exp.Expr]
@@ -180,8 +180,15 @@ class Scope:
 
     def window_apart(self) -> AccountWindow | None:
         """Return what has accounts, if no value adds up rows of two such windows of a person."""
-        sources = [(s.table, s.alias) for s in self.private]
-        return window_apart(sources, self.where, self.select, self.public)
+        table, alias = self.private[0].table, self.private[0].alias
+        if len(self.private) > 1 or table is None or table.window is None:
+            return None
+        time = exp.column(table.time.lower(), alias, quoted=True)
+        group = self.select.args.get("group")
+        keys = [k for k in group.expressions if time in k.find_all(exp.Column)] if group else []
+        terms = [self.term(key) for key in keys]
+        apart = is_window_apart(table.window.unit, self.term(time), self.conditions(), terms)
+        return table.window if apart else None
 
     def _names_user(self, e: exp.Expr | None) -> bool:
         if isinstance(e, exp.Paren):

@@ -165,7 +165,7 @@ class _Outer:
         stored = self.scope.stored_table() if not joins else ""
         relation = Relation(
             origin, self.scope.where_sql(), self.scope.user, self.scope.caps, stored,
-            *((self.scope.conditions(), self.scope.lookups() or ()) if stored else ()),
+            self.scope.conditions(), (self.scope.lookups() or ()) if stored else (),
         )  # fmt: skip
         self._check_sql(relation, domains, measures)
         _check_outputs(shown, domains, measures)

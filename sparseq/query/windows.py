@@ -7,71 +7,45 @@ two are the same people, and can be counted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from sqlglot import exp
-
-from sparseq.query.catalog import AccountWindow, Table
-from sparseq.query.conditions import time_limits
-from sparseq.query.public import PublicFacts
-
-_WITHIN = {
-    "day": ("DAY",),
-    "week": ("DAY", "WEEK"),
-    "month": ("DAY", "MONTH"),
-    "quarter": ("DAY", "MONTH", "QUARTER"),
-    "year": ("DAY", "MONTH", "QUARTER", "YEAR"),
-}
-"""Units of time that never cross a window's end."""
+from sparseq.query.instants import DAY, UNITS, cells, nested, passing
+from sparseq.query.spans import Spans
+from sparseq.query.terms import Term
+from sparseq.query.types import Family
 
 
-def window_apart(
-    private: Sequence[tuple[Table | None, str]],
-    where: Sequence[exp.Expr],
-    select: exp.Select,
-    public: PublicFacts,
-) -> AccountWindow | None:
-    """Return what has accounts, if all rows counted together are of one: told by the query alone.
+def is_window_apart(
+    unit: str, time: Term, conditions: Sequence[Term], keys: Sequence[Term]
+) -> bool:
+    """Tell whether all rows that are counted together are of one window: by the query alone.
+
+    Either a group key tells windows apart, or the conditions let pass the times of one alone
+    (`sparseq.query.instants`: what is not known of them lets every time pass).
 
     Args:
-        private: What it reads of people: tables, each with its name in the query; None: a query.
-        where: Conditions that all rows fulfil.
-        select: The query, which says what is grouped by.
-        public: Evaluates constants.
+        unit: One of `WINDOWS`.
+        time: The column that windows are of.
+        conditions: All rows fulfil them.
+        keys: What the rows are grouped by.
+
+    Example:
+        >>> from sparseq.query.terms import call, column
+        >>> from sparseq.query.types import BOOLEAN, DATE
+        >>> day = column("day", DATE)
+        >>> is_window_apart("month", day, [], [day]), is_window_apart("month", day, [], [])
+        (True, False)
     """
-    if len(private) != 1:
-        return None
-    ((table, alias),) = private
-    if table is None or table.window is None:
-        return None
-    group = select.args.get("group")
-    keys = group.expressions if group else []
-    time = exp.column(table.time, alias, quoted=True)
-    if any(_cuts(key, time, table.window.unit) for key in keys):
-        return table.window
-    lows, highs = list[str](), list[str]()
-    for condition in where:
-        for operator, moment in time_limits(condition, time):
-            (lows if operator == ">=" else highs).append(moment)
-    if not lows or not highs:
-        return None
-    first, last = (
-        f"date_trunc('{table.window.unit}', {end}({', '.join(moments)}))"
-        for end, moments in (("greatest", lows), ("least", highs))
-    )
-    one = public.constant(f"({first}) = ({last})") is True
-    return table.window if one else None
-
-
-def _cuts(key: exp.Expr, time: exp.Column, unit: str) -> bool:
-    """Tell whether rows of one key are of one window."""
-    if isinstance(key, exp.Paren):
-        return _cuts(key.this, time, unit)
-    if isinstance(key, exp.Cast | exp.TryCast):  # a cast to TIME would mix days
-        return key.is_type("date", "timestamp", "timestampntz") and _cuts(key.this, time, unit)
-    if isinstance(key, exp.Column):
-        return key.sql("duckdb") == time.sql("duckdb")
-    if isinstance(key, exp.DateTrunc | exp.TimestampTrunc):
-        of = key.this.sql("duckdb") == time.sql("duckdb")
-        return of and key.args["unit"].name.upper() in _WITHIN[unit]
-    return False
+    if any(nested(found, unit) for key in keys if (found := cells(key, time))):
+        return True
+    passed = passing(conditions, time)
+    if passed is None or not isinstance(passed.known, Spans):
+        return False
+    if not passed.known:
+        return True
+    if not all(map(math.isfinite, passed.known.ends)):
+        return False
+    one = DAY if time.type.family is Family.DATE else 1
+    first, last = (UNITS[unit].index(int(end) * one) for end in passed.known.ends)
+    return first == last
