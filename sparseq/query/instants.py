@@ -212,7 +212,7 @@ def _of_time(name: str, rest: str, of: Term, term: Term) -> Step | None:
         case "cast" if term.type.family is Family.DATE:
             return _counted(of, UNITS["day"])
         case "in":
-            low, high = _places_of(TIMESTAMP if of.type.family is Family.TIMESTAMP else DATE)
+            low, high = places_of(TIMESTAMP if of.type.family is Family.TIMESTAMP else DATE)
             return Step(of, int, int, low, high, dense=True)
         case "date_trunc" if unit is not None:
             return _started(of, unit)
@@ -245,7 +245,7 @@ def _of_time(name: str, rest: str, of: Term, term: Term) -> Step | None:
     return None
 
 
-def _places_of(type: Type) -> tuple[int, int]:
+def places_of(type: Type) -> tuple[int, int]:
     """Return the first and the last place of a type of dates, timestamps, integers or truths."""
     match type.family:
         case Family.TIMESTAMP:
@@ -271,7 +271,7 @@ def _never(of: Term) -> Step:
 
 def _searched(of: Term, at: Callable[[int], int], stretch: int = 1) -> Step:
     """Return a function whose inverse is looked for, by halves, among stretches of places."""
-    ends = [end // stretch for end in _places_of(of.type)]
+    ends = [end // stretch for end in places_of(of.type)]
 
     def first(place: int) -> int:
         low, high = ends[0], ends[1] + 1
@@ -669,3 +669,65 @@ def cells(term: Term, of: Term) -> str:
     if not inner or not own:
         return ""
     return own if nested(inner, own) else inner if nested(own, inner) else ""
+
+
+_PARTS = {
+    **dict.fromkeys(
+        (
+            "year", "isoyear", "quarter", "month", "week", "day", "dow", "isodow", "doy",
+            "last_day", "dayname", "monthname",
+        ),
+        "day",
+    ),
+    "hour": "hour", "minute": "minute", "second": "second",
+}  # fmt: skip
+_CODES = {
+    **dict.fromkeys("aAwdbBmyYjUWVGuxD%-", "day"), **dict.fromkeys("HIp", "hour"),
+    "M": "minute", "S": "second",
+}  # fmt: skip
+
+
+def fineness(term: Term, of: Term) -> str:
+    """Return the unit of a time that decides the value of a term; "": it may be finer.
+
+    Args:
+        term: An expression.
+        of: A column of timestamps in it.
+    """
+    if not _is_in(of, term):
+        return "day"
+    name, _, rest = term.function.partition(" ")
+    own = _PARTS.get(name, "")
+    match name:
+        case "cast" if rest == "DATE":
+            own = "day"
+        case "date_trunc" | "date_diff" if rest in UNITS:
+            own = rest
+        case "time_bucket":
+            own = rest.split(" ")[1]
+        case "strftime":
+            own = _format(str(term.arguments[1].value))
+    own = "day" if own in UNITS and not nested(own, "hour") else own
+    units = [
+        own if _is_same(of, a) and own in _FINER["year"] else fineness(a, of)
+        for a in term.arguments
+    ]
+    return "" if "" in units else min(units, key=_FINER["year"].index, default="")
+
+
+def _is_in(of: Term, term: Term) -> bool:
+    return term.sql == of.sql or any(_is_in(of, a) for a in term.arguments)
+
+
+def _is_same(of: Term, term: Term) -> bool:
+    """Tell whether a term is a column, maybe as a timestamp."""
+    if term.function in ("cast to TIMESTAMP", "in range"):
+        return _is_same(of, term.arguments[0])
+    return term.sql == of.sql
+
+
+def _format(form: str) -> str:
+    """Return the unit of the finest code in a format such as '%Y-%m'."""
+    codes = [b[0] if b[0] != "-" else b[1:2] for b in form.split("%")[1:] if b]
+    units = [_CODES.get(code, "") for code in codes]
+    return "" if "" in units else min(units, key=_FINER["year"].index, default="day")

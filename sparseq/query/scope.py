@@ -15,7 +15,7 @@ answered while the query is lowered, and stand in it as constants.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from typing import NoReturn
@@ -33,7 +33,7 @@ from sparseq.query.plan import Cap, Lookup
 from sparseq.query.public import PublicFacts
 from sparseq.query.public_subqueries import PublicSubqueries
 from sparseq.query.sources import USER, USER_ID, ColumnFacts, FromItem, most_rows, source_sql
-from sparseq.query.terms import Term
+from sparseq.query.terms import Term, all_of
 from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
 from sparseq.query.unions import combined
@@ -185,9 +185,12 @@ class Scope:
             return None
         time = exp.column(table.time.lower(), alias, quoted=True)
         group = self.select.args.get("group")
-        keys = [k for k in group.expressions if time in k.find_all(exp.Column)] if group else []
-        terms = [self.term(key) for key in keys]
-        apart = is_window_apart(table.window.unit, self.term(time), self.conditions(), terms)
+        keys = [
+            self.term(key)
+            for key in (group.expressions if group else [])
+            if any((c.table, c.name) == (alias, time.name) for c in key.find_all(exp.Column))
+        ]
+        apart = is_window_apart(table.window.unit, self.term(time), self.conditions(), keys)
         return table.window if apart else None
 
     def _names_user(self, e: exp.Expr | None) -> bool:
@@ -444,14 +447,14 @@ class Scope:
         first, *_ = self.sources.values()
         sql = "FROM " + item(first)
         for source, on in self._joins:
-            condition = _all(map(self._condition, on)) or "true"
+            condition = all_of(map(self._condition, on)) or "true"
             kind = "LEFT" if source.optional else "INNER"
             sql += f" {kind} JOIN {item(source)} ON {condition}"
         return sql
 
     def where_sql(self) -> str:
         """Return the WHERE condition, "" if there is none."""
-        return _all(self.conditions())
+        return all_of(self.conditions())
 
     def conditions(self) -> tuple[Term, ...]:
         """Return the parts of the WHERE condition, all of which must hold."""
@@ -488,12 +491,6 @@ def conjuncts(condition: exp.Expr | None) -> Conjuncts:
     if isinstance(condition, exp.And):
         return conjuncts(condition.left) + conjuncts(condition.right)
     return [condition]
-
-
-def _all(conditions: Iterable[Term]) -> str:
-    """Return SQL of several conditions at once, "" if there is none."""
-    parts = (c.sql for c in conditions)
-    return " AND ".join(part if part.startswith("(") else f"({part})" for part in parts)
 
 
 def integral(type: str) -> bool:

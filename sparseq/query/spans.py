@@ -11,6 +11,7 @@ import datetime as dt
 import decimal
 import math
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +82,8 @@ class Spans:
         return bool(self.spans)
 
     def __contains__(self, place: int) -> bool:
-        return any(low <= place <= high for low, high in self.spans)
+        at = bisect_right(self.spans, (place, math.inf)) - 1
+        return at >= 0 and self.spans[at][0] <= place <= self.spans[at][1]
 
 
 def _is_span(low: float, high: float) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal as decimals
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,6 +149,12 @@ def day_of(value: dt.date) -> int:
 def fits(value: Any, type: Type) -> bool:
     """Tell whether a value that an engine gave can be written as a constant of a type."""
     return isinstance(value, _KINDS.get(type.family, object))
+
+
+def all_of(conditions: Iterable[Term]) -> str:
+    """Return SQL of several conditions at once, "" if there is none."""
+    parts = (c.sql for c in conditions)
+    return " AND ".join(part if part.startswith("(") else f"({part})" for part in parts)
 
 
 # -- casts ---------------------------------------------------------------------------------------

@@ -12,26 +12,29 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count, islice
 from typing import Any
 
 from sqlglot import exp
 
 from sparseq.errors import QueryRefused
 from sparseq.query import types as T
-from sparseq.query.catalog import TIME_TYPES
-from sparseq.query.conditions import limits_of, listed_by, time_limits
+from sparseq.query.catalog import INTEGER_TYPES, TIME_TYPES
+from sparseq.query.conditions import listed_by
 from sparseq.query.constants import constants, is_constant
-from sparseq.query.fineness import fineness
+from sparseq.query.instants import DAY, UNITS, allowed, fineness, places_of
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, integral
 from sparseq.query.sources import quoted
+from sparseq.query.spans import Spans
 from sparseq.query.terms import Term
 from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import NULL, Family, Type, type_named
 
 MAX_VALUES = 100_000
+_EPOCH = dt.date(1970, 1, 1)
 _MAX_GRID = 2_400_000
+_MAX_PIECES = 1000  # of time; more are taken as one
 _MAX_COMBINATIONS = 1_000_000
 _PARTS = {
     "MONTH": range(1, 13), "QUARTER": range(1, 5), "DAY": range(1, 32), "HOUR": range(24),
@@ -118,7 +121,7 @@ class PublicValues:
     def confined(self, column: exp.Column, type: str) -> bool:
         """Tell whether the WHERE itself gives a column's values, and so lets no NULL pass."""
         listed = any(listed_by(condition, column) is not None for condition in self._scope.where)
-        return listed or self._range(column, type) is not None
+        return listed or (self._range(column, type) is not None and not self._allowed(column)[1])
 
     def _declared(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
@@ -151,44 +154,21 @@ class PublicValues:
 
     def _range(self, e: exp.Expr, type: str) -> list[Any] | None:
         """All days, or all integers, that the WHERE lets pass."""
-        if type != "DATE" and not integral(type):
+        if type != "DATE" and type not in INTEGER_TYPES:
             return None
-        low, high = self._ends(e, type)
-        if low is None or high is None:
+        spans, _ = self._allowed(e)
+        if spans is None or (spans and not all(map(math.isfinite, spans.ends))):
             return None
-        return _steps(low, high, type)
+        return _listed(spans, type)
 
-    def _ends(self, e: exp.Expr, type: str) -> tuple[int | None, int | None]:
-        """Return the first and the last value that the WHERE lets pass, None where it is open.
-
-        Of dates their ordinal numbers, as there may be no day before or after.
-        """
-        low = high = None
-        for condition in self._scope.where:
-            for operator, bound in limits_of(condition, e):
-                value = self._limit(bound, type)
-                if value is None:
-                    continue
-                value = value.toordinal() if isinstance(value, dt.date) else value
-                if operator in (">=", ">"):
-                    first = value + 1 if operator == ">" else value
-                    low = first if low is None else max(low, first)
-                else:
-                    last = value - 1 if operator == "<" else value
-                    high = last if high is None else min(high, last)
-        return low, high
-
-    def _limit(self, e: exp.Expr, type: str) -> Any:
-        """Evaluate a constant limit; None unless it is exactly a value of the type."""
-        if not is_constant(e):
-            return None
-        wide = "TIMESTAMP" if type == "DATE" else "DOUBLE"
-        sql = e.sql("duckdb")
-        ((value, same),) = self._public.values(
-            f"SELECT TRY_CAST(({sql}) AS {type}), "
-            f"TRY_CAST(TRY_CAST(({sql}) AS {type}) AS {wide}) = TRY_CAST(({sql}) AS {wide})"
-        )
-        return value if same else None
+    def _allowed(self, e: exp.Expr) -> tuple[Spans | None, bool]:
+        """Return what the WHERE lets an expression be: places, None if not known; and NULL."""
+        if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+            return None, True
+        values = allowed(self._scope.term(e), self._scope.conditions())
+        if values is None or not isinstance(values.known, Spans):
+            return None, True
+        return values.known, values.null
 
     # -- values of a kind of expression ----------------------------------------------------------
 
@@ -218,15 +198,14 @@ class PublicValues:
         ends, held = self._scope.ends(e), self._type_of(e)
         if held.family is Family.INTEGER:
             ends = max(ends[0], held.low), min(ends[1], held.high)
-        first, last = self._ends(e, type) if integral(type) else (None, None)
-        least = max(ends[0], -math.inf if first is None else first)
-        most = min(ends[1], math.inf if last is None else last)
+        spans = self._allowed(e)[0] if type in INTEGER_TYPES else None
+        first, last = spans.ends if spans else (-math.inf, math.inf)
+        least, most = max(ends[0], first), min(ends[1], last)
         if not most - least <= MAX_VALUES:
             return None
         low, high = math.ceil(least), math.floor(most)
         if type == "DATE":
-            epoch = dt.date(1970, 1, 1).toordinal()
-            return _steps(low + epoch, high + epoch, type)
+            return _listed(Spans.of([(low, high)]), type)
         return [v if integral(type) else float(v) for v in range(low, high + 1)]
 
     def _type_of(self, e: exp.Expr) -> Type:
@@ -263,8 +242,8 @@ class PublicValues:
         """Leave out what the WHERE's limits on the very expression don't let pass."""
         if not values or not isinstance(values[0], int) or isinstance(values[0], bool):
             return values
-        low, high = self._ends(e, "BIGINT")
-        return [v for v in values if (low is None or v >= low) and (high is None or v <= high)]
+        spans, _ = self._allowed(e)
+        return values if spans is None else [v for v in values if v in spans]
 
     def moments(self, column: exp.Column, unit: str) -> tuple[int, str] | None:
         """Return moments that stand for all times of a column, one a unit; None: no range.
@@ -272,27 +251,28 @@ class PublicValues:
         Returns:
             How many, and SQL of them.
         """
-        lows: list[str] = []
-        highs: list[str] = []
-        for condition in self._scope.where:
-            for operator, moment in time_limits(condition, column):
-                (lows if operator == ">=" else highs).append(moment)
+        spans, _ = self._allowed(column)
+        assert spans is not None  # of timestamps
         bounds = self._scope.facts(column).bounds
         if bounds is not None:
-            lows.append(f"TIMESTAMP '1970-01-01' + to_days({math.floor(bounds[0])})")
-            highs.append(
-                f"TIMESTAMP '1970-01-01' + to_days({math.floor(bounds[1]) + 1}) "
-                "- INTERVAL 1 MICROSECOND"
-            )
-        if not lows or not highs:
+            first, last = (math.floor(bound) for bound in bounds)
+            spans = spans.both(Spans.of([(first * DAY, (last + 1) * DAY - 1)]))
+        if not spans:
+            return 1, "SELECT CAST(NULL AS TIMESTAMP)"
+        if not all(map(math.isfinite, spans.ends)):
             return None
-        first = f"date_trunc('{unit}', greatest({', '.join(lows)}))"
-        last = f"least({', '.join(highs)})"
-        ((number,),) = self._public.values(f"SELECT date_diff('{unit}', {first}, {last})")
-        if number is None or number >= _MAX_GRID:
+        within, units = spans.both(Spans.of([places_of(T.TIMESTAMP)])), UNITS[unit]
+        pieces = within.spans if len(within.spans) <= _MAX_PIECES else (within.ends,)
+        indices = [(units.index(int(a)), units.index(int(b))) for a, b in pieces]
+        number = sum(last - first + 1 for first, last in indices)
+        if number > _MAX_GRID:
             return None
-        grid = f"generate_series({first}, {last}, INTERVAL 1 {unit})"
-        return int(number) + 1, f"SELECT c FROM {grid} AS g(c)"
+        starts = ", ".join(
+            f"(make_timestamp({units.start(first)}), make_timestamp({units.start(last)}))"
+            for first, last in indices
+        )
+        grid = f"unnest(generate_series(a, b, INTERVAL 1 {unit}))"
+        return number, f"SELECT {grid} FROM (VALUES {starts}) AS g(a, b)"
 
 
 def _of_one_row(e: exp.Expr) -> exp.Expr | None:
@@ -378,12 +358,19 @@ class _Parts:
         values = self._values.of(e, type)
         if values is not None and len(values) <= MAX_VALUES:
             return self._named(e, type, values, self._values.confined(e, type))
-        unit = fineness(self._root, e) if type == "TIMESTAMP" else ""
+        unit = self._fineness(e) if type == "TIMESTAMP" else ""
         found = self._values.moments(e, unit) if unit else None
         if found is None:
             return None
         number, rows = found
         return self._add(e, _Part(T.TIMESTAMP, number + 1, f"{rows} UNION ALL SELECT NULL"))
+
+    def _fineness(self, e: exp.Column) -> str:
+        """Return the unit of a time that decides the whole expression; "": it may be finer."""
+        try:
+            return fineness(self._scope.term(self._root), self._scope.term(e))
+        except QueryRefused:
+            return ""
 
     def _whole(self, e: exp.Expr) -> exp.Expr | None:
         """Take a part as it is, its columns unknown: a truth, a part of a date, a whole number."""
@@ -419,9 +406,12 @@ def is_time(type: str) -> bool:
     return type in TIME_TYPES
 
 
-def _steps(low: int, high: int, type: str) -> list[Any]:
-    values = range(low, min(high, low + MAX_VALUES) + 1)
-    return [dt.date.fromordinal(v) if type == "DATE" else v for v in values]
+def _listed(spans: Spans, type: str) -> list[Any]:
+    """Return the values at some places, up to one more than are answered."""
+    ends = (T.FIRST_DAY, T.LAST_DAY) if type == "DATE" else T.INT64
+    parts = (range(int(a), int(b) + 1) for a, b in spans.both(Spans.of([ends])).spans)
+    places = islice(chain.from_iterable(parts), MAX_VALUES + 1)
+    return [_EPOCH + dt.timedelta(place) for place in places] if type == "DATE" else list(places)
 
 
 def _literal_results(e: exp.Expr) -> list[exp.Expr] | None:

@@ -21,7 +21,7 @@ from sparseq.engine._duckdb.reader import Reader, TooManyRows
 from sparseq.engine._duckdb.scans import PlanRows, Scans
 from sparseq.engine._duckdb.stored import StoredColumns
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine._duckdb.windows import Window, span_sql, units_a_day, window
+from sparseq.engine._duckdb.windows import Window, days_of, span_sql, window
 from sparseq.engine.cells import Cells, cells_of
 from sparseq.engine.columns import ColumnCache
 from sparseq.engine.contributions import (
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
 FEW_DAYS = 7
-_REMEMBERED = 1024  # types of columns
+_REMEMBERED = 1024  # groups and values
 _BATCH_ROWS = 1 << 16
 
 
@@ -83,8 +83,7 @@ class DuckEngine:
         self.stored = StoredColumns(self._reader, ColumnCache(cache_bytes))
         self._asked: set[Hashable] = set()
         self._sizes: dict[str, int] = {}
-        self._types: dict[tuple[str, str], str] = {}
-        self._ahead = Scans(self._type_of, self._count, self._read_span, cache_bytes)
+        self._ahead = Scans(self._count, self._read_span, cache_bytes)
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
         """Read what the coming plans of one shape need in one scan; they come out the same.
@@ -162,9 +161,8 @@ class DuckEngine:
         Which it is follows from the query and from the types of columns, not from any row; what
         they make of it is the same. Few days are read where they lie together, by DuckDB.
         """
-        relation = plan.query.relation
-        found = window(relation.where, lambda column: self._type_of(relation.sql, column))
-        if found is not None and found.high - found.low <= FEW_DAYS * units_a_day(found):
+        found = window(plan.query.relation.conditions)
+        if found is not None and days_of(found) <= FEW_DAYS:
             return None
         return self._program_of(plan)
 
@@ -364,20 +362,6 @@ class DuckEngine:
 
     def _count(self, plan: Plan, windows: list[Window]) -> int:
         return self._reader.count(plan, span_sql(windows))
-
-    def _type_of(self, relation: str, column: str) -> str:
-        """Return DuckDB's name for the type of a column."""
-        key = (relation, column)
-        if key not in self._types:
-            if len(self._types) >= _REMEMBERED:
-                self._types.clear()
-            try:
-                result = self._con.execute(f"SELECT {column} {relation} LIMIT 0")
-            except duckdb.Error:
-                return ""  # then it is no window; who reads the rows will see what is wrong
-            self._types[key] = str(result.description[0][1])
-            result.fetchall()
-        return self._types[key]
 
 
 def _group_key(plan: Plan) -> Hashable:

@@ -75,7 +75,6 @@ class Scans:
     """What has been read ahead, the oldest dropped first.
 
     Args:
-        type_of: Returns the type of a column of a relation.
         count, read: Count, or return with their times, the rows of a plan from the first of some
             windows to the last.
         capacity: Bytes.
@@ -83,12 +82,11 @@ class Scans:
 
     def __init__(
         self,
-        type_of: Callable[[str, str], str],
         count: Callable[[Plan, list[Window]], int],
         read: Read,
         capacity: int,
     ) -> None:
-        self._type_of, self._count, self._read = type_of, count, read
+        self._count, self._read = count, read
         self._most_rows = min(capacity, MOST_BYTES) // ROW_BYTES
         self._scans: OrderedDict[tuple[Hashable, int, int], Scan] = OrderedDict()
         self._made: dict[tuple[Hashable, int, int], object] = {}
@@ -149,7 +147,7 @@ class Scans:
     def _window(self, plan: Plan) -> tuple[Hashable, Window] | None:
         """Return the plan's window, and what it shares with the plans of the same shape."""
         relation = plan.query.relation
-        found = window(relation.where, lambda column: self._type_of(relation.sql, column))
+        found = window(relation.conditions)
         if found is None:
             return None
         steps = tuple(n.granularity for n in plan.noise)

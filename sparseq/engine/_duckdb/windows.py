@@ -1,29 +1,27 @@
 """Queries that differ in their times only: one scan reads the rows of all of them.
 
-A condition such as `("t"."day" = CAST('2024-01-01' AS DATE)) AND (x)` is a window of time,
-[low, high), and a rest that knows no time. The rows of the condition are those of the rest, in
-order of time, from low up to high: a slice of what one scan has read. Nothing but the rows' origin
-changes, so a query's contributions are the same, to the last integer.
+Conditions such as `day = DATE '2024-01-01' AND x` are a window of time, [low, high), and a rest.
+The rows of the conditions are those of the rest, in order of time, from low up to high: a slice of
+what one scan has read. Nothing but the rows' origin changes, so a query's contributions are the
+same, to the last integer.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from sparseq.query.instants import DAY, Said, places_of, read
+from sparseq.query.spans import Spans
+from sparseq.query.terms import Term, all_of
+from sparseq.query.types import DATE, TIMESTAMP
+
 FOREVER = 2**62
-_TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()]| AND |[^'"() ]+| """)
-_TIME = r"'(\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?)'"
-_LITERAL = rf"(?:CAST\()?{_TIME}(?: AS (DATE|TIMESTAMP)\))?"
-_COLUMN = r'\(((?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+")'
-_COMPARED = re.compile(rf"{_COLUMN} (=|<|<=|>|>=) {_LITERAL}\)")
-_BETWEEN = re.compile(rf"{_COLUMN} BETWEEN {_LITERAL} AND {_LITERAL}\)")
 _EPOCH = dt.datetime(1970, 1, 1)
-_UNITS = {"DATE": dt.timedelta(days=1), "TIMESTAMP": dt.timedelta(microseconds=1)}
+_TYPES = {type.sql: type for type in (DATE, TIMESTAMP)}
 
 
 @dataclass(frozen=True)
@@ -44,72 +42,47 @@ class Window:
     high: int
 
 
-def window(where: str, type_of: Callable[[str], str]) -> Window | None:
-    r"""Return a condition as a window, None if it isn't known to be one.
-
-    Args:
-        where: As lowering writes it.
-        type_of: Returns the type of a column, by its SQL.
+def window(conditions: Sequence[Term]) -> Window | None:
+    """Return conditions as a window, None if they aren't known to be one.
 
     Example:
-        >>> where = "(\"t\".\"d\" = CAST('1970-01-03' AS DATE)) AND (\"t\".\"x\" > 1)"
-        >>> w = window(where, lambda _: "DATE")
+        >>> from sparseq.query.terms import call, column, constant
+        >>> from sparseq.query.types import BOOLEAN
+        >>> day, x = column('"t"."d"', DATE), column('"t"."x"', BOOLEAN)
+        >>> third = call("=", "({0} = {1})", BOOLEAN, day, constant(dt.date(1970, 1, 3), DATE))
+        >>> w = window([third, x])
         >>> w.column, w.low, w.high, w.rest
-        ('"t"."d"', 2, 3, '("t"."x" > 1)')
+        ('"t"."d"', 2, 3, '("t"."x")')
     """
-    column, type, rest = "", "", []
-    low, high = -FOREVER, FOREVER
-    for condition in _conjuncts(where):
-        match = _COMPARED.fullmatch(condition) or _BETWEEN.fullmatch(condition)
-        limits = None
-        if match is not None and match[1] == (column or match[1]):
-            limits = _limits(match, kind := type_of(match[1]))
-        if match is None or limits is None:
+    column, rest, low, high = None, [], -FOREVER, FOREVER
+    for condition in conditions:
+        said = _span_of(condition)
+        if said is None or said.of.sql != (column or said.of).sql:
             rest.append(condition)
             continue
-        column, type = match[1], kind
-        low, high = max(low, limits[0]), min(high, limits[1])
-    return Window(column, type, " AND ".join(rest), low, max(low, high)) if column else None
-
-
-def units_a_day(window: Window) -> int:
-    """Return how many units of a window's column are a day."""
-    return dt.timedelta(days=1) // _UNITS[window.type]
-
-
-def _conjuncts(where: str) -> list[str]:
-    """Split at every AND that is in no parentheses."""
-    parts, depth = [""], 0
-    for token in _TOKEN.findall(where):
-        depth += (token == "(") - (token == ")")
-        if token == " AND " and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += token
-    return parts
-
-
-def _limits(match: re.Match[str], type: str) -> tuple[int, int] | None:
-    """Return low and high of a condition on a time."""
-    if match.re is _BETWEEN:
-        first, last = _place(match[2], match[3], type), _place(match[4], match[5], type)
-        return None if first is None or last is None else (first, last + 1)
-    at = _place(match[3], match[4], type)
-    if at is None:
+        column, (first, last) = said.of, said.true.known.ends  # type: ignore[union-attr]
+        least, most = places_of(_TYPES[column.type.sql])
+        low = max(low, -FOREVER if first <= least else int(first))
+        high = min(high, FOREVER if last >= most else int(last) + 1)
+    if column is None:
         return None
-    low = {"=": at, ">=": at, ">": at + 1}.get(match[2], -FOREVER)
-    high = {"=": at + 1, "<=": at + 1, "<": at}.get(match[2], FOREVER)
-    return low, high
+    return Window(column.sql, column.type.sql, all_of(rest), low, max(low, high))
 
 
-def _place(text: str, cast: str | None, type: str) -> int | None:
-    """Return a constant as days or microseconds; None where it isn't surely of the type."""
-    if type not in _UNITS or cast not in (None, type) or (type == "DATE" and len(text) != 10):
+def _span_of(condition: Term) -> Said | None:
+    """Return a condition on a column of times that lets one stretch pass; None: it is none."""
+    reading = read(condition)
+    if not reading.exact:
         return None
-    try:
-        return (dt.datetime.fromisoformat(text) - _EPOCH) // _UNITS[type]
-    except ValueError:
-        return None
+    (said,) = reading.said.values()
+    known, column = said.true.known, said.of.type.is_time and not said.of.function
+    one = column and isinstance(known, Spans) and len(known.spans) == 1 and not said.true.null
+    return said if one else None
+
+
+def days_of(window: Window) -> float:
+    """Return how many days a window has."""
+    return (window.high - window.low) / (DAY if window.type == TIMESTAMP.sql else 1)
 
 
 def hulls(windows: Sequence[Window]) -> list[list[Window]]:
@@ -147,7 +120,5 @@ def span_sql(windows: Sequence[Window]) -> str:
 
 
 def _literal(at: int, type: str) -> str:
-    try:
-        return f"CAST('{_EPOCH + at * _UNITS[type]}' AS {type})"
-    except OverflowError:  # the day, or microsecond, after the last that Python knows
-        return f"CAST('infinity' AS {type})"
+    unit = dt.timedelta(microseconds=1) if type == TIMESTAMP.sql else dt.timedelta(days=1)
+    return f"CAST('{_EPOCH + at * unit}' AS {type})"
