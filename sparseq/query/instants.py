@@ -211,7 +211,7 @@ def _of_time(name: str, rest: str, of: Term, term: Term) -> Step | None:
             return Step(of, lambda at: at * DAY, partial(_place_from, of))
         case "cast" if term.type.family is Family.DATE:
             return _counted(of, UNITS["day"])
-        case "in":
+        case "in" if rest == "range":
             low, high = places_of(TIMESTAMP if of.type.family is Family.TIMESTAMP else DATE)
             return Step(of, int, int, low, high, dense=True)
         case "date_trunc" if unit is not None:

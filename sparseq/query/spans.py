@@ -173,7 +173,7 @@ def place_of(type: Type, value: Any) -> Values | None:
     """Return one value of a type, NULL too; None: of such a value nothing is known."""
     none = nothing(type)
     if none is None or value is None:
-        return none and Values(none.known, True)
+        return None if none is None else Values(none.known, True)
     if type.family is Family.TEXT:
         return Values(Texts(frozenset([value]))) if isinstance(value, str) else None
     at = _place(type, value)
