@@ -144,6 +144,8 @@ def rest_of(query: Query, pieces: Sequence[Piece], beta: float) -> Rest | None:
     have = np.zeros(query.groups, np.bool_)
     for piece in pieces:
         have[list(piece.groups)] = True
+    if have.all():  # wider than asking is: all of it is asked anew
+        return None
     whole = have.reshape([len(domain.values) for domain in query.domains])
     for axis, domain in enumerate(query.domains):
         others = tuple(i for i in range(whole.ndim) if i != axis)

@@ -28,7 +28,7 @@ from sparseq.query.plan import Noise, Options, Plan, Query
 from sparseq.query.render import render
 from sparseq.stream.derived import DerivedAnswer, derived
 from sparseq.stream.grids import LOOKED_THROUGH, GridOf, Grids
-from sparseq.stream.joined import MOST_BETA, Piece, Rest, facts_of, joined, pieces_of, rest_of
+from sparseq.stream.joined import MOST_BETA, Piece, facts_of, joined, pieces_of, rest_of
 from sparseq.stream.standing import RowsCame, Standing
 
 _REMEMBERED, _SMALL = 256, 1000  # answers that were asked for again lately, of so many rows
@@ -172,21 +172,24 @@ class Recall:
         return Answer(answer.arrow(), replace(answer.facts, follows=False, repeated=True))
 
     def notes(self, question: Inquiry, release: int, noised: Measurements) -> tuple[Note, ...]:
-        """Return what is written with a release; from now on it is the answer to the question."""
-        self._covering = None
-        self._remember(question.digest, release)
-        grid = question.meaning.grid
-        if grid is not None:
-            self._gridded().add(GridOf(self.epoch, release, grid))
-        cells = RecordedCells(question.names, noised, grid).to_bytes()
+        """Return what is to be written with a release that answers a question."""
+        cells = RecordedCells(question.names, noised, question.meaning.grid).to_bytes()
         written = [(question.digest, cells)]
         if question.whole is not None:
-            self._remember(question.whole.digest, release)
             written.append((question.whole.digest, _JOINED))
         return tuple(
             MEASURED.rows(epoch=self.epoch, release=release, digest=digest, measured=measured)
             for digest, measured in written
         )
+
+    def remember(self, question: Inquiry, release: int) -> None:
+        """Know a release, from now on, as the answer to a question."""
+        self._covering = None
+        self._remember(question.digest, release)
+        if question.meaning.grid is not None:
+            self._gridded().add(GridOf(self.epoch, release, question.meaning.grid))
+        if question.whole is not None:
+            self._remember(question.whole.digest, release)
 
     def following(
         self, question: Inquiry, fits: Callable[[DerivedAnswer], bool], flush: Callable[[], None]
@@ -217,13 +220,43 @@ class Recall:
         question: Inquiry,
         fits: Callable[[DerivedAnswer], bool],
         flush: Callable[[], None],
-    ) -> tuple[list[Piece], Rest] | None:
-        """Return what is known of a question, and what is left to ask; None: ask all of it."""
+    ) -> tuple[list[Piece], Inquiry] | None:
+        """Return what is known of a question, and what is left to ask; None: ask all of it.
+
+        What is left, once answered, is known to cover all groups that are not: so it is never
+        asked in vain. (A group that no row can be in follows from nothing.)
+        """
         pieces = self._pieces(question, self._candidates(question), flush)
         left = rest_of(question.query, pieces, _beta(question.options))
         if left is None or not all(fits(piece.found) for piece in pieces):
             return None
-        return pieces, left
+        rest = Inquiry.of(left.query, left.options, question)
+        missing = set(range(question.query.groups)).difference(*(p.groups for p in pieces))
+        if rest is None or not missing.issubset(_covered(question, rest).groups):
+            return None
+        return pieces, rest
+
+    def completed(
+        self,
+        question: Inquiry,
+        pieces: Sequence[Piece],
+        rest: Inquiry,
+        facts: Facts,
+        noised: Measurements,
+    ) -> Answer:
+        """Return the answer to a question from its pieces and the answer to the rest of it.
+
+        Args:
+            question: The whole question.
+            pieces, rest: From `rest`.
+            facts, noised: Of the answer to the rest, which need not be charged yet.
+        """
+        parts = _covered(question, rest)
+        cells = RecordedCells(rest.names, noised, rest.meaning.grid)
+        last = self._derived(question, parts, facts, cells)
+        whole = self.joined(question, [*pieces, last], lambda _: True)
+        assert whole is not None  # `rest` has made sure
+        return Answer(whole.arrow(), replace(whole.facts, follows=False))
 
     def joined(
         self, question: Inquiry, pieces: Sequence[Piece], fits: Callable[[DerivedAnswer], bool]
@@ -234,14 +267,6 @@ class Recall:
             return None
         found = joined(query, pieces)
         return self._follows(query, found, facts_of(pieces)) if fits(found) else None
-
-    def piece(self, question: Inquiry, answer: Answer, flush: Callable[[], None]) -> Piece | None:
-        """Return what an answer that was just given is of a question."""
-        release = answer.facts.release
-        known, grid = self._gridded().of(release), question.meaning.grid
-        if known is None or grid is None:
-            return None
-        return self._piece(question, release, covered(grid, known), flush)
 
     def _candidates(self, question: Inquiry) -> list[tuple[int, Coverage]]:
         """Return the latest releases that cover something of a question, the latest first."""
@@ -287,14 +312,19 @@ class Recall:
         facts = Answer.from_bytes(self._ledger.read(release).answer).facts
         if 1 - facts.confidence > _beta(question.options) * (1 + 1e-9):
             return None
-        noise, query = self._noise(facts), question.query
-        found = derived(query, self._cells(release), parts.sums, 1 - facts.confidence, noise)
+        return self._derived(question, parts, facts, self._cells(release))
+
+    def _derived(
+        self, question: Inquiry, parts: Coverage, facts: Facts, cells: RecordedCells
+    ) -> Piece:
+        beta = 1 - facts.confidence
+        found = derived(question.query, cells, parts.sums, beta, self._noise(facts))
         facts = replace(
             facts,
             granularity=tuple(facts.granularity[one.measure] for one in parts.sums),
             scale=tuple(facts.scale[one.measure] for one in parts.sums),
         )
-        return Piece(release, parts.groups, found, facts)
+        return Piece(facts.release, parts.groups, found, facts)
 
     def _follows(self, query: Query, found: DerivedAnswer, facts: Facts) -> Answer:
         facts = replace(
@@ -360,6 +390,13 @@ class Recall:
     def _noise(self, facts: Facts) -> tuple[Noise, ...]:
         parts = zip(facts.sigma, facts.granularity, facts.scale, strict=True)
         return tuple(Noise(s, g, c, g, Price.of(s, g, self._budget)) for s, g, c in parts)
+
+
+def _covered(question: Inquiry, rest: Inquiry) -> Coverage:
+    """Return the groups of a question that follow from the answer to the rest of it."""
+    if question.meaning.grid is None or rest.meaning.grid is None:
+        return Coverage((), ())
+    return covered(question.meaning.grid, rest.meaning.grid)
 
 
 def _beta(options: Options) -> float:

@@ -39,7 +39,7 @@ from sparseq.query.render import key_columns, render
 from sparseq.stream.course import COURSE, Course
 from sparseq.stream.derived import DerivedAnswer
 from sparseq.stream.gate import gate
-from sparseq.stream.joined import MOST_WIDTH
+from sparseq.stream.joined import MOST_WIDTH, Piece
 from sparseq.stream.recall import ARRIVALS, EPOCH, Inquiry, Recall
 from sparseq.stream.standing import RowsCame
 
@@ -57,6 +57,25 @@ class Participation:
     release: int
     users: Index
     active: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An answer that is measured, and not charged: dropped, it has changed nothing.
+
+    Attributes:
+        answer: What is to leave.
+        entry: What is to be written with it: private.
+        noised: What was measured.
+        course: How far the stream has come with it.
+        question: What it is the answer to; None: to nothing that may be asked again.
+    """
+
+    answer: Answer
+    entry: Entry
+    noised: Measurements
+    course: Course | None
+    question: Inquiry | None
 
 
 @dataclass(frozen=True)
@@ -180,19 +199,22 @@ class Stream:
 
         The answer may leave after `flush` only.
         """
-        question = None if fresh or request is not None else Inquiry.of(query, options)
-        if question is not None:
-            fits = partial(self._fits, question, wider=MOST_WIDTH)
-            left = self.recall.rest(question, fits, self.flush)
-            if left is not None:
-                pieces, rest = left
-                last = self.evaluated(rest.query, rest.options, None, question)
-                new = self.recall.piece(question, last, self.flush)
-                assert new is not None
-                whole = self.recall.joined(question, [*pieces, new], lambda _: True)
-                assert whole is not None
-                return Answer(whole.arrow(), replace(whole.facts, follows=False))
-        return self.evaluated(query, options, request)
+        known = None if fresh or request is not None else Inquiry.of(query, options)
+        left = None if known is None else self._left(known)
+        if known is None or left is None:
+            question = Inquiry.of(query, options)
+            return self._stage(self._drafted(query, options, request, question))
+        pieces, rest = left
+        draft = self._drafted(rest.query, rest.options, None, rest)
+        whole = self.recall.completed(known, pieces, rest, draft.answer.facts, draft.noised)
+        self._stage(draft)
+        return whole
+
+    def _left(self, question: Inquiry) -> tuple[list[Piece], Inquiry] | None:
+        """Return what is known of a question, and what is left to ask; None: all of it."""
+        return self.recall.rest(
+            question, partial(self._fits, question, wider=MOST_WIDTH), self.flush
+        )
 
     def recorded(
         self, query: Query, options: Options, request: RequestId | None, fresh: bool
@@ -243,22 +265,14 @@ class Stream:
         most = wider * (1 + 1e-9)
         return all(w <= b * most for w, b in zip(found.widths, bounds, strict=True))
 
-    def evaluated(
-        self,
-        query: Query,
-        options: Options,
-        request: RequestId | None,
-        whole: Inquiry | None = None,
-    ) -> Answer:
-        """Answer what the engine evaluates; it may be the rest of a whole question.
-
-        The answer may leave after `flush` only.
-        """
-        question = Inquiry.of(query, options, whole)
+    def _drafted(
+        self, query: Query, options: Options, request: RequestId | None, question: Inquiry | None
+    ) -> Draft:
+        """Measure what the engine evaluates; nothing is charged yet."""
         if self.weighs(query):
-            return self.weighted(query, options, request, question)
+            return self._weighted(query, options, request, question)
         plan = calibrate(query, self.terms.budget, options)
-        return self.answer(plan, self.contributions(plan), request, question=question)
+        return self._in_or_out(plan, self.contributions(plan), request, question=question)
 
     def weighs(self, query: Query) -> bool:
         """Tell whether people are weighted in the answer; else they are in or out."""
@@ -286,11 +300,12 @@ class Stream:
                 return Answer.from_bytes(recorded.answer)
             plan = calibrate(query, self.terms.budget, options or Options())
             made = contributions(plan)
-            answer = self.answer(plan, made, request, pot, gated, mechanism, None, shown)
+            draft = self._in_or_out(plan, made, request, pot, gated, mechanism, None, shown)
+            answer = self._stage(draft)
             self.flush()
             return answer
 
-    def answer(
+    def _in_or_out(
         self,
         plan: Plan,
         contributions: Contributions,
@@ -300,8 +315,8 @@ class Stream:
         mechanism: Mechanism | None = None,
         question: Inquiry | None = None,
         shown: Callable[[], pa.Table] | None = None,
-    ) -> Answer:
-        """Gate, sum the active, add noise, charge. The answer may leave after `flush` only."""
+    ) -> Draft:
+        """Gate, sum the active, add noise; nothing is charged yet."""
         admission = gate(plan, contributions, self.pots[pot], self.ledger.lifetimes)
         noised = _in_unit(plan, (mechanism or add_gaussian)(plan, admission.sums, self._entropy()))
         answer = Answer(shown() if shown else render(plan, noised), self._facts(plan, request))
@@ -314,17 +329,12 @@ class Stream:
         release, failed = _release(plan, answer, pot, request), self.engine.take_failures()
         paid = admission.paying, admission.due
         entry = Entry(release, *paid, departed, notes, failed, admission.lifetimes)
-        self._stage(entry, question, noised, course)
-        return answer
+        return Draft(answer, entry, noised, course, question)
 
-    def weighted(
-        self,
-        query: Query,
-        options: Options,
-        request: RequestId | None,
-        question: Inquiry | None = None,
-    ) -> Answer:
-        """Answer a query with everybody weighted. The answer may leave after `flush` only."""
+    def _weighted(
+        self, query: Query, options: Options, request: RequestId | None, question: Inquiry | None
+    ) -> Draft:
+        """Measure a query with everybody weighted; nothing is charged yet."""
         from sparseq.stream.weighted import WeightedStep
 
         assert self.course is not None
@@ -347,18 +357,23 @@ class Stream:
             self.engine.take_failures(),
         )
         entry = Entry(release, done.users, done.charges, departed, notes, failed)
-        self._stage(entry, question, noised, done.course)
-        return answer
+        return Draft(answer, entry, noised, done.course, question)
 
-    def _stage(
-        self, entry: Entry, question: Inquiry | None, noised: Measurements, course: Course | None
-    ) -> None:
-        """Charge; the next transaction is to make it durable, with the answer."""
-        self.half_done = True
-        self.course = course
-        if question is not None:  # from here on the release is the answer, or there is no stream
-            known = self.recall.notes(question, entry.release.id, noised)
+    def _stage(self, draft: Draft) -> Answer:
+        """Charge; the next transaction is to make it durable, with the answer.
+
+        All that can fail comes before the first line that changes something. Whatever is raised
+        after it (an interrupt) leaves `half_done` set, and the store is read anew or closed. The
+        answer may leave after `flush` only.
+        """
+        entry, question = draft.entry, draft.question
+        if question is not None:
+            known = self.recall.notes(question, entry.release.id, draft.noised)
             entry = replace(entry, notes=(*entry.notes, *known))
+        self.half_done = True
+        self.course = draft.course
+        if question is not None:  # from here on the release is the answer, or there is no stream
+            self.recall.remember(question, entry.release.id)
         self.pots[entry.release.pot].charge(entry.users, entry.charges)
         if self.ledger.lifetimes is not None and entry.lifetimes is not None:
             self.ledger.lifetimes.charge(entry.lifetimes)
@@ -366,6 +381,7 @@ class Stream:
         self._staged.append(entry)
         self.staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
         self.half_done = False
+        return draft.answer
 
     def flush(self) -> None:
         """Make charges and answers durable together; only then may the answers go.
