@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from sparseq.accounting import Budget
+from sparseq.arguments import checked
 from sparseq.query.catalog import Catalog
 from sparseq.query.plan import Options, Plan, Query, calibrate
 
@@ -49,6 +50,7 @@ class Asking(ABC):
         """The names of its tables: public. `catalog` has their columns."""
         return tuple(table.name for table in self.catalog.tables)
 
+    @checked
     def sql(
         self,
         sql: str,
@@ -98,6 +100,7 @@ class Asking(ABC):
 
         return bound(sql, params)
 
+    @checked
     def table(self, name: str) -> Events:
         """Return a private table to ask about in Python (see `sparseq.query.frame`)."""
         from sparseq.query.frame import Events

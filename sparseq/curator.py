@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sparseq._duckdb.backend import as_duckdb
 from sparseq.accounting import UNITS_PER_NORM, Price
+from sparseq.arguments import checked
 from sparseq.engine._duckdb.people import person_of
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine._duckdb.tables import dictionary_table
@@ -157,6 +158,7 @@ def counts(store: Store) -> Counts:
         return Counts(len(store.backend.people()), rows)
 
 
+@checked
 def log(store: Store, last: int | None = None) -> list[LoggedLine]:
     """Return what only the curator is told, oldest first; `last`: so many of the newest."""
     with store.stream.held():
@@ -189,6 +191,7 @@ def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
         )
 
 
+@checked
 def top_spenders(
     store: Store, most: int = 10, pot: Pot = Pot.QUERIES
 ) -> list[tuple[Any, float, float]]:
@@ -206,6 +209,7 @@ def top_spenders(
         ]
 
 
+@checked
 def account(store: Store, identifier: str) -> Account:
     """Return one person's account.
 
@@ -234,6 +238,7 @@ def account(store: Store, identifier: str) -> Account:
         )
 
 
+@checked
 def exact_sql(store: Store, text: str) -> pa.Table:
     """Answer SQL exactly, on the tables as they were loaded: one SELECT, which changes nothing.
 

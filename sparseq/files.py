@@ -10,6 +10,7 @@ import numpy as np
 
 from sparseq.accounting import Budget
 from sparseq.address import backend_at, lake_folder
+from sparseq.arguments import checked
 from sparseq.engine.files.found import table_name
 from sparseq.engine.files.schema import NULLS, Declarations, schemas_of
 from sparseq.errors import DataError, ParameterError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sparseq.remote import Remote
 
 
+@checked
 def create(
     path: str | Path | None,
     source: Any = None,
@@ -190,6 +192,7 @@ def connect(
 def connect(path: str, *, token: str) -> Remote: ...
 
 
+@checked
 def connect(
     path: str | Path,
     *,

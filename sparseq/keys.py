@@ -11,6 +11,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sparseq.answer import Answer
+from sparseq.arguments import checked
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER
 from sparseq.errors import ParameterError, QueryRefused
@@ -64,6 +65,7 @@ class Keys:
         with self._store.stream.held():
             return dict(self._store.stream.ledger.fact(FOUND) or {})
 
+    @checked
     def discover(
         self, sql: str, *, picks: int = PICKS, delta: float | None = None, price: float = PRICE
     ) -> Answer:

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sparseq.accounting._checks import count
 from sparseq.answer import Answer
+from sparseq.arguments import checked
 from sparseq.asking import Asking
 from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
@@ -205,6 +207,7 @@ class Store(Asking):
 
     # -- asking ----------------------------------------------------------------------------------
 
+    @checked
     def lower(self, sql: str) -> Query:
         """Lower SQL to a query: public facts only, no data touched, nothing charged.
 
@@ -226,6 +229,7 @@ class Store(Asking):
             )
         return self._lowering
 
+    @checked
     def contribute(
         self,
         contributions: Any,
@@ -284,11 +288,14 @@ class Store(Asking):
             release = self.stream.ledger.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
+    @checked
     def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
         """Return the releases, oldest first: all, or the `last`, or those `before` one. Public."""
         with self.stream.held():
-            return self.stream.ledger.releases(last, before)
+            first = None if before is None else count("before", before)
+            return self.stream.ledger.releases(None if last is None else count("last", last), first)
 
+    @checked
     def release(self, number: int) -> Answer:
         """Return a recorded answer; free.
 
@@ -296,7 +303,8 @@ class Store(Asking):
             StoreError: There is no such release.
         """
         with self.stream.held():
-            return Answer.from_bytes(self.stream.ledger.read(number).answer)
+            one = count("a release's number", number)
+            return Answer.from_bytes(self.stream.ledger.read(one).answer)
 
     @property
     def released(self) -> int:
@@ -315,6 +323,7 @@ class Store(Asking):
 
     # -- data ------------------------------------------------------------------------------------
 
+    @checked
     def ingest(
         self,
         source: Any,
@@ -364,6 +373,7 @@ class Store(Asking):
             self.stream.rows_arrive(target, since)
             return self.backend.ingest(target, source, once, note, late, again, since)
 
+    @checked
     def remember(self, key: str, note: str) -> None:
         """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
         with self.stream.lock:
@@ -381,6 +391,7 @@ class Store(Asking):
         with self.stream.held():
             return [one.message for one in self.backend.curator_log() if one.kind == "ingest"]
 
+    @checked
     def schema(self, table: str | None = None) -> Schema:
         """Return how the rows of a private table are read: public. None: of the only one."""
         with self.stream.held():

@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -106,10 +107,14 @@ class World:
 
     def open(self, variant: str) -> Store:
         """Make one of the four stores."""
+        return self.create(None, variant)
+
+    def create(self, path: str | Path | None, variant: str = WITH, **more: Any) -> Store:
+        """Make a store at a path, with options beside the world's own."""
         tables = {name: self.table(variant, name) for name in ("t", "v")}
         own = {"budget_column": "own"} if self.own else {}
         return sparseq.create(
-            None, tables=tables, user="who", public={"p": PUBLIC}, **own, **self.options
+            path, tables=tables, user="who", public={"p": PUBLIC}, **own, **{**self.options, **more}
         )
 
     def smaller(self) -> list[World]:

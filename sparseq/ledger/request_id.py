@@ -17,6 +17,9 @@ import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sparseq.arguments import check_text
+from sparseq.errors import ParameterError
+
 
 class Asker(StrEnum):
     """Who asks: each has names of its own."""
@@ -93,7 +96,12 @@ class RequestId:
 
 def requested(given: RequestId | str | None) -> RequestId | None:
     """Return what a caller gave: a text is always an analyst's."""
-    return RequestId.of_analyst(given) if isinstance(given, str) else given
+    if given is None or isinstance(given, RequestId):
+        return given
+    if not isinstance(given, str):
+        raise ParameterError(f"a request id is a {type(given).__name__}; it must be a text")
+    check_text("the request id", given)
+    return RequestId.of_analyst(given)
 
 
 def digest(question: str) -> str:

@@ -8,12 +8,15 @@ Each becomes an SQL query (`.sql`), and is lowered, priced and recorded as that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
+from sparseq.accounting._checks import in_range
+from sparseq.arguments import checked
 from sparseq.errors import ParameterError
 from sparseq.query.catalog import Catalog
 from sparseq.query.expressions import to_sql
@@ -111,6 +114,7 @@ class Aggregation:
             text += " GROUP BY " + ", ".join(self.groups)
         return text
 
+    @checked
     def ask(
         self, *, request_id: str | None = None, fresh: bool = False, **options: float
     ) -> Answer:
@@ -164,10 +168,16 @@ class Events:
         self, value: polars.Expr | str, q: float, edges: Sequence[float] | None = None
     ) -> Aggregation:
         """Read a quantile off a noised histogram; without edges, 64 bins of the bounds."""
-        bins = "" if edges is None else f", {[float(e) for e in edges]}"
-        return self._aggregation(f"QUANTILE({to_sql(value)}, {float(q)}{bins})", "quantile")
+        bins = "" if edges is None else f", {_edges(edges)}"
+        share = in_range("q", q, 0.0, 1.0)
+        return self._aggregation(f"QUANTILE({to_sql(value)}, {share}{bins})", "quantile")
 
     def histogram(self, value: polars.Expr | str, edges: Sequence[float]) -> Aggregation:
         """Count rows by bin."""
-        bins = [float(e) for e in edges]
-        return self._aggregation(f"HISTOGRAM({to_sql(value)}, {bins})", "count")
+        return self._aggregation(f"HISTOGRAM({to_sql(value)}, {_edges(edges)})", "count")
+
+
+def _edges(edges: Sequence[float]) -> list[float]:
+    if not isinstance(edges, Sequence) or isinstance(edges, str):
+        raise ParameterError("edges are no list of numbers", "for example [0, 10, 100]")
+    return [in_range("an edge", edge, -math.inf, math.inf) for edge in edges]

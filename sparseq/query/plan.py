@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,6 +25,7 @@ from sparseq.accounting import (
     sigma_for_scale,
     simultaneous_bound,
 )
+from sparseq.accounting._checks import is_real
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.query.terms import Term
 
@@ -201,11 +203,12 @@ class Options:
     def __post_init__(self) -> None:
         for name in (*KNOBS, "scale"):
             value = getattr(self, name)
-            if value is not None and not (0 < value < math.inf):
+            if value is not None and not (is_real(value) and 0 < value <= sys.float_info.max):
                 raise ParameterError(f"{name} is {value!r}; it must be a positive, finite number")
         if self.price is not None and not _PRICES[0] <= self.price <= _PRICES[1]:
             raise ParameterError(f"price is {self.price!r}; it must be from 1/1024 to 1024")
-        if self.confidence is not None and not (0 < self.confidence < 1):
+        sure = self.confidence
+        if sure is not None and not (is_real(sure) and 0 < float(sure) < 1):
             raise ParameterError(
                 f"confidence is {self.confidence!r}; it must lie between 0 and 1",
                 "for example 0.95",

@@ -273,7 +273,7 @@ class Journal:
     def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
         """Return the releases, or those before one, oldest first; the `last` of them if given."""
         until = self.next_id if before is None else min(before, self.next_id)
-        first = 1 if last is None else until - last
+        first = 1 if last is None else max(until - last, 1)
         rows = self._con.execute(
             f"SELECT {_PUBLIC} FROM ledger.release WHERE id >= ? AND id < ? ORDER BY id",
             [first, until],

@@ -1,0 +1,100 @@
+"""What callers hand to public functions, checked by the signatures that they read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import inspect
+import reprlib
+from collections.abc import Callable
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, TypeVar
+
+from sparseq.errors import ParameterError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a text"),
+    "bool": ((bool,), "True or False"),
+    "int": ((Integral,), "a whole number"),
+    "float": ((Real,), "a number"),
+    "None": ((type(None),), "None"),
+    "dt.date": ((dt.date,), "a date"),
+    "Path": ((PathLike,), "a path"),
+    "RequestId": ((), ""),
+}
+
+
+def checked(function: F) -> F:
+    """Refuse arguments that are not of the types that a signature names.
+
+    Only plain types are looked at: texts, numbers, truths, dates and None, alone or one of several.
+    A bool is no number, as True given as a budget is a slip; a text has only characters.
+
+    Raises (the function):
+        ParameterError: An argument is of another type.
+
+    Example:
+        >>> @checked
+        ... def double(number: int, name: str = "") -> int:
+        ...     return 2 * number
+        >>> double(4)
+        8
+        >>> double("4")
+        Traceback (most recent call last):
+        sparseq.errors.ParameterError: number is '4'; it must be a whole number
+    """
+    places = inspect.signature(function).parameters
+    kinds = {n: kinds for n, p in places.items() if (kinds := _kinds_of(p))}
+    names = [n for n, p in places.items() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        for name, value in (*zip(names, args, strict=False), *named.items()):
+            if name in kinds:
+                _check(name, value, kinds[name])
+        return function(*args, **named)
+
+    return call  # type: ignore[return-value]
+
+
+def _kinds_of(parameter: inspect.Parameter) -> list[str]:
+    """Return the plain types that a parameter may have; none: it may have others."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        return []
+    kinds = [part.strip() for part in str(parameter.annotation).split("|")]
+    return kinds if all(kind in _KINDS for kind in kinds) else []
+
+
+def _check(name: str, value: Any, kinds: list[str]) -> None:
+    number = "bool" not in kinds and isinstance(value, bool)
+    if number or not any(isinstance(value, _KINDS[kind][0]) for kind in kinds):
+        wanted = " or ".join(_KINDS[kind][1] for kind in kinds if kind != "None")
+        raise ParameterError(f"{name} is {_short(value)}; it must be {wanted}")
+    if isinstance(value, str):
+        check_text(name, value)
+    if "Path" in kinds and "\0" in str(value):
+        raise ParameterError(f"{name} is {_short(value)}; no path has such a character")
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse a text that has halves of characters, which no file and no client can be given.
+
+    Raises:
+        ParameterError: It has.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            f"{name} has half a character ({text[error.start]!a}) at place {error.start + 1}"
+        ) from None
+
+
+def _short(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an integer of too many digits, or a repr of the caller's that fails
+        return f"a {type(value).__name__}"
