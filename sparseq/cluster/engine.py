@@ -17,7 +17,7 @@ from sparseq.cluster.fleets import Fleet
 from sparseq.cluster.wire import framed, plan_document, unframed
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.protocol import USER, EngineFailure
+from sparseq.engine.protocol import USER, Difference, EngineFailure
 from sparseq.engine.reduce import Index, Reduction
 from sparseq.engine.weighing import Weights
 from sparseq.errors import StoreError
@@ -183,6 +183,10 @@ class LakeEngine:
         """See `Engine`: tasks open their buckets."""
         yield
         self._job("warm", {})
+
+    def check_alone(self) -> list[Difference]:
+        """See `Engine`: rows are where tasks run, and none is read here."""
+        return []
 
     def take_failures(self) -> list[EngineFailure]:
         """See `Engine`."""

@@ -47,6 +47,7 @@ class Contributions:
         pull: Sums over some users (ascending), one array a measure.
         summands: The rows of the one measure, if it has them all at hand.
         weigh: What weights take from the sums; None: who contributes is in or out.
+        rereads: `pull` reads the rows of everybody again.
 
     Attributes:
         priced: What it costs whom, by the prices of the measures; kept by `pricing.price`.
@@ -58,7 +59,9 @@ class Contributions:
         pull: Callable[[Index], list[NDArray[np.int64]]],
         summands: Summands | None = None,
         weigh: Weigh | None = None,
+        rereads: bool = False,
     ) -> None:
+        self.rereads = rereads
         self._measures = measures
         self._weigh = weigh
         self.pull = pull

@@ -104,6 +104,12 @@ class Reduction:
     norms: Ints
     totals: Ints
 
+    def norm_of(self, user: int) -> int:
+        """Return one user's squared norm, 0 of who has no rows."""
+        place = int(np.searchsorted(self.users, user))
+        there = place < len(self.users) and self.users[place] == user
+        return int(self.norms[place]) if there else 0
+
 
 @dataclass(frozen=True)
 class Summands:

@@ -78,6 +78,10 @@ class Fact:
     value: Any
 
 
+DIFFERENT = "different"
+"""The kind of the curator's lines about somebody whose rows give another answer alone."""
+
+
 @dataclass(frozen=True)
 class CuratorLine:
     """A line of the curator's log: private.

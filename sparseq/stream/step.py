@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from sparseq.engine.protocol import Engine
 from sparseq.engine.reduce import Index
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.departed import Departures
-from sparseq.ledger.entry import Entry, Release
+from sparseq.ledger.entry import Entry
 from sparseq.ledger.notes import Fact, Note
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.protocol import Ledger
@@ -38,6 +37,7 @@ from sparseq.query.plan import Kind, Options, Plan, Query, calibrate
 from sparseq.query.render import key_columns, render
 from sparseq.stream.course import COURSE, Course
 from sparseq.stream.derived import DerivedAnswer
+from sparseq.stream.draft import Draft, difference_line, most_charge, release_of
 from sparseq.stream.gate import gate
 from sparseq.stream.joined import MOST_WIDTH, Piece
 from sparseq.stream.recall import ARRIVALS, EPOCH, Inquiry, Recall
@@ -57,25 +57,6 @@ class Participation:
     release: int
     users: Index
     active: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Draft:
-    """An answer that is measured, and not charged: dropped, it has changed nothing.
-
-    Attributes:
-        answer: What is to leave.
-        entry: What is to be written with it: private.
-        noised: What was measured.
-        course: How far the stream has come with it.
-        question: What it is the answer to; None: to nothing that may be asked again.
-    """
-
-    answer: Answer
-    entry: Entry
-    noised: Measurements
-    course: Course | None
-    question: Inquiry | None
 
 
 @dataclass(frozen=True)
@@ -116,6 +97,8 @@ class Stream:
         lock: Whoever holds it has the stream for itself.
         half_done: A step was stopped in a moment in which memory may not be what is durable.
         course: How far the stream of weighted answers has come: public. None: there is none.
+        differences: How often, since it was opened, somebody's rows gave another answer alone than
+            among all: private.
     """
 
     def __init__(
@@ -137,6 +120,7 @@ class Stream:
         self.recall = Recall(ledger, terms.budget, terms.losses)
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody has the lock
         self.staged_bytes = 0  # about what the next transaction will write
+        self.differences = 0
 
     @property
     def accounts(self) -> Accounts:
@@ -323,10 +307,10 @@ class Stream:
         notes = tuple(gated(Participation(answer.facts.release, admission.users, admission.active)))
         course = self.course
         if course is not None and pot is Pot.QUERIES:
-            course = course.after_in_or_out(_most_charge(plan))
+            course = course.after_in_or_out(most_charge(plan))
             notes += (Fact(COURSE, course.to_dict()),)
         departed = self.departures.new(admission.left_out if pot is Pot.QUERIES else _NOBODY)
-        release, failed = _release(plan, answer, pot, request), self.engine.take_failures()
+        release, failed = release_of(plan, answer, pot, request), self.engine.take_failures()
         paid = admission.paying, admission.due
         entry = Entry(release, *paid, departed, notes, failed, admission.lifetimes)
         return Draft(answer, entry, noised, course, question)
@@ -353,7 +337,7 @@ class Stream:
         departed = self.departures.new(done.faint)
         notes: tuple[Note, ...] = (Fact(COURSE, done.course.to_dict()),)
         release, failed = (
-            _release(done.plan, answer, Pot.QUERIES, request),
+            release_of(done.plan, answer, Pot.QUERIES, request),
             self.engine.take_failures(),
         )
         entry = Entry(release, done.users, done.charges, departed, notes, failed)
@@ -402,6 +386,20 @@ class Stream:
             self._abandon()  # was it written? only the ledger knows: it must be opened anew
             raise
         self.half_done = False
+        self._check_alone()
+
+    def _check_alone(self) -> None:
+        """Have a few people's rows evaluated by the other way, and tell the curator of differences.
+
+        Answers are durable already, and nothing of them changes; so it raises nothing.
+        """
+        with contextlib.suppress(Exception):
+            found = self.engine.check_alone()
+            self.differences += len(found)
+            names = self.ledger.identifiers([one.user for one in found]) if found else {}
+            for one in found:
+                line = difference_line(self.ledger.next_id - 1, one, names)
+                self.ledger.in_transaction(partial(self.ledger.write, line))
 
     def rows_arrive(self, table: Table, since: dt.date | None = None) -> None:
         """Take note, durably and before they do, that rows arrive: what is known is of others.
@@ -489,28 +487,3 @@ def _in_unit(plan: Plan, released: Sequence[Ints]) -> Measurements:
         for m, n, total in zip(plan.query.measures, plan.noise, released, strict=True)
     ]
     return Measurements(measures, plan.bounds, key_columns(plan.query.domains), plan.query.groups)
-
-
-def _most_charge(plan: Plan) -> float:
-    """Return what an in-or-out answer can cost a person at most: public; infinite if unknown."""
-    kinds = {m.kind for m in plan.query.measures}
-    if not kinds <= {Kind.USERS, Kind.DENSE}:
-        return math.inf
-    cells = max(plan.query.groups, 1) if Kind.USERS in kinds else 1
-    return plan.worst_case_charge * cells
-
-
-def _release(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:
-    """Return what the journal has of an answer: public."""
-    return Release(
-        answer.facts.release,
-        request,
-        dt.datetime.now(dt.UTC).replace(tzinfo=None),
-        plan.query.text,
-        plan.query.coordinates,
-        answer.facts.sigma,
-        plan.corollary_bounds,
-        1 - plan.beta,
-        answer.to_bytes(),
-        pot,
-    )

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.protocol import USER, EngineFailure
+from sparseq.engine.protocol import USER, Difference, EngineFailure
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduction
 from sparseq.engine.weighing import Weights
 from sparseq.errors import QueryRefused
@@ -207,6 +207,9 @@ class DictEngine:
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
         list(plans)
+
+    def check_alone(self) -> list[Difference]:
+        return []
 
     def take_failures(self) -> list[EngineFailure]:
         taken, self._failures = self._failures, []

@@ -115,7 +115,8 @@ class Backstop:
         Raises:
             QueryRefused: It fails without people.
         """
-        room = _Room(self._con, self._catalog, work)
+        room = Room(self._con, self._catalog)
+        room.use(work)
         try:
             if isinstance(room.attempt(0, -1), Failure):  # what it says is nobody's business
                 raise QueryRefused(
@@ -158,21 +159,33 @@ def said(error: Exception) -> str:
     return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"
 
 
-class _Room(Generic[Result]):
-    """A database with the rows of some people only, in the tables that some work looks at."""
+class Room:
+    """A database with the rows of some people only, in the tables that some work looks at.
 
-    def __init__(
-        self, store: duckdb.DuckDBPyConnection, catalog: Catalog, work: Work[Result]
-    ) -> None:
-        self._store, self._work = store, work
-        text = " ".join([work.text, *(cap.sql for cap in work.caps)])
-        self._private = [t for t in catalog.private if quote(t.name) in text]
-        self._public = [t for t in catalog.tables if not t.private and quote(t.name) in text]
-        self._names = "ledger.users" in text
+    Args:
+        store: The store's connection.
+        catalog: Of its tables.
+    """
+
+    def __init__(self, store: duckdb.DuckDBPyConnection, catalog: Catalog) -> None:
+        self._store, self._catalog = store, catalog
+        self._work: Work[Any] = Work("", lambda reader, many: None)
+        self._private: list[Table] = []
+        self._public: list[Table] = []
+        self._names = False
+        self._there: set[str] = set()  # public tables that are filled
         self._tables: dict[tuple[str, str], str] = {}
         self._con: duckdb.DuckDBPyConnection | None = None
 
-    def attempt(self, first: int, last: int) -> Result | Failure:
+    def use(self, work: Work[Any]) -> None:
+        """Have what some work looks at from now on."""
+        self._work = work
+        text = " ".join([work.text, *(cap.sql for cap in work.caps)])
+        self._private = [t for t in self._catalog.private if quote(t.name) in text]
+        self._public = [t for t in self._catalog.tables if not t.private and quote(t.name) in text]
+        self._names = "ledger.users" in text
+
+    def attempt(self, first: int, last: int) -> Any | Failure:
         """Return what comes of the rows of some people, or of trying."""
         try:
             reader = Reader(self._filled(first, last))
@@ -185,7 +198,7 @@ class _Room(Generic[Result]):
             self._clean_up()
             return Failure(error)
 
-    def otherwise(self, user: int) -> Result | Failure:
+    def otherwise(self, user: int) -> Any | Failure:
         """Return what comes of one person's rows in the other way, if there is one."""
         try:
             if self._work.otherwise is None:
@@ -206,6 +219,10 @@ class _Room(Generic[Result]):
 
     def _filled(self, first: int, last: int) -> duckdb.DuckDBPyConnection:
         con = self._con = self._con or self._empty()
+        for public in self._public:
+            if public.name not in self._there:
+                self._copy(con, "public", public.name, "")
+                self._there.add(public.name)
         for table in self._private:
             self._fill(con, table, f"{USER} BETWEEN {first} AND {last}")
         if self._names:
@@ -224,8 +241,6 @@ class _Room(Generic[Result]):
             con.execute(f"CREATE SCHEMA {schema}")
         for sql in self._tables.values():
             con.execute(sql)
-        for table in self._public:
-            self._copy(con, "public", table.name, "")
         return con
 
     def _fill(self, con: duckdb.DuckDBPyConnection, table: Table, who: str) -> None:
@@ -253,3 +268,4 @@ class _Room(Generic[Result]):
         if self._con is not None:
             self._con.close()
             self._con = None
+            self._there.clear()

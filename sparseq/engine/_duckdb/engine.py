@@ -6,7 +6,9 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -16,7 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.compiled import order_of, worthwhile
-from sparseq.engine._duckdb.backstop import Backstop, Failure, Work, halves, pass_on, said
+from sparseq.engine._duckdb.alone import AloneCheck
+from sparseq.engine._duckdb.backstop import Backstop, Failure, Room, Work, halves, pass_on, said
 from sparseq.engine._duckdb.reader import Reader, TooManyRows
 from sparseq.engine._duckdb.scans import PlanRows, Scans
 from sparseq.engine._duckdb.stored import StoredColumns
@@ -35,7 +38,7 @@ from sparseq.engine.contributions import (
 )
 from sparseq.engine.interpreter import Interpreter
 from sparseq.engine.program import Program, program_of
-from sparseq.engine.protocol import USER, EngineFailure
+from sparseq.engine.protocol import USER, Difference, EngineFailure
 from sparseq.engine.reduce import Reduction, Runs, join_parts
 from sparseq.engine.sql import quote
 from sparseq.query.catalog import Catalog, Table
@@ -47,6 +50,7 @@ SLICE_ROWS = 1 << 25
 FEW_DAYS = 7
 _REMEMBERED = 1024  # groups and values
 _BATCH_ROWS = 1 << 16
+_BY_USER = "FROM by_user."
 
 
 class DuckEngine:
@@ -78,6 +82,9 @@ class DuckEngine:
         self._reopen = reopen
         self._reader = Reader(connection)
         self._backstop = Backstop(connection, catalog)
+        self._alone = AloneCheck(self._alone_rows)
+        self._room = Room(connection, catalog)  # of somebody
+        self._interpreted = False  # what was made last
         self.failures: list[EngineFailure] = []
         self._catalog = catalog
         self.stored = StoredColumns(self._reader, ColumnCache(cache_bytes))
@@ -129,12 +136,36 @@ class DuckEngine:
             plan: What to compute.
             users: How many users the store has.
         """
-        return self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
+        begun, self._interpreted = time.perf_counter(), False
+        made = self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
+        self._alone.consider(plan, made, users, self._interpreted)
+        self._alone.save(time.perf_counter() - begun)
+        return made
+
+    def check_alone(self) -> list[Difference]:
+        """See `Engine`."""
+        return self._alone.run()
+
+    def _alone_rows(
+        self, plan: Plan, user: int, interpreted: bool
+    ) -> tuple[str, RowBatch | Failure]:
+        """Return somebody's rows, read by another way than everybody's were, and which it is."""
+        if interpreted:
+            relation = plan.query.relation
+            by_user = replace(relation, sql=relation.sql.replace("FROM by_time.", _BY_USER, 1))
+            own = replace(plan, query=replace(plan.query, relation=by_user))
+            return "DuckDB", self._tried(self._range(own, user, user))
+        work = self._work(plan)
+        self._room.use(work)
+        if work.otherwise is None:
+            return "DuckDB", self._room.attempt(user, user)
+        return "the interpreter", self._room.otherwise(user)
 
     def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
         done = None if kept else self._tried(lambda: self._by_program(plan))
         if isinstance(done, Failure):
             self.failures.append(EngineFailure(None, said(done.error), mended=True))
+        self._interpreted = isinstance(done, Contributions)
         return done if isinstance(done, Contributions) else self.by_sql(plan, users, kept)
 
     def _by_program(self, plan: Plan) -> Contributions | None:
@@ -230,6 +261,7 @@ class DuckEngine:
             [join_parts(p) if p else _nothing(plan, i) for i, p in enumerate(parts)],
             lambda only: added(lambda batch: pulled(plan, batch, only)),
             weigh=lambda weights: added(lambda batch: losses(plan, batch, weights)),
+            rereads=held is None,
         )
 
     def cells(self, plan: Plan, users: int) -> Cells:
@@ -356,6 +388,8 @@ class DuckEngine:
         self.stored.clear()
         self._sizes.clear()
         self._ahead.clear()
+        self._alone.forget()
+        self._room.close()
 
     def _read_span(self, plan: Plan, windows: list[Window]) -> tuple[NDArray[Any], PlanRows]:
         return self._reader.read(plan, span_sql(windows), f"{windows[0].column} AS t, ")
