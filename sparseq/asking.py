@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sparseq.accounting import Budget
 from sparseq.arguments import checked
+from sparseq.cancellation import Cancellation, checked_seconds
 from sparseq.query.catalog import Catalog
 from sparseq.query.plan import Options, Plan, Query, calibrate
 
@@ -64,6 +65,7 @@ class Asking(ABC):
         confidence: float | None = None,
         request_id: str | None = None,
         fresh: bool = False,
+        timeout: float | None = None,
     ) -> Answer:
         """Answer an SQL query.
 
@@ -78,8 +80,11 @@ class Asking(ABC):
                 what is public.
             confidence: Of every ±, for all values at once; 0.95.
             request_id, fresh: See `Store.ask`.
+            timeout: Seconds that it may take until it is committed; none by default. That a
+                question was cancelled by a clock tells how long it took, which depends on rows.
 
         Raises:
+            TimedOut: It took longer than `timeout`; nothing was charged.
             QueryRefused: It can't be answered privately; the message says what to write instead.
 
         Example:
@@ -89,9 +94,10 @@ class Asking(ABC):
             >>> con.sql("SELECT count(DISTINCT who) AS people FROM t").arrow().num_rows
             1
         """
-        query = self.lower(self._bound(sql, params))
         options = Options(sigma, accuracy, scale, confidence, price, precision)
-        return self.ask(query, options, request_id, fresh)
+        with Cancellation(checked_seconds(timeout)):
+            query = self.lower(self._bound(sql, params))
+            return self.ask(query, options, request_id, fresh)
 
     def _bound(self, sql: str, params: Params | None) -> str:
         if params is None:

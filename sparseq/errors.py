@@ -8,7 +8,9 @@
     ├── StoreError                  4   the store is missing, exists already, or is damaged
     │   └── StoreInUse              5   another process has the store open (try again later)
     ├── DataError                   6   a file to load does not fit; nothing was loaded
-    └── ServerError                 7   a server won't answer now, or not this client
+    ├── ServerError                 7   a server won't answer now, or not this client
+    └── Cancelled                   8   it was cancelled; nothing was charged
+        └── TimedOut                8   it took longer than it was given; a TimeoutError too
 
 Each says what was wrong in the caller's own words, and carries a `hint` that says how to mend it.
 An error that an analyst can meet never depends on the value of a row.
@@ -105,6 +107,30 @@ class ServerError(SparseqError):
     def __init__(self, why: Why, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
         self.why = why
+
+
+class Cancelled(SparseqError):
+    """A question was cancelled before it was committed: nothing was charged, nothing released."""
+
+    exit_code = 8
+
+    def __init__(self, message: str = "cancelled; nothing was charged", hint: str = "") -> None:
+        super().__init__(message, hint)
+
+
+class TimedOut(Cancelled, TimeoutError):
+    """A question took longer than its time-out, before it was committed; nothing was charged.
+
+    That it did tells how long it took, which depends on rows: see docs/guarantee.md.
+    """
+
+    def __init__(self, seconds: float | str, hint: str = "") -> None:
+        said = (
+            seconds
+            if isinstance(seconds, str)
+            else (f"it took longer than {seconds:g} s; nothing was charged")
+        )
+        super().__init__(said, hint or "give it more time, or ask for less")
 
 
 _TRY = " Try: "

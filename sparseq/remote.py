@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -84,15 +84,17 @@ class Remote:
         confidence: float | None = None,
         request_id: str | None = None,
         fresh: bool = False,
+        timeout: float | None = None,
     ) -> Answer:
         """Answer an SQL query: see `sparseq.Store.sql`. A request id is this token's name's own.
 
         Raises:
+            TimedOut: It took longer than `timeout` seconds; nothing was charged.
             QueryRefused: It can't be answered privately; nothing was charged.
             ServerError: The server won't answer now, or not this token; see its `why`.
         """
         options = Options(sigma, accuracy, scale, confidence, price, precision)
-        return self.asked(sql, options, request_id, params, fresh)
+        return self.asked(sql, options, request_id, params, fresh, timeout)
 
     def asked(
         self,
@@ -101,12 +103,14 @@ class Remote:
         request_id: str | None = None,
         params: Params | None = None,
         fresh: bool = False,
+        timeout: float | None = None,
     ) -> Answer:
         """Answer an SQL query with options; raises as `sql` does."""
         headers = {"Accept": _ARROW}
         if request_id:
             headers["Idempotency-Key"] = request_id
         body = self._fields(sql, options, params) | ({"fresh": True} if fresh else {})
+        body |= {} if timeout is None else {"timeout": timeout}
         return Answer.from_bytes(self._call("POST", "/v1/query", body, headers))
 
     def explain(
@@ -254,6 +258,12 @@ def _is_here(host: str) -> bool:
     return host == "localhost"
 
 
+_CANCELLED: dict[str, Callable[[str, str], SparseqError]] = {
+    "timeout": errors.TimedOut,
+    "cancelled": errors.Cancelled,
+}
+
+
 def _error(status: int, body: bytes) -> SparseqError:
     """Return what a server said was wrong, as the error that it is."""
     try:
@@ -261,6 +271,8 @@ def _error(status: int, body: bytes) -> SparseqError:
         kind, message, hint = str(said["type"]), str(said["message"]), str(said["hint"])
     except (ValueError, KeyError, TypeError):
         return ServerError(Why.FAILED, f"the server answered {status}", "is it a sparseq server?")
+    if kind in _CANCELLED:
+        return _CANCELLED[kind](message, hint)
     if kind in list(Why):
         return ServerError(Why(kind), message, hint)
     made = getattr(errors, kind, None)

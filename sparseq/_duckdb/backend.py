@@ -163,6 +163,7 @@ class DuckBackend:
             also()
             return erase(self.storage, self.catalog.private, users)
 
+        self._let_go_of_besides()  # they see what is to be erased
         rows: dict[str, int] = {t.name: 0 for t in self.catalog.private}
         if len(users):
             rows = self.storage.in_transaction(work, self.engine.rows_arrived)
@@ -272,6 +273,7 @@ class DuckBackend:
 
         if any(self.storage.get(key) != value for key, value in facts.items()):
             self.storage.in_transaction(remember)
+        self._let_go_of_besides()
         self.database.execute("CHECKPOINT")
         yield self.path.resolve()
 
@@ -281,6 +283,10 @@ class DuckBackend:
     def half_done(self) -> bool:
         """See `Backend`."""
         return self.storage.half_done
+
+    def _let_go_of_besides(self) -> None:
+        if "engine" in vars(self):  # it was needed
+            self.engine.let_go_of_besides()
 
     def _weak_open_anew(self) -> Callable[[], None]:
         """Return what calls `_open_anew`, and does not keep this alive."""
@@ -304,12 +310,14 @@ class DuckBackend:
                 "the engine gave the store up, and it was in memory only",
                 "make it again, in a file",
             )
+        self._let_go_of_besides()
         self._held.replace(self._reopen)
         self.storage.half_done = before
 
     def abandon(self) -> None:
         """See `Backend`: with its log and record the store is whole when it is opened anew."""
         if self.database is not None:
+            self._let_go_of_besides()
             self.database.close()
         self.release()
 
@@ -319,6 +327,7 @@ class DuckBackend:
             if self.session.begun:
                 self.ledger.snapshot(self.ledger.pots, len(self.ledger.pots))
             self.session.finish()
+            self._let_go_of_besides()
             self.database.close()
         except duckdb.Error as error:
             raise not_written(error, "every answer that was given is in it") from None

@@ -37,6 +37,13 @@ from sparseq.server.tokens import Role, Tokens
 )
 @click.option("--backups", type=click.Path(path_type=Path, file_okay=False, exists=True),
               metavar="DIR", help="Where copies go that curators ask for.")  # fmt: skip
+@click.option(
+    "--statement-timeout",
+    "timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Most that a question may take until it is committed. [default: no limit]",
+)
 @click.option("--jobs", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="What the server does by itself, in TOML: series, replays, backups.",
               )  # fmt: skip
@@ -49,11 +56,13 @@ def serve(
     no_tls: bool,
     url: str,
     backups: Path | None,
+    timeout: float | None,
     jobs: Path | None,
 ) -> None:
     """Serve STORE: clients with a token ask it; nobody else has the file meanwhile.
 
-    SIGTERM takes no new question, answers what waits, and ends with code 0.
+    SIGTERM takes no new question, cancels what is not committed after 5 s, and ends with code 0.
+    That a question took longer than its time-out can depend on rows, as its time can.
 
     \b
     Examples:
@@ -80,6 +89,7 @@ def serve(
         backups,
         jobs,
         url.rstrip("/").lower(),
+        timeout,
     )
     asyncio.run(run(place, lambda said: say(f"{shown(address(store))} is served at {said}")))
 

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.cancellation import check
 from sparseq.cluster.fleets import Fleet
 from sparseq.cluster.wire import framed, plan_document, unframed
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.protocol import USER, Difference, EngineFailure
+from sparseq.engine.protocol import USER, Beside, Difference, EngineFailure
 from sparseq.engine.reduce import Index, Reduction
 from sparseq.engine.weighing import Weights
 from sparseq.errors import StoreError
@@ -42,6 +43,7 @@ class LakeEngine:
         self._failures: list[EngineFailure] = []
         self._coming: dict[str, Plan] = {}
         self._ahead: dict[str, list[Arrays]] = {}
+        self.version = 0
 
     def lacks(self, plan: Plan) -> str:
         """See `Engine`: what the engine of one machine evaluates, tasks evaluate."""
@@ -55,6 +57,15 @@ class LakeEngine:
     def rows_arrived(self) -> None:
         """See `Engine`."""
         self._coming, self._ahead = {}, {}
+        self.version += 1
+
+    def reads_long(self, plan: Plan) -> bool:
+        """See `Engine`: the tasks do it, and the stream waits."""
+        return False
+
+    def beside(self) -> Beside:
+        """See `Engine`; nothing reads long."""
+        raise NotImplementedError
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
         """See `Engine`: one job; and another one where somebody is left out, or weighs less."""
@@ -125,6 +136,7 @@ class LakeEngine:
         ]
         found: dict[int, Arrays] = {}
         for answer in self._fleet.run(tasks) if tasks else ():
+            check()
             said, its = unframed(answer)
             if said["place"] in found:
                 raise StoreError("a bucket came twice")
@@ -170,6 +182,7 @@ class LakeEngine:
         try:
             yield make(rows.to_batches())
         except Exception as error:
+            check()
             whose = rows[USER].to_numpy()
             people = np.unique(whose)
             if len(people) < 2:

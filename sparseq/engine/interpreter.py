@@ -7,8 +7,9 @@ between threads, and all that meets are integers, so that the result depends on 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.cancellation import current
 from sparseq.compiled import SHARED, THREADS, bits_as, looked_up
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import (
@@ -123,15 +125,27 @@ class Interpreter:
     def _shared(self, work: Callable[[Any], Made], blocks: list[Any]) -> list[Made]:
         """Return what comes of each block, in order."""
 
+        stopped, cancellation = threading.Event(), current()
+
+        def one(block: Any) -> Made:
+            if cancellation is not None:
+                cancellation.check()
+            if stopped.is_set():
+                raise CancelledError
+            return work(block)
+
         def part(some: list[Any]) -> list[Made]:
             with np.errstate(all="ignore"):
-                return [work(block) for block in some]
+                return [one(block) for block in some]
 
         if self._runs.rows < SHARED:
             return part(blocks)
         cuts = [len(blocks) * i // THREADS for i in range(THREADS + 1)]
-        parts = _pool().map(part, [blocks[a:b] for a, b in pairwise(cuts)])
-        return [found for some in parts for found in some]
+        try:
+            parts = _pool().map(part, [blocks[a:b] for a, b in pairwise(cuts)])
+            return [found for some in parts for found in some]
+        finally:
+            stopped.set()  # by Ctrl-C: the other threads look at no further block
 
     def _batch(self, people: slice) -> RowBatch:
         """Return a block's rows on the lattice; those that the program does not keep count 0."""

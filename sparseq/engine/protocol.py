@@ -47,16 +47,37 @@ class Difference:
     said: str
 
 
+class Beside(Protocol):
+    """What reads beside the stream, for one question; by one thread at a time."""
+
+    def contributions(self, plan: Plan, users: int) -> Contributions:
+        """See `Engine`; may fail in any way, which says nothing: the stream reads then."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
 class Engine(Protocol):
     """The rows of one store, evaluated.
 
     What a person contributes depends on that person's rows and on public facts alone. Nothing that
     rows decide is ever raised: on whose rows all of an engine's evaluators fail, contributes
     nothing, and is told of by `take_failures`.
+
+    Attributes:
+        version: How often rows have come, changed or gone since it was made.
     """
+
+    version: int
 
     def lacks(self, plan: Plan) -> str:
         """Return why a plan can't be evaluated by this engine, "" if it can: a public fact."""
+
+    def reads_long(self, plan: Plan) -> bool:
+        """Tell whether a plan is to be read beside the stream: a public fact."""
+
+    def beside(self) -> Beside:
+        """Return what reads plans that read long in another thread, as the rows are now."""
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
         """Return what everybody contributes: exact squared norms, and exact sums.

@@ -21,11 +21,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sparseq.cancellation import Cancellation, check
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
 from sparseq.query.limits import check_most
-from sparseq.query.patience import interrupted_after
 from sparseq.query.plan import Cap
 
 _names = itertools.count(1)
@@ -148,7 +148,7 @@ class PublicFacts:
             try:
                 for name, table in tables.items():
                     self._con.register(name, table)
-                with interrupted_after(PATIENCE_AFTER, self._con.interrupt):
+                with Cancellation(PATIENCE_AFTER) as look, look.interrupts(self._con.interrupt):
                     return self._con.sql(sql).to_arrow_table()
             finally:
                 for name in tables:
@@ -196,6 +196,7 @@ class PublicFacts:
                     self._open()
                     return self._executed(sql)
             except duckdb.InterruptException:
+                check()
                 raise QueryRefused(
                     "the part of the query about public tables takes too long",
                     "join fewer of them, each ON a.x = b.x",
@@ -204,7 +205,7 @@ class PublicFacts:
                 raise QueryRefused(*_in_callers_words(error)) from None
 
     def _executed(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
-        with interrupted_after(self.patience, self._con.interrupt):
+        with Cancellation(self.patience) as look, look.interrupts(self._con.interrupt):
             result = self._con.execute(sql)
             described = [(str(c[0]), str(c[1])) for c in result.description or []]
             return described, result.fetchall()

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from sparseq.errors import NotSql, ParameterError, QueryRefused
+from sparseq.errors import NotSql, ParameterError, QueryRefused, SparseqError
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.parameters import QueryText
 from sparseq.query.plan import Options, Plan
@@ -125,7 +125,7 @@ def _request(name: str, line: Line, text: str) -> RequestId:
     return RequestId.of(Asker.REPLAY, name, line.id, question=question, former=former)
 
 
-def _refusal(line: Line, error: QueryRefused | ParameterError) -> Result:
+def _refusal(line: Line, error: SparseqError) -> Result:
     status = FAILED if isinstance(error, NotSql) else REFUSED
     hint = f" ({error.hint})" if error.hint else ""
     return Result(line.number, line.id, status, error.message + hint)

@@ -175,13 +175,17 @@ async def handle(service: Service, who: Principal, text: str | bytes) -> str | N
         or not isinstance(number, str | int | float | None)
     ):
         return _error(None, _INVALID, "the message is no request")
+    method, params = message["method"], message.get("params")
+    params = params if isinstance(params, dict) else {}
+    if method == "notifications/cancelled":
+        service.cancel(who, json.dumps(params.get("requestId")))
     if "id" not in message:
         return None
-    method, params = message["method"], message.get("params")
     try:
         if not isinstance(params, dict | None):
             raise ParameterError("params is not an object", "leave it out, or give its fields")
-        result = await _result(service, who, method, params or {})
+        with service.cancellable(who, json.dumps(number)):
+            result = await _result(service, who, method, params or {})
     except ParameterError as error:
         return _error(number, _PARAMETERS, str(error))
     except Exception:
@@ -256,20 +260,27 @@ async def over_lines(
 ) -> None:
     """Answer messages that come line by line, until they end: MCP by standard input and output.
 
+    A request that takes long doesn't keep the next lines waiting: one of them may cancel it.
+
     Args:
         answer: Returns the response to a message; None: there is none.
         given, out: Where messages come from, and responses go.
     """
-    while line := await asyncio.to_thread(given.readline, MOST_LINE + 1):
+
+    async def respond(line: bytes) -> None:
         if len(line) > MOST_LINE:
-            while line and not line.endswith(b"\n"):
-                line = await asyncio.to_thread(given.readline, MOST_LINE)
             response: str | None = _error(None, _INVALID, f"{MOST_LINE:,} bytes at most")
         else:
             response = await answer(line) if line.strip() else None
         if response is not None:
             out.write(response + "\n")
             out.flush()
+
+    async with asyncio.TaskGroup() as running:
+        while line := await asyncio.to_thread(given.readline, MOST_LINE + 1):
+            running.create_task(respond(line))
+            while len(line) > MOST_LINE and not line.endswith(b"\n"):
+                line = await asyncio.to_thread(given.readline, MOST_LINE) or b"\n"
 
 
 def told(text: bytes, error: SparseqError) -> str | None:

@@ -1,11 +1,16 @@
-"""Who is next: one of each asker in turn, and no more waiting than a stated number."""
+"""Who is next: one of each asker in turn, and no more waiting, or at work, than a stated number."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
-from typing import Generic, TypeVar
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
+from sparseq.cancellation import Cancellation, current
 from sparseq.errors import ServerError, Why
 
 T = TypeVar("T")
@@ -17,6 +22,7 @@ class FairQueue(Generic[T]):
     Args:
         most: What may wait in all.
         each: What may wait of one asker.
+        at_once: What may be taken of one asker and not `done` yet; None: as much as there is.
 
     Example:
         >>> queue = FairQueue[str]()
@@ -26,10 +32,11 @@ class FairQueue(Generic[T]):
         ['a1', 'b1', 'a2']
     """
 
-    def __init__(self, most: int = 1024, each: int = 256) -> None:
-        self.most, self.each = most, each
+    def __init__(self, most: int = 1024, each: int = 256, at_once: int | None = None) -> None:
+        self.most, self.each, self.at_once = most, each, at_once
         self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
-        self._size = 0
+        self._size = self._lent = 0
+        self._taken: Counter[str] = Counter()
         self._closed = False
         self._changed = threading.Condition()
 
@@ -57,24 +64,140 @@ class FairQueue(Generic[T]):
                 )
             self._waiting.setdefault(asker, deque()).append(item)
             self._size += 1
-            self._changed.notify()
+            self._changed.notify_all()
 
     def take(self, most: int) -> list[T]:
         """Wait for items, and return up to so many; none: the queue is closed, and empty."""
         with self._changed:
-            while not self._size and not self._closed:
+            while not (ready := self._ready()) and not (
+                self._closed and not self._size and not self._lent
+            ):
                 self._changed.wait()
             taken: list[T] = []
-            while self._size and len(taken) < most:
-                asker, items = self._waiting.popitem(last=False)
+            while ready and len(taken) < most:
+                items = self._waiting.pop(ready)
                 taken.append(items.popleft())
                 self._size -= 1
+                self._taken[ready] += self.at_once is not None
                 if items:
-                    self._waiting[asker] = items  # behind all others
+                    self._waiting[ready] = items  # behind all others
+                ready = self._ready()
             return taken
+
+    def _ready(self) -> str | None:
+        """Return who is next; None: nobody."""
+        if self.at_once is None:
+            return next(iter(self._waiting), None)
+        return next((who for who in self._waiting if self._taken[who] < self.at_once), None)
+
+    def done(self, asker: str) -> None:
+        """Take note that an item that was taken is done."""
+        with self._changed:
+            self._taken[asker] -= 1
+            if not self._taken[asker]:
+                del self._taken[asker]
+            self._changed.notify_all()
+
+    def lend(self) -> None:
+        """Take note that an item that was taken comes back: the queue does not end before."""
+        with self._changed:
+            self._lent += 1
+
+    def give_up(self) -> None:
+        """Take note that what was lent is done with."""
+        with self._changed:
+            self._lent -= 1
+            self._changed.notify_all()
+
+    def put_back(self, asker: str, item: T) -> None:
+        """Let an item that was lent be the next of its asker, whatever waits."""
+        with self._changed:
+            self._waiting.setdefault(asker, deque()).appendleft(item)
+            self._size += 1
+            self._lent -= 1
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Let nothing more in; what waits is still taken."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+
+@dataclass
+class _Work:
+    """Something to be done, for whom, and what can cancel it."""
+
+    who: str
+    run: Callable[[], Any]
+    cancellation: Cancellation | None
+    done: Future[Any] = field(default_factory=Future)
+
+
+class FairPool:
+    """Threads that do what askers want done, in turn. What is cancelled is left, or not begun.
+
+    Args:
+        name: Of the threads.
+        threads: How many there are.
+        at_once: How many of them work for one asker at once.
+        most, each: What may wait: see `FairQueue`.
+
+    Example:
+        >>> pool = FairPool("doctest", threads=2, at_once=1)
+        >>> pool.submit("ada", lambda: 1 + 1).result(), pool.close()
+        (2, None)
+    """
+
+    def __init__(
+        self, name: str, threads: int, at_once: int, most: int = 1024, each: int = 64
+    ) -> None:
+        self._queue: FairQueue[_Work] = FairQueue(most, each, at_once)
+        self._threads = [
+            threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, who: str, run: Callable[[], Any]) -> Future[Any]:
+        """Have something done, as a part of the work that is done now (`cancellation.current`).
+
+        Raises:
+            ServerError: Too much is waiting, or the pool is closed.
+        """
+        work = _Work(who, run, current())
+        stack = ExitStack()
+        if work.cancellation is not None:
+            stack.enter_context(work.cancellation.interrupts(work.done.cancel))
+        try:
+            self._queue.put(who, work)
+        except ServerError:
+            stack.close()
+            raise
+        work.done.add_done_callback(lambda _: stack.close())
+        return work.done
+
+    def close(self) -> None:
+        """Take nothing more, and wait for what has begun."""
+        self._queue.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while taken := self._queue.take(1):
+            (work,) = taken
+            if work.done.set_running_or_notify_cancel():
+                self._do(work)
+            self._queue.done(work.who)
+            del work, taken
+
+    def _do(self, work: _Work) -> None:
+        try:
+            with ExitStack() as stack:
+                if work.cancellation is not None:
+                    stack.enter_context(work.cancellation.ambient())
+                found = work.run()
+        except BaseException as error:
+            work.done.set_exception(error)
+        else:
+            work.done.set_result(found)

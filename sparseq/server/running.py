@@ -1,7 +1,9 @@
 """Running a server: sockets first, then the store; SIGTERM ends it with nothing half done.
 
-On SIGTERM or SIGINT no new question is taken, what waits is made durable and answered, the store
-is closed, and the process ends with code 0.
+On SIGTERM or SIGINT no new question is taken. What is answered within `service.GRACE` seconds is
+made durable and answered, what isn't is cancelled, the store is closed, and the process ends with
+code 0, within `LAST` seconds whatever runs: what then still runs was not committed, and the store
+is whole when it is opened again.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ import asyncio
 import contextlib
 import datetime as dt
 import ipaddress
+import logging
 import os
 import re
 import signal
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +38,11 @@ from sparseq.server.tokens import Tokens
 from sparseq.server.wire import serve_wire
 from sparseq.writing import PRIVATE
 
+LAST = 9.5
+"""Seconds after which the process ends that was told to stop."""
 _ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]-]+")  # as browsers write it
-_GRACE = 60  # seconds that answers may take to be written once the server is to stop
+_GRACE = 8  # seconds that answers may take to be written once the server is to stop
+LOG = logging.getLogger("sparseq.server")
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class Serving:
         jobs: A file that says what the server does by itself; None: nothing.
         no_tls: Something in front does it, so that other machines may come without.
         url: Where browsers find it, if something in front asks for it by another name.
+        timeout: The most seconds that a question may take until it is committed; None: no limit.
     """
 
     path: Path
@@ -108,6 +116,7 @@ class Serving:
     backups: Path | None = None
     jobs: Path | None = None
     url: str = ""
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.url and not _ORIGIN.fullmatch(self.url):
@@ -164,7 +173,11 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
             stack.callback(listening.close)
         store = sparseq.connect(path)
         service = Service(
-            store, Tokens.beside(path), audit=AuditLog.beside(path), backups=place.backups
+            store,
+            Tokens.beside(path),
+            audit=AuditLog.beside(path),
+            backups=place.backups,
+            timeout=place.timeout,
         )
         try:
             said = where(sockets, context is not None)
@@ -184,8 +197,16 @@ async def _listen(
     service: Service, sockets: dict[str, socket.socket], context: ssl.SSLContext | None, url: str
 ) -> None:
     loop, running = asyncio.get_running_loop(), []
+
+    def stop() -> None:
+        if not service.stopping.is_set():
+            last = threading.Timer(LAST, _end)
+            last.daemon = True
+            last.start()
+        service.stop()
+
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, service.stop)
+        loop.add_signal_handler(name, stop)
     server = None
     if "http" in sockets:
         config = uvicorn.Config(
@@ -202,14 +223,20 @@ async def _listen(
         running.append(asyncio.ensure_future(server.serve([sockets["http"]])))
     if "pg" in sockets:
         running.append(asyncio.ensure_future(serve_wire(service, sockets["pg"], context)))
-    stop = asyncio.ensure_future(service.stopping.wait())
-    await asyncio.wait([stop, *running], return_when=asyncio.FIRST_COMPLETED)
+    stopped = asyncio.ensure_future(service.stopping.wait())
+    await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
     service.stop()
     if server is not None:
         server.should_exit = True
     for done in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(done, BaseException):
             raise done
+
+
+def _end() -> None:
+    """End the process: it was told to stop, and something goes on that can't be cancelled."""
+    LOG.warning("ended while something went on that was not committed")
+    os._exit(0)
 
 
 def where(sockets: dict[str, socket.socket], tls: bool) -> str:

@@ -4,27 +4,30 @@
     who = service.signed_in(secret)
     reply = await service.ask(who, Statement("SELECT count(*) AS n FROM purchases"))
 
-Two threads work for it. The stream thread makes every call on the store. Another one lowers, prices
-and describes, by the tables' public twin alone, so that looking never waits for an answer, and
-never charges.
+The stream thread makes every call on the store; reading for long questions is done beside it. Other
+threads lower, price and describe, by the tables' public twin alone, so that looking never waits for
+an answer, and never charges. All of them take askers in turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar, overload
 
 import pyarrow as pa
 
 from sparseq.answer import Answer
 from sparseq.asking import Params
-from sparseq.errors import ServerError, SparseqError, Why
+from sparseq.cancellation import Cancellation, checked_seconds
+from sparseq.errors import Cancelled, ServerError, SparseqError, Why
 from sparseq.explained import Explanation, explained
 from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker, RequestId
@@ -37,7 +40,7 @@ from sparseq.server.audit import AuditLog
 from sparseq.server.desk import Desk
 from sparseq.server.door import Door
 from sparseq.server.jobs import JobState
-from sparseq.server.queue import FairQueue
+from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.releases import LatestReleases
 from sparseq.server.repeats import Repeats
 from sparseq.server.thread import Ask, StreamThread, Turn
@@ -50,7 +53,13 @@ T = TypeVar("T")
 MOST_TEXT = 1 << 20
 """Bytes of a query that a server looks at."""
 MOST_LOOKS = 64
-"""Explanations and descriptions that may wait at once, of one asker."""
+"""Explanations and descriptions of one asker that may wait or be made at once; and look-ups."""
+LOOKERS, LOOKS_EACH = 2, 1
+"""Threads that lower, explain and describe, and how many of them do it for one asker."""
+LOOKUPS, LOOKUPS_EACH = 4, 2
+"""Threads that look up what is about nobody, and how many of them do it for one asker."""
+GRACE = 5.0
+"""Seconds that questions may go on once the server is to stop; then they are cancelled."""
 MOST_ID = 200
 """Letters of a request id."""
 _OPERATOR = Principal("", Role.CURATOR, Quota(), 0)  # no token has this name
@@ -100,6 +109,7 @@ class Service:
         audit: Where it is written who asked what; by default nowhere that stays.
         backups: A folder for copies of the store; None: none are made.
         most, each: What may wait at once, in all and of one asker.
+        timeout: The most seconds that a question may take until it is committed; None: no limit.
 
     Attributes:
         catalog: The tables: public, and the same for as long as the store is served.
@@ -108,6 +118,8 @@ class Service:
         door: Counts wrong tokens.
         jobs: How the server's own jobs are: for the curator.
         counts: What became of questions, by outcome, since the start: public.
+        timeout: As given: public.
+        lookups: Does what is about nobody, for parts of the server.
         stopping: Set when no new question is taken any more.
     """
 
@@ -121,18 +133,20 @@ class Service:
         backups: Path | None = None,
         most: int = 1024,
         each: int = 256,
+        timeout: float | None = None,
     ) -> None:
         self.name = name or (store.path.stem if store.path else "memory")
         self.catalog: Catalog = store.catalog
         self.guarantee = store.guarantee
         self.tokens, self.backups = tokens, backups
+        self.timeout = checked_seconds(timeout)
         self.stopping = asyncio.Event()
         twin, weighted = store.backend.public_twin(), store.stream.course is not None
         self.public_rows: Mapping[str, pa.Table] = twin[1]
         self.latest = LatestReleases()
         self.jobs: list[JobState] = []
         self.counts: Counter[str] = Counter()
-        self._looking: Counter[str] = Counter()
+        self._cancellable: dict[tuple[str, str], Cancellation] = {}
         self._loop = asyncio.get_running_loop()
         self._grown = asyncio.Event()
         self.latest.catch_up(store)
@@ -142,11 +156,13 @@ class Service:
         self._repeats = Repeats()
         queue: FairQueue[Turn] = FairQueue(most, each)
         self._thread = StreamThread(store, queue, self.desk, self._repeats, self._written)
-        self._looks = ThreadPoolExecutor(1, "look")
         self._writer = ThreadPoolExecutor(1, "audit")
-        self._lowering = self._looks.submit(
-            lambda: Lowering(self.catalog, *twin, store.most, weighted)
-        ).result()
+        self.lookups = FairPool("lookup", LOOKUPS, LOOKUPS_EACH, each=MOST_LOOKS)
+        self._looking: Counter[str] = Counter()
+        self._looks = FairPool("look", LOOKERS, LOOKS_EACH, 2 * most, each + MOST_LOOKS)
+        self._lowerings: SimpleQueue[Lowering] = SimpleQueue()
+        for _ in range(LOOKERS):
+            self._lowerings.put(Lowering(self.catalog, *twin, store.most, weighted))
 
     # -- who -------------------------------------------------------------------------------------
 
@@ -198,7 +214,7 @@ class Service:
         self.check(who)
 
         def look() -> pa.Schema:
-            query = self._lowered(statement)
+            query = self._lowered(statement.bound())
             return schema_of(query, self._thread.store.stream.weighs(query))
 
         return await self._look(who, look)
@@ -213,7 +229,7 @@ class Service:
 
         def look() -> Explanation:
             stream = self._thread.store.stream
-            query, options = self._lowered(statement), statement.options
+            query, options = self._lowered(statement.bound()), statement.options
             with stream.held():
                 known = stream.known(query, options, anyhow=True)
                 return explained(stream, query, options, known)
@@ -225,10 +241,11 @@ class Service:
     async def ask(self, who: Principal, statement: Statement) -> Reply:
         """Answer a question, and charge for it; the answer is durable.
 
-        Whoever stops waiting (cancel, timeout) before the question has its turn has not asked it;
-        after that it is answered and charged all the same, and can be read back.
+        Whoever cancels it (`Cancellation`, or the task that waits) before it is committed has not
+        asked it: nothing was charged. From then on it is answered, and can be read back.
 
         Raises:
+            Cancelled: It was, or took longer than it was given; nothing was charged.
             QueryRefused: It can't be answered privately.
             ServerError: Not this token, not now; nothing was charged (but see `Why.FAILED`).
         """
@@ -241,25 +258,29 @@ class Service:
             if statement.request_id
             else None
         )
-        ask = Ask(statement.bound(), statement.options, request, statement.fresh)
-        known = None if ask.fresh or request else self._known(ask)
+        sql, options = statement.bound(), statement.options
+        known = None if statement.fresh or request else self._known(sql, options)
         if known is not None:
-            await self.write(self.desk.repeat, who, ask.sql, known)
+            await self.write(self.desk.repeat, who, sql, known)
             return Reply(known, repeat=True)
         try:
             self.desk.check_refused(who)
-            outcome: Outcome = await self._wait(Turn(who, ask))
+            with Cancellation(self.timeout) as work:
+                lower = partial(self._lowered, sql, refused=True)
+                query = await done_in(self._looks, who, lower)
+                ask = Ask(sql, query, options, request, statement.fresh)
+                outcome: Outcome = await self._wait(Turn(who, ask, cancellation=work))
         except SparseqError as error:
-            self.counts[str(error.why) if isinstance(error, ServerError) else "refused"] += 1
+            self.counts[_word(error)] += 1
             raise
         assert outcome.answer is not None
         self.counts["repeat" if outcome.recorded else "answered"] += 1
         return Reply(outcome.answer, outcome.recorded)
 
-    def _known(self, ask: Ask) -> Answer | None:
+    def _known(self, sql: str, options: Options) -> Answer | None:
         """Return what a question is known to be answered with: it takes no turn."""
         self._still_open()
-        found = self._repeats.get(self._thread.store.stream, ask.sql, ask.options)
+        found = self._repeats.get(self._thread.store.stream, sql, options)
         if found is not None:
             self.counts["repeat"] += 1
         return found
@@ -328,7 +349,9 @@ class Service:
             await self._grown.wait()
 
     def stop(self) -> None:
-        """Take no new question; whoever waits for more answers waits no longer."""
+        """Take no new question; what is not committed after `GRACE` seconds is cancelled."""
+        if not self.stopping.is_set():
+            self._loop.call_later(GRACE, self._thread.cancel)
         self.stopping.set()
         self._grown.set()
 
@@ -342,6 +365,21 @@ class Service:
         """Return what a call on the store does, for who runs the server, in its turn."""
         result: T = await self._wait(Turn(_OPERATOR, call))
         return result
+
+    @contextmanager
+    def cancellable(self, who: Principal, request: str) -> Iterator[None]:
+        """Have what is done within cancelled by `cancel`, by the name that its asker gave it."""
+        with Cancellation() as work:
+            self._cancellable[who.name, request] = work
+            try:
+                yield
+            finally:
+                self._cancellable.pop((who.name, request), None)
+
+    def cancel(self, who: Principal, request: str) -> None:
+        """Cancel somebody's own request, if it is under way."""
+        if (work := self._cancellable.get((who.name, request))) is not None:
+            work.cancel()
 
     async def note(self, who: Principal, what: str, **facts: Any) -> None:
         """Write a line to the audit log."""
@@ -358,13 +396,15 @@ class Service:
     # -- the end ---------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Take no new question; what waits is answered, made durable, and the store closed."""
+        """Take no new question; what waits is answered, as `stop` says, and the store closed."""
         self.stop()
         await asyncio.to_thread(self._thread.close)
         await self.write(self.desk.tell, "stopped", "")
         await asyncio.to_thread(self._writer.shutdown)
-        self._looks.submit(self._lowering.close)
-        await asyncio.to_thread(self._looks.shutdown)
+        for pool in (self._looks, self.lookups):
+            await asyncio.to_thread(pool.close)
+        while not self._lowerings.empty():
+            self._lowerings.get().close()
 
     def _still_open(self) -> None:
         if self.stopping.is_set():
@@ -381,8 +421,9 @@ class Service:
 
     async def _wait(self, turn: Turn) -> Any:
         self._still_open()
-        self._thread.queue.put(turn.who.name, turn)
-        return await asyncio.wrap_future(turn.done)
+        with turn.cancellation.interrupts(turn.done.cancel):
+            self._thread.queue.put(turn.who.name, turn)
+            return await ended(turn.done, turn.cancellation)
 
     async def _look(self, who: Principal, look: Callable[[], T]) -> T:
         self._still_open()
@@ -390,12 +431,57 @@ class Service:
             raise ServerError(Why.BUSY, f"{MOST_LOOKS} looks of yours are waiting already")
         self._looking[who.name] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._looks, look)
+            return await done_in(self._looks, who, look)
         finally:
             self._looking[who.name] -= 1
 
-    def _lowered(self, statement: Statement) -> Query:
-        return self._lowering.lower(statement.bound())
+    @overload
+    def _lowered(self, sql: str) -> Query: ...
+
+    @overload
+    def _lowered(self, sql: str, refused: bool) -> Query | SparseqError: ...
+
+    def _lowered(self, sql: str, refused: bool = False) -> Query | SparseqError:
+        """Lower SQL in a looking thread; `refused`: return why it can't be."""
+        lowering = self._lowerings.get()
+        try:
+            return lowering.lower(sql)
+        except Cancelled:
+            raise
+        except SparseqError as error:
+            if not refused:
+                raise
+            return error
+        finally:
+            self._lowerings.put(lowering)
+
+
+async def ended(done: Future[T], work: Cancellation) -> T:
+    """Return what comes of work; whoever stops waiting has cancelled it.
+
+    Raises:
+        Cancelled: It was, by another.
+    """
+    try:
+        return await asyncio.wrap_future(done)
+    except asyncio.CancelledError:
+        work.check()
+        work.cancel()
+        raise
+
+
+async def done_in(pool: FairPool, who: Principal, run: Callable[[], T]) -> T:
+    """Have something done for somebody in their turn; it can be cancelled."""
+    with Cancellation() as work:
+        found: T = await ended(pool.submit(who.name, run), work)
+        return found
+
+
+def _word(error: SparseqError) -> str:
+    """Return what an outcome is counted as: public."""
+    if isinstance(error, ServerError):
+        return str(error.why)
+    return "cancelled" if isinstance(error, Cancelled) else "refused"
 
 
 def _planned(store: Store) -> float:

@@ -3,6 +3,11 @@
 What has queued while the last group was made durable is the next group: one transaction for all of
 it (`sparseq.stream.groups`). Answers, charges and drops are those of asking one by one, in the
 order of the group.
+
+A question whose rows take long to read (joins, subqueries) leaves its turn to the others: another
+thread reads them (`sparseq.stream.readings`), and then it has the next turn of its asker's. Groups
+are as large as what lately was answered in `TURN` seconds. Both change the order of answers, never
+an answer or a charge in it.
 """
 
 from __future__ import annotations
@@ -13,30 +18,41 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import sparseq
-from sparseq.errors import ServerError, SparseqError, StoreError, Why
+from sparseq.cancellation import Cancellation
+from sparseq.errors import Cancelled, ServerError, SparseqError, StoreError, Why
 from sparseq.explained import price_of
 from sparseq.ledger.request_id import RequestId
-from sparseq.query.plan import Options, Query
+from sparseq.query.plan import Options, Plan, Query
 from sparseq.server.desk import Desk
 from sparseq.server.health import Health
-from sparseq.server.queue import FairQueue
+from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.repeats import Repeats
 from sparseq.server.tokens import Principal
 from sparseq.store import Store
 from sparseq.stream.groups import Outcome, Request
+from sparseq.stream.readings import Readings
 
-GROUP = 64  # questions in a group, at most: so long can a group of others' keep somebody waiting
+GROUP = 64  # questions in a group, at most
+TURN = 0.5  # seconds that a group is to take, at most: so long can one keep somebody waiting
+READERS, READS_EACH = 2, 1
+"""Threads that read beside the stream, and how many of them read for one asker."""
 LOG = logging.getLogger("sparseq.server")
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of the store: see `Store.sql`."""
+    """What is asked of the store: see `Store.sql`.
+
+    Attributes:
+        query: Its SQL, lowered; or why it can't be.
+    """
 
     sql: str
+    query: Query | SparseqError
     options: Options
     request_id: RequestId | None = None
     fresh: bool = False
@@ -50,13 +66,18 @@ class Turn:
         who: Whose it is.
         what: A question, or what is called with the store.
         price: Of a question that was admitted: what it may cost a person; None: it is a repeat.
+        request: Of a question that was admitted: it is not admitted again.
+        cancellation: Until a question is committed it can be cancelled by it.
         done: Of a question an `Outcome`; else what the call returned. Cancelled before its turn it
-            is not asked; after that, only nobody waits any more.
+            is not asked.
     """
 
     who: Principal
     what: Ask | Callable[[Store], Any]
     price: float | None = None
+    request: Request | None = None
+    readings: Readings = field(default_factory=Readings)
+    cancellation: Cancellation = field(default_factory=Cancellation)
     done: Future[Any] = field(default_factory=Future)
 
 
@@ -82,6 +103,9 @@ class StreamThread:
         self.store, self.queue, self._desk = store, queue, desk
         self._written, self._repeats = written, repeats
         self.health = Health(None if store.path is None else store.path.parent)
+        self._turns: list[Turn] = []  # that are under way, also beside
+        self._stopped = False
+        self._readers = FairPool("reading", READERS, READS_EACH, queue.most, queue.each)
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
         self._thread.start()
 
@@ -90,22 +114,48 @@ class StreamThread:
         """The thread runs, and its store is open."""
         return self._thread.is_alive() and self.store.backend.database is not None
 
+    def cancel(self) -> None:
+        """Cancel whatever is not committed yet, and what has its turn from now on."""
+        self._stopped = True
+        for turn in list(self._turns):
+            turn.cancellation.cancel(_stopping())
+
     def close(self) -> None:
-        """Take nothing more, answer what has its turn, and close the store."""
+        """Take nothing more, answer what waits, and close the store."""
         self.queue.close()
         self._thread.join()
 
     def _run(self) -> None:
-        while turns := self.queue.take(GROUP):
-            live = [turn for turn in turns if turn.done.set_running_or_notify_cancel()]
-            self._ask([(t, t.what) for t in live if isinstance(t.what, Ask)])
+        size, seconds = GROUP, 0.0  # of a group, and that a question took lately
+        while turns := self.queue.take(size):
+            live = [turn for turn in turns if self._begun(turn)]
+            if asks := [(t, t.what) for t in live if isinstance(t.what, Ask)]:
+                began = monotonic()
+                self._ask(asks)
+                seconds = (seconds + (monotonic() - began) / len(asks)) / 2
+                size = max(1, min(GROUP, int(TURN / max(seconds, 1e-6))))
             for turn in live:
                 if not isinstance(turn.what, Ask):
                     self._call(turn, turn.what)
+            for turn in [turn for turn in self._turns if turn.done.done()]:
+                turn.readings.close()
+                self._turns.remove(turn)
+        self._readers.close()
         try:
             self.store.close()
         except SparseqError:
             LOG.exception("the store could not be closed well")
+
+    def _begun(self, turn: Turn) -> bool:
+        """Tell whether a turn is to be taken, and note that it is under way."""
+        again = turn.done.running()  # it was read beside
+        if not again and not turn.done.set_running_or_notify_cancel():
+            return False
+        if not again:
+            self._turns.append(turn)
+        if self._stopped:
+            turn.cancellation.cancel(_stopping())
+        return True
 
     def _ask(self, turns: Sequence[tuple[Turn, Ask]]) -> None:
         """Answer a group: what is refused before any row is looked at, and one transaction."""
@@ -122,6 +172,11 @@ class StreamThread:
             found = self.store.ask_many([request for _, _, request in asked])
             for (turn, ask, request), outcome in zip(asked, found, strict=True):
                 done += 1
+                if outcome.unread is not None:
+                    refused = self._read_beside(turn, outcome.unread)
+                    if refused is None:
+                        continue
+                    outcome = Outcome(refused=refused)
                 self._desk.settle(turn.who, ask.sql, turn.price, outcome)
                 if outcome.answer is not None and not outcome.recorded:
                     self.health.done()
@@ -140,6 +195,27 @@ class StreamThread:
         self._desk.write()
         for end in ends:
             end()
+
+    def _read_beside(self, turn: Turn, plan: Plan) -> SparseqError | None:
+        """Have a plan read by another thread; then its question is the next of its asker's.
+
+        Returns:
+            None; or why it can't be read now.
+        """
+        stream = self.store.stream
+        self.queue.lend()
+
+        def back(_: Future[Any]) -> None:
+            self.queue.put_back(turn.who.name, turn)
+
+        try:
+            read = turn.readings.reading(stream.engine, plan, stream.people)
+            with turn.cancellation.ambient():
+                self._readers.submit(turn.who.name, read).add_done_callback(back)
+        except SparseqError as error:
+            self.queue.give_up()
+            return error
+        return None
 
     def _admitted(self, turn: Turn, ask: Ask) -> Request:
         """Return what is asked of the store; raises where it is refused before."""
@@ -160,14 +236,21 @@ class StreamThread:
             ) from error
 
     def _request(self, turn: Turn, ask: Ask) -> Request:
-        query = self.store.lower(ask.sql)
+        query = ask.query
+        if isinstance(query, SparseqError):
+            raise query
+        if turn.request is not None:
+            return turn.request
         with self.store.stream.held():  # columns may be read into memory meanwhile
             known = self._known(ask, query)
             price = None if known else price_of(self.store.stream, query, ask.options)
         if price is not None:
             self._desk.admit(turn.who, price)
             turn.price = price
-        return Request(query, ask.options, ask.request_id, ask.fresh)
+        turn.request = Request(
+            query, ask.options, ask.request_id, ask.fresh, turn.cancellation, turn.readings
+        )
+        return turn.request
 
     def _known(self, ask: Ask, query: Query) -> bool:
         """Tell whether a question is going to be a repeat."""
@@ -177,7 +260,8 @@ class StreamThread:
 
     def _call(self, turn: Turn, call: Callable[[Store], Any]) -> None:
         try:
-            result = call(self.store)
+            with turn.cancellation.ambient():
+                result = call(self.store)
             self._written(self.store)
         except BaseException as error:
             turn.done.set_exception(error)
@@ -203,6 +287,10 @@ def _end(turn: Turn, outcome: Outcome) -> None:
         turn.done.set_result(outcome)
     else:
         turn.done.set_exception(outcome.refused)
+
+
+def _stopping() -> Cancelled:
+    return Cancelled("the server is stopping; nothing was charged", "try again in a minute")
 
 
 def _failed() -> ServerError:

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
 from sparseq.answer import Answer
+from sparseq.cancellation import Cancellation
 from sparseq.compiled import compiled
-from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.errors import Cancelled, ParameterError, QueryRefused, SparseqError, StoreError
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.query.plan import Options, Plan, Query, calibrate
+from sparseq.stream.readings import Readings, Unread
 from sparseq.stream.step import Stream
 
 BLOCK = 4096  # queries whose rows are read ahead together
@@ -28,12 +31,19 @@ GROUP_BYTES = 1 << 25  # about so many at most are written in one
 
 @dataclass(frozen=True)
 class Request:
-    """One query of many; see `Store.ask`."""
+    """One query of many; see `Store.ask`.
+
+    Attributes:
+        cancellation: Whoever has it can cancel it; None: nobody.
+        readings: What was read for it beside the stream; None: the stream reads.
+    """
 
     query: Query
     options: Options = field(default_factory=Options)
     request_id: RequestId | str | None = None
     fresh: bool = False
+    cancellation: Cancellation | None = None
+    readings: Readings | None = None
 
     @property
     def request(self) -> RequestId | None:
@@ -45,12 +55,15 @@ class Request:
 class Outcome:
     """What became of one query: an answer, or why there is none.
 
-    `recorded`: the answer is an old one, read back from the journal.
+    Attributes:
+        recorded: The answer is an old one, read back from the journal.
+        unread: What is to be read beside the stream, before it is asked again; nothing was charged.
     """
 
     answer: Answer | None = None
-    refused: QueryRefused | ParameterError | None = None
+    refused: SparseqError | None = None
     recorded: bool = False
+    unread: Plan | None = None
 
 
 def ask_many(stream: Stream, asked: Iterable[Request]) -> Iterator[Outcome]:
@@ -79,9 +92,11 @@ def _plans(stream: Stream, block: Sequence[Request]) -> Iterator[Plan]:
         request = one.request
         if request is None or stream.ledger.number(request) is None:
             try:
-                yield calibrate(one.query, stream.terms.budget, one.options)
+                plan = calibrate(one.query, stream.terms.budget, one.options)
             except (QueryRefused, ParameterError):
                 continue  # its own turn will tell
+            if one.readings is None or not stream.engine.reads_long(plan):
+                yield plan
 
 
 def _group(stream: Stream, block: Sequence[Request]) -> list[Outcome]:
@@ -108,10 +123,17 @@ def _outcome(stream: Stream, one: Request, pending: set[RequestId | None]) -> Ou
     request = one.request
     if request is not None and request in pending:
         stream.flush()  # asked again in the same group
+    work = one.cancellation
     try:
-        recorded = stream.recorded(one.query, one.options, request, one.fresh)
-        if recorded is not None:
-            return Outcome(recorded, recorded=True)
-        return Outcome(stream.asked(one.query, one.options, request, one.fresh))
+        with stream.reading_from(one.readings), work.ambient() if work else nullcontext():
+            recorded = stream.recorded(one.query, one.options, request, one.fresh)
+            if recorded is not None:
+                return Outcome(recorded, recorded=True)
+            return Outcome(stream.asked(one.query, one.options, request, one.fresh))
     except (QueryRefused, ParameterError) as error:
+        return Outcome(refused=error)
+    except Unread as needed:
+        return Outcome(unread=needed.plan)
+    except Cancelled as error:
+        stream.engine.take_failures()  # of what is not answered
         return Outcome(refused=error)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
 from sparseq.answer import Answer, Facts
+from sparseq.cancellation import check
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
 from sparseq.engine.reduce import Index
@@ -40,6 +41,7 @@ from sparseq.stream.derived import DerivedAnswer
 from sparseq.stream.draft import Draft, difference_line, most_charge, release_of
 from sparseq.stream.gate import gate
 from sparseq.stream.joined import MOST_WIDTH, Piece
+from sparseq.stream.readings import Readings
 from sparseq.stream.recall import ARRIVALS, EPOCH, Inquiry, Recall
 from sparseq.stream.standing import RowsCame
 
@@ -119,6 +121,7 @@ class Stream:
             self.accounts.hold(series, users, units)
         self.recall = Recall(ledger, terms.budget, terms.losses)
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody has the lock
+        self._readings: Readings | None = None
         self.staged_bytes = 0  # about what the next transaction will write
         self.differences = 0
 
@@ -156,7 +159,19 @@ class Stream:
 
     def contributions(self, plan: Plan) -> Contributions:
         """Return what everybody contributes to a plan: private."""
+        check()
+        if self._readings is not None:
+            return self._readings.contributions(self.engine, plan, self.people)
         return self.engine.contributions(plan, self.people)
+
+    @contextlib.contextmanager
+    def reading_from(self, readings: Readings | None) -> Iterator[None]:
+        """Have long reads come from what was read beside the stream, for one question."""
+        self._readings = readings
+        try:
+            yield
+        finally:
+            self._readings = None
 
     def ask(
         self,
@@ -346,10 +361,12 @@ class Stream:
     def _stage(self, draft: Draft) -> Answer:
         """Charge; the next transaction is to make it durable, with the answer.
 
-        All that can fail comes before the first line that changes something. Whatever is raised
-        after it (an interrupt) leaves `half_done` set, and the store is read anew or closed. The
-        answer may leave after `flush` only.
+        All that can fail comes before the first line that changes something, and so does the last
+        look at whether the question was cancelled. Whatever is raised after it (an interrupt)
+        leaves `half_done` set, and the store is read anew or closed. The answer may leave after
+        `flush` only.
         """
+        check()
         entry, question = draft.entry, draft.question
         if question is not None:
             known = self.recall.notes(question, entry.release.id, draft.noised)

@@ -65,6 +65,8 @@ def parsed(cell: Cell) -> exp.Expr:
 class DictEngine:
     """See `sparseq.engine.protocol.Engine`. A row has its person under "_user"."""
 
+    version = 0
+
     def __init__(self, tables: dict[str, list[Row]]) -> None:
         self._tables = tables
         self._failures: list[EngineFailure] = []
@@ -82,6 +84,12 @@ class DictEngine:
         except Unsupported as error:
             return str(error)
         return ""
+
+    def reads_long(self, plan: Plan) -> bool:
+        return False
+
+    def beside(self) -> Beside:
+        raise NotImplementedError
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
         if reason := self.lacks(plan):

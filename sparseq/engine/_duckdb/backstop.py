@@ -35,6 +35,7 @@ from typing import Any, Generic, TypeVar
 
 import duckdb
 
+from sparseq.cancellation import check, interruptible
 from sparseq.engine._duckdb.connection import connected, damaged_file, is_damage
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.protocol import USER, EngineFailure
@@ -77,12 +78,15 @@ def pass_on(error: Exception) -> None:
     """Raise what it was, where it was not the engine that failed on rows.
 
     Somebody stopped it, or the disk has other bytes than were written. Nothing else that an error
-    says is looked at: it may come from a row.
+    says is looked at: it may come from a row. What runs when the work is cancelled may end in any
+    error, or in one of its own: it is not looked at either.
 
     Raises:
+        Cancelled: The work was cancelled.
         KeyboardInterrupt: It was stopped.
         StoreError: The store's file is damaged.
     """
+    check()
     if is_damage(error):
         raise damaged_file() from None
     stopped = type(error) is RuntimeError and str(error) == "Query interrupted"  # by Ctrl-C
@@ -188,11 +192,12 @@ class Room:
     def attempt(self, first: int, last: int) -> Any | Failure:
         """Return what comes of the rows of some people, or of trying."""
         try:
-            reader = Reader(self._filled(first, last))
-            reader.have(self._work.caps)
-            made = self._work.make(reader, first < last)
-            reader.forget_caps()
-            return made
+            with interruptible(self._interrupt):
+                reader = Reader(self._filled(first, last))
+                reader.have(self._work.caps)
+                made = self._work.make(reader, first < last)
+                reader.forget_caps()
+                return made
         except Exception as error:
             pass_on(error)
             self._clean_up()
@@ -203,11 +208,17 @@ class Room:
         try:
             if self._work.otherwise is None:
                 raise NotImplementedError
-            return self._work.otherwise(Reader(self._filled(user, user)))
+            with interruptible(self._interrupt):
+                return self._work.otherwise(Reader(self._filled(user, user)))
         except Exception as error:
             pass_on(error)
             self._clean_up()
             return Failure(error)
+
+    def _interrupt(self) -> None:
+        for connection in (self._store, self._con):
+            if connection is not None:
+                connection.interrupt()
 
     def _clean_up(self) -> None:
         """Leave nothing of an attempt that failed; after a fatal error nothing can be kept."""

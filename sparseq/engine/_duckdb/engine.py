@@ -17,9 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.cancellation import interruptible
 from sparseq.compiled import order_of, worthwhile
 from sparseq.engine._duckdb.alone import AloneCheck
 from sparseq.engine._duckdb.backstop import Backstop, Failure, Room, Work, halves, pass_on, said
+from sparseq.engine._duckdb.beside import BesideEngine, BesideEngines, Closed
 from sparseq.engine._duckdb.reader import Reader, TooManyRows
 from sparseq.engine._duckdb.scans import PlanRows, Scans
 from sparseq.engine._duckdb.stored import StoredColumns
@@ -69,6 +71,7 @@ class DuckEngine:
     Attributes:
         stored: Columns in memory, for the interpreter.
         failures: What has failed since this was last taken: private.
+        version: See `Engine`.
     """
 
     def __init__(
@@ -86,6 +89,8 @@ class DuckEngine:
         self._room = Room(connection, catalog)  # of somebody
         self._interpreted = False  # what was made last
         self.failures: list[EngineFailure] = []
+        self.version = 0
+        self._besides = BesideEngines()
         self._catalog = catalog
         self.stored = StoredColumns(self._reader, ColumnCache(cache_bytes))
         self._asked: set[Hashable] = set()
@@ -128,6 +133,25 @@ class DuckEngine:
     def lacks(self, plan: Plan) -> str:
         """See `Engine`: what is lowered can be evaluated."""
         return ""
+
+    def reads_long(self, plan: Plan) -> bool:
+        """See `Engine`: joins and subqueries may; a scan of one table is left to the stream."""
+        return not plan.query.relation.stored
+
+    def beside(self) -> BesideEngine:
+        """See `Engine`: on a connection of its own."""
+
+        def make(back: Callable[[BesideEngine], None]) -> BesideEngine:
+            connection = self._con.cursor()
+            return BesideEngine(
+                DuckEngine(connection, 0, self._catalog, _give_up), connection, back
+            )
+
+        return self._besides.lend(self.version, make)
+
+    def let_go_of_besides(self) -> None:
+        """End what is read beside: the file is about to be rewritten, or closed."""
+        self._besides.let_go()
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
         """Compute a plan over everybody.
@@ -332,7 +356,8 @@ class DuckEngine:
     def _tried(self, work: Callable[[], Result]) -> Result | Failure:
         """Return what `work` makes, or the error that it ends in; private."""
         try:
-            return work()
+            with interruptible(self._con.interrupt):
+                return work()
         except Exception as error:
             pass_on(error)
             if isinstance(error, duckdb.Error) and self._is_given_up():
@@ -384,6 +409,7 @@ class DuckEngine:
 
     def rows_arrived(self) -> None:
         """Forget what was kept of the rows."""
+        self.version += 1
         self._reader.forget_caps()
         self.stored.clear()
         self._sizes.clear()
@@ -396,6 +422,11 @@ class DuckEngine:
 
     def _count(self, plan: Plan, windows: list[Window]) -> int:
         return self._reader.count(plan, span_sql(windows))
+
+
+def _give_up() -> None:
+    """Leave it to the store's own engine to open the file anew."""
+    raise Closed
 
 
 def _group_key(plan: Plan) -> Hashable:

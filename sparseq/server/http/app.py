@@ -34,6 +34,7 @@ from sparseq.server.http.endpoints import (
     failure,
     from_here,
     signed_in,
+    while_connected,
 )
 from sparseq.server.http.pages import page_routes
 from sparseq.server.http.reading import LISTED, budget, catalog, events, release, releases, series
@@ -65,7 +66,8 @@ async def mcp(call: Call) -> Response:
     """Tools for agents: the Model Context Protocol (streamable HTTP, without streams)."""
     if call.request.headers.get("origin") and not from_here(call.request, call.public):
         raise ServerError(Why.ROLE, "a page of another site may not use this token")
-    found = await handle(call.service, call.who, await call.body())
+    said = await call.body()
+    found = await while_connected(call.request, handle(call.service, call.who, said))
     return Response(status_code=202) if found is None else Response(found, 200, None, _JSON)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sparseq.answer import Answer
+from sparseq.cancellation import Cancellation
 from sparseq.csv_text import answer_csv
 from sparseq.json_text import json_text
 from sparseq.pictures.answer_texts import said
@@ -38,16 +39,17 @@ async def query(call: Call) -> Response:
     """
     wanted = _statement(call, call.request.headers.get("idempotency-key", ""))
     kind = chosen(call.request.headers.get("accept", ""))
-    asked = call.service.ask(call.who, wanted)
-    reply = await while_connected(call.request, asyncio.wait_for(asked, call.given["timeout"]))
+    with Cancellation(call.given["timeout"]):
+        reply = await while_connected(call.request, call.service.ask(call.who, wanted))
     return await encoded(reply.answer, kind, reply.repeat)
 
 
 async def explain(call: Call) -> Response:
     """Say what a query would be, how wide its intervals and what its price: free."""
     wanted = _statement(call)
-    found = await call.service.explain(call.who, wanted)
-    columns = await call.service.describe(call.who, wanted)
+    with Cancellation(call.given["timeout"]):
+        found = await while_connected(call.request, call.service.explain(call.who, wanted))
+        columns = await call.service.describe(call.who, wanted)
     named = [{"name": field.name, "type": str(field.type)} for field in columns]
     return as_json(found.facts | {"columns": named, "text": repr(found)})
 

@@ -16,11 +16,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from sparseq.errors import (
+    Cancelled,
     DataError,
     ParameterError,
     QueryRefused,
     ServerError,
     SparseqError,
+    TimedOut,
     Why,
 )
 from sparseq.json_text import json_text
@@ -209,8 +211,10 @@ def failure(error: BaseException) -> Response:
         status, kind = 422, type(error).__name__
     elif isinstance(error, ParameterError):
         status, kind = 400, "ParameterError"
-    elif isinstance(error, TimeoutError):
-        return _timed_out()
+    elif isinstance(error, TimedOut):
+        status, kind = 504, "timeout"
+    elif isinstance(error, Cancelled):
+        status, kind = 503, "cancelled"
     else:
         LOG.error("a request failed", exc_info=error)
         error, status, kind, charged = _broken(), 500, "failed", None
@@ -221,16 +225,6 @@ def failure(error: BaseException) -> Response:
 
 def _broken() -> SparseqError:
     return SparseqError("the server failed", "its operator finds the reason in its log")
-
-
-def _timed_out() -> Response:
-    facts = {
-        "type": "timeout",
-        "message": "the answer took longer than the timeout that was given",
-        "hint": "ask again with the same Idempotency-Key: it is charged once at most",
-        "charged": None,
-    }
-    return as_json({"error": facts}, 504)
 
 
 async def while_connected(request: Request, work: Awaitable[Any]) -> Any:

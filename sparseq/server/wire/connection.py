@@ -25,6 +25,8 @@ from sparseq.server.wire.states import NOT_AUTHORIZED, TOO_MANY, WireError
 LOG = logging.getLogger("sparseq.server.wire")
 MOST_CONNECTIONS = 2_000
 SECONDS_TO_SIGN_IN = 30.0
+SECONDS_TO_STOP = 8.0
+"""How long clients may take for the last answers once the server stops."""
 WAITING = 256
 """Messages of a client that are read before the first of them is done."""
 WAITING_BYTES = 4 << 20
@@ -90,7 +92,11 @@ class Server:
         for task, served in list(self._tasks.items()):
             if served is None or served.idle:
                 task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            _, slow = await asyncio.wait(self._tasks, timeout=SECONDS_TO_STOP)
+            for task in slow:
+                task.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
         self.catalogue.close()
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sparseq.answer import Answer
 from sparseq.errors import (
+    Cancelled,
     NotSql,
     ParameterError,
     QueryRefused,
@@ -23,14 +24,14 @@ from sparseq.errors import (
 from sparseq.pictures.answer_texts import said
 from sparseq.query.catalog import Column
 from sparseq.query.render import ERROR_SUFFIX
-from sparseq.server.service import Service
+from sparseq.server.service import Service, done_in
 from sparseq.server.service import Statement as Question
 from sparseq.server.tokens import Principal
 from sparseq.server.wire.aims import Aim, Destination, aimed
 from sparseq.server.wire.lexer import TokenKind, tokens
 from sparseq.server.wire.results import shaped
 from sparseq.server.wire.state import State
-from sparseq.server.wire.states import FEATURE_NOT_SUPPORTED, WireError
+from sparseq.server.wire.states import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
 
 T = TypeVar("T")
 _REMEMBERED, _QUICK = 256, 4_000
@@ -69,9 +70,6 @@ class Look(Protocol):
 
     def put(self, schema: str, name: str, table: pa.Table) -> None:
         """Have a table that is public."""
-
-    def interrupt(self) -> None:
-        """End what runs."""
 
 
 class Selects:
@@ -112,7 +110,7 @@ class Selects:
         """Answer a SELECT: a question is asked, and charged for; nothing else is."""
         at = await self._aimed(text)
         if at.aim in _QUESTIONS:
-            return await self._after(at, await self._asked(at))
+            return await self._told(at)
         self._service.check(self._who)
         if at.aim is Aim.LOOK_UP:
             await self._read_back(at.sql)
@@ -132,12 +130,18 @@ class Selects:
             lines = ["Result: from the catalogue and what is declared; no row about a person"]
         return pa.table({"QUERY PLAN": lines})
 
-    async def _asked(self, at: Destination) -> pa.Table:
+    async def _told(self, at: Destination) -> pa.Table:
+        """Ask a question, and do what follows its answer."""
         request_id = self._state.settings.request_id
         reply = await self._service.ask(self._who, self._question(at, request_id))
         self._state.asked += 1
         self._tell(reply.answer, reply.repeat)
-        return uniform(reply.answer.arrow())
+        try:
+            return await self._after(at, uniform(reply.answer.arrow()))
+        except Cancelled as error:
+            number = reply.answer.facts.release
+            said = f"the question was answered before; SELECT * FROM released.r{number} is free"
+            raise WireError(CANCELLED, f"cancelled after release {number}", said) from error
 
     def _question(self, at: Destination, request_id: str) -> Question:
         options = self._state.settings.options()
@@ -203,11 +207,7 @@ class Selects:
         return pa.Table.from_arrays(arrays, schema=_RELEASES)
 
     async def _looked(self, look: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(None, look)
-        except asyncio.CancelledError:
-            self._look.interrupt()
-            raise
+        return await done_in(self._service.lookups, self._who, look)
 
     async def _aimed(self, text: str) -> Destination:
         if text in self._aims:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
+from sparseq.cancellation import Cancellation
+from sparseq.errors import Cancelled, TimedOut
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal
 from sparseq.server.wire import messages as m
@@ -49,8 +52,7 @@ class Session:
         self.state = state
         self._send, self._look = send, look
         self._running = Runner(state, Selects(service, who, state, look))
-        self._work: asyncio.Task[Any] | None = None
-        self._cancelled = False
+        self._work: Cancellation | None = None
         self._skipping = False
         self._deferred: str | None = None  # a portal to be described, once it is known what follows
         self.over = False
@@ -67,9 +69,8 @@ class Session:
         return self._work is None
 
     def cancel(self) -> None:
-        """Wait no longer for the statement that runs; what has its turn already is answered."""
-        if self._work is not None and not self._work.done():
-            self._cancelled = True
+        """Cancel the statement that runs; a question that is committed already is answered."""
+        if self._work is not None:
             self._work.cancel()
 
     async def broken(self, error: WireError) -> None:
@@ -245,24 +246,40 @@ class Session:
             await asyncio.sleep(0)  # others are served between blocks, however fast this one reads
 
     async def _limited(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for a statement as long as it may take, and as long as nobody cancels it."""
-        self._cancelled = False
-        self._work = task = asyncio.ensure_future(work)
-        try:
-            done, _ = await asyncio.wait({task}, timeout=self.state.settings.timeout)
-            if done and not task.cancelled():
-                return task.result()
-        finally:
-            self._work = None
-            task.cancel()
-        if self._cancelled:
-            raise WireError(CANCELLED, "canceling statement due to user request", _MAY_BE)
-        raise WireError(CANCELLED, "canceling statement due to statement timeout", _MAY_BE)
+        """Do a statement; it is cancelled by its client, or when its time is over.
+
+        What was cancelled says so itself; where it doesn't end soon, nobody waits any longer.
+        """
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        with Cancellation(self.state.settings.timeout) as self._work:
+            task = asyncio.ensure_future(work)
+            waiting = asyncio.ensure_future(stopped.wait())
+            try:
+                with self._work.interrupts(partial(loop.call_soon_threadsafe, stopped.set)):
+                    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({task}, timeout=SECONDS_TO_END)
+                if task.done():
+                    return task.result()
+                self._work.check()
+                raise AssertionError
+            except Cancelled as error:
+                raise WireError(CANCELLED, *_cancelled(error, task.done())) from None
+            finally:
+                self._work = None
+                waiting.cancel()
+                task.cancel()
 
 
+def _cancelled(error: Cancelled, ended: bool) -> tuple[str, str]:
+    """Return what a client is told, as PostgreSQL says it, and what has become of a question."""
+    told = "statement timeout" if isinstance(error, TimedOut) else "user request"
+    return f"canceling statement due to {told}", "nothing was charged" if ended else _MAY_BE
+
+
+SECONDS_TO_END = 3.0
+"""How long a client waits for what it has cancelled to end."""
 _MAY_BE = (
-    "what has had its turn is answered and charged all the same, and can be read back: "
-    "SELECT * FROM released.releases"
+    "a question may be answered all the same, and can be read back: SELECT * FROM released.releases"
 )
 
 

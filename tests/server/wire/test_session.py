@@ -291,7 +291,8 @@ def test_cancelled_before_its_turn_nothing_is_asked() -> None:
 def test_statement_timeout_ends_waiting() -> None:
     async def test(wire: Wire, store: Store) -> None:
         await wire.ask("SET statement_timeout = '1ms'")
-        said = error(await wire.ask("SELECT count(*) FROM pg_attribute a, pg_attribute b"))
+        many = "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c"
+        said = error(await wire.ask(many))
         assert (said["C"], said["M"]) == ("57014", "canceling statement due to statement timeout")
         await wire.ask("SET statement_timeout = 0")
         assert kinds(await wire.ask("SELECT 1")) == "TDCZ"

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 import duckdb
 import pyarrow as pa
 
+from sparseq.cancellation import Cancellation, check
 from sparseq.engine._duckdb.connection import connected
 from sparseq.query.catalog import Catalog
-from sparseq.query.patience import interrupted_after
 from sparseq.server.wire._duckdb.postgresql import Postgresql, declare
 from sparseq.server.wire._duckdb.rewriting import Rewriter
 from sparseq.server.wire.aims import ANSWER
@@ -120,10 +120,6 @@ class CatalogueLook:
             with self._lock:
                 self._connection.unregister(ANSWER)
 
-    def interrupt(self) -> None:
-        """End what runs."""
-        self._connection.interrupt()
-
     def close(self) -> None:
         """Let go of the connection."""
         self._connection.close()
@@ -138,13 +134,14 @@ class CatalogueLook:
     def _run(self, sql: str) -> pa.Table:
         with self._lock:
             try:
-                with interrupted_after(PATIENCE, self._connection.interrupt):
+                with Cancellation(PATIENCE) as look, look.interrupts(self._connection.interrupt):
                     if self._known != self._settings.version:
                         for name, value in self._variables():
                             self._connection.execute(f"SET VARIABLE {name} = {value}")
                         self._known = self._settings.version
                     return self._connection.sql(sql).to_arrow_table()
             except duckdb.InterruptException:
+                check()
                 raise WireError(
                     CANCELLED, f"a look-up may take {PATIENCE:.0f} seconds", "ask for less"
                 ) from None
