@@ -10,6 +10,7 @@ import click
 
 import sparseq
 from sparseq.asking import Asking
+from sparseq.cancellation import Cancellation, checked_seconds
 from sparseq.cli.options import (
     LAKE,
     Share,
@@ -83,6 +84,12 @@ class Knobs:
     type=float,
     help="Confidence of every ±, for all values at once. [default: 0.95]",
 )
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Cancel it after so long, if it is not answered: nothing is charged then.",
+)
 @memory_option
 def sql(
     store: str | None,
@@ -100,6 +107,7 @@ def sql(
     price: float | None,
     scale: float | None,
     confidence: float | None,
+    timeout: float | None,
 ) -> None:
     """Ask QUERY, one SELECT that aggregates; - reads it from standard input.
 
@@ -135,8 +143,8 @@ def sql(
                 out.write(explanation(opened, text, knobs, chosen))
             else:
                 before = standing(opened) if isinstance(opened, Asking) else None
-                with stoppable():
-                    out.write(asked(opened, text, knobs, chosen, request_id, width, fresh))
+                with stoppable(), Cancellation(checked_seconds(timeout)):
+                    out.write(asked(opened, text, knobs, chosen, request_id, width, fresh, timeout))
     except KeyboardInterrupt:
         if before is None:
             raise
@@ -188,6 +196,7 @@ def asked(
     request_id: str | None = None,
     width: int | None = None,
     fresh: bool = False,
+    timeout: float | None = None,
 ) -> str | bytes:
     """Ask a query; return the answer in the format."""
 
@@ -195,7 +204,7 @@ def asked(
     if isinstance(store, Asking):
         answer = store.ask(store.lower(text), knobs.options(), request_id, fresh)
     else:
-        answer = store.asked(text, knobs.options(), request_id, fresh=fresh)
+        answer = store.asked(text, knobs.options(), request_id, fresh=fresh, timeout=timeout)
     warn_if_seeded(answer, format)
     recorded = request_id is not None and answer.facts.release <= before
     return encode(answer, format, width, recorded)

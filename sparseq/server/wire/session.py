@@ -24,7 +24,13 @@ from sparseq.server.wire.running import Runner, bound
 from sparseq.server.wire.selects import Look, Selects, failure
 from sparseq.server.wire.state import FAILED, INSIDE, Portal, State
 from sparseq.server.wire.statements import MOST_TEXT, SqlStatement, StatementForm
-from sparseq.server.wire.states import CANCELLED, PROTOCOL_VIOLATION, TOO_LARGE, WireError
+from sparseq.server.wire.states import (
+    CANCELLED,
+    PROTOCOL_VIOLATION,
+    SHUTTING_DOWN,
+    TOO_LARGE,
+    WireError,
+)
 from sparseq.server.wire.values import parameter
 
 LOG = logging.getLogger("sparseq.server.wire")
@@ -263,17 +269,20 @@ class Session:
                 self._work.check()
                 raise AssertionError
             except Cancelled as error:
-                raise WireError(CANCELLED, *_cancelled(error, task.done())) from None
+                raise _cancelled(error, task.done()) from None
             finally:
                 self._work = None
                 waiting.cancel()
                 task.cancel()
 
 
-def _cancelled(error: Cancelled, ended: bool) -> tuple[str, str]:
+def _cancelled(error: Cancelled, ended: bool) -> WireError:
     """Return what a client is told, as PostgreSQL says it, and what has become of a question."""
+    if error.hint and not isinstance(error, TimedOut):
+        return WireError(SHUTTING_DOWN, error.message, error.hint, fatal=True)
     told = "statement timeout" if isinstance(error, TimedOut) else "user request"
-    return f"canceling statement due to {told}", "nothing was charged" if ended else _MAY_BE
+    hint = "nothing was charged" if ended else _MAY_BE
+    return WireError(CANCELLED, f"canceling statement due to {told}", hint)
 
 
 SECONDS_TO_END = 3.0
