@@ -100,9 +100,10 @@ def test_a_clock_cancels() -> None:
         with pytest.raises(TimedOut, match=r"longer than 0\.01 s") as told:
             check()
     assert isinstance(told.value, TimeoutError)
+    con = store(each=2)
     for seconds in (0, -1.0, float("nan"), 1e9):
         with pytest.raises(sparseq.ParameterError, match="timeout"):
-            store().sql(COUNT, timeout=seconds)
+            con.sql(COUNT, timeout=seconds)
 
 
 # -- questions -------------------------------------------------------------------------------------

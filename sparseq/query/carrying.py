@@ -22,6 +22,7 @@ from itertools import product
 
 from sqlglot import exp
 
+from sparseq.cancellation import check
 from sparseq.query.separating import is_aggregate
 
 LOW, HIGH = "#low", "#high"
@@ -203,6 +204,7 @@ class _Select:
 
     def width(self, e: exp.Expr) -> Width:
         """Return what is known of an expression over the sources."""
+        check()
         if isinstance(e, exp.Paren | exp.Alias):
             return self.width(e.this)
         if isinstance(e, exp.Column):

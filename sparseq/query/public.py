@@ -38,9 +38,9 @@ _CONSTANT = re.compile(
 _REMEMBERED, _FEW = 4096, 64  # results, and rows of each
 _CAP = "CREATE TEMP TABLE {} (_user INTEGER NOT NULL)"
 _MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
-PATIENCE = 30.0
-"""Seconds that a look at public tables may take; the store waits meanwhile."""
-PATIENCE_AFTER = 5.0
+PATIENCE = 5.0
+"""Seconds that a look at public tables may take."""
+PATIENCE_AFTER = 2.0
 """Seconds that SQL over an answer may take; then its questions are shown as they are."""
 
 

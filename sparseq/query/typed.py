@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
 
+from sparseq.cancellation import check
 from sparseq.errors import QueryRefused
 from sparseq.query import types as T
 from sparseq.query.functions import Function, overloads
@@ -130,6 +131,7 @@ class ExpressionReader:
     # -- nodes -----------------------------------------------------------------------------------
 
     def _node(self, e: exp.Expr) -> Term:
+        check()
         kind = type(e)
         if kind in COMPARED:
             return self._compared(e)

@@ -49,6 +49,8 @@ from sparseq.query.plan import Plan
 Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
+JOINED_ROWS = 1 << 23
+"""Joins that give more rows than this go by ranges of users, halved until they fit."""
 FEW_DAYS = 7
 _REMEMBERED = 1024  # groups and values
 _BATCH_ROWS = 1 << 16
@@ -472,7 +474,7 @@ def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch
     """
     relation = plan.query.relation
     where = " AND ".join(f"({w})" for w in (relation.where, also) if w)
-    most = SLICE_ROWS if many and relation.caps else None
+    most = min(SLICE_ROWS, JOINED_ROWS) if many and relation.caps else None
     return batch_of(reader.read(plan, where, most=most)[1])
 
 
