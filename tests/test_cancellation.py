@@ -25,7 +25,9 @@ from sparseq.cancellation import Cancellation, check, current, interruptible
 from sparseq.engine import interpreter
 from sparseq.engine._duckdb import backstop
 from sparseq.errors import Cancelled, TimedOut
+from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.query.plan import Plan
+from sparseq.stream import step
 from sparseq.stream.groups import Request
 from sparseq.stream.readings import Readings
 from sparseq.stream.step import Stream
@@ -286,6 +288,23 @@ def test_what_is_read_beside_gives_the_very_answer(tmp_path: Path) -> None:
     assert standing(con) == standing(other)
     con.close()
     assert [p.name for p in tmp_path.iterdir()] == ["a.sparseq"]
+
+
+def test_a_step_that_has_drawn_noise_is_never_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To draw again until the plan is one that was read would choose among noised values."""
+    drawn: list[tuple[int, str]] = []
+    real = step.for_release
+
+    def noted(seed: int, release: int, part: str = "") -> SeededEntropy:
+        drawn.append((release, part))
+        return real(seed, release, part)
+
+    monkeypatch.setattr(step, "for_release", noted)
+    con = store(each=12)
+    several = "sum(a.x) AS s, count(*) AS n, count(DISTINCT a.who) AS people"
+    plans = beside(con, f"SELECT {several} FROM t a JOIN t b USING (who)", Readings())
+    assert len(plans) == 2, "measures with a weight, and people"
+    assert len(drawn) == len(set(drawn)) >= 4
 
 
 def test_what_was_read_of_other_rows_is_read_again(tmp_path: Path) -> None:

@@ -10,7 +10,11 @@ What people contribute to a plan is a function of the plan and of their rows. Wh
 for an equal plan only, and only while the engine's `version` is the one at which reading began: it
 grows whenever rows have come, changed or gone, and that happens in the stream alone. What was read
 in another version is thrown away, and read again. And before what was read is there, the step has
-ended at its first need of it, by `Unread`, where nothing that lasts has changed.
+ended at its first need of it, by `Unread`, where nothing that lasts has changed and **no noise was
+drawn**. A step that has drawn noise is never begun anew: which plan comes next may follow from that
+noise (a parent pilot says how fine the lattice is), so to draw again until the plan is one that was
+read would be to choose among several noised values, of which one is charged. There the stream
+reads.
 
 Which plans are read so is decided by the plan (`Engine.reads_long`), never by rows or a clock. When
 a question comes back, and so in which order several askers are answered, depends on time, as it
@@ -45,9 +49,11 @@ class Readings:
 
     Attributes:
         reads: How often something was.
+        noised: The step that is under way has drawn noise.
     """
 
     reads: int = 0
+    noised: bool = False
     _version: int = -1
     _made: list[tuple[Plan, Contributions]] = field(default_factory=list)
     _beside: Beside | None = None
@@ -58,11 +64,20 @@ class Readings:
         Raises:
             Unread: It is to be read first.
         """
+        made = self.need(engine, plan)
+        return engine.contributions(plan, users) if made is None else made
+
+    def need(self, engine: Engine, plan: Plan) -> Contributions | None:
+        """Return what was read of a plan; None: the stream is to read it.
+
+        Raises:
+            Unread: It is to be read beside the stream first.
+        """
         for known, made in self._made if self._version == engine.version else ():
             if known == plan:
                 return made
-        if self.reads >= MOST_READS or not engine.reads_long(plan):
-            return engine.contributions(plan, users)
+        if self.noised or self.reads >= MOST_READS or not engine.reads_long(plan):
+            return None
         raise Unread(plan)
 
     def reading(self, engine: Engine, plan: Plan, users: int) -> Callable[[], None]:

@@ -164,10 +164,18 @@ class Stream:
             return self._readings.contributions(self.engine, plan, self.people)
         return self.engine.contributions(plan, self.people)
 
+    def _foresee(self, plans: Sequence[Plan]) -> None:
+        """Have plans read beside the stream, where this question reads there, before any noise."""
+        if self._readings is not None:
+            for plan in plans:
+                self._readings.need(self.engine, plan)
+
     @contextlib.contextmanager
     def reading_from(self, readings: Readings | None) -> Iterator[None]:
         """Have long reads come from what was read beside the stream, for one question."""
         self._readings = readings
+        if readings is not None:
+            readings.noised = False
         try:
             yield
         finally:
@@ -338,9 +346,14 @@ class Stream:
 
         assert self.course is not None
         step = WeightedStep(
-            self.terms.budget, self.accounts, self.course, self.contributions, self._entropy,
+            self.terms.budget,
+            self.accounts,
+            self.course,
+            self.contributions,
+            self._foresee,
+            self._entropy,
             self.terms.rows,
-        )  # fmt: skip
+        )
         done = step.answer(query, options)
         facts = replace(
             self._facts(done.plan, request),
@@ -477,6 +490,8 @@ class Stream:
 
     def _entropy(self, part: str = "") -> Entropy:
         """The operating system's, or a stream of this seed, release and part."""
+        if self._readings is not None:
+            self._readings.noised = True
         if self.terms.seed is None:
             return SYSTEM_ENTROPY
         return for_release(self.terms.seed, self.next_release, part)

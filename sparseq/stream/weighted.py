@@ -147,6 +147,7 @@ class WeightedStep:
         accounts: Of all people.
         course: How far the stream has come.
         contributions: Says what everybody contributes to a plan.
+        foresee: Told, before any noise is drawn, which plans are going to be asked for.
         entropy: Of a part of this release, by its name.
         rows: The most that a person has in a table, if that was declared.
     """
@@ -157,10 +158,11 @@ class WeightedStep:
         accounts: Accounts,
         course: Course,
         contributions: Callable[[Plan], Contributions],
+        foresee: Callable[[Sequence[Plan]], None],
         entropy: Callable[[str], Entropy],
         rows: int | None,
     ) -> None:
-        self._rows = rows
+        self._rows, self._foresee = rows, foresee
         self._budget, self._accounts, self._course = budget, accounts, course
         self._contributions, self._entropy = contributions, entropy
         self._bill = Bill(accounts)
@@ -174,12 +176,19 @@ class WeightedStep:
         beta = 1 - (options.confidence if options.confidence is not None else 0.95)
         self._base = options.price if options.price is not None else 1.0
         by_weight = together_by_kind(query)
-        measured = []
-        for self._turn, which in enumerate(by_weight):
+        beta_each = beta / len(by_weight)
+        parts = []
+        for turn, which in enumerate(by_weight):
             some = replace(query, measures=tuple(query.measures[i] for i in which))
             # a given C is of rows and sums; people who are counted beside them have their own
-            own = replace(options, scale=None) if self._turn else options
-            measured.append(self._measured(some, which, own, beta / len(by_weight)))
+            parts.append((some, which, replace(options, scale=None) if turn else options))
+        self._foresee([
+            joint(some, own, self._budget, 0, self._rows).before(beta_each)
+            for some, _, own in parts if not parents_of(some)
+        ])  # fmt: skip
+        measured = []
+        for self._turn, (some, which, own) in enumerate(parts):
+            measured.append(self._measured(some, which, own, beta_each))
         course = replace(self._course, answers=self._course.answers + 1)
         users, charges = self._bill.users, self._bill.charges
         return WeightedAnswer(query, beta, tuple(measured), course, users, charges)

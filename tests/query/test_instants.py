@@ -197,7 +197,8 @@ def condition(draw: random.Random, depth: int = 2) -> str:
         + [f"({text} BETWEEN {a} AND {b})", f"({text} NOT BETWEEN {a} AND {b})",
            f"({text} IN ({a}, {b}, {c}))", f"({text} NOT IN ({a}, {b}))", f"({text} IS NULL)",
            f"({text} IS NOT NULL)", f"({text} IS DISTINCT FROM {a})",
-           f"({a} BETWEEN {text} AND {b})", f"({text} IS NOT DISTINCT FROM {a})", f"({text} BETWEEN s AND {b})"]
+           f"({a} BETWEEN {text} AND {b})", f"({text} IS NOT DISTINCT FROM {a})",
+            f"({text} BETWEEN s AND {b})"]
     )  # fmt: skip
 
 
