@@ -362,7 +362,7 @@ def _escaped(name: str) -> str:
 def _cut(value: Any) -> Any:
     """Return a value; a text that is too long is cut, and says so.
 
-    >>> _cut("x" * 3000)[-22:]
+    >>> _cut("x" * 3000)[-18:]
     'x… (3,000 letters)'
     """
     if not isinstance(value, str) or len(value) <= MOST_TEXT:

@@ -20,7 +20,7 @@ from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker
 from sparseq.server.audit import AuditLog
 from sparseq.server.tokens import Principal
-from sparseq.server.usage import Tally, Usage, tell_losses
+from sparseq.server.usage import QuotaTotals, Usage, tell_losses
 from sparseq.store import Store
 from sparseq.stream.groups import Outcome
 
@@ -52,25 +52,25 @@ class Desk:
     planned: float
     wall: Callable[[], dt.datetime] = _utc
     seconds: Callable[[], float] = time.monotonic
-    _tally: Tally = field(default_factory=Tally)
+    _totals: QuotaTotals = field(default_factory=QuotaTotals)
     _begun: float = 0.0
     _lines: list[dict[str, Any]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, store: Store) -> None:
         """Read what was used, and note answers that the log lacks: it was killed before it knew."""
-        self._tally = Tally.of(self.audit)
-        self._begun = self._tally.begin(self.wall()) - self.seconds()
-        for first in range(self._tally.release + 1, store.released + 1, _AT_ONCE):
+        self._totals = QuotaTotals.of(self.audit)
+        self._begun = self._totals.begin(self.wall()) - self.seconds()
+        for first in range(self._totals.release + 1, store.released + 1, _AT_ONCE):
             until = min(first + _AT_ONCE, store.released + 1)
             for one in store.releases(until - first, until):
                 self._found(one)
             self.write()
-        tell_losses(self.audit, store.losses, self._tally)
+        tell_losses(self.audit, store.losses, self._totals)
 
     @property
     def clock(self) -> float:
-        """What time it is, in seconds in which a server ran: see `Tally`."""
+        """What time it is, in seconds in which a server ran: see `QuotaTotals`."""
         return self._begun + self.seconds()
 
     def _found(self, one: Release) -> None:
@@ -101,11 +101,11 @@ class Desk:
             now = {"at": self.wall().isoformat(timespec="milliseconds"), "clock": self.clock}
             timed = [now | line for line in lines]
             for line in timed:
-                self._tally.take(line)
+                self._totals.take(line)
             try:
                 self.audit.add(timed)
                 if self.audit.full:
-                    self.audit.turn(now | self._tally.line())
+                    self.audit.turn(now | self._totals.line())
             except StoreError:
                 LOG.exception("the audit log lacks %d lines", len(timed))
 
@@ -115,7 +115,7 @@ class Desk:
         Raises:
             ServerError: There is not enough left of it.
         """
-        usage, clock, quota = self._tally.usage(who.name), self.clock, who.quota
+        usage, clock, quota = self._totals.usage(who.name), self.clock, who.quota
         a_day, share = quota.a_day, quota.share
         if a_day is not None and usage.answers.total(clock) + usage.asking >= a_day:
             raise ServerError(
@@ -138,7 +138,7 @@ class Desk:
 
     def check_refused(self, who: Principal) -> None:
         """Raise `ServerError` if too many questions of a name were refused lately."""
-        refused = self._tally.used.get(who.name, Usage()).refused
+        refused = self._totals.used.get(who.name, Usage()).refused
         if refused.total(self.clock) >= MOST_REFUSED:
             raise ServerError(
                 Why.QUOTA,
@@ -160,7 +160,7 @@ class Desk:
         answer = None if outcome is None else outcome.answer
         new = outcome is None or (answer is not None and not outcome.recorded)
         if price is not None:
-            usage = self._tally.usage(who.name)
+            usage = self._totals.usage(who.name)
             usage.asking, usage.asking_price = usage.asking - 1, usage.asking_price - price
         if answer is None:
             said = "failed" if outcome is None else type(outcome.refused).__name__
@@ -189,7 +189,7 @@ class Desk:
 
     def used(self, name: str) -> tuple[int, float]:
         """Return a name's new answers within 24 hours, and the prices of all its answers."""
-        found = self._tally.used.get(name, Usage())
+        found = self._totals.used.get(name, Usage())
         return found.answers.total(self.clock), found.price
 
 

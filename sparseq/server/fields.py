@@ -1,9 +1,9 @@
 """What clients may send: fields with a type and a range, read once, in one place.
 
-Every protocol that takes JSON or an address's query says with `Fields` what it takes; a handler is
-given what was read, never the text. So a number is finite and in its range, a text can be written
-as UTF-8, and a field is given once; whatever else comes is a `ParameterError` that says what is
-wrong.
+Every protocol that takes JSON or a query of an address says with `InputFields` what it takes; a
+handler is given what was read, never the text. So a number is finite and in its range, a text can
+be written as UTF-8, and a field is given once; whatever else comes is a `ParameterError` that says
+what is wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
 _SHOWN = 40  # letters of what was wrong
 
 
-class Kind(enum.StrEnum):
+class InputType(enum.StrEnum):
     """Types of fields."""
 
     TEXT = "text"
@@ -41,7 +41,7 @@ class Kind(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Field:
+class InputField:
     """One field.
 
     Attributes:
@@ -54,7 +54,7 @@ class Field:
         over: Of a number, it is more than `least`.
     """
 
-    kind: Kind
+    kind: InputType
     least: float = -math.inf
     most: float = math.inf
     default: Any = None
@@ -69,49 +69,49 @@ class Field:
         Raises:
             ParameterError: It is of another type, or out of its range.
 
-        >>> Field(Kind.WHOLE, 1, 9).read("last", 3)
+        >>> InputField(InputType.WHOLE, 1, 9).read("last", 3)
         3
         """
         match self.kind:
-            case Kind.TEXT if isinstance(value, str):
+            case InputType.TEXT if isinstance(value, str):
                 return self._text(name, value)
-            case Kind.FLAG if isinstance(value, bool):
+            case InputType.FLAG if isinstance(value, bool):
                 return value
-            case Kind.VALUES if isinstance(value, list | dict):
+            case InputType.VALUES if isinstance(value, list | dict):
                 return _values(name, value)
-            case Kind.WHOLE if isinstance(value, int) and not isinstance(value, bool):
+            case InputType.WHOLE if isinstance(value, int) and not isinstance(value, bool):
                 return self._number(name, value)
-            case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
+            case InputType.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
                 return self._number(name, _finite(name, value))
         raise self._wrong(name, value)
 
     def read_text(self, name: str, text: str) -> Any:
         """Return a value of an address's query or a form; raises as `read` does.
 
-        >>> Field(Kind.WHOLE, 1, 9).read_text("last", "3")
+        >>> InputField(InputType.WHOLE, 1, 9).read_text("last", "3")
         3
         """
-        if self.kind is Kind.WHOLE and _WHOLE.fullmatch(text):
+        if self.kind is InputType.WHOLE and _WHOLE.fullmatch(text):
             return self._number(name, int(text))
-        if self.kind is Kind.NUMBER and _NUMBER.fullmatch(text):
+        if self.kind is InputType.NUMBER and _NUMBER.fullmatch(text):
             return self._number(name, _finite(name, float(text)))
-        if self.kind is Kind.FLAG and text in ("0", "1", "false", "true"):
+        if self.kind is InputType.FLAG and text in ("0", "1", "false", "true"):
             return text in ("1", "true")
-        if self.kind is Kind.TEXT:
+        if self.kind is InputType.TEXT:
             return self._text(name, text)
         raise self._wrong(name, text)
 
     def schema(self) -> dict[str, Any]:
         """Return it as JSON schema."""
-        types: dict[Kind, Any] = {
-            Kind.TEXT: "string",
-            Kind.WHOLE: "integer",
-            Kind.NUMBER: "number",
-            Kind.FLAG: "boolean",
-            Kind.VALUES: ["array", "object"],
+        types: dict[InputType, Any] = {
+            InputType.TEXT: "string",
+            InputType.WHOLE: "integer",
+            InputType.NUMBER: "number",
+            InputType.FLAG: "boolean",
+            InputType.VALUES: ["array", "object"],
         }
         found: dict[str, Any] = {"type": types[self.kind]}
-        number = self.kind in (Kind.WHOLE, Kind.NUMBER)
+        number = self.kind in (InputType.WHOLE, InputType.NUMBER)
         low, high = ("minimum", "maximum") if number else ("minLength", "maxLength")
         if math.isfinite(self.least):
             found["exclusiveMinimum" if self.over else low] = self.least
@@ -149,16 +149,16 @@ class Field:
             ends.append("above 0" if self.over else "from 0")
         if math.isfinite(self.most):
             ends.append(f"to {self.most:,.10g}")
-        unit = " letters" if self.kind is Kind.TEXT and ends else ""
+        unit = " letters" if self.kind is InputType.TEXT and ends else ""
         return " ".join([str(self.kind), *ends]) + unit
 
 
-NUMBER = Field(Kind.WHOLE, 0, 10**15, needed=True)
+NUMBER = InputField(InputType.WHOLE, 0, 10**15, needed=True)
 """An answer's number."""
-Fields = Mapping[str, Field]
+InputFields = Mapping[str, InputField]
 
 
-def object_schema(fields: Fields) -> dict[str, Any]:
+def object_schema(fields: InputFields) -> dict[str, Any]:
     """Return the JSON schema of an object with these fields, and no others."""
     return {
         "type": "object",
@@ -195,7 +195,7 @@ def read_json(data: bytes | str) -> Any:
     return found
 
 
-def read_object(fields: Fields, given: Any) -> dict[str, Any]:
+def read_object(fields: InputFields, given: Any) -> dict[str, Any]:
     """Return the fields of an object of JSON, those that were not given by their defaults.
 
     Null is as good as not given.
@@ -214,7 +214,7 @@ def read_object(fields: Fields, given: Any) -> dict[str, Any]:
     }
 
 
-def read_texts(fields: Fields, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def read_texts(fields: InputFields, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Return the fields of names and texts: of an address's query, a form, a path.
 
     A text that is empty is as good as not given.
@@ -245,14 +245,14 @@ def pairs(text: str | bytes) -> list[tuple[str, str]]:
         raise ParameterError("the fields can't be read", "20 at most, as name=value&…") from None
 
 
-def _check_known(fields: Fields, given: Iterable[str]) -> None:
+def _check_known(fields: InputFields, given: Iterable[str]) -> None:
     for name in given:
         if name not in fields:
             hint = did_you_mean(name[:_SHOWN], fields) or f"it takes {', '.join(fields) or 'none'}"
             raise ParameterError(f"there is no field {_shown(name)}", hint)
 
 
-def _default(name: str, field: Field) -> Any:
+def _default(name: str, field: InputField) -> Any:
     if field.needed:
         raise ParameterError(f"{name} is missing", field.about or f"it is {field.range_text()}")
     return field.default

@@ -22,9 +22,9 @@ from sparseq.pictures.answer_texts import terminal_text
 from sparseq.query.plan import Options
 from sparseq.server.fields import (
     NUMBER,
-    Field,
-    Fields,
-    Kind,
+    InputField,
+    InputFields,
+    InputType,
     object_schema,
     read_json,
     read_object,
@@ -47,7 +47,9 @@ differ only if their intervals don't meet. If an error comes back, its hint says
 instead."""
 MOST_LINE = 2 << 20
 """Bytes of a message."""
-_SQL = Field(Kind.TEXT, needed=True, about="One SELECT that aggregates, in DuckDB's dialect.")
+_SQL = InputField(
+    InputType.TEXT, needed=True, about="One SELECT that aggregates, in DuckDB's dialect."
+)
 _PARSE, _INVALID, _NOT_FOUND, _PARAMETERS, _FAILED = -32700, -32600, -32601, -32602, -32603
 
 Arguments = Mapping[str, Any]
@@ -58,7 +60,7 @@ class Tool:
     """One tool: what it is for, what it takes, and what it does."""
 
     about: str
-    takes: Fields
+    takes: InputFields
     run: Callable[[Service, Principal, Arguments], Awaitable[tuple[str, Any]]]
     free: bool = True
 
@@ -115,15 +117,15 @@ TOOLS = {
         "Ask one question. It is charged to the people in the rows that it reads.",
         {
             "sql": _SQL,
-            "precision": Field(
-                Kind.NUMBER,
+            "precision": InputField(
+                InputType.NUMBER,
                 0,
                 over=True,
                 about="Wanted half-width of the noise, as a part of the answer, such as 0.02. "
                 "Finer noise costs more.",
             ),
-            "request_id": Field(
-                Kind.TEXT, 0, MOST_ID, "", about="Send it again to get the same answer, free."
+            "request_id": InputField(
+                InputType.TEXT, 0, MOST_ID, "", about="Send it again to get the same answer, free."
             ),
         },
         _ask,
@@ -132,8 +134,8 @@ TOOLS = {
     "answers": Tool(
         "What was answered already, newest first. Free.",
         {
-            "contains": Field(Kind.TEXT, 0, 1000, "", about="A word of the question."),
-            "last": Field(Kind.WHOLE, 1, MOST_ROWS, 20),
+            "contains": InputField(InputType.TEXT, 0, 1000, "", about="A word of the question."),
+            "last": InputField(InputType.WHOLE, 1, MOST_ROWS, 20),
         },
         _answers,
     ),

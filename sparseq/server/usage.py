@@ -86,7 +86,7 @@ class Usage:
 
 
 @dataclass
-class Tally:
+class QuotaTotals:
     """What the lines of an audit log add up to.
 
     Attributes:
@@ -106,7 +106,7 @@ class Tally:
     losses: set[tuple[str, int]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, log: AuditLog) -> Tally:
+    def of(cls, log: AuditLog) -> QuotaTotals:
         """Read what a log adds up to."""
         found = cls()
         for line in log.since_sum():
@@ -178,9 +178,9 @@ def _counted(steps: Iterable[tuple[int, int]]) -> DayCount:
     return DayCount({int(step): int(number) for step, number in steps})
 
 
-def tell_losses(log: AuditLog, losses: Iterable[Loss], known: Tally | None = None) -> None:
+def tell_losses(log: AuditLog, losses: Iterable[Loss], known: QuotaTotals | None = None) -> None:
     """Write down where a store was opened although charges were missing, unless that is known."""
-    told = (known or Tally.of(log)).losses
+    told = (known or QuotaTotals.of(log)).losses
     log.add(
         {"what": _LOSS, "who": "", "since": loss.at, "after": loss.after, "missing": loss.missing}
         for loss in losses

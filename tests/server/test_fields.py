@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import sparseq.server
 from sparseq.errors import ParameterError
 from sparseq.server.fields import (
-    Field,
-    Kind,
+    InputField,
+    InputType,
     object_schema,
     pairs,
     read_json,
@@ -27,12 +27,12 @@ from sparseq.server.fields import (
 )
 
 FIELDS = {
-    "sql": Field(Kind.TEXT, 1, 50, needed=True),
-    "last": Field(Kind.WHOLE, 1, 1000, 20),
-    "price": Field(Kind.NUMBER, 0, over=True),
-    "fresh": Field(Kind.FLAG, default=False),
-    "params": Field(Kind.VALUES),
-    "role": Field(Kind.TEXT, choices=("a", "b")),
+    "sql": InputField(InputType.TEXT, 1, 50, needed=True),
+    "last": InputField(InputType.WHOLE, 1, 1000, 20),
+    "price": InputField(InputType.NUMBER, 0, over=True),
+    "fresh": InputField(InputType.FLAG, default=False),
+    "params": InputField(InputType.VALUES),
+    "role": InputField(InputType.TEXT, choices=("a", "b")),
 }
 SQL = '"sql": "x"'
 

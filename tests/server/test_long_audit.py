@@ -13,7 +13,7 @@ from server.running import Running, secret
 from sparseq.server.audit import AuditLog
 from sparseq.server.http import app, pages
 from sparseq.server.tokens import Role
-from sparseq.server.usage import Tally
+from sparseq.server.usage import QuotaTotals
 
 pytest.importorskip("uvicorn")
 TEXT = "SELECT kind, count(*) AS n FROM t WHERE x BETWEEN 1 AND 5 GROUP BY kind"
@@ -21,7 +21,7 @@ TEXT = "SELECT kind, count(*) AS n FROM t WHERE x BETWEEN 1 AND 5 GROUP BY kind"
 
 def grown(store: Path, lines: int, each: int = 1000) -> AuditLog:
     """A log as a server would have written it: repeats, answers and refusals of ten names."""
-    log, tally = AuditLog.beside(store), Tally()
+    log, tally = AuditLog.beside(store), QuotaTotals()
     for first in range(0, lines, each):
         clock = first * 0.5
         some = [

@@ -18,7 +18,7 @@ from sparseq.server.audit import AuditLog
 from sparseq.server.desk import Desk
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
-from sparseq.server.usage import DAY, Tally
+from sparseq.server.usage import DAY, QuotaTotals
 from sparseq.store import Store
 from sparseq.stream.groups import Outcome
 
@@ -179,8 +179,8 @@ def test_the_log_is_read_as_it_was_written() -> None:
         desk.tell("found", "bob", release=k, price=0.5)
         desk.write()
     assert log.latest(1000)[-1]["what"] == "sum"
-    again = Tally.of(log)
-    assert again.line() == Tally.of(log).line()
+    again = QuotaTotals.of(log)
+    assert again.line() == QuotaTotals.of(log).line()
     for name in ("ada", "bob"):
         assert clocks.desk(log).used(name) == desk.used(name)
     assert again.used["ada"].refused.total(desk.clock) > 0

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 import sparseq
 from sparseq.errors import ServerError, Why
-from sparseq.server.fields import NUMBER, Fields, object_schema
+from sparseq.server.fields import NUMBER, InputFields, object_schema
 from sparseq.server.http.asking import FORMATS, TAKES, explain, query
 from sparseq.server.http.curating import (
     AUDITED,
@@ -194,7 +194,7 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _places(place: str, fields: Fields) -> list[dict[str, Any]]:
+def _places(place: str, fields: InputFields) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": place, "required": one.needed, "schema": one.schema()}
         for name, one in fields.items()

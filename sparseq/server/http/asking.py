@@ -14,20 +14,20 @@ from sparseq.json_text import json_text
 from sparseq.pictures.answer_texts import said
 from sparseq.plain_facts import answer_facts
 from sparseq.query.plan import KNOWN_OPTIONS, Options
-from sparseq.server.fields import Field, Kind
+from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, while_connected
 from sparseq.server.service import Statement
 
 ARROW = "application/vnd.apache.arrow.stream"
 FORMATS = ("application/json", ARROW, "text/csv")
 MOST_SECONDS = 3600
-SQL = Field(Kind.TEXT, needed=True, about="one SELECT that aggregates")
+SQL = InputField(InputType.TEXT, needed=True, about="one SELECT that aggregates")
 TAKES = {
     "sql": SQL,
-    "params": Field(Kind.VALUES),
-    **dict.fromkeys(KNOWN_OPTIONS, Field(Kind.NUMBER, 0, over=True)),
-    "timeout": Field(Kind.NUMBER, 0, MOST_SECONDS, over=True),
-    "fresh": Field(Kind.FLAG, default=False),
+    "params": InputField(InputType.VALUES),
+    **dict.fromkeys(KNOWN_OPTIONS, InputField(InputType.NUMBER, 0, over=True)),
+    "timeout": InputField(InputType.NUMBER, 0, MOST_SECONDS, over=True),
+    "fresh": InputField(InputType.FLAG, default=False),
 }
 
 

@@ -19,7 +19,7 @@ from sparseq._duckdb.backup import Backup, backup
 from sparseq.errors import ParameterError, ServerError, Why
 from sparseq.formats import format_of
 from sparseq.json_text import json_text
-from sparseq.server.fields import Field, Kind
+from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, parts_of
 from sparseq.server.tokens import Quota, Role
 from sparseq.store import Store
@@ -27,18 +27,22 @@ from sparseq.store import Store
 MOST_ROWS_BODY = 16 << 30
 """Bytes of a file of rows."""
 NEW_TOKEN = {
-    "name": Field(Kind.TEXT, 1, 63, needed=True),
-    "role": Field(Kind.TEXT, default=Role.ANALYST.value, choices=tuple(r.value for r in Role)),
-    "quota": Field(Kind.TEXT, most=63, default=""),
+    "name": InputField(InputType.TEXT, 1, 63, needed=True),
+    "role": InputField(
+        InputType.TEXT, default=Role.ANALYST.value, choices=tuple(r.value for r in Role)
+    ),
+    "quota": InputField(InputType.TEXT, most=63, default=""),
 }
-TOKEN = NEW_TOKEN | {"days": Field(Kind.WHOLE, 1, 36500)}
-NAME = {"name": Field(Kind.TEXT, 1, 100, needed=True)}
+TOKEN = NEW_TOKEN | {"days": InputField(InputType.WHOLE, 1, 36500)}
+NAME = {"name": InputField(InputType.TEXT, 1, 100, needed=True)}
 ROWS = {
-    "name": Field(Kind.TEXT, 1, 255, needed=True, about="the file's, such as ?name=march.parquet"),
-    "table": Field(Kind.TEXT, 1, 255),
-    "once": Field(Kind.TEXT, 1, 255),
+    "name": InputField(
+        InputType.TEXT, 1, 255, needed=True, about="the file's, such as ?name=march.parquet"
+    ),
+    "table": InputField(InputType.TEXT, 1, 255),
+    "once": InputField(InputType.TEXT, 1, 255),
 }
-AUDITED = {"last": Field(Kind.WHOLE, 1, 10_000, default=100)}
+AUDITED = {"last": InputField(InputType.WHOLE, 1, 10_000, default=100)}
 
 
 async def ingest(call: Call) -> Response:

@@ -26,7 +26,7 @@ from sparseq.errors import (
     Why,
 )
 from sparseq.json_text import json_text
-from sparseq.server.fields import Fields, pairs, read_json, read_object, read_texts
+from sparseq.server.fields import InputFields, pairs, read_json, read_object, read_texts
 from sparseq.server.service import Service, no_token
 from sparseq.server.tokens import Principal, Role
 
@@ -140,11 +140,11 @@ class Endpoint:
     path: str
     handler: Handler
     roles: tuple[Role, ...] = EVERYBODY
-    takes: Fields = field(default_factory=dict)
+    takes: InputFields = field(default_factory=dict)
     gives: tuple[str, ...] = ("application/json",)
-    query: Fields = field(default_factory=dict)
-    path_fields: Fields = field(default_factory=dict)
-    form: Fields = field(default_factory=dict)
+    query: InputFields = field(default_factory=dict)
+    path_fields: InputFields = field(default_factory=dict)
+    form: InputFields = field(default_factory=dict)
 
     @property
     def about(self) -> str:

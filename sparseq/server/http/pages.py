@@ -25,7 +25,7 @@ from sparseq.pictures.lines import one_line
 from sparseq.pictures.page import drawing, escaped
 from sparseq.query.plan import Options
 from sparseq.server.audit import SUM
-from sparseq.server.fields import NUMBER, Field, Kind
+from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.asking import ARROW, encoded
 from sparseq.server.http.curating import NAME, NEW_TOKEN, created, revoked
@@ -64,8 +64,8 @@ _LISTED = 50  # answers on a page
 _AUDIT_LINES = 100
 _TICKS = 200  # of a series, the last
 
-_PRICE = Field(Kind.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
-_SQL = Field(Kind.TEXT, default="")
+_PRICE = InputField(InputType.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
+_SQL = InputField(InputType.TEXT, default="")
 _ASKED = {"sql": _SQL, "price": _PRICE}
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
@@ -233,7 +233,7 @@ PAGES = (
         "GET",
         "/",
         home,
-        query=_ASKED | {"part": Field(Kind.FLAG, default=False)},
+        query=_ASKED | {"part": InputField(InputType.FLAG, default=False)},
     ),
     Endpoint("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR), form=_ASKED),
     Endpoint("GET", "/answers", answers, query=BEFORE),
@@ -242,14 +242,17 @@ PAGES = (
         "/answers/{number}",
         answer,
         path_fields={"number": NUMBER},
-        query={"as": Field(Kind.TEXT, choices=tuple(_KINDS)), "repeat": Field(Kind.FLAG)},
+        query={
+            "as": InputField(InputType.TEXT, choices=tuple(_KINDS)),
+            "repeat": InputField(InputType.FLAG),
+        },
     ),
     Endpoint("GET", "/series", series),
     Endpoint(
         "GET",
         "/series/{name:path}",
         one_series,
-        path_fields={"name": Field(Kind.TEXT, needed=True)},
+        path_fields={"name": InputField(InputType.TEXT, needed=True)},
     ),
     Endpoint("GET", "/budget", budget),
     Endpoint("GET", "/events", events),
@@ -258,7 +261,12 @@ PAGES = (
     Endpoint("POST", "/curator/revoke", revoke_token, (Role.CURATOR,), form=NAME),
 )
 OPEN = (
-    Endpoint("POST", "/sign-in", sign_in, form={"token": Field(Kind.TEXT, most=500, default="")}),
+    Endpoint(
+        "POST",
+        "/sign-in",
+        sign_in,
+        form={"token": InputField(InputType.TEXT, most=500, default="")},
+    ),
     Endpoint("POST", "/sign-out", sign_out),
 )
 """Pages for who has not signed in."""

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from sparseq.errors import ServerError, Why
 from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker
-from sparseq.server.fields import Field, Kind
+from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.asking import chosen, encoded
 from sparseq.server.http.endpoints import Call, as_json
 from sparseq.server.service import Service
@@ -20,9 +20,9 @@ from sparseq.store import Store
 
 _ALIVE = 15.0  # seconds after which a stream of events says that it is there
 _MOST_LISTED = 1000
-BEFORE = {"before": Field(Kind.WHOLE, 1, 10**9)}
-LISTED = BEFORE | {"last": Field(Kind.WHOLE, 1, _MOST_LISTED, default=100)}
-_SEEN = Field(Kind.WHOLE, 0, 10**15)
+BEFORE = {"before": InputField(InputType.WHOLE, 1, 10**9)}
+LISTED = BEFORE | {"last": InputField(InputType.WHOLE, 1, _MOST_LISTED, default=100)}
+_SEEN = InputField(InputType.WHOLE, 0, 10**15)
 _MOST_STREAMS = 8  # of events, of one token
 _streams: dict[str, int] = {}
 
