@@ -175,7 +175,7 @@ def scratch(purpose: str = "values") -> duckdb.DuckDBPyConnection:
         ...     con.sql("SELECT 1 + 1").fetchall()
         [(2,)]
     """
-    known = os.getpid(), purpose, str(SETTINGS)
+    known = os.getpid(), purpose, f"{SETTINGS}{sorted(off())}"
     try:
         _kept[known].execute("SELECT 1")
     except (KeyError, duckdb.Error):  # none yet, or given up after an error that DuckDB calls fatal
