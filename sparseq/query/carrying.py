@@ -9,6 +9,11 @@ gets such columns for what it computes, as far as the rules go:
     sum, avg, min, max, also OVER      of both ends, where rows, groups and order are public
     lag, lead, first_value …           where the order is public
 
+Each part of an expression has its ends computed once. Where they are written out more than once in
+what is made of them (a product has each end of its factors four times), and that would be long, the
+parts get a name: they become columns of a subquery (`sparseq.query.layers.name_parts`). So the text
+grows as the query does.
+
 The intervals of an answer hold all at once, and so do those that follow. Anything else that comes
 of noised values has none: which rows HAVING leaves is noise too, and a sum over them, or a rank by
 them, has no interval about the truth.
@@ -16,13 +21,15 @@ them, has no interval about the truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from sqlglot import exp
 
 from sparseq.cancellation import check
+from sparseq.query.layers import name_parts
 from sparseq.query.separating import is_aggregate
 
 LOW, HIGH = "#low", "#high"
@@ -30,6 +37,12 @@ _MONOTONE = (exp.Round, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp)
 _SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 _TOTALS = (exp.Sum, exp.Avg, exp.Min, exp.Max)
+_COPIES: dict[type, int] = {
+    exp.Mul: 6, exp.Div: 8, exp.Abs: 4, exp.Greatest: 2, exp.Least: 2, exp.Coalesce: 2,
+}  # fmt: skip
+"""How often an operation has each end of what it is of, at most."""
+_LONG = 1_000
+"""Nodes of an interval that is written out; the parts of a longer one get names."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class Width:
         low, high: The ends of its interval; None: there is no interval.
         sure: It is never NULL because of noise.
         whole: It is an integer, but for the noise.
+        size: About as many nodes have its ends, written out.
     """
 
     noised: bool = False
@@ -48,6 +62,7 @@ class Width:
     high: exp.Expr | None = None
     sure: bool = False
     whole: bool = False
+    size: int = 1
 
 
 PUBLIC = Width(sure=True)
@@ -80,7 +95,10 @@ class _Carrier:
     def query(self, node: exp.Expr) -> Shape:
         if isinstance(node, exp.Subquery):
             return self.query(node.this)
-        shape, _ = self._measured(node)
+        return self._beside(node, self._measured(node))
+
+    def _beside(self, node: exp.Expr, shape: Shape) -> Shape:
+        """Select the ends of a query's columns too, and return its shape with them."""
         noised = not isinstance(node, exp.SetOperation) or _keeps_all(node)
         ends = [name for name, w in shape.columns.items() if w.low is not None and noised]
         self._attach(node, [list(shape.columns).index(name) for name in ends], list(shape.columns))
@@ -90,20 +108,33 @@ class _Carrier:
         }
         return Shape(columns, shape.public_rows)
 
-    def _measured(self, node: exp.Expr) -> tuple[Shape, None]:
+    def _measured(self, node: exp.Expr) -> Shape:
         """Return the shape of a query; the ends of its columns are not beside them yet."""
         if isinstance(node, exp.Subquery):
             return self._measured(node.this)
         if isinstance(node, exp.SetOperation):
-            (left, _), (right, _) = self._measured(node.this), self._measured(node.expression)
+            left, right = self._measured(node.this), self._measured(node.expression)
             pairs = zip(left.columns.items(), right.columns.values(), strict=False)
             columns = {name: _either(a, b) for (name, a), b in pairs}
             exact = left.public_rows and right.public_rows
-            return Shape(columns, exact and (_keeps_all(node) or not _noised(columns))), None
+            return Shape(columns, exact and (_keeps_all(node) or not _noised(columns)))
         assert isinstance(node, exp.Select)
-        shape = _Select(node, self._sources(node)).shape()
-        node.set("widths", shape)
-        return shape, None
+        return self._select(node, self._sources(node))
+
+    def _select(self, node: exp.Select, sources: dict[str, Shape]) -> Shape:
+        """Return the shape of a SELECT, whose parts have names where it would be too long."""
+        while True:
+            try:
+                shape = _Select(node, sources).shape()
+                node.set("widths", shape)
+                return shape
+            except _TooLong as long:
+                outer = name_parts(node, long.parts)
+                item = outer.args["from_"].this
+                sources = {item.alias: self._beside(item.this, self._select(item.this, sources))}
+                node.args.clear()
+                for clause, value in outer.args.items():
+                    node.set(clause, value)
 
     def _sources(self, select: exp.Select) -> dict[str, Shape]:
         inner = _Carrier(dict(self._known))
@@ -163,11 +194,19 @@ def _ends(width: Width, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     return width.low.copy(), width.high.copy()
 
 
+class _TooLong(Exception):
+    """An interval is too long to be written out; `parts` of it, by `id`, need names."""
+
+    def __init__(self, parts: frozenset[int]) -> None:
+        self.parts = parts
+
+
 class _Select:
     """The widths of one SELECT's columns."""
 
     def __init__(self, select: exp.Select, sources: dict[str, Shape]) -> None:
         self._select, self._sources = select, sources
+        self._known: dict[int, Width] = {}  # by `id`, in a tree that lives as long as this
         group = select.args.get("group")
         self._keys = list(group.expressions) if group is not None else []
         joins = [j.args.get("on") for j in select.args.get("joins") or []]
@@ -200,11 +239,41 @@ class _Select:
         return not self._is_public(e)
 
     def _is_public(self, e: exp.Expr) -> bool:
-        return not self.width(e).noised
+        try:
+            return not self.width(e).noised
+        except _TooLong:  # of noised values
+            return False
 
     def width(self, e: exp.Expr) -> Width:
-        """Return what is known of an expression over the sources."""
-        check()
+        """Return what is known of an expression over the sources.
+
+        Raises:
+            _TooLong: Its interval is.
+        """
+        if id(e) not in self._known:
+            check()
+            width = self._width(e)
+            self._known[id(e)] = replace(width, size=self._size(e, width))
+        return self._known[id(e)]
+
+    def _size(self, e: exp.Expr, width: Width) -> int:
+        """Return about how many nodes an interval has, and see that they are not too many."""
+        if isinstance(e, exp.Column):
+            return 2
+        rows = isinstance(e, exp.Window) or is_aggregate(e)
+        if rows and width.low is None:
+            return sum(1 for _ in e.walk())
+        inside = _operands(e) if rows else _parts(e)
+        copies = 3 if rows else _COPIES.get(type(e), 1) if _factor(e) is None else 1
+        size = 2 + copies * sum(self.width(x).size for x in inside)
+        if size > _LONG and width.low is not None:
+            parts = [x for x in _operands(e) if not isinstance(x, exp.Column)]
+            long = frozenset(id(x) for x in parts if x.find(exp.Column) is not None)
+            if long:
+                raise _TooLong(long)
+        return size
+
+    def _width(self, e: exp.Expr) -> Width:
         if isinstance(e, exp.Paren | exp.Alias):
             return self.width(e.this)
         if isinstance(e, exp.Column):
@@ -213,7 +282,7 @@ class _Select:
             return self._window(e)
         if is_aggregate(e):
             return self._aggregate(e)
-        inside = [self.width(x) for x in e.iter_expressions() if not isinstance(x, exp.DataType)]
+        inside = [self.width(x) for x in _parts(e)]
         if not any(w.noised for w in inside):
             whole = isinstance(e, exp.Literal) and not e.is_string and "." not in e.this
             return replace(PUBLIC, whole=whole)
@@ -266,6 +335,10 @@ class _Select:
             return UNKNOWN
         (al, ah), (bl, bh) = _ends(a, e.left), _ends(b, e.right)
         sure, whole = a.sure and b.sure, a.whole and b.whole
+        if (factor := _factor(e)) is not None:
+            sure, whole = (False, False) if isinstance(e, exp.Div) else (sure, whole)
+            ends = _op(type(e), al, bl), _op(type(e), ah, bh)
+            return Width(True, *(ends if factor >= 0 else ends[::-1]), sure, whole)
         if isinstance(e, exp.Add):
             return Width(True, _op(exp.Add, al, bl), _op(exp.Add, ah, bh), sure, whole)
         if isinstance(e, exp.Sub):
@@ -392,6 +465,40 @@ class _Select:
         return Width(True, low, high, False, a.whole and not isinstance(call, exp.Avg))
 
 
+def _parts(e: exp.Expr) -> Iterator[exp.Expr]:
+    return (x for x in e.iter_expressions() if not isinstance(x, exp.DataType))
+
+
+def _operands(e: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield what an interval is made of; all of it but conditions and orders."""
+    if isinstance(e, exp.Window | exp.Filter | exp.Paren):
+        yield from _operands(e.this)
+    elif isinstance(e, exp.AggFunc):
+        yield _bare(e.this)
+    else:
+        yield from (_bare(x.args["true"] if isinstance(x, exp.If) else x) for x in _parts(e))
+
+
+def _bare(e: exp.Expr) -> exp.Expr:
+    return _bare(e.this) if isinstance(e, exp.Paren) else e
+
+
+def _factor(e: exp.Expr) -> float | None:
+    """Return a number that is written out, by which something is multiplied or divided."""
+    if isinstance(e, exp.Mul):
+        return next((x for x in map(_number, (e.left, e.right)) if x is not None), None)
+    return (_number(e.right) or None) if isinstance(e, exp.Div) else None
+
+
+def _number(e: exp.Expr) -> float | None:
+    e = _bare(e)
+    if isinstance(e, exp.Neg):
+        found = _number(e.this)
+        return None if found is None else -found
+    written = isinstance(e, exp.Literal) and re.fullmatch(r"\d*\.?\d+", e.this)
+    return float(e.this) if written else None
+
+
 def _filtered(e: exp.Expr, f: exp.Expr) -> exp.Expr:
     return _with_this(e, f) if isinstance(e, exp.Filter) else f
 
@@ -407,7 +514,10 @@ def _others(e: exp.Expr) -> list[exp.Expr]:
 
 
 def _p(e: exp.Expr | None) -> exp.Expr:
-    return exp.null() if e is None else exp.paren(e.copy())
+    """Return an end in parentheses; it is copied where it stands somewhere already."""
+    if e is None:
+        return exp.null()
+    return exp.Paren(this=e if e.parent is None else e.copy())
 
 
 def _op(kind: type[exp.Expr], a: exp.Expr, b: exp.Expr) -> exp.Expr:

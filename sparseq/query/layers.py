@@ -8,10 +8,13 @@ kept per person by the rules for subqueries (`sparseq.query.inner`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import exp
 
-_CLAUSES = ("from_", "from", "joins", "where", "group", "having", "with_", "with")
+_ROWS = ("from_", "from", "joins", "where", "with_", "with")
+_GROUPS = (*_ROWS, "group", "having")
+_AFTER = ("group", "having", "qualify", "order", "distinct", "limit", "offset")
 
 
 def layered(select: exp.Select) -> exp.Select:
@@ -70,8 +73,44 @@ WINDOWED = (
 )  # fmt: skip
 
 
-def _split(select: exp.Select, alias: str, inside: Callable[[exp.Expr], bool]) -> exp.Select:
-    """Return a SELECT over a subquery that has, as columns, the parts that are `inside`."""
+def name_parts(select: exp.Select, parts: frozenset[int]) -> exp.Select:
+    """Return a SELECT over a subquery in which some parts of its expressions have a name.
+
+    Args:
+        select: Whose parts they are.
+        parts: By `id`; in aggregates, or else in what is made of groups or rows.
+    """
+    if not _is_grouped(select):
+        return _split(select, NAMED, lambda e: id(e) in parts or isinstance(e, exp.Column))
+    if not any(_is_aggregated(e) for e in select.walk() if id(e) in parts):
+        return split_groups(select)
+    named = lambda e: id(e) in parts or isinstance(e, exp.Column)  # noqa: E731
+    return _split(select, NAMED, named, _ROWS)
+
+
+NAMED = "#named"
+
+
+def _is_aggregated(e: exp.Expr) -> bool:
+    above = e.parent
+    while above is not None and not isinstance(above, exp.Select):
+        if _is_aggregate(above):
+            return True
+        above = above.parent
+    return False
+
+
+def _split(
+    select: exp.Select,
+    alias: str,
+    inside: Callable[[exp.Expr], bool],
+    clauses: tuple[str, ...] = _GROUPS,
+) -> exp.Select:
+    """Return a SELECT over a subquery that has, as columns, the parts that are `inside`.
+
+    Args:
+        clauses: That the subquery has; the others are the SELECT's.
+    """
     names: dict[str, str] = {}
     columns: list[exp.Expr] = []
 
@@ -84,38 +123,41 @@ def _split(select: exp.Select, alias: str, inside: Callable[[exp.Expr], bool]) -
                 names[text] = f"c{len(names)}"
                 columns.append(exp.alias_(e.copy(), names[text], quoted=True))
             return exp.column(names[text], alias, quoted=True)
-        copy = e.copy()
-        for name, child in list(e.args.items()):
-            if isinstance(child, exp.Expr):
-                copy.set(name, lifted(child))
-            elif isinstance(child, list):
-                copy.set(name, [lifted(c) if isinstance(c, exp.Expr) else c for c in child])
-        return copy
+        return mapped(e, lifted)
 
     shown = [
         exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
     ]
-    qualify = select.args.get("qualify")
-    condition = lifted(qualify.this) if qualify is not None else None
-    order = lifted(select.args["order"]) if select.args.get("order") is not None else None
-    base = exp.Select(**{k: v for k in _CLAUSES if (v := select.args.get(k)) is not None})
-    base = base.copy()
-    base.set("expressions", columns or [exp.alias_(exp.Literal.number(1), "c", quoted=True)])
     outer = exp.Select(expressions=shown)
+    for clause in _AFTER:
+        if clause not in clauses and (value := select.args.get(clause)) is not None:
+            outer.set(clause, lifted(value))
+    base = exp.Select(**{k: v.copy() if isinstance(v, exp.Expr) else [x.copy() for x in v]
+                         for k in clauses if (v := select.args.get(k)) is not None})  # fmt: skip
+    base.set("expressions", columns or [exp.alias_(exp.Literal.number(1), "c", quoted=True)])
     source = exp.Subquery(
         this=base, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )
     outer.set("from_", exp.From(this=source))
-    if condition is not None and condition.find(exp.Window) is not None:
-        outer.set("qualify", exp.Qualify(this=condition))
-    elif condition is not None:
-        outer.set("where", exp.Where(this=condition))
-    if order is not None:
-        outer.set("order", order)
-    for clause in ("distinct", "limit", "offset"):
-        if select.args.get(clause) is not None:
-            outer.set(clause, select.args[clause].copy())
+    qualify = outer.args.get("qualify")
+    if qualify is not None and qualify.find(exp.Window) is None:
+        outer.set("where", exp.Where(this=qualify.this))
+        outer.set("qualify", None)
     return outer
+
+
+def mapped(e: exp.Expr, f: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """Return an expression with its parts mapped."""
+
+    def part(child: Any) -> Any:
+        if isinstance(child, list):
+            return [part(c) for c in child]
+        return f(child) if isinstance(child, exp.Expr) else child
+
+    made = type(e)(**{name: part(child) for name, child in e.args.items()})
+    made.type = e.type
+    made.meta.update(e.meta)
+    return made
 
 
 def _distinct_on(select: exp.Select) -> exp.Select:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -19,7 +19,7 @@ from sparseq.errors import QueryRefused
 from sparseq.query.allowed import BINNED
 from sparseq.query.catalog import Catalog
 from sparseq.query.constants import is_constant
-from sparseq.query.layers import WINDOWED, split_groups
+from sparseq.query.layers import WINDOWED, mapped, split_groups
 from sparseq.query.parse import said
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
@@ -295,7 +295,7 @@ class _Separator:
                 return e.copy()
             if isinstance(e, exp.Column) and e.table:
                 _refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
-            return _mapped(e, lifted)
+            return mapped(e, lifted)
 
         after = exp.Select(
             expressions=[exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True)
@@ -328,20 +328,6 @@ class _Separator:
         if question not in self.questions:
             self.questions.append(question)
         return self.questions.index(question)
-
-
-def _mapped(e: exp.Expr, f: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """Return an expression with its parts mapped."""
-
-    def part(child: Any) -> Any:
-        if isinstance(child, list):
-            return [part(c) for c in child]
-        return f(child) if isinstance(child, exp.Expr) else child
-
-    mapped = type(e)(**{name: part(child) for name, child in e.args.items()})
-    mapped.type = e.type
-    mapped.meta.update(e.meta)
-    return mapped
 
 
 def _name(question: exp.Select, known: dict[str, _Known]) -> None:
