@@ -41,7 +41,7 @@ _COPIES: dict[type, int] = {
     exp.Mul: 6, exp.Div: 8, exp.Abs: 4, exp.Greatest: 2, exp.Least: 2, exp.Coalesce: 2,
 }  # fmt: skip
 """How often an operation has each end of what it is of, at most."""
-_LONG = 1_000
+_LONG = 500
 """Nodes of an interval that is written out; the parts of a longer one get names."""
 
 
@@ -189,9 +189,9 @@ def _either(a: Width, b: Width) -> Width:
 def _ends(width: Width, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     """Return both ends of a value: itself, where it is public."""
     if width.low is None or width.high is None:
-        number = exp.cast(value.copy(), "DOUBLE")
+        number = exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DataType.Type.DOUBLE))
         return number, number.copy()
-    return width.low.copy(), width.high.copy()
+    return width.low, width.high
 
 
 class _TooLong(Exception):
@@ -207,6 +207,7 @@ class _Select:
     def __init__(self, select: exp.Select, sources: dict[str, Shape]) -> None:
         self._select, self._sources = select, sources
         self._known: dict[int, Width] = {}  # by `id`, in a tree that lives as long as this
+        self._long: frozenset[int] = frozenset()
         group = select.args.get("group")
         self._keys = list(group.expressions) if group is not None else []
         joins = [j.args.get("on") for j in select.args.get("joins") or []]
@@ -217,7 +218,15 @@ class _Select:
         self._public_groups = self._public_rows and all(map(self._is_public, self._keys))
 
     def shape(self) -> Shape:
+        """Return what is known of the columns.
+
+        Raises:
+            _TooLong: An interval of theirs is; of other parts none is needed.
+        """
+        self._long = frozenset()
         columns = {e.alias_or_name: self.width(e.unalias()) for e in self._select.expressions}
+        if self._long:
+            raise _TooLong(self._long)
         public = self._public_rows and (not self._keys or self._public_groups)
         for clause in ("having", "qualify"):
             part = self._select.args.get(clause)
@@ -239,39 +248,28 @@ class _Select:
         return not self._is_public(e)
 
     def _is_public(self, e: exp.Expr) -> bool:
-        try:
-            return not self.width(e).noised
-        except _TooLong:  # of noised values
-            return False
+        return not self.width(e).noised
 
     def width(self, e: exp.Expr) -> Width:
-        """Return what is known of an expression over the sources.
-
-        Raises:
-            _TooLong: Its interval is.
-        """
+        """Return what is known of an expression over the sources."""
         if id(e) not in self._known:
             check()
-            width = self._width(e)
-            self._known[id(e)] = replace(width, size=self._size(e, width))
+            size, long = self._size(e), frozenset[int]()
+            if size > _LONG and any(self.width(x).low is not None for x in _operands(e)):
+                parts = [x for x in _operands(e) if not isinstance(x, exp.Column)]
+                long = frozenset(id(x) for x in parts if x.find(exp.Column) is not None)
+            self._long |= long
+            self._known[id(e)] = UNKNOWN if long else replace(self._width(e), size=size)
         return self._known[id(e)]
 
-    def _size(self, e: exp.Expr, width: Width) -> int:
-        """Return about how many nodes an interval has, and see that they are not too many."""
+    def _size(self, e: exp.Expr) -> int:
+        """Return about how many nodes the interval of an expression has, written out."""
         if isinstance(e, exp.Column):
             return 2
-        rows = isinstance(e, exp.Window) or is_aggregate(e)
-        if rows and width.low is None:
-            return sum(1 for _ in e.walk())
-        inside = _operands(e) if rows else _parts(e)
-        copies = 3 if rows else _COPIES.get(type(e), 1) if _factor(e) is None else 1
-        size = 2 + copies * sum(self.width(x).size for x in inside)
-        if size > _LONG and width.low is not None:
-            parts = [x for x in _operands(e) if not isinstance(x, exp.Column)]
-            long = frozenset(id(x) for x in parts if x.find(exp.Column) is not None)
-            if long:
-                raise _TooLong(long)
-        return size
+        if isinstance(e, exp.Window) or is_aggregate(e):
+            return sum(1 for _ in e.walk()) + 3 * sum(self.width(x).size for x in _operands(e))
+        copies = _COPIES.get(type(e), 1) if _factor(e) is None else 1
+        return 2 + copies * sum(self.width(x).size for x in _parts(e))
 
     def _width(self, e: exp.Expr) -> Width:
         if isinstance(e, exp.Paren | exp.Alias):
@@ -349,8 +347,8 @@ class _Select:
             zero = exp.Literal.number(0)
             known.append(exp.paren(exp.or_(_op(exp.GT, bl, zero), _op(exp.LT, bh, zero))))
             sure = whole = False
-        low = exp.Least(this=corners[0], expressions=corners[1:])
         high = exp.Greatest(this=corners[0].copy(), expressions=[c.copy() for c in corners[1:]])
+        low = exp.Least(this=corners[0], expressions=corners[1:])
         return Width(True, _when(known, low), _when(known, high), sure, whole)
 
     def _absolute(self, e: exp.Abs) -> Width:
@@ -371,7 +369,7 @@ class _Select:
         pairs = [_ends(w, p) for w, p in zip(widths, parts, strict=True)]
         found = []
         for ends in zip(*pairs, strict=True):
-            first, *rest = (x.copy() for x in ends)
+            first, *rest = map(_own, ends)
             found.append(_when([_there(x) for x in ends], type(e)(this=first, expressions=rest)))
         low, high = found
         return Width(True, low, high, all(w.sure for w in widths), all(w.whole for w in widths))
@@ -391,10 +389,10 @@ class _Select:
         found = []
         for end in (0, 1):
             branches = [
-                exp.If(this=i.this.copy(), true=pair[end])
+                exp.If(this=i.this.copy(), true=_own(pair[end]))
                 for i, pair in zip(ifs, pairs, strict=False)
             ]
-            last = pairs[-1][end] if otherwise is not None else None
+            last = _own(pairs[-1][end]) if otherwise is not None else None
             found.append(exp.Case(ifs=branches, default=last))
         whole = all(w.whole for w in widths)
         return Width(True, found[0], found[1], all(w.sure for w in widths), whole)
@@ -408,9 +406,9 @@ class _Select:
         pairs = [_ends(w, p) for w, p in zip(widths, parts, strict=True)]
         found = [
             exp.Case(
-                ifs=[exp.If(this=_there(p), true=pair[end])
+                ifs=[exp.If(this=_there(p), true=_own(pair[end]))
                      for p, pair in zip(parts[:-1], pairs, strict=False)],
-                default=pairs[-1][end],
+                default=_own(pairs[-1][end]),
             )
             for end in (0, 1)
         ]  # fmt: skip
@@ -474,7 +472,7 @@ def _operands(e: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(e, exp.Window | exp.Filter | exp.Paren):
         yield from _operands(e.this)
     elif isinstance(e, exp.AggFunc):
-        yield _bare(e.this)
+        yield from [_bare(e.this)] if isinstance(e.this, exp.Expr) else []
     else:
         yield from (_bare(x.args["true"] if isinstance(x, exp.If) else x) for x in _parts(e))
 
@@ -504,9 +502,10 @@ def _filtered(e: exp.Expr, f: exp.Expr) -> exp.Expr:
 
 
 def _with_this(e: exp.Expr, this: exp.Expr) -> exp.Expr:
-    copy = e.copy()
-    copy.set("this", this.copy())
-    return copy
+    """Return an operation of something else."""
+    others = {k: v for k, v in e.args.items() if k != "this"}
+    copied = exp.Tuple(**others).copy().args if others else {}
+    return type(e)(this=_own(this), **copied)
 
 
 def _others(e: exp.Expr) -> list[exp.Expr]:
@@ -514,10 +513,12 @@ def _others(e: exp.Expr) -> list[exp.Expr]:
 
 
 def _p(e: exp.Expr | None) -> exp.Expr:
-    """Return an end in parentheses; it is copied where it stands somewhere already."""
-    if e is None:
-        return exp.null()
-    return exp.Paren(this=e if e.parent is None else e.copy())
+    return exp.null() if e is None else exp.Paren(this=_own(e))
+
+
+def _own(e: exp.Expr) -> exp.Expr:
+    """Return an expression to be put somewhere: a copy, if it stands somewhere already."""
+    return e if e.parent is None else e.copy()
 
 
 def _op(kind: type[exp.Expr], a: exp.Expr, b: exp.Expr) -> exp.Expr:
@@ -529,4 +530,4 @@ def _there(e: exp.Expr) -> exp.Expr:
 
 
 def _when(conditions: Sequence[exp.Expr], value: exp.Expr) -> exp.Expr:
-    return exp.Case(ifs=[exp.If(this=exp.and_(*conditions), true=value)])
+    return exp.Case(ifs=[exp.If(this=exp.and_(*conditions, copy=False), true=value)])

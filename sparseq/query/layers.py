@@ -109,6 +109,7 @@ def _split(
     """Return a SELECT over a subquery that has, as columns, the parts that are `inside`.
 
     Args:
+        select: Is taken apart.
         clauses: That the subquery has; the others are the SELECT's.
     """
     names: dict[str, str] = {}
@@ -132,8 +133,7 @@ def _split(
     for clause in _AFTER:
         if clause not in clauses and (value := select.args.get(clause)) is not None:
             outer.set(clause, lifted(value))
-    base = exp.Select(**{k: v.copy() if isinstance(v, exp.Expr) else [x.copy() for x in v]
-                         for k in clauses if (v := select.args.get(k)) is not None})  # fmt: skip
+    base = exp.Select(**{k: v for k in clauses if (v := select.args.get(k)) is not None})
     base.set("expressions", columns or [exp.alias_(exp.Literal.number(1), "c", quoted=True)])
     source = exp.Subquery(
         this=base, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
