@@ -48,6 +48,7 @@ class Aggregates:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._measures: list[Measure] = []
+        self._places: dict[Measure, int] = {}  # without their labels
 
     def is_aggregate(self, e: exp.Expr) -> bool:
         """Tell whether an expression is an aggregate, with or without FILTER."""
@@ -81,11 +82,10 @@ class Aggregates:
         return replace(m, integral=integral(type))
 
     def _add(self, measure: Measure) -> int:
-        for i, known in enumerate(self._measures):
-            if replace(measure, label=known.label) == known:
-                return i
-        self._measures.append(measure)
-        return len(self._measures) - 1
+        place = self._places.setdefault(replace(measure, label=""), len(self._measures))
+        if place == len(self._measures):
+            self._measures.append(measure)
+        return place
 
     # -- one aggregate ---------------------------------------------------------------------------
 

@@ -8,11 +8,13 @@ in the table of functions (`sparseq.query.functions`), or a form that `sparseq.q
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from sqlglot import exp
 
 from sparseq.errors import QueryRefused, did_you_mean
 from sparseq.query.functions import FUNCTIONS
+from sparseq.query.limits import LIMITS
 from sparseq.query.paired import PAIRED
 from sparseq.query.spellings import BINARY, LISTED, NAMED, UNARY
 
@@ -88,10 +90,7 @@ _PARTS: dict[type, frozenset[str]] = {
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), frozenset(["expression", "distinct"])),
 }
 """What these may have beside `this`; lowering reads all of it, and nothing else."""
-MAX_SELECTS = 64
-MAX_JOINS = 32
 MAX_CONCAT = 20
-MAX_DEPTH = 500
 _OUTSIDE = ("read_", "glob", "duckdb_", "pragma_", "query")
 _BECAUSE = {
     "joins": ("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …"),
@@ -147,17 +146,18 @@ _WHY: dict[type, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def check_allowed(tree: exp.Expr, text: str) -> None:
+def check_allowed(tree: exp.Expr, text: str, most: Mapping[str, int]) -> None:
     """Check every node of the tree against the list.
 
     Args:
         tree: A parsed query.
         text: What it was parsed from.
+        most: Every limit, by name.
 
     Raises:
-        QueryRefused: One is not on it.
+        QueryRefused: One is not on it, or there are too many.
     """
-    _check_depth(tree)
+    _check_depth(tree, most)
     for node in tree.walk():
         kind = type(node)
         if isinstance(node, exp.Anonymous):
@@ -169,21 +169,16 @@ def check_allowed(tree: exp.Expr, text: str) -> None:
             raise _refused(node, text)
         _check_parts(node)
     selects = tree.find_all(exp.Select)
-    joins = sum(1 for _ in tree.find_all(exp.Join))
-    if joins > MAX_JOINS:
-        raise QueryRefused(f"the query has {joins} joins; the limit is {MAX_JOINS}")
+    LIMITS["joins"].check(sum(1 for _ in tree.find_all(exp.Join)), most)
     for select in selects:
         _check_clauses(select)
 
 
-def _check_depth(tree: exp.Expr) -> None:
+def _check_depth(tree: exp.Expr, most: Mapping[str, int]) -> None:
     level, depth = [tree], 0
     while level:
         level, depth = [child for node in level for child in node.iter_expressions()], depth + 1
-        if depth > MAX_DEPTH:
-            raise QueryRefused(
-                "the query is nested too deeply", "split it into parts; use IN for a long OR"
-            )
+    LIMITS["depth"].check(depth, most)
 
 
 def _check_parts(node: exp.Expr) -> None:

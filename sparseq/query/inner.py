@@ -23,6 +23,7 @@ from sparseq.query.allowed import BINNED
 from sparseq.query.catalog import Column
 from sparseq.query.frames import MAX_OFFSET, distance_key, frame, has_offsets, whole
 from sparseq.query.layers import layered
+from sparseq.query.limits import LIMITS
 from sparseq.query.parse import said
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, refuse
@@ -32,7 +33,6 @@ from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import Family, Type
 from sparseq.query.values import PublicValues
 
-MAX_SQL = 200_000
 _AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,
     exp.ArgMax, exp.ArgMin,
@@ -125,8 +125,7 @@ class _Inner:
         distinct = bool(self.select.args.get("distinct"))
         inside = "" if distinct else tail
         derived = f"(SELECT {', '.join([*user, *projections])} {origin}{inside})"
-        if len(derived) > MAX_SQL:
-            refuse("the query is too long once its subqueries are written out", "split it")
+        LIMITS["sql"].check(len(derived), self.scope.public.limits)
         types = self.scope.public.columns(f"SELECT * FROM {derived} LIMIT 0")
         for name in self.columns.keys() & types.keys():
             self.columns[name] = replace(self.columns[name], type=types[name])

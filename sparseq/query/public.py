@@ -25,7 +25,7 @@ from sparseq.cancellation import Cancellation, check
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
-from sparseq.query.limits import check_most
+from sparseq.query.limits import all_limits
 from sparseq.query.plan import Cap
 
 _names = itertools.count(1)
@@ -51,13 +51,13 @@ class PublicFacts:
         catalog: Of the store.
         schema: SQL that makes its schemas and tables, empty.
         rows: Of its public tables, by name.
-        most: Limits on one person (see `sparseq.query.work`).
+        most: The limits that were set (see `sparseq.query.limits`).
         weighted: People are weighted in answers; else they are in or out.
 
     Attributes:
         subqueries: How many subqueries of queries it has answered.
         patience: Seconds that one look may take.
-        limits: On one person, by name.
+        limits: All of them, by name.
         most_work: Row combinations that a person may have in a join.
     """
 
@@ -70,7 +70,7 @@ class PublicFacts:
         weighted: bool = False,
     ) -> None:
         self.catalog, self.weighted = catalog, weighted
-        self.limits = check_most(most)
+        self.limits = all_limits(most)
         self.most_work = self.limits["work"]
         self._schema, self._rows = schema, dict(rows)
         self._lock = threading.Lock()

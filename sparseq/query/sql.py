@@ -73,7 +73,7 @@ def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
 
 def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     try:
-        select, options = parse(text, catalog)
+        select, options = parse(text, catalog, public.limits)
         taken_apart = separated(select, catalog)
         query = (
             _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
@@ -312,6 +312,8 @@ class _Outer:
             refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
         if isinstance(e, exp.Window):
             refuse(f"{said(e)} is a window over the answer", "compute it from the answer")
+        if isinstance(e, exp.Literal) and (e.is_string or (e.this.isdecimal() and len(e.this) < 10)):
+            return out.constant(e.this if e.is_string else int(e.this))
         if is_constant(e) and not isinstance(e, exp.Null):
             return out.constant(self.public.constant(e.sql("duckdb")))
         return self._scalar(e)
@@ -329,12 +331,12 @@ class _Outer:
         if isinstance(e, exp.Not):
             return out.negation(self._node(e.this))
         if isinstance(e, exp.Between):
-            value = self._node(e.this)
+            value = out.shared(self._node(e.this))
             low = out.compare(operator.ge, value, self._node(e.args["low"]))
             high = out.compare(operator.le, value, self._node(e.args["high"]))
             return out.all_of(low, high)
         if isinstance(e, exp.In) and not e.args.get("query"):
-            value = self._node(e.this)
+            value = out.shared(self._node(e.this))
             same = [out.compare(operator.eq, value, self._node(x)) for x in e.expressions]
             return out.any_of(*same)
         return self._function(e)
@@ -364,10 +366,10 @@ class _Outer:
             default = e.args.get("default")
             return out.choose(branches, self._node(default) if default else out.constant(None))
         if isinstance(e, exp.Coalesce):
-            *known, last = (self._node(x) for x in [e.this, *e.expressions])
+            *known, last = (out.shared(self._node(x)) for x in [e.this, *e.expressions])
             return out.choose([(out.compare(operator.eq, x, x), x) for x in known], last)
         if isinstance(e, exp.Nullif):
-            value, other = self._node(e.this), self._node(e.expression)
+            value, other = out.shared(self._node(e.this)), self._node(e.expression)
             same = out.compare(operator.eq, value, other)
             return out.choose([(same, out.constant(None))], value)
         refuse(

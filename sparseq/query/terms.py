@@ -19,7 +19,7 @@ from sparseq.errors import QueryRefused
 from sparseq.query import types as T
 from sparseq.query.types import Family, Type
 
-MAX_SIZE = 50_000
+MAX_SIZE = 20_000
 """Nodes of an expression, written out: what an engine may have to look at for one row."""
 _EPOCH = dt.date(1970, 1, 1)
 _KINDS: dict[Family, Any] = {

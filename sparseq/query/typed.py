@@ -76,6 +76,7 @@ class ExpressionReader:
         self._column = column
         self._evaluate = evaluate
         self._identity = identity
+        self._known: dict[int, tuple[exp.Expr, Term]] = {}  # by `id`: what is in two places
 
     def read(self, e: exp.Expr) -> Term:
         """Return an expression as a term.
@@ -87,7 +88,9 @@ class ExpressionReader:
             return self._column(e)
         if isinstance(e, exp.Paren):
             return self.read(e.this)
-        return self._folded(self._node(e), e)
+        if id(e) not in self._known:
+            self._known[id(e)] = e, self._folded(self._node(e), e)
+        return self._known[id(e)][1]
 
     def truth(self, e: exp.Expr) -> Term:
         """Return a condition as a term: a truth."""
@@ -461,8 +464,7 @@ class ExpressionReader:
         conditions = []
         for branch in ifs:
             if isinstance(e, exp.Case) and e.this is not None:
-                same = exp.EQ(this=e.this.copy(), expression=branch.this.copy())
-                conditions.append(self.truth(same))
+                conditions.append(self._compare("=", e, e.this, branch.this))
             else:
                 conditions.append(self.truth(branch.this))
         results = [branch.args["true"] for branch in ifs] + ([default] if default else [])

@@ -27,6 +27,7 @@ from sparseq.cli.statements import is_complete, items, split
 from sparseq.curator import counts
 from sparseq.errors import QueryRefused
 from sparseq.query.allowed import check_allowed, function_names
+from sparseq.query.limits import all_limits
 from sparseq.query.catalog import Catalog, Column, Table
 from sparseq.query.parse import Dialect
 
@@ -185,7 +186,7 @@ def test_what_completion_offers_can_be_called() -> None:
         for arguments in ("", "x", "x, y", "x, y, z", "x AS DATE", "year FROM x", "'day', x, y"):
             try:
                 tree = sqlglot.parse_one(f"SELECT {name}({arguments}) FROM t", dialect=Dialect)
-                check_allowed(tree, "")
+                check_allowed(tree, "", all_limits())
             except (SqlglotError, QueryRefused):
                 continue
             break
