@@ -75,7 +75,9 @@ _LIMITS = (
     Limit("sql", 300_000, "characters once its subqueries are written out", "split it"),
     Limit("public", 100_000_000, "rows in a join of public tables or answers",
           "join them ON a.x = b.x, with a column that has each value once"),
-    Limit("cells", 2_000_000, "values in its result, rows times columns",
+    Limit("after", 100_000_000, "values to be computed from noised ones (groups times what is "
+          "written in SELECT, HAVING and ORDER BY)", "ask for fewer groups, or write less"),
+    Limit("cells", 5_000_000, "values in its result, rows times columns",
           "use LIMIT, or select less"),
     Limit("bytes", 100_000_000, "bytes in its result", "use LIMIT, or shorter texts"),
 )  # fmt: skip

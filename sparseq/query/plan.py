@@ -126,10 +126,12 @@ class Cap:
         name: The table of their indices, `temp."name"`, which the join's SQL looks at. It is made
             of `sql`: caps of the same name are the same.
         sql: Gives their indices; it may look at the tables of caps that come before it.
+        most: The row combinations that a person may have.
     """
 
     name: str
     sql: str
+    most: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.cancellation import Cancellation, check
-from sparseq.engine._duckdb.connection import scratch
+from sparseq.engine._duckdb.connection import fetch_at_most, scratch
 from sparseq.errors import QueryRefused
 from sparseq.query.catalog import Catalog
-from sparseq.query.limits import all_limits
+from sparseq.query.limits import LIMITS, all_limits
 from sparseq.query.plan import Cap
 
 _names = itertools.count(1)
@@ -36,6 +36,7 @@ _CONSTANT = re.compile(
     r"""|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
 )
 _REMEMBERED, _FEW = 4096, 64  # results, and rows of each
+_AT_ONCE = 1000  # rows
 _CAP = "CREATE TEMP TABLE {} (_user INTEGER NOT NULL)"
 _MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
 PATIENCE = 5.0
@@ -143,13 +144,14 @@ class PublicFacts:
 
         Raises:
             duckdb.Error: It takes too long, or too much memory.
+            TooLarge: It has too many rows.
         """
         with self._lock:
             try:
                 for name, table in tables.items():
                     self._con.register(name, table)
                 with Cancellation(PATIENCE_AFTER) as look, look.interrupts(self._con.interrupt):
-                    return self._con.sql(sql).to_arrow_table()
+                    return fetch_at_most(self._con, sql, self.limits)
             finally:
                 for name in tables:
                     self._con.unregister(name)
@@ -208,7 +210,11 @@ class PublicFacts:
         with Cancellation(self.patience) as look, look.interrupts(self._con.interrupt):
             result = self._con.execute(sql)
             described = [(str(c[0]), str(c[1])) for c in result.description or []]
-            return described, result.fetchall()
+            rows = list[tuple[Any, ...]]()
+            while found := result.fetchmany(_AT_ONCE):
+                rows += found
+                LIMITS["cells"].check(len(rows) * len(described), self.limits)
+            return described, rows
 
     def close(self) -> None:
         """Let go of the memory."""

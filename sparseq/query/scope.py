@@ -27,6 +27,7 @@ from sparseq.query.bounds import Interval, ends, interval, of_rows
 from sparseq.query.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
 from sparseq.query.conditions import limits_of, sees_only
 from sparseq.query.constants import is_constant
+from sparseq.query.limits import LIMITS
 from sparseq.query.lookups import lookups_of
 from sparseq.query.parse import said
 from sparseq.query.plan import Cap, Lookup
@@ -271,6 +272,7 @@ class Scope:
         if self._cap is None:
             sources, found = list(self.sources.values()), None
             if self.private:
+                LIMITS["people"].check(len(self.private), self.public.limits)
                 product = factor(sources, self._equalities(), self.public.most_rows)
                 check_factor(product, sources, self.public.most_work)
                 found = cap(self.private, product, self.public.most_work)

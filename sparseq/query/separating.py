@@ -8,7 +8,7 @@ joined to it, an outer SELECT) is computed from released values: free, in a data
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NoReturn

@@ -8,6 +8,7 @@ averages, variances and quantiles are computed from noised measures, which is fr
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from sparseq.query.catalog import Catalog
 from sparseq.query.constants import is_constant
 from sparseq.query.domains import Domains
 from sparseq.query.inner import aggregates, lower_inner
+from sparseq.query.limits import LIMITS
 from sparseq.query.mending import mended
 from sparseq.query.mends import RULES
 from sparseq.query.parse import parse, said
@@ -160,6 +162,7 @@ class _Outer:
         shown = self._outputs()
         self.scope.prepare()
         domains, joins = self._domains()
+        self._check_answer(domains)
         measures = self.aggregates.measures(self._types(self.aggregates.values(), joins))
         origin = self.scope.from_sql() + joins
         stored = self.scope.stored_table() if not joins else ""
@@ -171,6 +174,14 @@ class _Outer:
         _check_outputs(shown, domains, measures)
         notes, apart = tuple(self._notes(domains)), self.scope.window_apart() is not None
         return Query("", relation, domains, measures, shown, notes, apart=apart)
+
+    def _check_answer(self, domains: Sequence[Domain]) -> None:
+        """Refuse an answer that is too large, or takes too long to compute from noised values."""
+        groups = math.prod(len(domain.values) for domain in domains)
+        parts = (self.select.args.get(k) for k in ("having", "order"))
+        shown = [*self.select.expressions, *(part for part in parts if part is not None)]
+        LIMITS["cells"].check(groups * len(self.select.expressions), self.public.limits)
+        LIMITS["after"].check(groups * sum(1 for e in shown for _ in e.walk()), self.public.limits)
 
     def _types(self, values: Sequence[str], joins: str) -> list[str]:
         """Return the types of expressions over the relation, found on no rows."""
@@ -218,9 +229,10 @@ class _Outer:
         if any(s.derived and s.private for s in self.scope.sources.values()):
             notes.append("subqueries are computed for each user apart")
         if self.scope.caps:
+            most = min(cap.most for cap in self.scope.caps)
             notes.append(
-                f"whose rows make more than {self.public.most_work:,} combinations in a join is "
-                "left out of it, and pays nothing"
+                f"whose rows make more than {most:,} combinations in a join is left out of it, and "
+                "pays nothing"
             )
         return notes
 
@@ -312,7 +324,9 @@ class _Outer:
             refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
         if isinstance(e, exp.Window):
             refuse(f"{said(e)} is a window over the answer", "compute it from the answer")
-        if isinstance(e, exp.Literal) and (e.is_string or (e.this.isdecimal() and len(e.this) < 10)):
+        if isinstance(e, exp.Literal) and (
+            e.is_string or (e.this.isdecimal() and len(e.this) < 10)
+        ):
             return out.constant(e.this if e.is_string else int(e.this))
         if is_constant(e) and not isinstance(e, exp.Null):
             return out.constant(self.public.constant(e.sql("duckdb")))

@@ -6,9 +6,16 @@ Where sources are joined, person i's row combinations are
     times, for each public source, the most rows that one join key has there
 
 (1 where the key is unique; all rows of the source where nothing says `column = …`). The joined rows
-of i are at most that many. Whoever has more than the store's `most` of them is taken out of every
-source of the SELECT, before anything is joined: no row of i leaves it, so i contributes nothing and
-pays nothing. All others' rows are as they were.
+of i are at most that many. Whoever has more than `most_of` says is taken out of every source of the
+SELECT, before anything is joined: no row of i leaves it, so i contributes nothing and pays nothing.
+All others' rows are as they were.
+
+What a join takes is the combinations of all people together, and neither how many people nor how
+many rows there are is public. So it is the combinations for *each row* that are limited, to sqrt of
+`most`: with k sources of people, rows n of a person and n^(k-1) <= sqrt(most), a table of N rows
+makes at most N sqrt(most) joined rows, whoever has them. For k = 2 that is n^2 <= most, as it was;
+for k = 3 and 4 the default leaves 66 and 16 rows. How long the rest takes depends on N: it is what
+time-outs and cancelling are for. More than `people` sources in one join are refused.
 
 Neighbours. The own rows of i in a source are, by induction over the query's tree (see
 `sparseq.query.scope`), a function of i's rows and of public tables; subqueries have caps of their
@@ -48,6 +55,7 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
     several = [s for s in private if not s.single]
     if len(several) + (factor > 1) < 2 or not several:
         return None
+    most = most_of(most, len(several))
     sources: dict[str, list[bool]] = {}
     for source in several:
         sources.setdefault(source.rows_sql(), []).append(source.optional)
@@ -57,7 +65,7 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
         sql = f"SELECT {USER} FROM {rows} AS s GROUP BY {USER} HAVING count(*) > {limit}"
     else:
         sql = _product(sources, factor, most)
-    return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql)
+    return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql, most)
 
 
 def _product(sources: Mapping[str, list[bool]], factor: int, most: int) -> str:
@@ -71,6 +79,16 @@ def _product(sources: Mapping[str, list[bool]], factor: int, most: int) -> str:
         f"SELECT {USER} FROM ({' UNION ALL '.join(counts)}) GROUP BY {USER} "
         f"HAVING {product} > {most}"
     )
+
+
+def most_of(most: int, sources: int) -> int:
+    """Return the most row combinations of one person in a join of so many sources about people.
+
+    Example:
+        >>> [most_of(20_000_000, k) for k in (1, 2, 3, 4)]
+        [20000000, 20000000, 299069, 73680]
+    """
+    return most if sources <= 2 else _root(most**sources, 2 * (sources - 1))
 
 
 def _root(most: int, power: int) -> int:

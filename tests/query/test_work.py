@@ -72,7 +72,7 @@ def store(people: People, most: int | None = MOST) -> sparseq.Store:
         seed=1,
         norm_budget=100,
         public=PUBLIC,
-        most=None if most is None else {"work": most},
+        most=None if most is None else {"work": most, "people": 30},
         in_or_out=True,
     )
 

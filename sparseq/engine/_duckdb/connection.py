@@ -14,12 +14,13 @@ A rule that nobody judged, of a DuckDB that is newer than this list, is off too,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from sparseq.errors import StoreError
 
@@ -181,6 +182,47 @@ def scratch(purpose: str = "values") -> duckdb.DuckDBPyConnection:
     except (KeyError, duckdb.Error):  # none yet, or given up after an error that DuckDB calls fatal
         _kept[known] = connected(locked=True)
     return _kept[known].cursor()
+
+
+_AT_ONCE = 2048  # rows, as many as DuckDB computes at a time
+
+
+class TooLarge(Exception):
+    """A result has more than it may; `limit` is the name of the limit, `most` its number."""
+
+    def __init__(self, limit: str, most: int) -> None:
+        super().__init__(f"a result has more than {most:,} {limit}")
+        self.limit, self.most = limit, most
+
+
+def fetch_at_most(
+    connection: duckdb.DuckDBPyConnection, sql: str, most: Mapping[str, int]
+) -> pa.Table:
+    """Return the rows of a SELECT, computed bit by bit up to a limit.
+
+    Args:
+        connection: Runs it.
+        sql: The SELECT.
+        most: The limits "cells" (rows times columns) and "bytes".
+
+    Raises:
+        TooLarge: It has more.
+
+    Example:
+        >>> fetch_at_most(connected(), "SELECT 1 AS x", {"cells": 1, "bytes": 100}).to_pylist()
+        [{'x': 1}]
+    """
+    reader = connection.sql(sql).to_arrow_reader(_AT_ONCE)
+    batches: list[pa.RecordBatch] = []
+    cells = size = 0
+    for batch in reader:
+        cells, size = cells + batch.num_rows * batch.num_columns, size + batch.nbytes
+        if cells > most["cells"]:
+            raise TooLarge("cells", most["cells"])
+        if size > most["bytes"]:
+            raise TooLarge("bytes", most["bytes"])
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def is_damage(error: BaseException) -> bool:

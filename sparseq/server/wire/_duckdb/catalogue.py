@@ -15,8 +15,9 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.cancellation import Cancellation, check
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
 from sparseq.query.catalog import Catalog
+from sparseq.query.limits import all_limits
 from sparseq.server.wire._duckdb.postgresql import Postgresql, declare
 from sparseq.server.wire._duckdb.rewriting import Rewriter
 from sparseq.server.wire.aims import ANSWER
@@ -26,6 +27,8 @@ from sparseq.server.wire.states import CANCELLED, WireError
 PATIENCE = 10.0
 """Seconds that a look-up may take."""
 MEMORY = "256MB"
+MOST = all_limits()
+"""Rows, columns and bytes of a look-up are limited as those of an answer are."""
 MOST_KEPT = 200
 """Recorded answers that are kept as tables."""
 
@@ -139,7 +142,12 @@ class CatalogueLook:
                         for name, value in self._variables():
                             self._connection.execute(f"SET VARIABLE {name} = {value}")
                         self._known = self._settings.version
-                    return self._connection.sql(sql).to_arrow_table()
+                    return fetch_at_most(self._connection, sql, MOST)
+            except TooLarge as large:
+                hint = "use LIMIT, or select less"
+                raise WireError(
+                    "54000", f"a look-up has at most {large.most:,} {large.limit}", hint
+                ) from None
             except duckdb.InterruptException:
                 check()
                 raise WireError(

@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 from sparseq.errors import did_you_mean
 from sparseq.query.parse import Dialect
 from sparseq.server.wire._duckdb.functions import OWN
+from sparseq.server.wire._duckdb.growth import bounded
 from sparseq.server.wire._duckdb.naming import names_of, rename
 from sparseq.server.wire.aims import ANSWER
 from sparseq.server.wire.states import SYNTAX_ERROR, WireError
@@ -175,7 +176,7 @@ class Rewriter:
         tree = _changed(_changed(tree, _registers), _rewritten_node)
         _qualify(tree)
         rename(tree, names)
-        return tree.sql("duckdb")
+        return _changed(tree, bounded).sql("duckdb")
 
     def over_empty(self, sql: str) -> str:
         """Return a SELECT over people's tables, which have no rows here, for DuckDB.
@@ -186,7 +187,7 @@ class Rewriter:
         tree = _parsed(sql, duckdb=True)
         self._check_functions(tree)
         self._name_tables(tree, True)
-        return tree.sql("duckdb")
+        return _changed(tree, bounded).sql("duckdb")
 
     def over_answer(self, sql: str) -> str:
         """Return a SELECT over an answer for DuckDB.
@@ -200,7 +201,7 @@ class Rewriter:
         for table in tree.find_all(exp.Table):
             if table.db or table.name.lower() not in known:
                 raise WireError("42P01", f'relation "{table.name}" does not exist')
-        return tree.sql("duckdb")
+        return _changed(tree, bounded).sql("duckdb")
 
     def _name_tables(self, tree: exp.Expr, people: bool) -> None:
         known = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
