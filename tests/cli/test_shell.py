@@ -27,8 +27,8 @@ from sparseq.cli.statements import is_complete, items, split
 from sparseq.curator import counts
 from sparseq.errors import QueryRefused
 from sparseq.query.allowed import check_allowed, function_names
-from sparseq.query.limits import all_limits
 from sparseq.query.catalog import Catalog, Column, Table
+from sparseq.query.limits import all_limits
 from sparseq.query.parse import Dialect
 
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"
