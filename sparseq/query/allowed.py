@@ -64,36 +64,120 @@ _TYPES = frozenset(
     [
         "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT",
         "UINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT", "VARCHAR", "DATE", "TIME",
-        "TIMESTAMP", "TIMESTAMPNTZ", "UUID",
+        "TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "UUID",
     ]
 )  # fmt: skip
-"""Types to cast to, by sqlglot's names; none loads an extension or depends on a time zone."""
-_PARTS: dict[type, frozenset[str]] = {
-    exp.Table: frozenset(["alias", "db", "catalog"]),
-    exp.Subquery: frozenset(["alias"]),
-    exp.Join: frozenset(["side", "kind", "method", "on", "using"]),
-    exp.CTE: frozenset(["alias"]),
-    exp.With: frozenset(["expressions"]),
-    exp.TableAlias: frozenset(["columns"]),
-    exp.Limit: frozenset(["expression"]),
-    exp.Offset: frozenset(["expression"]),
-    exp.Order: frozenset(["expressions"]),
-    exp.Ordered: frozenset(["desc", "nulls_first"]),
-    exp.Window: frozenset(["partition_by", "order", "spec", "over"]),
-    exp.Column: frozenset(["table"]),
-    exp.In: frozenset(["expressions", "query"]),
-    exp.Cast: frozenset(["to", "safe"]),
-    exp.TryCast: frozenset(["to", "safe"]),
-    exp.Interval: frozenset(["unit"]),
-    exp.Star: frozenset(["except_", "except"]),
-    exp.Group: frozenset(["expressions"]),
-    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), frozenset(["expression", "distinct"])),
+"""Types to cast to, by sqlglot's names; none depends on the time zone of a reader."""
+_PARTS: dict[type, str] = {
+    exp.Table: "alias db catalog",
+    exp.Subquery: "alias",
+    exp.Join: "side kind method on using",
+    exp.CTE: "alias",
+    exp.With: "expressions",
+    exp.TableAlias: "columns",
+    exp.Limit: "expression",
+    exp.Offset: "expression",
+    exp.Order: "expressions",
+    exp.Ordered: "desc nulls_first",
+    exp.Window: "partition_by order spec over",
+    exp.WindowSpec: "kind exclude start start_side end end_side",
+    exp.Column: "table",
+    exp.In: "expressions query",
+    exp.Cast: "to safe",
+    exp.TryCast: "to safe",
+    exp.Interval: "unit",
+    exp.Star: "except_ except",
+    exp.Group: "expressions",
+    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), "expression distinct"),
+    exp.Select: "expressions from_ from joins where group having order limit offset with with_ "
+    "distinct qualify",
+    exp.Alias: "alias",
+    exp.Distinct: "expressions on",
+    exp.Literal: "is_string",
+    exp.Between: "low high",
+    exp.Like: "expression negate",
+    exp.ILike: "expression negate",
+    exp.Case: "ifs default",
+    exp.If: "true false",
+    exp.Round: "decimals",
+    exp.Trunc: "decimals",
+    exp.Log: "expression",
+    exp.Trim: "expression position",
+    exp.Substring: "start length",
+    exp.StrPosition: "substr",
+    exp.DateTrunc: "unit",
+    exp.TimestampTrunc: "unit",
+    exp.DateDiff: "expression unit",
+    exp.DateAdd: "expression unit",
+    exp.DateSub: "expression unit",
+    exp.DateFromParts: "year month day",
+    exp.SplitPart: "delimiter part_index",
+    exp.Replace: "expression replacement",
+    exp.Translate: "from_ to",
+    exp.Pad: "expression is_left fill_pattern",
+    exp.RegexpLike: "expression flag",
+    exp.RegexpFullMatch: "expression options",
+    exp.RegexpExtract: "expression group",
+    exp.RegexpReplace: "expression replacement modifiers",
+    exp.TimeToStr: "format",
+    exp.ToChar: "format",
+    exp.StrToTime: "format",
+    exp.DateBin: "expression",
+    exp.WidthBucket: "min_value max_value num_buckets",
+    exp.Min: "count",
+    exp.Max: "count",
+    exp.ArgMin: "expression count",
+    exp.ArgMax: "expression count",
+    exp.Lag: "offset default",
+    exp.Lead: "offset default",
+    exp.NthValue: "offset",
+    exp.SHA2: "length",
+    exp.Lateral: "alias",
+    exp.Pivot: "expressions using group",
+    exp.ApproxQuantile: "quantile",
+    exp.WithinGroup: "expression",
+    exp.GroupingSets: "expressions",
+    **dict.fromkeys(
+        (exp.ApproxDistinct, exp.CurrentDate, exp.CurrentTimestamp, exp.Date, exp.TsOrDsToDate), ""
+    ),
 }
-"""What these may have beside `this`; lowering reads all of it, and nothing else."""
+"""What these may have beside `this`; who reads such a node reads all of it, and nothing else."""
+_OPERANDS = "expression expressions"
+"""What any other may have: arguments by place."""
+_DIALECT: dict[type, str] = {
+    exp.Array: "bracket_notation",
+    exp.Coalesce: "is_nvl is_null",
+    exp.Concat: "coalesce safe",
+    exp.ConcatWs: "coalesce safe",
+    exp.Count: "big_int",
+    exp.DPipe: "safe",
+    exp.DateDiff: "date_part_boundary",
+    exp.Div: "typed safe",
+    exp.Greatest: "ignore_nulls",
+    exp.Identifier: "quoted",
+    exp.JSONExtractScalar: "scalar_only",
+    exp.JSONPathKey: "quoted",
+    exp.Least: "ignore_nulls",
+    exp.Pivot: "identify_pivot_strings prefixed_pivot_columns pivot_column_naming",
+    exp.RegexpExtract: "null_if_pos_overflow",
+    exp.RegexpReplace: "single_replace",
+}
+"""What DuckDB's parser notes of its dialect: it is the same whatever a query says."""
+_BEFORE = (
+    exp.Lateral, exp.Limit, exp.Pivot, exp.ApproxDistinct, exp.ApproxQuantile, exp.WithinGroup,
+    exp.GroupingSets, exp.CurrentDate, exp.CurrentTimestamp,
+)  # fmt: skip
+"""What `sparseq.query.rewriting` puts something else in the place of."""
 MAX_CONCAT = 20
 _OUTSIDE = ("read_", "glob", "duckdb_", "pragma_", "query")
 _BECAUSE = {
+    "symmetric": (
+        "BETWEEN SYMMETRIC is not answered",
+        "write x BETWEEN a AND b OR x BETWEEN b AND a",
+    ),
     "joins": ("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …"),
+    "locks": ("rows can't be locked", "leave FOR UPDATE out"),
+    "unpivot": ("UNPIVOT is not answered", "docs/sql.md says what a query may hold"),
     "sample": ("sampling rows ties users to each other", "leave the sampling out"),
     "recursive": ("WITH RECURSIVE is not answered", "write a subquery for each step"),
     "all": ("GROUP BY ALL is not answered", "name the keys"),
@@ -135,6 +219,10 @@ _WHY: dict[type, tuple[str, str]] = {
         "distinct values other than users can't be counted privately",
         "count(DISTINCT user) is answered; group by the column with a public domain",
     ),
+    exp.AtTimeZone: (
+        "AT TIME ZONE is not answered: stored times are in UTC",
+        "compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
+    ),
     exp.Escape: ("LIKE … ESCAPE is not answered", "use LIKE without ESCAPE"),
     exp.Cube: ("CUBE is not answered", "ask one GROUP BY at a time"),
     exp.Rollup: ("ROLLUP is not answered", "ask one GROUP BY at a time"),
@@ -168,10 +256,7 @@ def check_allowed(tree: exp.Expr, text: str, most: Mapping[str, int]) -> None:
         elif kind not in ALLOWED:
             raise _refused(node, text)
         _check_parts(node)
-    selects = tree.find_all(exp.Select)
     LIMITS["joins"].check(sum(1 for _ in tree.find_all(exp.Join)), most)
-    for select in selects:
-        _check_clauses(select)
 
 
 def _check_depth(tree: exp.Expr, most: Mapping[str, int]) -> None:
@@ -181,20 +266,41 @@ def _check_depth(tree: exp.Expr, most: Mapping[str, int]) -> None:
     LIMITS["depth"].check(depth, most)
 
 
+def check_written(tree: exp.Expr) -> None:
+    """Check what rewriting will read, and put something else in the place of: nothing is lost.
+
+    Raises:
+        QueryRefused: A part of the query would be.
+    """
+    for node in tree.walk():
+        if isinstance(node, _BEFORE):
+            _check_arguments(node)
+
+
+def _check_arguments(node: exp.Expr) -> None:
+    """Refuse a node that has something which nobody reads."""
+    known = f"this {_PARTS.get(type(node), _OPERANDS)} {_DIALECT.get(type(node), '')}".split()
+    for name, value in node.args.items():
+        if value and name not in known:
+            word = name.strip("_").replace("_", " ").upper()
+            reason = (f"{word} is not answered here", "leave it out")
+            raise QueryRefused(*_BECAUSE.get(name, reason))
+
+
 def _check_parts(node: exp.Expr) -> None:
-    known = _PARTS.get(type(node))
-    if known is not None:
-        for name, value in node.args.items():
-            if value and name != "this" and name not in known:
-                word = name.strip("_").replace("_", " ").upper()
-                reason = (f"{word} is not answered here", "leave it out")
-                raise QueryRefused(*_BECAUSE.get(name, reason))
+    if not isinstance(node, exp.DataType):
+        _check_arguments(node)
     _check_unit(node.this if isinstance(node, exp.Extract) else node.args.get("unit"))
     if isinstance(node, exp.DataType) and not _is_plain(node):
         raise QueryRefused(
             f"{node.sql('duckdb')[:40]} is not a type of a column here",
             "cast to BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL, VARCHAR, DATE or TIMESTAMP",
         )
+    if isinstance(node, exp.Star) and node.parent_select is not node.parent:
+        parts = [name for name, value in node.args.items() if value]
+        if parts:
+            word = parts[0].strip("_").upper()
+            raise QueryRefused(f"{word} is not answered here", "leave it out")
     if isinstance(node, exp.Ordered) and isinstance(node.this, exp.Var):
         raise QueryRefused("ORDER BY ALL is not answered", "name the columns")
     if isinstance(node, exp.Table) and node.alias_column_names:
@@ -206,7 +312,8 @@ def _check_parts(node: exp.Expr) -> None:
 def _is_plain(type: exp.DataType) -> bool:
     name = type.this.value if isinstance(type.this, exp.DataType.Type) else str(type.this)
     parameters = all(isinstance(e, exp.DataTypeParam) for e in type.expressions)
-    return name.upper() in _TYPES and parameters and not type.args.get("nested")
+    others = any(value for key, value in type.args.items() if key not in ("this", "expressions"))
+    return name.upper() in _TYPES and parameters and not others
 
 
 def _check_unit(unit: object) -> None:
@@ -215,19 +322,6 @@ def _check_unit(unit: object) -> None:
     if not isinstance(unit, exp.Var | exp.Literal) or unit.name.upper() not in _UNITS:
         shown = unit.sql("duckdb")[:40] if isinstance(unit, exp.Expr) else str(unit)
         raise QueryRefused(f"{shown} is not a unit of time", "year, month, week, day, hour, …")
-
-
-def _check_clauses(select: exp.Select) -> None:
-    known = {
-        "expressions", "from_", "from", "joins", "where", "group", "having", "order", "limit",
-        "offset", "with", "with_", "distinct", "qualify", "kind", "hint",
-        "laterals", "operation_modifiers",
-    }  # fmt: skip
-    for name, value in select.args.items():
-        if value and name not in known:
-            raise QueryRefused(f"{name.upper().strip('_')} is not answered", "leave it out")
-        if value and name in ("laterals", "hint", "kind"):
-            raise QueryRefused(f"{name.upper()} is not answered", "leave it out")
 
 
 def _unknown(name: str) -> QueryRefused:

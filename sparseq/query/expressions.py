@@ -19,6 +19,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.errors import QueryRefused
+from sparseq.query.parameters import literal
 
 if TYPE_CHECKING:
     import polars
@@ -242,10 +243,8 @@ def _column(name: str) -> exp.Column:
 
 
 def _literal(value: Any) -> exp.Expr:
-    if isinstance(value, dt.datetime):
-        return exp.cast(exp.Literal.string(value.isoformat(sep=" ")), "TIMESTAMP")
     if isinstance(value, dt.date):
-        return exp.cast(exp.Literal.string(value.isoformat()), "DATE")
+        return sqlglot.parse_one(literal(value), dialect="duckdb")
     if isinstance(value, float) and not math.isfinite(value):
         return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
     if value is None or isinstance(value, (bool, int, float, str)):

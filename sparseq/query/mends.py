@@ -379,6 +379,14 @@ def summarised(refusal: Refusal, tree: exp.Expr) -> bool:
 # -- what is left out, or written otherwise --------------------------------------------------------
 
 
+@changes("leave FOR UPDATE out")
+def without_lock(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Lock no rows."""
+    for node in tree.find_all(exp.Select):
+        node.set("locks", None)
+    return True
+
+
 @changes("leave (TABLESAMPLE|the sampling) out")
 def without_sample(refusal: Refusal, tree: exp.Expr) -> bool:
     """Ask about all rows."""
@@ -418,11 +426,44 @@ def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
+@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment")
+def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Say of a text that it is a moment, with the zone that is written in it."""
+    kind, text = refusal.hint[1], refusal.hint[2].replace("''", "'")
+
+    def typed(node: exp.Expr) -> object:
+        cast = node.parent if isinstance(node.parent, exp.Cast) else None
+        if node.this != text or not node.args.get("is_string"):
+            return None
+        if cast is not None:
+            cast.set("to", exp.DataType.build(kind, dialect="duckdb"))
+            return node.copy()
+        return exp.cast(node.copy(), kind, dialect="duckdb")
+
+    return _replaced(tree, exp.Literal, typed)
+
+
+@changes("^write x BETWEEN a AND b OR")
+def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Write BETWEEN SYMMETRIC as BETWEEN, once for each order of its ends."""
+
+    def either(node: exp.Expr) -> object:
+        if not node.args.get("symmetric"):
+            return None
+        node.set("symmetric", None)
+        other = node.copy()
+        other.set("low", node.args["high"].copy())
+        other.set("high", node.args["low"].copy())
+        return exp.paren(exp.or_(node.copy(), other))
+
+    return _replaced(tree, exp.Between, either)
+
+
 @changes("^cast to BOOLEAN, ")
 def usual_type(refusal: Refusal, tree: exp.Expr) -> bool:
     """Cast to the usual type that is nearest."""
     bad = refusal.message.partition(" is not a type")[0]
-    near = "TIMESTAMP" if "TIMESTAMP" in bad else "VARCHAR"
+    near = "TIMESTAMP" if bad.startswith("TIMESTAMP_") else "VARCHAR"
     for cast in tree.find_all(exp.Cast):
         if cast.to.sql("duckdb") == bad or not cast.to.this.name.isidentifier():
             cast.set("to", exp.DataType.build(near, dialect="duckdb"))

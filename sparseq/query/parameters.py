@@ -14,8 +14,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import sqlglot
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
@@ -23,6 +25,7 @@ from sqlglot.tokenizer_core import TokenType
 from sparseq.errors import NotSql, ParameterError, did_you_mean
 from sparseq.query.parse import Dialect
 
+_OFFSET = r"(Z|[+-]\d\d(:?\d\d)?)?"
 Value = bool | int | float | str | dt.date | dt.datetime | Decimal | None
 
 
@@ -117,19 +120,24 @@ def bound(sql: str, params: Sequence[Value] | Mapping[str, Value]) -> str:
 
 
 def literal(value: Value | np.generic) -> str:
-    """Return a value as an SQL literal of its type.
+    """Return a value as an SQL literal of its type; a moment with a zone as one in UTC.
+
+    Values of NumPy, pandas and pyarrow are what they are in Python.
 
     >>> literal("a'b"), literal(-2), literal(True), literal(dt.datetime(2024, 1, 1, 6))
     ("'a''b'", '(-2)', 'TRUE', "TIMESTAMP '2024-01-01 06:00:00'")
+    >>> literal(dt.datetime.fromisoformat("2024-03-31 02:00:00+02:00"))
+    "TIMESTAMPTZ '2024-03-31 00:00:00+00:00'"
     """
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = _plain(value)
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, dt.datetime):
-        return f"TIMESTAMP '{value.isoformat(' ')}'"
+        if value.tzinfo is None:
+            return f"TIMESTAMP '{value.isoformat(' ')}'"
+        return f"TIMESTAMPTZ '{value.astimezone(dt.UTC).isoformat(' ')}'"
     if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, str):
@@ -144,11 +152,32 @@ def literal(value: Value | np.generic) -> str:
     return f"{value}" if value >= 0 else f"({value})"
 
 
+def _plain(value: Any) -> Any:
+    """Return a value of another library as Python's own; raises where microseconds don't do."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    nanoseconds = getattr(value, "nanosecond", 0)
+    if isinstance(value, np.datetime64):
+        whole = value.astype("datetime64[us]")
+        unit = np.datetime_data(value.dtype)[0]
+        nanoseconds = 0 if np.isnat(value) or whole == value else 1
+        value = whole.astype("datetime64[D]").item() if unit in "YMWD" else whole.item()
+    if isinstance(value, np.timedelta64):
+        value = value.astype("timedelta64[us]").item()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if nanoseconds == nanoseconds and nanoseconds:
+        raise ParameterError("a parameter has nanoseconds", "round it to microseconds")
+    return None if isinstance(value, dt.datetime) and value != value else value  # pandas.NaT
+
+
 def value_of(text: str) -> Value:
     """Return what a person means by text: a number, a date, a truth, else the text itself.
 
     Text in single quotes is text, whatever it looks like.
 
+    >>> value_of("2024-03-31T02:00+02:00").isoformat()
+    '2024-03-31T02:00:00+02:00'
     >>> value_of("7"), value_of("1.5"), value_of("'7'"), value_of("gift"), value_of("2024-01-31")
     (7, 1.5, '7', 'gift', datetime.date(2024, 1, 31))
     """
@@ -163,7 +192,7 @@ def value_of(text: str) -> Value:
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             return dt.date.fromisoformat(text)
-        if re.fullmatch(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?", text):
+        if re.fullmatch(rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?{_OFFSET}", text):
             return dt.datetime.fromisoformat(text)
     except ValueError:
         pass

@@ -20,7 +20,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.errors import NotSql, ParameterError, QueryRefused, did_you_mean
-from sparseq.query.allowed import BINNED, check_allowed
+from sparseq.query.allowed import BINNED, check_allowed, check_written
 from sparseq.query.catalog import Catalog
 from sparseq.query.limits import LIMITS, all_limits
 from sparseq.query.plan import KNOWN_OPTIONS, Options
@@ -81,7 +81,9 @@ def parse(
     try:
         stripped, options = split_options(text)
         _check_tokens(stripped, most)
-        tree = rewritten(_one_select(stripped))
+        written = _one_select(stripped)
+        check_written(written)
+        tree = rewritten(written)
         assert isinstance(tree, exp.Select)
         check_allowed(tree, stripped, most)
         _check_tables(tree, catalog)

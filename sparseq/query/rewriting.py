@@ -125,7 +125,11 @@ def _name_windows(select: exp.Select) -> None:
         known = named.get(alias.name.lower()) if alias is not None else None
         if known is not None:
             for part in ("partition_by", "order", "spec"):
-                value = known.args.get(part)
+                value, own = known.args.get(part), window.args.get(part)
+                if own and value:
+                    raise QueryRefused(f"window {alias.name} has {part} already", "leave it out")
+                if own:
+                    continue
                 copied = [v.copy() for v in value] if isinstance(value, list) else value
                 window.set(part, copied.copy() if isinstance(copied, exp.Expr) else copied)
             window.set("alias", None)
@@ -165,7 +169,7 @@ def _semi_joins(select: exp.Select) -> None:
     kept = []
     for join in select.args.get("joins") or []:
         kind = (join.kind or join.side or "").upper()
-        if kind not in ("SEMI", "ANTI"):
+        if kind not in ("SEMI", "ANTI") or join.method:
             kept.append(join)
             continue
         on, using = join.args.get("on"), join.args.get("using")

@@ -329,7 +329,7 @@ class _Outer:
         ):
             return out.constant(e.this if e.is_string else int(e.this))
         if is_constant(e) and not isinstance(e, exp.Null):
-            return out.constant(self.public.constant(e.sql("duckdb")))
+            return out.constant(self.public.constant(self.scope.value_sql(e)))
         return self._scalar(e)
 
     def _scalar(self, e: exp.Expr) -> out.Node:

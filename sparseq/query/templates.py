@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from sparseq.query.plan import Query
 from sparseq.query.terms import Term, day_of
-from sparseq.query.types import Family, Type
+from sparseq.query.types import Family
 
 _DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
 _COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
@@ -133,4 +133,4 @@ def _redated(term: Term, other: Callable[[str], str]) -> Term:
     kind = dt.datetime if term.type.family is Family.TIMESTAMP else dt.date
     value = kind.fromisoformat(date)
     day = day_of(dt.date.fromisoformat(date[:10]))
-    return replace(term, sql=sql, value=value, type=Type(term.type.family, day, day))
+    return replace(term, sql=sql, value=value, type=replace(term.type, low=day, high=day))

@@ -12,7 +12,7 @@ import datetime as dt
 import decimal as decimals
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparseq.errors import QueryRefused
@@ -81,6 +81,8 @@ def call(name: str, template: str, type: Type, *arguments: Term) -> Term:
             "an expression is too long once it is written out", "compute it in steps, in subqueries"
         )
     sql = template.format(*(a.sql for a in arguments))
+    if type.family is Family.TIMESTAMP and not name.startswith("cast to "):
+        type = replace(type, zoned=type.zoned or any(a.type.zoned for a in arguments))
     constant = all(a.constant for a in arguments)
     return bounded(Term(type, sql, constant, None, size, name, arguments))
 
@@ -101,7 +103,7 @@ def in_range(term: Term) -> Term:
         if term.type.family is Family.DATE
         else ("TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'")
     )
-    type = T.DATE if term.type.family is Family.DATE else T.TIMESTAMP
+    type = replace(term.type, low=T.FIRST_DAY, high=T.LAST_DAY)
     template = f"CASE WHEN {{0}} BETWEEN {first} AND {last} THEN {{0}} END"
     return call("in range", template, type, term)
 
@@ -166,7 +168,7 @@ def cast(term: Term, type: Type) -> Term | None:
     CAST and TRY_CAST are the same here: nothing raises.
     """
     if term.type == type or (type.is_time and term.type.family is type.family):
-        return term
+        return replace(term, type=replace(term.type, zoned=type.zoned))
     if term.type.family is Family.NULL:
         return constant(None, type)
     template = _cast_template(term.type, type)
@@ -177,15 +179,11 @@ def cast(term: Term, type: Type) -> Term | None:
         low, high = max(term.type.low, type.low), min(term.type.high, type.high)
         result = Type(Family.INTEGER, low, high, stored=type.stored) if low <= high else type
     if term.type.is_time and type.is_time:
-        result = Type(type.family, term.type.low, term.type.high)
+        result = replace(type, low=term.type.low, high=term.type.high)
     made = call(f"cast to {type.sql}", template, result, term)
     if term.type.family is Family.TEXT and type.is_time:
-        made = in_range(Term(Type(type.family, -(10**9), 10**9), *_rest(made)))
+        made = in_range(replace(made, type=replace(type, low=-(10**9), high=10**9)))
     return made
-
-
-def _rest(t: Term) -> tuple[str, bool, Any, int, str, tuple[Term, ...]]:
-    return t.sql, t.constant, t.value, t.size, t.function, t.arguments
 
 
 _NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
@@ -194,6 +192,8 @@ _NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
 def _cast_template(a: Type, b: Type) -> str | None:
     """Return SQL that turns values of one type into another, total."""
     sure, tried = f"CAST({{0}} AS {b.sql})", f"TRY_CAST({{0}} AS {b.sql})"
+    if a.zoned and b.family is Family.TEXT:  # its text has an offset, by the reader's zone
+        return None
     if b.family is Family.TEXT:
         return sure
     if a.family is Family.TEXT:

@@ -7,6 +7,7 @@ nothing is left for an engine to find out.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -39,6 +40,8 @@ _MAY_BE_NULL = (
     exp.Case, exp.If, exp.Nullif, exp.Coalesce, exp.TryCast, exp.Null, exp.Paren, exp.And, exp.Or,
     exp.Not,
 )  # fmt: skip
+_ZONED = re.compile(r"[^:]+:[\d:.\s]+?\s*([+-][\d:]+|[A-Za-z][\w/+-]*)\s*")
+"""A text with a time of day, and what says its zone."""
 _WHOLE = (T.INT64[0], T.INT64[1] + 1)
 _ANY_ORDER = frozenset(["+", "*"])
 
@@ -128,7 +131,7 @@ class ExpressionReader:
         done = constant(value, term.type)
         if term.type.is_time:
             day = day_of(value.date() if term.type.family is Family.TIMESTAMP else value)
-            return replace(done, type=Type(term.type.family, day, day))
+            return replace(done, type=replace(term.type, low=day, high=day))
         return done
 
     # -- nodes -----------------------------------------------------------------------------------
@@ -180,13 +183,38 @@ class ExpressionReader:
     def _cast(self, e: exp.Cast) -> Term:
         target = self._target(e.to)
         term = self.read(e.this)
-        done = cast(term, target)
+        done = self._become(term, target, e)
         if done is None:
             _refuse(
                 f"{said(e)}: {term.type.family.one} can't be cast to {target.sql}",
-                "cast it to VARCHAR first",
+                "write TIMESTAMPTZ beside a constant only: stored times are in UTC"
+                if target.zoned
+                else "cast a TIMESTAMPTZ to TIMESTAMP first"
+                if term.type.zoned
+                else "cast it to VARCHAR first",
             )
         return done
+
+    def _become(self, term: Term, type: Type, e: exp.Expr) -> Term | None:
+        """Return a term in another type; None if there is no cast. Every cast goes through here.
+
+        A constant text says a moment in one way only: an offset or a zone in it is read as such
+        where the type has a zone, and refused, unless it is UTC, where DuckDB would drop it.
+        """
+        clock = type.is_time or type.family is Family.TIME
+        zoned = clock and is_text_constant(term) and _ZONED.fullmatch(str(term.value))
+        if zoned and not type.zoned and not _is_utc(zoned[1]):
+            at = f"TIMESTAMPTZ {term.sql}"
+            _refuse(
+                f"{term.sql} has a time zone, and {type.sql} has none",
+                f"write {at} for that moment; stored times are in UTC"
+                if type.is_time
+                else "leave the offset out: times of day have none",
+            )
+        if zoned and type.zoned:
+            moment = f"make_timestamp(epoch_us(TRY_CAST({term.sql} AS TIMESTAMPTZ)))"
+            return self._folded(call("instant", moment, type, term), _of(term, e), "timestamp")
+        return cast(term, type)
 
     def _target(self, to: exp.DataType) -> Type:
         name = to.this.value if isinstance(to.this, exp.DataType.Type) else str(to.this)
@@ -201,7 +229,7 @@ class ExpressionReader:
                     f"DECIMAL(width, scale) has at most {T.MAX_DIGITS} digits",
                 )
             return T.decimal(width, scale)
-        known = T.type_named(CASTS.get(name.upper(), ""))
+        known = T.INSTANT if name == "TIMESTAMPTZ" else T.type_named(CASTS.get(name.upper(), ""))
         if known is None:
             written = "HUGEINT" if name.upper() == "INT128" else to.sql("duckdb")[:40]
             _refuse(f"{written} is not a type of a column here", "use BIGINT or DOUBLE")
@@ -209,7 +237,7 @@ class ExpressionReader:
 
     @_reads(exp.Date, exp.TsOrDsToDate)
     def _as_date(self, e: exp.Expr) -> Term:
-        done = cast(self.read(e.this), T.DATE)
+        done = self._become(self.read(e.this), T.DATE, e)
         if done is None:
             _refuse(f"{said(e)}: not a time", "date() is of a date, a time or a text")
         return done
@@ -336,6 +364,8 @@ class ExpressionReader:
 
     @_reads(exp.SHA2)
     def _hashed(self, e: exp.SHA2) -> Term:
+        if e.args.get("length") is not None and e.args["length"].name != "256":
+            _refuse(f"{said(e)} is not answered", "sha256(x) is")
         return self._function("sha256", e, [e.this])
 
     @_reads(exp.Pad)
@@ -384,6 +414,8 @@ class ExpressionReader:
             _refuse(f"{said(e)}: a format is a constant", "strftime(x, '%Y-%m')")
         if isinstance(e, exp.ToChar):
             form = exp.Literal.string(_percents(form.this))
+        if isinstance(e, exp.StrToTime) and re.search("%[zZ]", form.this.replace("%%", "")):
+            _refuse(f"{said(e)}: zones in texts are not read", "leave %z and %Z out of the format")
         self._evaluate(f"strftime(DATE '2000-01-01', {form.sql('duckdb')})")
         return self._function("strptime" if isinstance(e, exp.StrToTime) else "strftime", e,
                               [e.this, form])  # fmt: skip
@@ -450,7 +482,8 @@ class ExpressionReader:
 
     def _text(self, e: exp.Expr) -> Term:
         term = cast(self.read(e), T.TEXT)
-        assert term is not None  # every type has a text
+        if term is None:
+            _refuse(f"{said(e)} has a zone, and no text", "cast it to TIMESTAMP first")
         return self._folded(term, e)
 
     # -- choices ---------------------------------------------------------------------------------
@@ -508,7 +541,7 @@ class ExpressionReader:
         if same and type.family is not Family.DECIMAL and term.type.within(*T.INT64):
             return term
         target = T.BIGINT if type.family is Family.INTEGER else type
-        done = cast(term, target)
+        done = self._become(term, target, e)
         if done is None:
             _refuse(
                 f"{said(e)} is {term.type.family.one}, not {type.family.one}", "use CAST(x AS type)"
@@ -541,12 +574,25 @@ class ExpressionReader:
     def _in_type(self, term: Term, type: Type, e: exp.Expr) -> Term:
         if term.type.family is type.family and type.family is not Family.DECIMAL:
             return term
-        done = cast(term, T.BIGINT if type.family is Family.INTEGER else type)
+        self._check_day(term, type)
+        done = self._become(term, T.BIGINT if type.family is Family.INTEGER else type, e)
         if done is None:
             _refuse(
                 f"{said(e)}: {term.type.family.one} is not a {type.family}", "use CAST(x AS type)"
             )
         return self._folded(done, _of(term, e), str(type.family))
+
+    def _check_day(self, term: Term, type: Type) -> None:
+        """Refuse a time of day beside a DATE, where a cast would drop it."""
+        if type.family is not Family.DATE or not is_text_constant(term):
+            return
+        moment = cast(term, T.TIMESTAMP)
+        at = moment and self._evaluate(moment.sql)
+        if isinstance(at, dt.datetime) and at.time() != dt.time(0):
+            _refuse(
+                f"{term.sql} has a time of day, and a DATE has none",
+                f"write TIMESTAMP {term.sql} for that moment",
+            )
 
     @_reads(exp.Between)
     def _between(self, e: exp.Between) -> Term:
@@ -625,7 +671,7 @@ class ExpressionReader:
             target = T.as_decimal(term.type)
         else:
             target = T.type_named(_OWN[family]) or T.DOUBLE
-        done = cast(term, target)
+        done = self._become(term, target, e)
         assert done is not None  # `cost_of` has looked
         return self._folded(done, _of(term, e), str(family))
 
@@ -678,6 +724,15 @@ def _percents(form: str) -> str:
     for word, code in _CODES.items():
         form = form.replace(word, code)
     return form
+
+
+def _is_utc(zone: str) -> bool:
+    """Tell whether what says a zone says UTC.
+
+    >>> _is_utc("+00:00"), _is_utc("Z"), _is_utc("+02"), _is_utc("Europe/London")
+    (True, True, False, False)
+    """
+    return zone.upper() in ("Z", "UTC") or not zone.strip("+-0:")
 
 
 def _of(term: Term, e: exp.Expr) -> exp.Expr:

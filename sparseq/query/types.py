@@ -60,6 +60,7 @@ class Type:
         low, high: Of integers, the least and the largest; of dates and timestamps, in days.
         width, scale: Digits of a decimal, and those behind the point.
         stored: DuckDB's name, where it is not the family's own (INTEGER, FLOAT).
+        zoned: Of timestamps: a moment, in UTC, and not what a clock shows somewhere.
     """
 
     family: Family
@@ -68,6 +69,7 @@ class Type:
     width: int = 0
     scale: int = 0
     stored: str = ""
+    zoned: bool = False
 
     @property
     def sql(self) -> str:
@@ -114,6 +116,8 @@ DOUBLE = Type(Family.DOUBLE)
 TEXT = Type(Family.TEXT)
 DATE = Type(Family.DATE, FIRST_DAY, LAST_DAY)
 TIMESTAMP = Type(Family.TIMESTAMP, FIRST_DAY, LAST_DAY)
+INSTANT = replace(TIMESTAMP, zoned=True)
+"""TIMESTAMPTZ: of constants, and what is made of them; stored times are in UTC already."""
 TIME = Type(Family.TIME)
 UUID = Type(Family.UUID)
 NULL = Type(Family.NULL)
@@ -198,7 +202,7 @@ def _together(types: list[Type]) -> Type:
     if all(t == first for t in types):
         return first
     low, high = min(t.low for t in types), max(t.high for t in types)
-    return Type(first.family, low, high)
+    return Type(first.family, low, high, zoned=any(t.zoned for t in types))
 
 
 def digits_of(text: str) -> tuple[int, int]:

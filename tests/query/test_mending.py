@@ -27,7 +27,8 @@ join the tables|split it|use fewer|send it as UTF-8|the noise is added for you|u
 use coalesce\\(\\), one SELECT further out|write a subquery for each step|use SELECT … AS name|
 write FROM a JOIN b|compare numbers with numbers|write CAST\\(x AS type\\)|OPTIONS takes sigma|
 PIVOT t ON x IN|write them once, in the outer SELECT|SELECT count\\(\\*\\) FROM a table|
-select the user in each of the two|count people: |use COUNT, SUM, AVG, MIN or MAX
+select the user in each of the two|compare with TIMESTAMPTZ|count people: |
+use COUNT, SUM, AVG, MIN or MAX
 """
 LEFT = {
     "of public tables alone": "SELECT count(*) FROM public.shops",

@@ -246,8 +246,10 @@ def _from_text(text: str, oid: int) -> Value | list[Value]:
             return _finite(Decimal(text))
         case 1082:
             return dt.date.fromisoformat(text.strip())
-        case 1114 | 1184:
-            return _no_zone(dt.datetime.fromisoformat(text.strip()))
+        case 1114:
+            return _without_zone(dt.datetime.fromisoformat(text.strip()))
+        case 1184:
+            return _in_utc(dt.datetime.fromisoformat(text.strip()))
     return text
 
 
@@ -272,8 +274,8 @@ def _from_binary(data: bytes, oid: int) -> Value | list[Value]:
         case 1082:
             return _DAY0 + dt.timedelta(days=struct.unpack("!i", data)[0])
         case 1114 | 1184:
-            (moment,) = struct.unpack("!q", data)
-            return _TIME0 + int(moment) * _MICROSECOND
+            moment = _TIME0 + int(struct.unpack("!q", data)[0]) * _MICROSECOND
+            return moment.replace(tzinfo=dt.UTC) if oid == 1184 else moment
     raise WireError(
         INVALID_PARAMETER, f"a binary parameter of type number {oid} is not read",
         "send it as text",
@@ -353,5 +355,15 @@ def _finite(number: Decimal) -> Decimal:
     return number
 
 
-def _no_zone(moment: dt.datetime) -> dt.datetime:
-    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+def _in_utc(moment: dt.datetime) -> dt.datetime:
+    """Return a moment in UTC; without an offset, its zone would be guessed."""
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment.astimezone(dt.UTC)
+
+
+def _without_zone(moment: dt.datetime) -> dt.datetime:
+    """Return a time without a zone; PostgreSQL would drop an offset, and nobody would know."""
+    if moment.utcoffset():
+        raise ValueError
+    return moment.replace(tzinfo=None)
