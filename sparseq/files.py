@@ -52,6 +52,7 @@ def create(
     types: Mapping[str, str] | None = None,
     multiline: bool = False,
     nulls: Sequence[str] | None = None,
+    encoding: str = "",
     most: Mapping[str, int] | None = None,
     schema: Mapping[str, Any] | None = None,
     again: bool = False,
@@ -111,6 +112,8 @@ def create(
             then change how the lines after it are read: only for files that are known to be well.
         nulls: Values of text files that are NULL, in every column, beside the empty one: "NULL" and
             "\\N" if nothing is said. Nobody is called so either.
+        encoding: Of text files, one with a byte a character, such as "latin-1"; "": UTF-8. What can't
+            be decoded is NULL, value by value.
         most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
             more is left out of that join, and pays nothing (see `sparseq.query.work`).
         again: Files may have the same contents; else a file that is there twice is refused, but for
@@ -154,6 +157,7 @@ def create(
     read_as = Declarations(
         types or {}, multiline, schemas_of(schema or {}), window=window or "", time=time,
         nulls=NULLS if nulls is None else tuple(nulls), bounds=bounds or {},
+        encoding=encoding,
     )  # fmt: skip
     declaration = Declaration(
         sources, public or {}, budget, user, time, keys or {}, bounds or {}, row_key,

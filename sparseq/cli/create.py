@@ -113,6 +113,8 @@ again_option = click.option(
 )
 @click.option("--multiline", is_flag=True, help="In text files, values between quotes may have "
               "several lines; one odd quote can then change how later lines are read.")  # fmt: skip
+@click.option("--encoding", default="", metavar="NAME",
+              help="Of text files: latin-1, cp1252, … [default: UTF-8, or UTF-16 with its mark]")  # fmt: skip
 @click.option("--null", "nulls", multiple=True, metavar="TEXT",
               help=r"A text that is NULL in text files, in every column; '' for no other than the "
               r"empty one. [default: NULL and \N]")  # fmt: skip
@@ -166,6 +168,7 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
         said,
         nulls=tuple(options["nulls"]),
         bounds=options["bounds"],
+        encoding=options["encoding"],
     )
     inspected = inspect(tables, public, read_as, options["user"])
     if print_schema:
@@ -177,7 +180,8 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     options["reserves"] = reserves_of(options.pop("reserve"))
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
         say(made_text(opened, inspected))
-        tell_curator(opened.curator_notes())
+        notes = opened.curator_notes()
+        tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)
 
 
 def tell_curator(messages: Iterable[str]) -> None:
@@ -188,12 +192,11 @@ def tell_curator(messages: Iterable[str]) -> None:
 
 @dataclass
 class Inspection:
-    """What files hold: each column's type (names in lower case), and columns of no usable type."""
+    """What files hold: each column's type (names in lower case)."""
 
     types: dict[str, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    guessed: list[str] = field(default_factory=list)
-    """How texts in another than the usual format are read, in words."""
+    said: list[str] = field(default_factory=list)
+    """What is read otherwise than it stands, or not at all, in words."""
     schemas: dict[str, Schema] = field(default_factory=dict)
     """How each table is read."""
 
@@ -213,13 +216,7 @@ def inspect(
         found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
-        found.left_out += rows.left_out
-        for name, format in rows.schema.formats.items():
-            also = rows.ambiguous[name].also if name in rows.ambiguous else ()
-            doubt = f"; {' and '.join(also)} would fit as well: is it so? --type says it" * bool(
-                also
-            )
-            found.guessed.append(f"{name} as {format}{doubt}")
+        found.said += rows.facts()
         rows.close()
     return found
 
@@ -233,11 +230,8 @@ def made_text(store: Store, inspected: Inspection) -> str:
         *guarantee_lines(store),
         ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
     ]
-    if inspected.guessed:
-        lines.append(("read", "\n".join(inspected.guessed)))
-    if inspected.left_out:
-        names = ", ".join(inspected.left_out)
-        lines.append(("left out", f"columns that are not stored: {names}"))
+    if inspected.said:
+        lines.append(("read", "\n".join(inspected.said)))
     table = store.catalog.private[0]
     query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []

@@ -131,7 +131,7 @@ def test_a_question_mark_is_no_date(con: sparseq.Store) -> None:
 
 def test_every_hour_of_some_days_lowers_as_the_text_does(con: sparseq.Store) -> None:
     """Midnight is an hour like the others, but for a column of dates."""
-    text = "SELECT count(*) AS n FROM events WHERE {0} >= TIMESTAMP '{1}' AND {0} < '{2}'"
+    text = "SELECT count(*) AS n FROM events WHERE {0} >= TIMESTAMP '{1}' AND {0} < TIMESTAMP '{2}'"
     for column in ("at", "day"):
         for hour in range(0, 120, 6):
             start = NOON[0] + dt.timedelta(hours=hour)

@@ -161,6 +161,9 @@ class Storage:
         rows.read(self._con, types)
         self._con.execute(f"CREATE TABLE public.{quote(name)} AS SELECT * FROM staged")
         self._con.execute("DROP TABLE staged")
+        log = CuratorLog(self._con)
+        for message in rows.told.messages():
+            log.add("ingest", f"{name}: {message}")
         return Table(name, tuple(Column(n, t) for n, t in types.items()))
 
     def public_rows(self, table: Table) -> pa.Table:

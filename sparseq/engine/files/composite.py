@@ -82,6 +82,11 @@ class CompositeFile:
         """See `Source`."""
         return self._inner.left_out
 
+    @property
+    def unreadable(self) -> int:
+        """See `Source`."""
+        return self._inner.unreadable
+
     def raw_types(self) -> dict[str, pa.DataType]:
         """See `Source`."""
         return self._inner.raw_types()

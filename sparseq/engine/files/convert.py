@@ -1,7 +1,8 @@
 """What a value becomes in a column of another type: a rule for every pair of types, total.
 
     text to whole numbers   `7`, `+7`, `007`, `7.0` are 7; anything else (`7.5`, `1e5`) is NULL
-    text to numbers         as DuckDB reads them; `nan` and `inf` are numbers
+    text to numbers         as DuckDB reads them; `nan` and `inf` are numbers; with a decimal comma
+                            a point stands between thousands: `1.234,5`, and `02.01.2023` is NULL
     text to truth values    true, t, yes, y, 1 and false, f, no, n, 0, in any case
     text to dates, times    ISO 8601, or the column's format; with an offset, the moment in UTC
     numbers to whole ones   the same number, or NULL if it has a fraction or does not fit
@@ -22,6 +23,11 @@ from sparseq.query.catalog import INTEGER_TYPES
 MOST_TEXT = 1 << 16
 """A text has at most so many characters; the rest is cut off."""
 _WHOLE = r"\s*[+-]?[0-9]+(\.0*)?\s*"
+COMMA = (
+    r"(?i)\s*[+-]?(([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]*)?|,[0-9]+|nan|inf(inity)?)"
+    r"([Ee][+-]?[0-9]+)?\s*"
+)
+"""A number with a decimal comma; points stand between thousands, and nowhere else."""
 _DAY = "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{1,2}-[0-9]{1,2}"
 _TIME = r"[ T]([01]?[0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 _OFFSET = " ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
@@ -89,7 +95,8 @@ def from_text(text: str, target: str, format: str = "") -> str:
         moment = _moment(text, format)
         return moment if target == "TIMESTAMP" else f"TRY_CAST({moment} AS DATE)"
     if format == "," and re.match("FLOAT|DOUBLE|DECIMAL", target):
-        text = f"replace(replace({text}, '.', ''), ',', '.')"
+        point = f"replace(replace({text}, '.', ''), ',', '.')"
+        text = f"CASE WHEN regexp_full_match({text}, '{COMMA}') THEN {point} END"
     return text if target == "VARCHAR" else f"TRY_CAST({text} AS {target})"
 
 

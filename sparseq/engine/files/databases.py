@@ -94,23 +94,26 @@ class SqliteTable(TextColumns):
     def _open(self) -> sqlite3.Connection:
         place = url_quote(bytes(self._path.resolve()))
         con = sqlite3.connect(f"file:{place}?mode=ro", uri=True, check_same_thread=False)
-        con.text_factory = lambda text: text.decode("utf-8", "replace")
+        con.text_factory = lambda text: text if (read := _text(text)) is None else read
         return con
 
     def batches(
         self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
-        listed = ", ".join(map(quote, columns)) or "1"
+        listed, self.unreadable = ", ".join(map(quote, columns)) or "1", 0
         with closing(self._open()) as con:
             rows = con.execute(f"SELECT {listed} FROM ({self._select})")
             while some := rows.fetchmany(_ROWS):
+                self.unreadable += sum(
+                    any(isinstance(v, bytes) and _text(v) is None for v in row) for row in some
+                )
                 columns_of = zip(*some, strict=True)
                 yield [pa.array(map(spelled, c), pa.string(), size=len(some)) for c in columns_of]
 
 
 def spelled(value: Any) -> str | None:
-    """Return the text of a value: whole numbers have no point.
+    """Return the text of a value: whole numbers have no point, and bytes that are no UTF-8 no text.
 
     >>> [spelled(v) for v in (7, 7.0, 0.5, 1e300, "007", b"a\\xff", None)]
     ['7', '7', '0.5', '1e+300', '007', 'a\ufffd', None]
@@ -118,10 +121,17 @@ def spelled(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return _text(value)
     if isinstance(value, float) and abs(value) < _WHOLE and value == int(value):
         return str(int(value))
     return str(value)
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 class DuckTable(ArrowSource):

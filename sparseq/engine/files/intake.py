@@ -17,6 +17,7 @@ class Intake:
         no_user: Rows that don't say whom they are about, and were left out.
         early: Rows of an earlier day than is taken, or of none, that were left out.
         lines: Lines of text that were left out: too long, or with too many values.
+        unreadable: Lines or rows with bytes that are no text: such a value is NULL.
         no_value: By column: values that did not fit, and are NULL.
         cut: By column: texts that were cut.
         bounded: What was cut to the bounds of its column, in words.
@@ -28,6 +29,7 @@ class Intake:
     no_user: int = 0
     early: int = 0
     lines: int = 0
+    unreadable: int = 0
     no_value: dict[str, int] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
     bounded: list[str] = field(default_factory=list)
@@ -39,6 +41,12 @@ class Intake:
         said = list(self.notes)
         if self.lines:
             said.append(f"{self.lines:,} lines were left out: too long, or with too many values")
+        if self.unreadable:
+            said.append(
+                f"{self.unreadable:,} lines or rows have bytes that are not UTF-8, or NUL: such values "
+                "are NULL (in JSON, the characters are replaced); a store made with "
+                "--encoding latin-1 reads Latin-1"
+            )
         if self.no_user:
             said.append(f"{self.no_user:,} of {self.rows:,} rows were left out: they name no user")
         if self.early:

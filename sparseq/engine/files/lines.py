@@ -10,6 +10,7 @@ plain is spelled with bytes that no UTF-8 has, and put back when values are made
     0xFF  a separator within a value
     0xFE  a carriage return within a value
     0xFD  a line feed within a value
+    0xFC  bytes that are no text: a value with one is NULL (`restored`)
 
 Almost all lines are dealt with by a few passes over a whole chunk, and the odd ones alone by
 `fields_of`, which is the definition; both are the same function of a line
@@ -27,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.compiled import bits_as
-from sparseq.engine.files.unpacked import ByteStream
+from sparseq.engine.files.unpacked import MARKED, UNREADABLE, ByteStream, encoded
 
 LONGEST_LINE = 1 << 20
 """A line of more bytes than this is left out."""
@@ -36,7 +37,6 @@ _QUOTE, _LINE_FEED = b'"', b"\n"
 _SEPARATOR, _RETURN, _FEED = b"\xff", b"\xfe", b"\xfd"
 MARK = b"\xef\xbb\xbf"
 """A byte order mark."""
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 Bytes = NDArray[np.uint8]
 
 
@@ -109,6 +109,7 @@ def unified(chunk: bytes, multiline: bool = False) -> bytes:
     """Return whole lines in UTF-8 without NUL, byte order marks and carriage returns.
 
     Whatever is replaced is replaced within its line: no line feed is part of a longer character.
+    What is no text, NUL too, is `UNREADABLE`.
     """
     if not chunk.isascii():
         # In lines that were joined, 0xFD is a line feed.
@@ -117,18 +118,18 @@ def unified(chunk: bytes, multiline: bool = False) -> bytes:
         if MARK in chunk:
             chunk = chunk.removeprefix(MARK).replace(_LINE_FEED + MARK, _LINE_FEED)
     if b"\0" in chunk:
-        chunk = chunk.replace(b"\0", _REPLACEMENT)
+        chunk = chunk.replace(b"\0", UNREADABLE)
     if b"\r" in chunk:
         chunk = chunk.replace(b"\r\n", _LINE_FEED).replace(b"\r", _RETURN)
     return chunk
 
 
 def _repaired(data: bytes) -> bytes:
-    """Return UTF-8, with replacement characters for what is none."""
+    """Return UTF-8, with `UNREADABLE` for what is none."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        return data.decode("utf-8", "replace").encode()
+        return encoded(data.decode("utf-8", MARKED))
     return data
 
 
@@ -239,7 +240,7 @@ def _within(a: Bytes) -> NDArray[np.bool_]:
 
 def _joined(chunk: bytes) -> bytes:
     """Return records of several lines as one line each."""
-    chunk = chunk.replace(_FEED, _REPLACEMENT)
+    chunk = chunk.replace(_FEED, UNREADABLE)
     a = np.frombuffer(chunk, np.uint8).copy()
     a[:-1][(a[:-1] == 10) & _within(a)[:-1]] = _FEED[0]
     return a.tobytes()
@@ -302,6 +303,10 @@ def restored(column: Any, separator: bytes) -> Any:
     """Return a column of binary values with what plain lines spell otherwise put back."""
     data = column.buffers()[2]
     found = b"" if data is None else data.to_pybytes()
+    if UNREADABLE in found:
+        column = pc.if_else(
+            pc.match_substring(column, UNREADABLE), pa.scalar(None, column.type), column
+        )
     for spelled, written in ((_SEPARATOR, separator), (_RETURN, b"\r"), (_FEED, b"\n")):
         if spelled in found:
             column = pc.replace_substring(column, spelled, written)
@@ -310,4 +315,13 @@ def restored(column: Any, separator: bytes) -> Any:
 
 def has_spelled(chunk: bytes) -> bool:
     """Tell whether something in plain lines is spelled otherwise."""
-    return any(spelled in chunk for spelled in (_SEPARATOR, _RETURN, _FEED))
+    return any(spelled in chunk for spelled in (_SEPARATOR, _RETURN, _FEED, UNREADABLE))
+
+
+def unreadable(chunk: bytes) -> int:
+    """Return how many of the lines have bytes that are no text.
+
+    >>> unreadable(unified(b"a,b\\n\\xe4,c\\n"))
+    1
+    """
+    return sum(UNREADABLE in line for line in chunk.split(_LINE_FEED)) if UNREADABLE in chunk else 0

@@ -38,7 +38,14 @@ from sparseq.engine.files.sources import (
     damaged,
     one_array,
 )
-from sparseq.engine.files.tidy import duck_type, long_texts, stored_type, tidy, tidy_type
+from sparseq.engine.files.tidy import (
+    duck_type,
+    kept_otherwise,
+    long_texts,
+    stored_type,
+    tidy,
+    tidy_type,
+)
 from sparseq.engine.files.usual import ARROW, iso, unusual, usual
 from sparseq.engine.sql import quote
 from sparseq.errors import DataError
@@ -46,6 +53,11 @@ from sparseq.escape import shown
 
 FEW = 8
 """One text of so many may be written otherwise, to be read apart from the others."""
+_DECLARED = {"dates": "DATE:%d.%m.%Y", "numbers": "DOUBLE:,"}
+_THOUSANDS = {
+    "": " with a point: if it stands between thousands, --type COLUMN=DOUBLE:, says so",
+    ",": " with a decimal comma: 1,234 is 1.234; if it is not, --type COLUMN=VARCHAR keeps texts",
+}
 LOOKED_AT = 16
 """The types of text columns are guessed from so many files of a table, or nearly."""
 
@@ -81,9 +93,9 @@ class IncomingRows:
         parts = parts_of(user) or ((user,) if declared.window else ())
         wanted = schema.types if schema else parts or ([user] if user else [])
         if schema:
-            form = TextForm(schema.separator, schema.multiline, schema.nulls)
+            form = TextForm(schema.separator, schema.multiline, schema.nulls, schema.encoding)
         else:
-            form = TextForm("", declared.multiline, declared.nulls)
+            form = TextForm("", declared.multiline, declared.nulls, declared.encoding)
         found = opened(source, wanted, form)
         self.sources: list[Source] = found.sources
         self.files = found.files
@@ -94,12 +106,42 @@ class IncomingRows:
         self.ambiguous: dict[str, Guess] = {}
         """Columns whose texts fit several formats."""
         self._failure: DataError | None = None
+        self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
+        self.told.notes += self._unknown() if schema else self.facts()
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
         self._bounds = declared.numbers() if bounds is None else bounds
         self.user = composite_name(self.schema.user, self.schema.window) or user
         """The column that says whom a row is about, where a table is being made."""
+
+    def facts(self) -> list[str]:
+        """Return what is read otherwise than a file has it, or not at all, in words: public."""
+        said = []
+        for name in self.schema.types:
+            format, guessed = self.schema.formats.get(name, ""), self.ambiguous.get(name)
+            if guessed and guessed.like:
+                said.append(
+                    f"{shown(name)} as text: most look like {guessed.like}, and not all in one "
+                    f"way; --type {shown(name)}={_DECLARED[guessed.like]} says which"
+                )
+            elif format or guessed:
+                also = guessed.also if guessed else ()
+                doubt = _THOUSANDS.get(format, "") if "thousands" in also else (
+                    f"; {' and '.join(also)} would fit as well: is it so? --type says it"
+                    if also else ""
+                )  # fmt: skip
+                said.append(f"{shown(name)} as {format or 'numbers'}{doubt}")
+        said += [f"{shown(name)}: {how}" for name, how in self._kept.items()]
+        if self.left_out:
+            said.append(f"columns that are not stored: {', '.join(self.left_out)}")
+        return said
+
+    def _unknown(self) -> list[str]:
+        """Say which columns of files the table does not have: they are not read."""
+        known = {name.lower() for name in (*self.schema.types, *self.schema.user)}
+        more = {n: None for s in _spread(self.sources) for n in s.types if n.lower() not in known}
+        return [f"columns that the table does not have: {', '.join(map(shown, more))}"] * bool(more)
 
     def usable(self) -> dict[str, str]:
         """Return the columns that a store can hold, with the type that it gives them."""
@@ -180,6 +222,7 @@ class IncomingRows:
         """Count what did not fit: each column had so many values given, of which some are valid."""
         self.told.rows = rows
         self.told.lines = sum(s.left_out for s in self.sources)
+        self.told.unreadable = sum(s.unreadable for s in self.sources)
         for name, count in zip(types, valid, strict=True):
             if given[name] > count:
                 self.told.no_value[name] = given[name] - count
@@ -305,8 +348,8 @@ class IncomingRows:
             for name, found in self._guesses(source, said, declared.only).items():
                 name_of = actual.setdefault(name.lower(), name)
                 if found is None:
-                    if not any(name in text for text in self.left_out):
-                        self.left_out.append(f"{shown(name)} ({_raw_type(source, name)})")
+                    text = f"{shown(name)} ({_raw_type(source, name)})"
+                    self.left_out += [text] * (text not in self.left_out)
                 elif not found.type:
                     types.setdefault(name_of, "")
                     texts.setdefault(name_of, []).append((source, name))
@@ -323,7 +366,7 @@ class IncomingRows:
             types[name] = wider(known, guessed.type) if known else guessed.type
             if not known and guessed.format:
                 formats[name] = guessed.format
-            if guessed.also:
+            if guessed.also or guessed.like:
                 self.ambiguous[name] = guessed
         separator = next((s.separator for s in self.sources if s.separator), "")
         if parts:
@@ -331,7 +374,7 @@ class IncomingRows:
         time = declared.time if declared.window else ""
         return Schema(
             types, formats, separator, declared.multiline, parts, declared.window, time,
-            declared.nulls,
+            declared.nulls, declared.encoding,
         )  # fmt: skip
 
     def _guesses(
@@ -341,7 +384,9 @@ class IncomingRows:
         raw, names = source.raw_types(), dict[str, str]()
         found: dict[str, Guess | None] = {}
         for name in source.types:
-            names.setdefault(name.lower(), name)
+            first = names.setdefault(name.lower(), name)
+            if first != name:
+                self.left_out.append(f"{shown(name)} (there is {shown(first)})")
         for lower, name in names.items():
             kind = source.types[name]
             if lower in said:
@@ -352,6 +397,8 @@ class IncomingRows:
                 found[name] = None
             elif name in raw:
                 found[name] = Guess(stored_type(kind, raw[name]))
+                if how := kept_otherwise(raw[name], found[name].type):
+                    self._kept[name] = how
             else:
                 found[name] = Guess(source.declared.get(name, ""))
         return found

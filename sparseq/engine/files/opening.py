@@ -77,7 +77,8 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
     """
     if not isinstance(source, (str, Path, list, tuple)):
         try:
-            return SourceList([source_in_memory(source)], [None], [])
+            table = source_in_memory(source)
+            return SourceList([table], [None], list(table.notes))
         except DAMAGE as error:
             raise damaged("the table", error) from None
     finds = Finds()
@@ -228,6 +229,11 @@ class PartitionFile:
     def left_out(self) -> int:
         """See `Source`."""
         return self._inner.left_out
+
+    @property
+    def unreadable(self) -> int:
+        """See `Source`."""
+        return self._inner.unreadable
 
     def raw_types(self) -> dict[str, pa.DataType]:
         """See `Source`."""

@@ -14,6 +14,7 @@ file is never guessed at again, so no row decides how another one is read.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -53,6 +54,7 @@ class Schema:
         window: A unit of time: the identifier is of these columns and a window of `time`.
         time: The column that says when.
         nulls: Values of text files, beside the empty one, that are NULL in every column.
+        encoding: Of text files, with a byte a character, such as latin-1; "": UTF-8.
     """
 
     types: Mapping[str, str]
@@ -63,10 +65,12 @@ class Schema:
     window: str = ""
     time: str = ""
     nulls: tuple[str, ...] = ()
+    encoding: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the catalog doesn't say, as plain data."""
-        return {k: v for k, v in asdict(self).items() if k != "types"}
+        """Return what the catalog doesn't say, as plain data; an encoding where there is one."""
+        left = {"types", *(["encoding"] if not self.encoding else [])}
+        return {k: v for k, v in asdict(self).items() if k not in left}
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,10 @@ class Declarations:
         window, time: See `Schema`.
         nulls: See `Schema`.
         bounds: Column to its bounds: numbers, to which its values are cut, or days.
+        encoding: See `Schema`.
 
     Raises:
-        ParameterError: A text can't stand for NULL.
+        ParameterError: A text can't stand for NULL, or an encoding is not known.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -94,8 +99,10 @@ class Declarations:
     time: str = ""
     nulls: tuple[str, ...] = NULLS
     bounds: Mapping[str, tuple[Bound, Bound]] = field(default_factory=dict)
+    encoding: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "encoding", encoding_named(self.encoding))
         for text in self.nulls:
             if not text or not text.isprintable() or '"' in text or text != text.strip():
                 raise ParameterError(
@@ -118,6 +125,33 @@ class Declarations:
     def parsed(self) -> dict[str, tuple[str, str]]:
         """Return type and format by the column's name in lower case; raises `ParameterError`."""
         return {name.lower(): declared_type(name, text) for name, text in self.types.items()}
+
+
+def encoding_named(name: str) -> str:
+    """Return an encoding of a byte a character by Python's name; "" for UTF-8.
+
+    A character of more bytes could reach over the end of a line, into another row.
+
+    Raises:
+        ParameterError: It is not known, or has characters of several bytes.
+
+    >>> encoding_named("Latin-1"), encoding_named("UTF-8"), encoding_named("windows-1252")
+    ('iso8859-1', '', 'cp1252')
+    """
+    try:
+        found = codecs.lookup(name or "utf-8").name
+        if found in ("utf-8", "utf-8-sig", "ascii"):
+            return ""
+        plain = bytes(range(128))
+        alone = all(len(bytes([b, 64]).decode(found, "replace")) == 2 for b in range(256))
+        if plain.decode(found) == plain.decode("ascii") and alone:
+            return found
+    except (LookupError, UnicodeError):
+        pass
+    raise ParameterError(
+        f"{name!r} is no encoding of text files here",
+        "utf-8, latin-1, cp1252, iso8859-15, …: a byte a character; UTF-16 is told by its mark",
+    )
 
 
 def schemas_of(said: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -11,6 +11,7 @@ import json
 import re
 import sqlite3
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,10 +39,12 @@ from sparseq.engine.files.lines import (
     restored,
     unified,
     unquoted,
+    unreadable,
 )
 from sparseq.engine.files.objects import read
 from sparseq.engine.files.tidy import tidy_type
 from sparseq.engine.files.unpacked import (
+    UNREADABLE,
     ByteStream,
     ResumedStream,
     open_json,
@@ -53,7 +56,10 @@ from sparseq.escape import shown
 from sparseq.formats import asked_format
 
 SEPARATORS = (",", "\t", ";", "|")
+_ENCODING = "if it is Latin-1, say --encoding latin-1; in Python encoding='latin-1'"
 _SAID = re.compile(rb'"?sep=([ -~\t])"?\r?')
+DEEPEST = 4
+"""So many objects of JSON within each other are looked into."""
 ROWS = 1 << 17
 PART = 1 << 13  # rows that one of DuckDB's threads takes at once
 FIRST = 20_480
@@ -75,7 +81,8 @@ class Source(Protocol):
         separator: Of the file's values, if it is text.
         declared: What the source itself says of text columns: the types that they are stored in.
         words: Text columns whose values are no numbers, whatever they look like.
-        notes: What the curator should know about what was not read.
+        unreadable: How many lines or rows so far have bytes that are no text.
+        notes: What the curator should know about what was not read, or not as it stands.
     """
 
     name: str
@@ -86,6 +93,10 @@ class Source(Protocol):
 
     @property
     def left_out(self) -> int:
+        """See above."""
+
+    @property
+    def unreadable(self) -> int:
         """See above."""
 
     @property
@@ -122,7 +133,7 @@ def damaged(
 class TextColumns:
     """What sources of texts have in common."""
 
-    open_ended, separator, left_out = False, "", 0
+    open_ended, separator, left_out, unreadable = False, "", 0, 0
     words: Collection[str] = frozenset()
     declared: Mapping[str, str] = NO_TYPES
     notes: tuple[str, ...] = ()
@@ -140,14 +151,47 @@ class TextForm:
         separator: Between values; "" if nothing is known.
         multiline: Values may have several lines.
         nulls: Values that are NULL, beside the empty one.
+        encoding: See `unpacked.open_text`.
     """
 
     separator: str = ""
     multiline: bool = False
     nulls: tuple[str, ...] = ()
+    encoding: str = ""
 
 
 ANY_FORM = TextForm()
+
+
+def distinct(name: str, columns: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return columns' names, each once in any case, and what was done to them, in words.
+
+    Args:
+        name: Of the file, to be shown.
+        columns: As the file calls them; "" where one has no name, which is left so.
+
+    >>> distinct("a.csv", ["day", "Day", ""])[0]
+    ['day', 'Day_2', '']
+    """
+    columns = list(columns)
+    taken = {c.lower() for c in columns}
+    found: list[str] = []
+    notes = []
+    seen: set[str] = set()
+    for column in columns:
+        called, n = column, 2
+        while column and called.lower() in (seen if n == 2 else taken | seen):
+            called, n = f"{column}_{n}", n + 1
+        if called != column:
+            notes.append(
+                f"{shown(name)}: another column {shown(column)!r} is called {shown(called)!r}"
+            )
+        seen.add(called.lower())
+        found.append(called)
+    if nameless := columns.count(""):
+        some = "a column" if nameless == 1 else f"{nameless} columns"
+        notes.append(f"{shown(name)}: {some} without a name: not read")
+    return found, tuple(notes)
 
 
 class TextFile(TextColumns):
@@ -156,18 +200,22 @@ class TextFile(TextColumns):
     def __init__(self, path: Path, wanted: Iterable[str], form: TextForm) -> None:
         self.name, self._path = path.name, path
         self._multiline, self._nulls = form.multiline, ["", *form.nulls]
-        self.left_out, self._said = 0, ""
+        self._encoding = form.encoding
+        self.left_out, self.unreadable, self._said = 0, 0, ""
         header, _ = self._open()
         tabs = asked_format(path)[0] == "tsv"
         among = [*form.separator, *"\t"[:tabs], *SEPARATORS]
         self.separator = self._said or _separator(header, among, {w.lower() for w in wanted})
+        if UNREADABLE in header:
+            raise DataError(f"the header of {shown(self.name)} is not UTF-8", _ENCODING)
         names = [f.decode().strip() for f in fields_of(header, self.separator.encode())]
+        names, self.notes = distinct(self.name, names)
         self._names = names
         self.types: dict[str, pa.DataType | None] = dict.fromkeys(filter(None, names), pa.string())
 
     def _open(self) -> tuple[bytes, ByteStream]:
         """Return the header line, and a stream of what comes after it."""
-        stream, data = with_line_feeds(open_text(self._path)), b""
+        stream, data = with_line_feeds(open_text(self._path, self._encoding)), b""
         while True:
             line, end, rest = data.removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")
             said = _SAID.fullmatch(line) if end else None
@@ -188,10 +236,12 @@ class TextFile(TextColumns):
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         separator, before = self.separator.encode(), self.left_out
+        self.unreadable = 0
         lines = Lines(self._open()[1], self._multiline)
         positions = [self._names.index(c) for c in columns]
         for chunk in lines:
             chunk = unified(chunk, self._multiline)
+            self.unreadable += unreadable(chunk)
             if chunk.strip(b"\n"):
                 yield self._parsed(chunk, separator, positions)
             self.left_out += lines.too_long
@@ -255,7 +305,8 @@ def _separator(header: bytes, among: Sequence[str], wanted: set[str]) -> str:
     """Return what separates: what the wanted columns are found with, or most columns."""
 
     def rank(separator: str) -> tuple[bool, int]:
-        names = [f.decode().strip().lower() for f in fields_of(header, separator.encode())]
+        fields = fields_of(header, separator.encode())
+        names = [f.decode(errors="replace").strip().lower() for f in fields]
         return bool(wanted) and wanted <= set(names), len(names)
 
     return max(among, key=rank)  # the first of equals
@@ -267,12 +318,15 @@ class JsonFile(TextColumns):
     open_ended = True
 
     def __init__(self, path: Path) -> None:
-        self.name, self._path, self.left_out = path.name, path, 0
+        self.name, self._path, self.left_out, self.unreadable = path.name, path, 0, 0
         open_json(path).read(1)
 
     @cached_property
     def types(self) -> dict[str, pa.DataType | None]:
-        """The keys of the first lines, in their order; None for lists and objects."""
+        """The keys of the first lines, in their order; None for lists.
+
+        What an object within has is called by both keys: `patient.id`.
+        """
         return {k: None if seen <= {list, dict} else pa.string() for k, seen in self.seen.items()}
 
     @cached_property
@@ -285,7 +339,7 @@ class JsonFile(TextColumns):
                 values = decode(line.decode())
             except (ValueError, RecursionError):
                 continue
-            for key, value in values.items() if isinstance(values, dict) else ():
+            for key, value in _leaves(values):
                 kinds = seen.setdefault(key, set())
                 if value is not None:
                     kinds.add(type(value))
@@ -299,7 +353,9 @@ class JsonFile(TextColumns):
     def _chunks(self) -> Iterator[bytes]:
         lines = Lines(open_json(self._path))
         for chunk in lines:
-            yield unified(chunk).replace(b"\xfe", b"\r")
+            chunk = unified(chunk)
+            self.unreadable += unreadable(chunk)
+            yield chunk.replace(b"\xfe", b"\r").replace(UNREADABLE, _REPLACEMENT)
             self.left_out += lines.too_long
             lines.too_long = 0
 
@@ -307,7 +363,7 @@ class JsonFile(TextColumns):
         self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
-        self.left_out = 0
+        self.left_out = self.unreadable = 0
         sql, paths = _extracted(columns, types)
         with scratch() as con:
             alone = Lock()
@@ -322,7 +378,17 @@ class JsonFile(TextColumns):
             yield from mapped(lambda c: read(c, columns, types, one_by_one), self._chunks())
 
 
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 _LINES = pa.schema({"line": pa.string()})
+
+
+def _leaves(values: Any, within: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield what an object has, by key, and what those within it have."""
+    for key, value in values.items() if isinstance(values, dict) else ():
+        if isinstance(value, dict) and value and depth < DEEPEST:
+            yield from _leaves(value, f"{within}{key}.", depth + 1)
+        else:
+            yield within + key, value
 
 
 def _extracted(
@@ -330,19 +396,32 @@ def _extracted(
 ) -> tuple[str, dict[str, list[str]]]:
     """Return SQL for some values of the objects that `lines` are, and its parameters."""
     texts = [c for c in columns if types.get(c) == "VARCHAR"]
-    values = [
-        _spelled(f"found[{k}]", f"kinds[{texts.index(c) + 1}]") if c in texts else f"found[{k}]"
-        for k, c in enumerate(columns, 1)
-    ]
-    kinds = ", json_type(object, $texts) AS kinds" if texts else ""
-    paths = {"paths": [_pointer(c) for c in columns]}
-    paths |= {"texts": [_pointer(c) for c in texts]} if texts else {}
+    places = {c: 1 + 2 * k for k, c in enumerate(columns)}
+
+    def value(column: str) -> str:
+        at = places[column]
+        text = f"coalesce(found[{at}], found[{at + 1}])"
+        return (
+            _spelled(text, f"coalesce(kinds[{at}], kinds[{at + 1}])") if column in texts else text
+        )
+
+    kinds = ", json_type(object, $paths) AS kinds" if texts else ""
     return (
-        f"SELECT {', '.join(values)} FROM "
+        f"SELECT {', '.join(map(value, columns))} FROM "
         f"(SELECT json_extract_string(object, $paths) AS found{kinds} FROM "
         "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
-        paths,
+        {"paths": [pointer for c in columns for pointer in _pointers(c)]},
     )
+
+
+def _pointers(column: str) -> tuple[str, str]:
+    """Return where a column is in an object: under that key, or within the object before a point.
+
+    >>> _pointers("a.b"), _pointers("a")
+    (('/a.b', '/a/b'), ('/a', '/a'))
+    """
+    key = _pointer(column)
+    return key, key.replace(".", "/")
 
 
 def _pointer(key: str) -> str:
@@ -366,6 +445,11 @@ class ArrowSource(TextColumns, ABC):
         self.types: dict[str, pa.DataType | None] = {}
         for column in schema:
             self.types.setdefault(column.name, tidy_type(column.type))
+        twice = [n for n, k in Counter(schema.names).items() if k > 1]
+        self.notes = tuple(
+            f"{shown(name)}: there are several columns {shown(n)!r}; the first is read"
+            for n in twice
+        )
 
     def raw_types(self) -> dict[str, pa.DataType]:
         """Return the columns' types as they are in the file."""

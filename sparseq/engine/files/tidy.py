@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparseq.engine.files.schema import MOST_DIGITS
+from sparseq.escape import shown
 
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
@@ -107,7 +108,7 @@ def tidy(array: pa.Array) -> pa.Array:
 
 
 def texts(array: pa.Array) -> pa.Array:
-    """Return text: what is no UTF-8, and NUL, becomes the replacement character."""
+    """Return text; NUL becomes the replacement character, and what is no UTF-8 is NULL."""
     if pa.types.is_null(array.type):
         return array.cast(pa.string())
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
@@ -117,11 +118,18 @@ def texts(array: pa.Array) -> pa.Array:
         clean = raw.cast(kind)
     except pa.ArrowInvalid:  # somewhere in it; only those values change
         values = raw.to_pylist()
-        clean = pa.array([v if v is None else v.decode("utf-8", "replace") for v in values], kind)
+        clean = pa.array(map(_text, values), kind, size=len(values))
     data = clean.buffers()[2]
     if data is not None and data.size and not np.frombuffer(data, np.uint8).all():
         clean = pc.replace_substring(clean, "\0", "\N{REPLACEMENT CHARACTER}")
     return clean
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def long_texts(array: pa.Array, most: int) -> pa.Array | None:
@@ -184,3 +192,21 @@ def stored_type(kind: pa.DataType, raw: pa.DataType) -> str:
     ):
         return "DOUBLE"
     return duck_type(kind)
+
+
+def kept_otherwise(raw: pa.DataType, stored: str) -> str:
+    """Return how values of a type are kept, in words, where that is not as they are; else "".
+
+    >>> kept_otherwise(pa.timestamp("us", "Europe/Berlin"), "TIMESTAMP")
+    'moments of Europe/Berlin, kept in UTC'
+    >>> kept_otherwise(pa.int64(), "BIGINT")
+    ''
+    """
+    said = []
+    if pa.types.is_timestamp(raw) and raw.tz and raw.tz.upper() not in ("UTC", "ETC/UTC"):
+        said.append(f"moments of {shown(raw.tz)}, kept in UTC")
+    if (pa.types.is_timestamp(raw) or pa.types.is_time(raw)) and raw.unit == "ns":
+        said.append("nanoseconds are cut to microseconds")
+    if pa.types.is_decimal(raw) and stored == "DOUBLE":
+        said.append(f"{raw} is kept as DOUBLE, with 15 digits")
+    return "; ".join(said)

@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 
 from sparseq.formats import asked_format
 
+UNREADABLE = b"\xfc"
+"""A byte that no UTF-8 has, in the place of what can't be decoded."""
+MARKED = "sparseq.unreadable"
+"""How `bytes.decode` deals with that; `encoded` writes it as `UNREADABLE`."""
 _PIECE = 1 << 16
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _BLANK = b" \t\r\n"
@@ -43,8 +47,29 @@ class ResumedStream:
         return data or self._stream.read(size)
 
 
-def open_text(path: Path) -> ByteStream:
+def _marked(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\udcfc", error.end
+
+
+codecs.register_error(MARKED, _marked)
+
+
+def encoded(text: str) -> bytes:
+    """Return what was decoded in UTF-8.
+
+    >>> encoded(b"P\\xe4d".decode("utf-8", MARKED)), encoded(b"P\\xe4d".decode("latin-1", MARKED))
+    (b'P\\xfcd', b'P\\xc3\\xa4d')
+    """
+    return text.encode("utf-8", "surrogateescape")
+
+
+def open_text(path: Path, encoding: str = "") -> ByteStream:
     """Open a text file, unpacked if need be, by its name as it is; what is marked UTF-16 as UTF-8.
+
+    Args:
+        path: Of the file.
+        encoding: One of a byte a character, as which it is declared; "": UTF-8.
 
     A damaged file raises `OSError` here or when it is read.
     """
@@ -55,22 +80,23 @@ def open_text(path: Path) -> ByteStream:
         stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packed)
     head = stream.read(_PIECE)
     rest = ResumedStream(head, stream)
-    return _Utf16(rest, _WIDE[head[:2]]) if head[:2] in _WIDE else rest
+    encoding = _WIDE.get(head[:2], encoding)
+    return _Decoded(rest, encoding) if encoding else rest
 
 
-class _Utf16:
-    """UTF-16 as UTF-8; what is no UTF-16 becomes replacement characters, each by itself."""
+class _Decoded:
+    """An encoding as UTF-8; what can't be decoded becomes `UNREADABLE`, each by itself."""
 
     def __init__(self, stream: ByteStream, encoding: str) -> None:
         self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._decoder = codecs.getincrementaldecoder(encoding)(MARKED)
 
     def read(self, size: int, /) -> bytes:
         while True:
             data = self._stream.read(size)
             text = self._decoder.decode(data, final=not data)
             if text or not data:
-                return text.encode()
+                return encoded(text)
 
 
 def with_line_feeds(stream: ByteStream) -> ByteStream:
