@@ -44,6 +44,7 @@ class Facts:
         parts: The releases that its groups were joined from, where there are several; if it does
             not follow, the last of them was paid for.
         keys_delta: Of the store (see `Budget`).
+        notes: Which rows are in no group, in words.
     """
 
     release: int
@@ -69,6 +70,7 @@ class Facts:
     follows: bool = False
     parts: tuple[int, ...] = ()
     keys_delta: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def reach(self) -> tuple[float, ...]:

@@ -112,8 +112,8 @@ def create(
             then change how the lines after it are read: only for files that are known to be well.
         nulls: Values of text files that are NULL, in every column, beside the empty one: "NULL" and
             "\\N" if nothing is said. Nobody is called so either.
-        encoding: Of text files, one with a byte a character, such as "latin-1"; "": UTF-8. What can't
-            be decoded is NULL, value by value.
+        encoding: Of text files, one with a byte a character, such as "latin-1"; "": UTF-8. A value
+            that can't be decoded is NULL.
         most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
             more is left out of that join, and pays nothing (see `sparseq.query.work`).
         again: Files may have the same contents; else a file that is there twice is refused, but for

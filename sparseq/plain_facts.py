@@ -41,6 +41,7 @@ def answer_facts(answer: Answer) -> dict[str, Any]:
         "losses": facts.losses,
         **({"repeated": True} if facts.repeated else {}),
         **({"follows": True} if facts.follows else {}),
+        **({"notes": facts.notes} if facts.notes else {}),
         **({"interval": facts.interval, "price": facts.price, "scale": only(facts.scale)}
            if facts.interval else {}),
     }  # fmt: skip

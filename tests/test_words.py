@@ -27,8 +27,8 @@ PLAIN = (
     "to top train type upgrade weighted yes sum id in use modes once orders queries accounting "
     "aggregation keep monitor more less private sparseq sql start stop text training people "
     "estimate feature for engine arrival inbox version charged again schema print or out serve "
-    "revoke expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep "
-    "since picks"
+    "revoke expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since "
+    "picks encoding"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (

@@ -113,8 +113,12 @@ again_option = click.option(
 )
 @click.option("--multiline", is_flag=True, help="In text files, values between quotes may have "
               "several lines; one odd quote can then change how later lines are read.")  # fmt: skip
-@click.option("--encoding", default="", metavar="NAME",
-              help="Of text files: latin-1, cp1252, … [default: UTF-8, or UTF-16 with its mark]")  # fmt: skip
+@click.option(
+    "--encoding",
+    default="",
+    metavar="NAME",
+    help="Of text files: latin-1, cp1252, … [default: UTF-8, or UTF-16 by its mark]",
+)
 @click.option("--null", "nulls", multiple=True, metavar="TEXT",
               help=r"A text that is NULL in text files, in every column; '' for no other than the "
               r"empty one. [default: NULL and \N]")  # fmt: skip

@@ -127,7 +127,7 @@ class Group(click.Group):
 
 
 class Share(click.FloatRange):
-    """A share, as 5% or 0.05."""
+    """A share, as 5% or 0.05; what is above 1 was meant in percent, and is refused."""
 
     name = "share"
 
@@ -140,6 +140,8 @@ class Share(click.FloatRange):
             share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
             self.fail(f"{value!r} is not a share. Write it as 5% or 0.05.", param, ctx)
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is {100 * share:g} %. Write 2% or 0.02.", param, ctx)
         return float(super().convert(share, param, ctx))
 
 

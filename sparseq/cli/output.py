@@ -15,11 +15,14 @@ from typing import BinaryIO
 import click
 
 from sparseq.cli.text import put_out, say
+from sparseq.errors import ParameterError
+from sparseq.escape import shown
 from sparseq.formats import format_of
 from sparseq.writing import whole_file, writing
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 BINARY = frozenset(["parquet", "arrow"])
+_TEXTS = frozenset(["csv", "tsv", "json", "jsonl"])
 EXACT = frozenset(["csv", "json"])
 """Texts for machines."""
 
@@ -27,13 +30,20 @@ EXACT = frozenset(["csv", "json"])
 def chosen_format(format: str | None, path: Path | None) -> str:
     """Return the format asked for, else the one that the file's name says, else a table.
 
-    >>> chosen_format(None, Path("a.csv")), chosen_format(None, None)
+    Raises:
+        ParameterError: The name says a kind of file that is not written, or another binary one.
+
+    >>> chosen_format(None, Path("a.csv")), chosen_format(None, Path("a.md"))
     ('csv', 'table')
     """
-    if format is not None:
-        return format
     named, packed = format_of(path) if path is not None else ("", "")
-    return named if named in FORMATS and not packed else "table"
+    other = named not in ("", format) and (format is None or named not in _TEXTS)
+    if path is not None and (packed or (other and named not in FORMATS) or (format and other)):
+        raise ParameterError(
+            f"{shown(path.name)} is no name for {format or 'an answer'}: it says {packed or named}",
+            "names end in .csv, .json, .parquet or .arrow; any other has a table as text",
+        )
+    return format or named or "table"
 
 
 class Output:

@@ -76,6 +76,7 @@ def _footer(answer: Answer, recorded: bool) -> list[tuple[str, str]]:
         ]
     return [
         *about,
+        *((("groups" if k == 0 else ""), note) for k, note in enumerate(facts.notes)),
         ("private", guarantee_line(budget_of(answer.facts), answer.facts.unit)),
         ("release", f"{facts.release}{recall}"),
     ]

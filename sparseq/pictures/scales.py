@@ -34,8 +34,10 @@ class Scale:
 
         >>> Scale("log", 1, 100).share([10.0]).tolist()
         [0.5]
+        >>> Scale("date", 0, 172800).share(np.array(["1970-01-02"], "datetime64[D]")).tolist()
+        [0.5]
         """
-        at = np.asarray(values, dtype=np.float64)
+        at = positions(np.asarray(values))
         low, high = self.low, self.high
         if self.kind == "log":
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import sqlglot
@@ -69,6 +69,57 @@ class Refusal:
 
 Rule = Callable[[Refusal], Iterator[str]]
 Change = Callable[[Refusal, exp.Expr], bool]
+
+
+RULES: list[tuple[re.Pattern[str], Rule]] = []
+"""Each with the hints that it is for."""
+
+
+def rule(pattern: str) -> Callable[[Rule], Rule]:
+    """Return what makes a function the rule for hints that a pattern is found in."""
+
+    def known(function: Rule) -> Rule:
+        RULES.append((re.compile(pattern), function))
+        return function
+
+    return known
+
+
+def changes(pattern: str) -> Callable[[Change], Change]:
+    """Return what makes a function that changes a tree, and says whether, the rule for hints."""
+
+    def known(function: Change) -> Change:
+        RULES.append((re.compile(pattern), partial(_changed, function)))
+        return function
+
+    return known
+
+
+def _changed(change: Change, refusal: Refusal) -> Iterator[str]:
+    tree = refusal.tree()
+    if change(refusal, tree):
+        yield refusal.written(tree)
+
+
+def parsed(text: str) -> exp.Expr:
+    """Return the tree of SQL."""
+    return sqlglot.parse_one(text, dialect=Dialect)
+
+
+def selects(tree: exp.Expr) -> list[exp.Select]:
+    """Return all SELECTs of a query."""
+    return list(tree.find_all(exp.Select))
+
+
+def replaced(tree: exp.Expr, kind: type[exp.Expr], new: Callable[[exp.Expr], object]) -> bool:
+    """Put something in the place of all nodes of a kind, where `new` returns it."""
+    done = False
+    for node in list(tree.find_all(kind)):
+        made = new(node)
+        if isinstance(made, exp.Expr):
+            node.replace(made)
+            done = True
+    return done
 
 
 def mended(

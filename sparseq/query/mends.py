@@ -7,66 +7,19 @@ with `changes`; the others change the text, word by word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 import sqlglot
 from sqlglot import exp
 
 from sparseq.query.allowed import BINNED
-from sparseq.query.mending import Change, Refusal, Rule
+from sparseq.query.mending import RULES as RULES
+from sparseq.query.mending import Refusal, changes, parsed, replaced, rule, selects
 from sparseq.query.parse import Dialect
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|INTEGER|UINTEGER|DECIMAL|DOUBLE|FLOAT")
 OTHER, COUNTED = "other", "count(*) AS n"
 EDGES, DAYS = "[0, 10, 20, 50]", "DATE '2024-01-01' AND DATE '2024-12-31'"
-RULES: list[tuple[re.Pattern[str], Rule]] = []
-"""Each with the hints that it is for."""
-
-
-def rule(pattern: str) -> Callable[[Rule], Rule]:
-    """Return what makes a function the rule for hints that a pattern is found in."""
-
-    def known(function: Rule) -> Rule:
-        RULES.append((re.compile(pattern), function))
-        return function
-
-    return known
-
-
-def changes(pattern: str) -> Callable[[Change], Change]:
-    """Return what makes a function that changes a tree, and says whether, the rule for hints."""
-
-    def known(function: Change) -> Change:
-        RULES.append((re.compile(pattern), partial(_changed, function)))
-        return function
-
-    return known
-
-
-def _changed(change: Change, refusal: Refusal) -> Iterator[str]:
-    tree = refusal.tree()
-    if change(refusal, tree):
-        yield refusal.written(tree)
-
-
-def _parsed(text: str) -> exp.Expr:
-    return sqlglot.parse_one(text, dialect=Dialect)
-
-
-def _selects(tree: exp.Expr) -> list[exp.Select]:
-    return list(tree.find_all(exp.Select))
-
-
-def _replaced(tree: exp.Expr, kind: type[exp.Expr], new: Callable[[exp.Expr], object]) -> bool:
-    """Put something in the place of all nodes of a kind, where `new` returns it."""
-    done = False
-    for node in list(tree.find_all(kind)):
-        made = new(node)
-        if isinstance(made, exp.Expr):
-            node.replace(made)
-            done = True
-    return done
 
 
 def _is_name(refusal: Refusal, e: exp.Expr) -> bool:
@@ -110,7 +63,7 @@ def other_name(refusal: Refusal) -> Iterator[str]:
 @changes(r"rename one: … AS other")
 def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give the second of two columns of one name another one."""
-    for select in _selects(tree):
+    for select in selects(tree):
         same = [e for e in select.expressions if e.alias_or_name.lower() == refusal.name.lower()]
         if len(same) > 1 and isinstance(same[1], exp.Alias):
             same[1].set("alias", exp.to_identifier(OTHER))
@@ -163,7 +116,7 @@ def of_a_table(refusal: Refusal) -> Iterator[str]:
 def joined_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
     """Join two tables by person."""
     tables = {refusal.hint[1], refusal.hint[3]}
-    condition = _parsed(refusal.hint[0].removeprefix("add ON "))
+    condition = parsed(refusal.hint[0].removeprefix("add ON "))
     joins = [join for join in tree.find_all(exp.Join) if join.this.alias_or_name in tables]
     for join in joins[-1:]:
         if using := join.args.get("using"):
@@ -172,7 +125,7 @@ def joined_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
                 continue
             join.set("using", None)
             pairs = [f"{refusal.hint[1]}.{u.name} = {refusal.hint[3]}.{u.name}" for u in using]
-            join.set("on", _parsed(" AND ".join(pairs)))
+            join.set("on", parsed(" AND ".join(pairs)))
         on = join.args.get("on")
         told = on is None or (isinstance(on, exp.Boolean) and on.this)
         join.set("on", condition if told else exp.and_(condition, on))
@@ -194,7 +147,7 @@ def left_join(refusal: Refusal, tree: exp.Expr) -> bool:
 @changes("put the private table first")
 def private_first(refusal: Refusal, tree: exp.Expr) -> bool:
     """Change the places of the two tables of a LEFT JOIN."""
-    for select in _selects(tree):
+    for select in selects(tree):
         joins = select.args.get("joins") or []
         start = select.args.get("from_")
         if start is not None and len(joins) == 1:
@@ -209,9 +162,9 @@ def private_first(refusal: Refusal, tree: exp.Expr) -> bool:
 def own_rows_only(refusal: Refusal) -> Iterator[str]:
     """Let a subquery see the person's own rows only."""
     users = {t.name.lower(): t.user for t in refusal.catalog.tables if t.private}
-    for i in range(len(_selects(refusal.tree()))):
+    for i in range(len(selects(refusal.tree()))):
         tree = refusal.tree()
-        select = _selects(tree)[i]
+        select = selects(tree)[i]
         outer = select.parent_select
         inside, outside = (s.find(exp.From) if s is not None else None for s in (select, outer))
         if inside is None or outside is None or outer is None:
@@ -236,9 +189,9 @@ def own_rows_only(refusal: Refusal) -> Iterator[str]:
 def grouped(refusal: Refusal) -> Iterator[str]:
     """Group by what is neither grouped by nor aggregated."""
     key = refusal.message.partition(" is neither")[0]
-    for i in range(len(_selects(refusal.tree()))):
+    for i in range(len(selects(refusal.tree()))):
         tree = refusal.tree()
-        _selects(tree)[i].group_by(key, copy=False, dialect=Dialect)
+        selects(tree)[i].group_by(key, copy=False, dialect=Dialect)
         yield refusal.written(tree)
 
 
@@ -247,7 +200,7 @@ def counted(refusal: Refusal, tree: exp.Expr) -> bool:
     """Count the rows that would have been shown."""
     if not isinstance(tree, exp.Select):
         return False
-    tree.set("expressions", [_parsed(f"SELECT {COUNTED}").expressions[0]])
+    tree.set("expressions", [parsed(f"SELECT {COUNTED}").expressions[0]])
     for place in ("group", "order", "limit", "offset", "distinct", "windows"):
         tree.set(place, None)
     return True
@@ -272,14 +225,14 @@ def listed(refusal: Refusal) -> Iterator[str]:
         return
     for values in ("'a', 'b'", "1, 2"):
         tree = refusal.tree()
-        _selects(tree)[0].where(f"{refusal.hint[1]} IN ({values})", copy=False, dialect=Dialect)
+        selects(tree)[0].where(f"{refusal.hint[1]} IN ({values})", copy=False, dialect=Dialect)
         yield refusal.written(tree)
 
 
 @changes(r"^give a range: WHERE (.*) BETWEEN")
 def within_days(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give a range of days, as an example."""
-    _selects(tree)[0].where(f"{refusal.hint[1]} BETWEEN {DAYS}", copy=False, dialect=Dialect)
+    selects(tree)[0].where(f"{refusal.hint[1]} BETWEEN {DAYS}", copy=False, dialect=Dialect)
     return True
 
 
@@ -292,22 +245,22 @@ def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
     found = re.match(r"\w+\((.*)\) has no public scale|sum of (.*) has no public", refusal.message)
     if found is None:
         return False
-    term = _parsed(found[1] or found[2]).sql()
+    term = parsed(found[1] or found[2]).sql()
     form = refusal.hint[1]
 
     def clamp(node: exp.Expr) -> object:
         if node.this is None or not isinstance(node.this, exp.Expr) or node.this.sql() != term:
             return None
-        node.set("this", _parsed(form.replace("x", node.this.sql("duckdb"), 1)))
+        node.set("this", parsed(form.replace("x", node.this.sql("duckdb"), 1)))
         return node.copy()
 
-    return _replaced(tree, exp.AggFunc, clamp)
+    return replaced(tree, exp.AggFunc, clamp)
 
 
 @changes(r"^list the edges: (\w+\(.*?\]\));")
 def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give edges, as an example."""
-    whole = _parsed(refusal.hint[1])
+    whole = parsed(refusal.hint[1])
     first = whole.expressions[0].sql()
 
     def binned(node: exp.Expr) -> object:
@@ -319,7 +272,7 @@ def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
         fits = argument.sql() == first and not _is_name(refusal, argument)
         return whole.copy() if fits else None
 
-    return _replaced(tree, exp.Func, binned)
+    return replaced(tree, exp.Func, binned)
 
 
 @changes(r"use QUANTILE\(x, 0.01, \[edges\]\), or COUNTIF")
@@ -328,13 +281,13 @@ def as_quantile(refusal: Refusal, tree: exp.Expr) -> bool:
 
     def instead(node: exp.Expr) -> object:
         if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
-            return _parsed(f"countif({node.this.sql('duckdb')})")
+            return parsed(f"countif({node.this.sql('duckdb')})")
         if isinstance(node, exp.Min | exp.Max) and not _is_name(refusal, node.this):
             share = 0.01 if isinstance(node, exp.Min) else 0.99
-            return _parsed(f"quantile({node.this.sql('duckdb')}, {share}, {EDGES})")
+            return parsed(f"quantile({node.this.sql('duckdb')}, {share}, {EDGES})")
         return None
 
-    return _replaced(tree, exp.AggFunc, instead)
+    return replaced(tree, exp.AggFunc, instead)
 
 
 @changes(r"^(count\(DISTINCT \w+\))|(COUNT\(DISTINCT user\)) counts users")
@@ -346,15 +299,15 @@ def users_counted(refusal: Refusal, tree: exp.Expr) -> bool:
 
     def instead(node: exp.Expr) -> object:
         is_it = node.find(exp.Distinct) if refusal.hint[1] else wanted.startswith("SUM")
-        return _parsed(people) if is_it else None
+        return parsed(people) if is_it else None
 
-    return _replaced(tree, exp.Count if refusal.hint[1] else exp.Sum, instead)
+    return replaced(tree, exp.Count if refusal.hint[1] else exp.Sum, instead)
 
 
 @changes("^leave DISTINCT out")
 def without_distinct(refusal: Refusal, tree: exp.Expr) -> bool:
     """Add up all values, not each once."""
-    return _replaced(
+    return replaced(
         tree, exp.Distinct, lambda d: d.expressions[0].copy() if d.expressions else None
     )
 
@@ -371,39 +324,32 @@ def summarised(refusal: Refusal, tree: exp.Expr) -> bool:
             return None
         if refusal.hint[2] and _is_name(refusal, node.this):
             return None
-        return _parsed(f"{name}({node.this.sql('duckdb')})")
+        return parsed(f"{name}({node.this.sql('duckdb')})")
 
-    return _replaced(tree, exp.Func, instead)
+    return replaced(tree, exp.Func, instead)
 
 
 # -- what is left out, or written otherwise --------------------------------------------------------
 
 
-@changes("leave FOR UPDATE out")
-def without_lock(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Lock no rows."""
-    for node in tree.find_all(exp.Select):
-        node.set("locks", None)
-    return True
-
-
-@changes("leave (TABLESAMPLE|the sampling) out")
+@changes("leave (TABLESAMPLE|the sampling|FOR UPDATE) out")
 def without_sample(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Ask about all rows."""
+    """Ask about all rows, and lock none."""
     for node in tree.find_all(exp.Table, exp.Select, exp.Subquery):
         node.set("sample", None)
+        node.set("locks", None)
     return True
 
 
 @changes("^leave it out")
 def without_limit(refusal: Refusal, tree: exp.Expr) -> bool:
     """Leave LIMIT out: its options, or of subqueries all of it."""
-    selects = [s for s in _selects(tree) if s is not tree]
+    inner = [s for s in selects(tree) if s is not tree]
     if "inside" not in refusal.message:
-        selects, limit = [], tree.args.get("limit")
+        inner, limit = [], tree.args.get("limit")
         if limit is not None:
             limit.set("limit_options", None)
-    for select in selects:
+    for select in inner:
         for place in ("limit", "offset", "order"):
             select.set(place, None)
     return True
@@ -412,13 +358,13 @@ def without_limit(refusal: Refusal, tree: exp.Expr) -> bool:
 @changes("use LIKE without ESCAPE")
 def without_escape(refusal: Refusal, tree: exp.Expr) -> bool:
     """Leave ESCAPE out."""
-    return _replaced(tree, exp.Escape, lambda escape: escape.this.copy())
+    return replaced(tree, exp.Escape, lambda escape: escape.this.copy())
 
 
 @changes("^use WHERE")
 def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
     """Write WHERE where HAVING stands without groups."""
-    for select in _selects(tree):
+    for select in selects(tree):
         having = select.args.get("having")
         if having is not None and not select.args.get("group"):
             select.set("having", None)
@@ -440,7 +386,7 @@ def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
             return node.copy()
         return exp.cast(node.copy(), kind, dialect="duckdb")
 
-    return _replaced(tree, exp.Literal, typed)
+    return replaced(tree, exp.Literal, typed)
 
 
 @changes("^write x BETWEEN a AND b OR")
@@ -456,7 +402,7 @@ def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
         other.set("high", node.args["low"].copy())
         return exp.paren(exp.or_(node.copy(), other))
 
-    return _replaced(tree, exp.Between, either)
+    return replaced(tree, exp.Between, either)
 
 
 @changes("^cast to BOOLEAN, ")

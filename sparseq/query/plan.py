@@ -207,6 +207,11 @@ class Options:
             value = getattr(self, name)
             if value is not None and not (is_real(value) and 0 < value <= sys.float_info.max):
                 raise ParameterError(f"{name} is {value!r}; it must be a positive, finite number")
+        if self.precision is not None and self.precision > 1:
+            raise ParameterError(
+                f"precision is {self.precision!r}, {100 * self.precision:g} % of the answer",
+                "write 2% or 0.02",
+            )
         if self.price is not None and not _PRICES[0] <= self.price <= _PRICES[1]:
             raise ParameterError(f"price is {self.price!r}; it must be from 1/1024 to 1024")
         sure = self.confidence
@@ -242,6 +247,7 @@ class Query:
         comparisons: 0: sums are released with Gaussian noise. Otherwise they are compared by a
             sparse vector with noise of Laplace scale sigma, at most so many times in its run.
         apart: No value adds up rows of two windows of a person, where windows have accounts.
+        left_out: Which rows are in no group, in words: public, and said with the answer.
     """
 
     text: str
@@ -253,6 +259,7 @@ class Query:
     options: Options = field(default_factory=Options)
     comparisons: int = 0
     apart: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def groups(self) -> int:

@@ -123,7 +123,7 @@ def _name_windows(select: exp.Select) -> None:
     for window in list(select.find_all(exp.Window)):
         alias = window.args.get("alias")
         known = named.get(alias.name.lower()) if alias is not None else None
-        if known is not None:
+        if alias is not None and known is not None:
             for part in ("partition_by", "order", "spec"):
                 value, own = known.args.get(part), window.args.get(part)
                 if own and value:

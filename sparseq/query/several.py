@@ -87,7 +87,8 @@ def together(queries: Sequence[Query], types: Sequence[Sequence[str]]) -> tuple[
         for i, m in enumerate(measures)
     )
     notes = tuple(dict.fromkeys(note for q in queries for note in q.notes))
-    return Query("", relation, (cells,), asked, None, notes), parts
+    left_out = tuple(dict.fromkeys(said for q in queries for said in q.left_out))
+    return Query("", relation, (cells,), asked, None, notes, left_out=left_out), parts
 
 
 def _alike(a: Measure, b: Measure) -> bool:

@@ -172,8 +172,9 @@ class _Outer:
         )  # fmt: skip
         self._check_sql(relation, domains, measures)
         _check_outputs(shown, domains, measures)
-        notes, apart = tuple(self._notes(domains)), self.scope.window_apart() is not None
-        return Query("", relation, domains, measures, shown, notes, apart=apart)
+        left_out = self._left_out(domains)
+        notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None
+        return Query("", relation, domains, measures, shown, notes, apart=apart, left_out=left_out)
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
         """Refuse an answer that is too large, or takes too long to compute from noised values."""
@@ -222,10 +223,26 @@ class _Outer:
         where = f" WHERE {relation.where}" if relation.where else ""
         self.public.types(f"SELECT {columns} {relation.sql}{where}")
 
-    def _notes(self, domains: Sequence[Domain]) -> list[str]:
+    def _left_out(self, domains: Sequence[Domain]) -> tuple[str, ...]:
+        """Say of which keys rows may be in no group: told by public facts, whatever the rows are.
+
+        None, where the WHERE lets no other row pass than one of the groups.
+        """
+        sides = [x for c in self.scope.where for x in _limited(c)]
+        ranged = {x for x in sides if sides.count(x) > 1}
+        names = [
+            domain.name if None in domain.values else f"{domain.name} is NULL or"
+            for key, domain in zip(self.keys, domains, strict=True)
+            if not domain.rest and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
+        ]
+        return tuple(
+            f"rows whose {name} {'in' if name.endswith('or') else 'is in'} no group are not "
+            "counted, and cost nothing"
+            for name in names
+        )
+
+    def _notes(self) -> list[str]:
         notes = []
-        if not all(domain.rest for domain in domains):
-            notes.append("rows whose key is in no group are not counted, and cost nothing")
         if any(s.derived and s.private for s in self.scope.sources.values()):
             notes.append("subqueries are computed for each user apart")
         if self.scope.caps:
@@ -437,6 +454,24 @@ def _check_outputs(
             "SELECT, HAVING or ORDER BY compares or computes with values of different kinds",
             "compare numbers with numbers, dates with DATE '…', text with text",
         )
+
+
+def _limited(condition: exp.Expr) -> list[str]:
+    """Return the columns that a condition limits, once for each end; NULL passes none of them.
+
+    >>> from sqlglot import parse_one
+    >>> _limited(parse_one("x BETWEEN 1 AND 2")), _limited(parse_one("1 < x"))
+    (['x', 'x'], ['x'])
+    """
+    ends = 0
+    if isinstance(condition, exp.Between | exp.EQ) or (
+        isinstance(condition, exp.In) and condition.expressions
+    ):
+        ends = 2
+    elif isinstance(condition, exp.LT | exp.LTE | exp.GT | exp.GTE):
+        ends = 1
+    sides = [condition.this, condition.args.get("expression")] if ends else []
+    return [c.sql("duckdb") for c in sides if isinstance(c, exp.Column)] * ends
 
 
 def _is_whole(e: exp.Literal) -> bool:

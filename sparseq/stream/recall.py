@@ -338,6 +338,7 @@ class Recall:
             sigma=found.sigmas,
             coordinates=query.coordinates,
             confidence=1 - found.beta,
+            notes=query.left_out,
         )
         return Answer(render(self._plan(query, facts), found.noised), facts)
 

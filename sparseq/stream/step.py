@@ -466,7 +466,6 @@ class Stream:
         self._staged, self.staged_bytes = [], 0
 
     def _facts(self, plan: Plan, request: RequestId | None) -> Facts:
-        budget = self.terms.budget
         return Facts(
             release=self.next_release,
             request_id=None if request is None else str(request),
@@ -478,14 +477,15 @@ class Stream:
             scale=tuple(n.scale for n in plan.noise),
             coordinates=plan.query.coordinates,
             confidence=1 - plan.beta,
-            kappa=budget.kappa,
-            norm_budget=budget.norm_budget,
+            kappa=self.terms.budget.kappa,
+            norm_budget=self.terms.budget.norm_budget,
             seeded=self.terms.seed is not None,
-            gaussian=budget.gaussian,
+            gaussian=self.terms.budget.gaussian,
             comparisons=plan.query.comparisons,
             losses=self.terms.losses,
             unit=self.terms.unit,
-            keys_delta=budget.keys_delta,
+            keys_delta=self.terms.budget.keys_delta,
+            notes=plan.query.left_out,
         )
 
     def _entropy(self, part: str = "") -> Entropy:

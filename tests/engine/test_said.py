@@ -170,9 +170,10 @@ def test_what_other_kinds_of_files_have_is_said(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     with duckdb.connect(str(path)) as con:
         con.execute(
-            "CREATE TABLE t AS SELECT 1 AS who, 5::HUGEINT AS h, INTERVAL 1 DAY AS i, 'x'::BLOB AS b,"
-            " [1] AS l, {'a': 1} AS s, 1.5::DECIMAL(30, 2) AS d, 'a'::ENUM('a') AS e,"
-            " TIMESTAMP_NS '2024-01-01 00:00:00.000000001' AS n, '101'::BIT AS z, MAP {1: 2} AS m"
+            "CREATE TABLE t AS SELECT 1 AS who, 5::HUGEINT AS h, INTERVAL 1 DAY AS i,"
+            " 'x'::BLOB AS b, [1] AS l, {'a': 1} AS s, 1.5::DECIMAL(30, 2) AS d,"
+            " 'a'::ENUM('a') AS e, TIMESTAMP_NS '2024-01-01 00:00:00.000000001' AS n,"
+            " '101'::BIT AS z, MAP {1: 2} AS m"
         )
     _, told = made(f"{path}#t")
     text = "\n".join(told)

@@ -10,6 +10,7 @@ import re
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,7 +96,41 @@ def test_tooltips_show_value_and_bound() -> None:
     assert data["names"] == ["ours", "worst", "exact value"]
     assert data["rows"][0] == ["1 Jan 2024", "101.0 ± 2.5", "97 ± 20", "100"]
     assert len(data["x"]) == 40
-    assert data["x"] == sorted(data["x"])
+    assert data["x"] == sorted(set(data["x"]))
+    (line,) = Page(paged(figure())).paths("line blue s0")
+    assert [float(x) for x, _ in re.findall(r"([\d.]+) ([\d.]+)", line)] == data["x"]
+
+
+HOVER = """
+const svg = document.querySelector("svg[role=img]"), box = svg.getBoundingClientRect();
+const { x } = JSON.parse(document.querySelector(".data").textContent);
+const said = x.map(at => {
+  const clientX = box.left + at / svg.viewBox.baseVal.width * box.width;
+  svg.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY: box.top + 9 }));
+  return document.querySelector(".tip b").textContent;
+});
+document.title = said.join("|");
+"""
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    "x",
+    [
+        [date(2024, 1, 1) + timedelta(k) for k in range(30)],
+        np.arange("2024-01-01T00", "2024-01-02T06", dtype="datetime64[h]").astype("datetime64[us]"),
+        np.arange(30.0),
+    ],
+    ids=["days", "hours", "numbers"],
+)
+def test_each_place_under_the_pointer_is_named(tmp_path: Path, x: Any) -> None:
+    one = Figure("Buyers", [Series("ours", x, np.arange(30.0), 1.0)])
+    path = tmp_path / "page.html"
+    path.write_text(loosened(html_page(Sheet("Buyers", [one])), HOVER))
+    title = re.search("<title>(.*?)</title>", browse(path, tmp_path / "profile"))
+    assert title is not None
+    assert title[1].split("|") == [tip[0] for tip in one.tips()]
+    assert len(set(title[1].split("|"))) == 30
 
 
 def test_a_rising_series_rises_inside_its_band() -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparseq.engine.files.convert import MOST_TEXT
+from sparseq.engine.files.schema import Schema
+from sparseq.engine.files.sniff import Guess
 from sparseq.escape import shown
+
+_DECLARED = {"dates": "DATE:%d.%m.%Y", "numbers": "DOUBLE:,"}
+_THOUSANDS = {
+    "": " with a point: if it stands between thousands, --type COLUMN=DOUBLE:, says so",
+    ",": " with a decimal comma: 1,234 is 1.234; if it is not, --type COLUMN=VARCHAR keeps texts",
+}
 
 
 @dataclass
@@ -43,8 +52,8 @@ class Intake:
             said.append(f"{self.lines:,} lines were left out: too long, or with too many values")
         if self.unreadable:
             said.append(
-                f"{self.unreadable:,} lines or rows have bytes that are not UTF-8, or NUL: such values "
-                "are NULL (in JSON, the characters are replaced); a store made with "
+                f"{self.unreadable:,} lines or rows have bytes that are not UTF-8, or NUL: such "
+                "values are NULL (in JSON, the characters are replaced); a store made with "
                 "--encoding latin-1 reads Latin-1"
             )
         if self.no_user:
@@ -58,3 +67,38 @@ class Intake:
         for name, count in self.cut.items():
             said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
         return said + self.bounded
+
+
+def facts_of(
+    schema: Schema,
+    ambiguous: Mapping[str, Guess],
+    kept: Mapping[str, str],
+    left_out: Sequence[str],
+) -> list[str]:
+    """Return what is read otherwise than a file has it, or not at all, in words: public.
+
+    Args:
+        schema: How the rows of a new table are read, without the formats that were declared.
+        ambiguous: Columns whose texts can be read in several ways, or in none of all.
+        kept: By column: how its values are kept, in words, if not as they are.
+        left_out: Columns that are not stored.
+    """
+    said = []
+    for name in schema.types:
+        format, guessed = schema.formats.get(name, ""), ambiguous.get(name, Guess(""))
+        doubt = ""
+        if guessed.like:
+            said.append(
+                f"{shown(name)} as text: most look like {guessed.like}, and not all are written in "
+                f"one way; --type {shown(name)}={_DECLARED[guessed.like]} says in which"
+            )
+        elif "thousands" in guessed.also:
+            doubt = _THOUSANDS[format]
+        elif guessed.also:
+            doubt = f"; {' and '.join(guessed.also)} would fit as well: is it so? --type says it"
+        if format or doubt:
+            said.append(f"{shown(name)} as {format or 'numbers'}{doubt}")
+    said += [f"{shown(name)}: {how}" for name, how in kept.items()]
+    if left_out:
+        said.append(f"columns that are not stored: {', '.join(left_out)}")
+    return said

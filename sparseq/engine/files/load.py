@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -24,9 +24,9 @@ from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.files.ahead import ahead
 from sparseq.engine.files.clamp import Clamp
 from sparseq.engine.files.composite import CompositeFile, composite_name, parts_of
-from sparseq.engine.files.convert import MOST_TEXT, expression, from_text
+from sparseq.engine.files.convert import MOST_TEXT, expression
 from sparseq.engine.files.held import HeldRows, decoded
-from sparseq.engine.files.intake import Intake
+from sparseq.engine.files.intake import Intake, facts_of
 from sparseq.engine.files.opening import opened
 from sparseq.engine.files.schema import Declarations, Schema
 from sparseq.engine.files.sniff import Guess, guess, wider
@@ -36,7 +36,6 @@ from sparseq.engine.files.sources import (
     Source,
     TextForm,
     damaged,
-    one_array,
 )
 from sparseq.engine.files.tidy import (
     duck_type,
@@ -46,18 +45,11 @@ from sparseq.engine.files.tidy import (
     tidy,
     tidy_type,
 )
-from sparseq.engine.files.usual import ARROW, iso, unusual, usual
+from sparseq.engine.files.usual import ARROW, TextColumn
 from sparseq.engine.sql import quote
 from sparseq.errors import DataError
 from sparseq.escape import shown
 
-FEW = 8
-"""One text of so many may be written otherwise, to be read apart from the others."""
-_DECLARED = {"dates": "DATE:%d.%m.%Y", "numbers": "DOUBLE:,"}
-_THOUSANDS = {
-    "": " with a point: if it stands between thousands, --type COLUMN=DOUBLE:, says so",
-    ",": " with a decimal comma: 1,234 is 1.234; if it is not, --type COLUMN=VARCHAR keeps texts",
-}
 LOOKED_AT = 16
 """The types of text columns are guessed from so many files of a table, or nearly."""
 
@@ -89,6 +81,8 @@ class IncomingRows:
         since: tuple[str, dt.date] | None = None,
     ) -> None:
         declared = declared or Declarations()
+        if not user:  # a public table: its rows have no window of anybody
+            declared = replace(declared, window="", time="")
         self._since = since
         parts = parts_of(user) or ((user,) if declared.window else ())
         wanted = schema.types if schema else parts or ([user] if user else [])
@@ -108,6 +102,9 @@ class IncomingRows:
         self._failure: DataError | None = None
         self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
+        said = declared.parsed()
+        guessed = {n: f for n, f in self.schema.formats.items() if n.lower() not in said}
+        self._read = replace(self.schema, formats=guessed)
         self.told.notes += self._unknown() if schema else self.facts()
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
@@ -117,25 +114,7 @@ class IncomingRows:
 
     def facts(self) -> list[str]:
         """Return what is read otherwise than a file has it, or not at all, in words: public."""
-        said = []
-        for name in self.schema.types:
-            format, guessed = self.schema.formats.get(name, ""), self.ambiguous.get(name)
-            if guessed and guessed.like:
-                said.append(
-                    f"{shown(name)} as text: most look like {guessed.like}, and not all in one "
-                    f"way; --type {shown(name)}={_DECLARED[guessed.like]} says which"
-                )
-            elif format or guessed:
-                also = guessed.also if guessed else ()
-                doubt = _THOUSANDS.get(format, "") if "thousands" in also else (
-                    f"; {' and '.join(also)} would fit as well: is it so? --type says it"
-                    if also else ""
-                )  # fmt: skip
-                said.append(f"{shown(name)} as {format or 'numbers'}{doubt}")
-        said += [f"{shown(name)}: {how}" for name, how in self._kept.items()]
-        if self.left_out:
-            said.append(f"columns that are not stored: {', '.join(self.left_out)}")
-        return said
+        return facts_of(self._read, self.ambiguous, self._kept, self.left_out)
 
     def _unknown(self) -> list[str]:
         """Say which columns of files the table does not have: they are not read."""
@@ -236,7 +215,7 @@ class IncomingRows:
         names = {name: _found(source, name) or name for name in types}
         kinds = {name: _tidy_of(source, actual) for name, actual in names.items()}
         readers = {
-            name: _TextColumn(target, self.schema.formats.get(name, ""))
+            name: TextColumn(target, self.schema.formats.get(name, ""))
             for name, target in types.items()
             if _is_text(kinds[name]) and target in ARROW
         }
@@ -396,8 +375,9 @@ class IncomingRows:
             elif kind is None:
                 found[name] = None
             elif name in raw:
-                found[name] = Guess(stored_type(kind, raw[name]))
-                if how := kept_otherwise(raw[name], found[name].type):
+                stored = stored_type(kind, raw[name])
+                found[name] = Guess(stored)
+                if how := kept_otherwise(raw[name], stored):
                     self._kept[name] = how
             else:
                 found[name] = Guess(source.declared.get(name, ""))
@@ -494,35 +474,6 @@ def _tidy_words(array: pa.DictionaryArray) -> pa.DictionaryArray | None:
     if long_texts(words, MOST_TEXT) is not None:
         return None
     return pa.DictionaryArray.from_arrays(array.indices, words)
-
-
-class _TextColumn:
-    """Texts in a column of a type: `convert.from_text`, by way of `usual` where that can."""
-
-    def __init__(self, target: str, format: str) -> None:
-        self._target, self._format = target, format
-
-    def values(self, texts: pa.Array) -> pa.Array:
-        """Return what texts say, as an array of `ARROW`'s type; NULL for what they don't."""
-        plain = iso(texts, self._format) if self._format else texts
-        found = None if plain is None else usual(plain, self._target)
-        if found is not None:
-            return found
-        odd = None if self._format else unusual(texts, self._target)
-        if odd is None or not 0 < odd.sum() * FEW < len(odd):
-            return self._slowly(texts)
-        mask = pa.array(odd)
-        found = usual(pc.if_else(mask, pa.scalar(None, texts.type), texts), self._target)
-        if found is None:
-            return self._slowly(texts)
-        return pc.replace_with_mask(found, mask, self._slowly(texts.filter(mask)))
-
-    def _slowly(self, texts: pa.Array) -> pa.Array:
-        with scratch() as con:
-            con.register("texts", pa.table({"x": texts}))
-            sql = from_text("x", self._target, self._format)
-            table = con.sql(f"SELECT {sql} AS x FROM texts").to_arrow_table()
-        return one_array(table.column(0)).cast(ARROW[self._target])
 
 
 def _is_text(kind: pa.DataType | None) -> bool:

@@ -17,6 +17,7 @@ from sparseq.engine.files.databases import (
 )
 from sparseq.engine.files.extras import needed
 from sparseq.engine.files.found import DELTA, Finds, Found
+from sparseq.engine.files.json_lines import JsonFile
 from sparseq.engine.files.memory import source_in_memory
 from sparseq.engine.files.sheets import SheetFile
 from sparseq.engine.files.sources import (
@@ -24,7 +25,6 @@ from sparseq.engine.files.sources import (
     DAMAGE,
     NO_TYPES,
     ArrowFile,
-    JsonFile,
     ParquetFile,
     Source,
     TextFile,

@@ -59,10 +59,10 @@ def guess(
 
     >>> from sparseq.engine._duckdb.connection import connected
     >>> con = connected()
-    >>> guess(con, pa.array(["1", "2"])), guess(con, pa.array(["1.5", "2"]))
-    (Guess(type='BIGINT', format='', also=()), Guess(type='DOUBLE', format='', also=()))
+    >>> guess(con, pa.array(["1", "2"])).type, guess(con, pa.array(["1.5", "2"])).type
+    ('BIGINT', 'DOUBLE')
     >>> guess(con, pa.array(["01/02/2024"]))
-    Guess(type='DATE', format='%d/%m/%Y', also=('%m/%d/%Y',))
+    Guess(type='DATE', format='%d/%m/%Y', also=('%m/%d/%Y',), like='')
     """
     if not user:
         said = pc.is_in(texts, pa.array(PLACEHOLDERS, texts.type))

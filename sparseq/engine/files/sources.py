@@ -7,7 +7,6 @@ the frame is never an error.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from abc import ABC, abstractmethod
@@ -15,9 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any, Protocol
 
 import duckdb
@@ -26,8 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sparseq.engine._duckdb.connection import scratch
-from sparseq.engine.files.ahead import mapped
 from sparseq.engine.files.lines import (
     LONGEST_LINE,
     MARK,
@@ -41,13 +36,11 @@ from sparseq.engine.files.lines import (
     unquoted,
     unreadable,
 )
-from sparseq.engine.files.objects import read
 from sparseq.engine.files.tidy import tidy_type
 from sparseq.engine.files.unpacked import (
     UNREADABLE,
     ByteStream,
     ResumedStream,
-    open_json,
     open_text,
     with_line_feeds,
 )
@@ -58,8 +51,6 @@ from sparseq.formats import asked_format
 SEPARATORS = (",", "\t", ";", "|")
 _ENCODING = "if it is Latin-1, say --encoding latin-1; in Python encoding='latin-1'"
 _SAID = re.compile(rb'"?sep=([ -~\t])"?\r?')
-DEEPEST = 4
-"""So many objects of JSON within each other are looked into."""
 ROWS = 1 << 17
 PART = 1 << 13  # rows that one of DuckDB's threads takes at once
 FIRST = 20_480
@@ -310,131 +301,6 @@ def _separator(header: bytes, among: Sequence[str], wanted: set[str]) -> str:
         return bool(wanted) and wanted <= set(names), len(names)
 
     return max(among, key=rank)  # the first of equals
-
-
-class JsonFile(TextColumns):
-    """JSON Lines: an object a line. What is no object is a row without values."""
-
-    open_ended = True
-
-    def __init__(self, path: Path) -> None:
-        self.name, self._path, self.left_out, self.unreadable = path.name, path, 0, 0
-        open_json(path).read(1)
-
-    @cached_property
-    def types(self) -> dict[str, pa.DataType | None]:
-        """The keys of the first lines, in their order; None for lists.
-
-        What an object within has is called by both keys: `patient.id`.
-        """
-        return {k: None if seen <= {list, dict} else pa.string() for k, seen in self.seen.items()}
-
-    @cached_property
-    def seen(self) -> dict[str, set[type]]:
-        """What the keys of the first lines have as values, but for nulls."""
-        seen: dict[str, set[type]] = {}
-        decode = json.JSONDecoder().decode
-        for line in next(self._chunks(), b"").split(b"\n", FIRST)[:FIRST]:
-            try:
-                values = decode(line.decode())
-            except (ValueError, RecursionError):
-                continue
-            for key, value in _leaves(values):
-                kinds = seen.setdefault(key, set())
-                if value is not None:
-                    kinds.add(type(value))
-        return {key: kinds or {str} for key, kinds in seen.items() if key}
-
-    @cached_property
-    def words(self) -> Collection[str]:  # type: ignore[override]
-        """See `Source`: what is a string in the first lines."""
-        return {key for key, kinds in self.seen.items() if str in kinds}
-
-    def _chunks(self) -> Iterator[bytes]:
-        lines = Lines(open_json(self._path))
-        for chunk in lines:
-            chunk = unified(chunk)
-            self.unreadable += unreadable(chunk)
-            yield chunk.replace(b"\xfe", b"\r").replace(UNREADABLE, _REPLACEMENT)
-            self.left_out += lines.too_long
-            lines.too_long = 0
-
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
-    ) -> Iterator[list[pa.Array]]:
-        """See `Source`."""
-        self.left_out = self.unreadable = 0
-        sql, paths = _extracted(columns, types)
-        with scratch() as con:
-            alone = Lock()
-
-            def one_by_one(lines: pa.Array) -> list[pa.Array]:
-                parts = pa.table({"line": lines}).to_batches(max_chunksize=PART)
-                with alone:
-                    con.register("lines", pa.Table.from_batches(parts, _LINES))
-                    table = con.sql(sql, params=paths).to_arrow_table()
-                return [one_array(c) for c in table.columns]
-
-            yield from mapped(lambda c: read(c, columns, types, one_by_one), self._chunks())
-
-
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
-_LINES = pa.schema({"line": pa.string()})
-
-
-def _leaves(values: Any, within: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield what an object has, by key, and what those within it have."""
-    for key, value in values.items() if isinstance(values, dict) else ():
-        if isinstance(value, dict) and value and depth < DEEPEST:
-            yield from _leaves(value, f"{within}{key}.", depth + 1)
-        else:
-            yield within + key, value
-
-
-def _extracted(
-    columns: Sequence[str], types: Mapping[str, str]
-) -> tuple[str, dict[str, list[str]]]:
-    """Return SQL for some values of the objects that `lines` are, and its parameters."""
-    texts = [c for c in columns if types.get(c) == "VARCHAR"]
-    places = {c: 1 + 2 * k for k, c in enumerate(columns)}
-
-    def value(column: str) -> str:
-        at = places[column]
-        text = f"coalesce(found[{at}], found[{at + 1}])"
-        return (
-            _spelled(text, f"coalesce(kinds[{at}], kinds[{at + 1}])") if column in texts else text
-        )
-
-    kinds = ", json_type(object, $paths) AS kinds" if texts else ""
-    return (
-        f"SELECT {', '.join(map(value, columns))} FROM "
-        f"(SELECT json_extract_string(object, $paths) AS found{kinds} FROM "
-        "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
-        {"paths": [pointer for c in columns for pointer in _pointers(c)]},
-    )
-
-
-def _pointers(column: str) -> tuple[str, str]:
-    """Return where a column is in an object: under that key, or within the object before a point.
-
-    >>> _pointers("a.b"), _pointers("a")
-    (('/a.b', '/a/b'), ('/a', '/a'))
-    """
-    key = _pointer(column)
-    return key, key.replace(".", "/")
-
-
-def _pointer(key: str) -> str:
-    return "/" + key.replace("~", "~0").replace("/", "~1")
-
-
-def _spelled(text: str, kind: str) -> str:
-    """Return SQL for a value of JSON as text: whole numbers have no point, however written."""
-    number = f"TRY_CAST({text} AS DOUBLE)"
-    return (
-        f"CASE WHEN {kind} = 'DOUBLE' AND abs({number}) < 1e18 AND {number} = trunc({number}) "
-        f"THEN CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) ELSE {text} END"
-    )
 
 
 class ArrowSource(TextColumns, ABC):

@@ -81,10 +81,10 @@ def open_text(path: Path, encoding: str = "") -> ByteStream:
     head = stream.read(_PIECE)
     rest = ResumedStream(head, stream)
     encoding = _WIDE.get(head[:2], encoding)
-    return _Decoded(rest, encoding) if encoding else rest
+    return _Utf8Stream(rest, encoding) if encoding else rest
 
 
-class _Decoded:
+class _Utf8Stream:
     """An encoding as UTF-8; what can't be decoded becomes `UNREADABLE`, each by itself."""
 
     def __init__(self, stream: ByteStream, encoding: str) -> None:

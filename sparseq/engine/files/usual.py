@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparseq.engine._duckdb.connection import scratch
+from sparseq.engine.files.convert import from_text
 from sparseq.engine.files.tidy import in_our_years
 
 _SIGNS = {
@@ -22,6 +24,8 @@ _SIGNS = {
     "DATE": b"0123456789-",
     "TIMESTAMP": b"0123456789-:T ",
 }
+FEW = 8
+"""One text of so many may be written otherwise, to be read apart from the others."""
 _LENGTHS = {"DATE": (10,), "TIMESTAMP": (10, 19)}
 ARROW = {
     "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
@@ -113,3 +117,32 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 def _among(data: NDArray[np.uint8], signs: bytes) -> bool:
     return not data.tobytes().translate(None, signs)
+
+
+class TextColumn:
+    """Texts in a column of a type: `convert.from_text`, by way of `usual` where that can."""
+
+    def __init__(self, target: str, format: str) -> None:
+        self._target, self._format = target, format
+
+    def values(self, texts: pa.Array) -> pa.Array:
+        """Return what texts say, as an array of `ARROW`'s type; NULL for what they don't."""
+        plain = iso(texts, self._format) if self._format else texts
+        found = None if plain is None else usual(plain, self._target)
+        if found is not None:
+            return found
+        odd = None if self._format else unusual(texts, self._target)
+        if odd is None or not 0 < odd.sum() * FEW < len(odd):
+            return self._slowly(texts)
+        mask = pa.array(odd)
+        found = usual(pc.if_else(mask, pa.scalar(None, texts.type), texts), self._target)
+        if found is None:
+            return self._slowly(texts)
+        return pc.replace_with_mask(found, mask, self._slowly(texts.filter(mask)))
+
+    def _slowly(self, texts: pa.Array) -> pa.Array:
+        with scratch() as con:
+            con.register("texts", pa.table({"x": texts}))
+            sql = from_text("x", self._target, self._format)
+            table = con.sql(f"SELECT {sql} AS x FROM texts").to_arrow_table()
+        return pa.concat_arrays(table.column(0).chunks).cast(ARROW[self._target])

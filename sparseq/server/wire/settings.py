@@ -233,8 +233,9 @@ def _unknown(name: str) -> WireError:
 
 def _number(name: str, value: str) -> float:
     text = value.strip()
+    share = text.endswith("%") and name in ("precision", "confidence")
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        return float(text.removesuffix("%")) / 100 if share else float(text)
     except ValueError:
         raise WireError(
             INVALID_PARAMETER, f'sparseq.{name} is "{value}"; it must be a number',

@@ -1,0 +1,58 @@
+"""An answer says which rows are in none of its groups: by public facts alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq.cli.show import answer_text
+from sparseq.plain_facts import answer_facts
+
+ROWS = pa.table(
+    {
+        "who": range(60),
+        "cat": ["a", "b", None] * 20,
+        "day": [dt.date(2024, 1, 1 + i % 9) for i in range(60)],
+    }
+)
+FULL = ROWS.filter(pa.compute.is_valid(ROWS["cat"]))
+IN_NONE = "rows whose cat is NULL or in no group are not counted, and cost nothing"
+
+
+@pytest.fixture(scope="module", params=["with NULL", "without"])
+def con(request: pytest.FixtureRequest) -> Iterator[sparseq.Store]:
+    rows = ROWS if request.param == "with NULL" else FULL
+    keys = {"cat": ["a", "b"]}
+    with sparseq.create(None, rows, table="t", user="who", seed=1, keys=keys) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("query", "notes"),
+    [
+        ("SELECT cat, count(*) AS n FROM t GROUP BY cat", (IN_NONE,)),
+        ("SELECT cat, count(*) AS n FROM t WHERE cat <> 'c' GROUP BY cat", (IN_NONE,)),
+        ("SELECT cat, count(*) AS n FROM t WHERE cat IN ('a') GROUP BY cat", ()),
+        ("SELECT count(*) AS n FROM t", ()),
+        (
+            "SELECT day, count(*) AS n FROM t WHERE day BETWEEN '2024-01-01' AND '2024-01-03' "
+            "GROUP BY day",
+            (),
+        ),
+        (
+            "SELECT date_trunc('week', day) AS w, cat, count(*) AS n FROM t "
+            "WHERE day >= '2024-01-01' AND day < '2024-02-01' GROUP BY w, cat",
+            (IN_NONE,),
+        ),
+    ],
+)
+def test_rows_in_no_group_are_said(con: sparseq.Store, query: str, notes: tuple[str, ...]) -> None:
+    for answer in (con.sql(query, fresh=True), con.sql(query)):
+        assert answer.facts.notes == notes
+        assert ("groups" in answer_text(answer)) == bool(notes)
+        assert answer_facts(answer).get("notes", ()) == notes
+    assert con.release(answer.facts.release).facts.notes == notes
