@@ -109,7 +109,7 @@ def test_a_forecast_alone_stays_gaussian(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--reserve", "watch=1.5"], "the share for watch is 1.5"),
+        (["--reserve", "watch=1.5"], "'1.5' is 150 %"),
         (
             ["--reserve", "watch=60%", "--reserve=forecast=40%"],
             "the shares leave nothing for queries",

@@ -78,7 +78,7 @@ def facts_of(
     """Return what is read otherwise than a file has it, or not at all, in words: public.
 
     Args:
-        schema: How the rows of a new table are read, without the formats that were declared.
+        schema: How the rows of a new table are read.
         ambiguous: Columns whose texts can be read in several ways, or in none of all.
         kept: By column: how its values are kept, in words, if not as they are.
         left_out: Columns that are not stored.

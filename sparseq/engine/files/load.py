@@ -103,9 +103,9 @@ class IncomingRows:
         self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
         said = declared.parsed()
-        guessed = {n: f for n, f in self.schema.formats.items() if n.lower() not in said}
-        self._read = replace(self.schema, formats=guessed)
-        self.told.notes += self._unknown() if schema else self.facts()
+        known = [f"{n} as {f}" for n, f in self.schema.formats.items() if n.lower() in said]
+        facts = self._unknown() if schema else self.facts()
+        self.told.notes += [fact for fact in facts if fact not in known]
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
         self._bounds = declared.numbers() if bounds is None else bounds
@@ -114,7 +114,7 @@ class IncomingRows:
 
     def facts(self) -> list[str]:
         """Return what is read otherwise than a file has it, or not at all, in words: public."""
-        return facts_of(self._read, self.ambiguous, self._kept, self.left_out)
+        return facts_of(self.schema, self.ambiguous, self._kept, self.left_out)
 
     def _unknown(self) -> list[str]:
         """Say which columns of files the table does not have: they are not read."""
