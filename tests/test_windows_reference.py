@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
+import times
 from algorithm2 import UNITS, Lifelong
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,6 +27,7 @@ from test_reference import DAY, Asked, Row, Running, Stream, follow, streams
 
 import sparseq
 from sparseq.query.catalog import WINDOWS
+from sparseq.query.plan import Query
 
 
 def begun(day: dt.date, window: str) -> dt.date:
@@ -187,3 +193,93 @@ def test_spends_of_many_streams_under_a_cap_over_all_windows(
 ) -> None:
     """The same of 1,000 streams."""
     follow(tmp_path_factory, stream, on_disk, functools.partial(Capped, window, times))
+
+
+# Conditions on time, and whether they are about one window ----------------------------------------
+
+KEYS = (
+    "d", "date_trunc('quarter', d)", "date_trunc('week', d)", "s::DATE", "date_trunc('month', s)",
+    "year(s)", "last_day(s)", "date_trunc('day', s + INTERVAL 5 HOUR)",
+)  # fmt: skip
+"""The first three are of d."""
+
+
+def questions(draw: random.Random, column: str, window: str) -> Iterator[str]:
+    """Counts by random conditions, of which many are about one window, and by keys."""
+    among = times.conditions(draw.randrange(2**32))
+    while True:
+        where = [text for text, _ in itertools.islice(among, draw.randint(0, 1))]
+        where += times.one_window(draw, column, window) if draw.random() < 0.6 else []
+        key = draw.choice(KEYS) if draw.random() < 0.4 else ""
+        if key:
+            of, year = "d" if key in KEYS[:3] else "s", f"{draw.choice(times.YEARS):04}"
+            where.append(f"{of} BETWEEN '{year}-01-01' AND '{year}-12-31'")
+        shown, by = (f"{key} AS y, ", " GROUP BY 1") if key else ("", "")
+        condition = " WHERE " + " AND ".join(where) if where else ""
+        yield f"SELECT {shown}count(*) AS n FROM t{condition}{by}"
+
+
+def vectors_of(
+    plain: duckdb.DuckDBPyConnection, sql: str, column: str, window: str, query: Query
+) -> dict[str, dict[int, int]]:
+    """Each window's exact vector, told by DuckDB alone: person and begin, to group, to count."""
+    select, _, rest = sql.removeprefix("SELECT ").partition("count(*) AS n")
+    key = select.removesuffix(" AS y, ") or "0"
+    where = rest.removeprefix(" FROM t").removesuffix(" GROUP BY 1")
+    rows = plain.execute(
+        f"SELECT who || ',' || CAST(date_trunc('{window}', {column}) AS DATE), {key}, count(*) "
+        f"FROM t {where} GROUP BY 1, 2"
+    ).fetchall()
+    places = {v: k for k, v in enumerate(query.domains[0].values)} if query.domains else {0: 0}
+    found: dict[str, dict[int, int]] = {}
+    for pair, value, count in rows:
+        if pair is not None and value in places:
+            found.setdefault(pair, {})[places[value]] = count
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first", "number"), [(0, 25), pytest.param(1000, 1000, marks=pytest.mark.deep)]
+)
+def test_what_all_windows_say_together_is_paid_for_whatever_the_condition(
+    first: int, number: int
+) -> None:
+    """Streams of 8 questions. Who asserts it is the reference, in fractions. Deep: 1,000."""
+    asked = apart = 0
+    for seed in range(first, first + number):
+        draw = random.Random(seed)
+        window, column = draw.choice(WINDOWS), draw.choice("ds")
+        rows = times.database().cursor().sql("SELECT d, s, k FROM rows").to_arrow_table()
+        rows = rows.take(draw.sample(range(len(rows)), 80))
+        rows = rows.append_column("who", pa.array([draw.randrange(3) for _ in range(len(rows))]))
+        plain = duckdb.connect()
+        plain.register("t", rows)
+        ratio = draw.choice([2, 10, 100])
+        con = sparseq.create(
+            None, rows, table="t", user="who", time=column, window=window, seed=seed, kappa=0.5,
+            norm_budget=40, lifetime_kappa=0.5 * ratio, keys={"k": [0, 1, 5, 2024]},
+        )  # fmt: skip
+        ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()  # type: ignore[attr-defined]
+        user = {name: i for i, (name,) in enumerate(ids)}
+        reference = Lifelong(0.5, 40, lifetime=40 * ratio * UNITS)
+        for name, i in user.items():
+            reference.add_user(i)
+            reference.of[i] = int(name.split(",")[0])
+        for sql in itertools.islice(questions(draw, column, window), 8):
+            try:
+                query = con.lower(sql)
+                vectors = vectors_of(plain, sql, column, window, query)
+            except (sparseq.QueryRefused, duckdb.Error):  # DuckDB knows no such interval
+                continue
+            answer = con.ask(query, fresh=True)
+            (sigma,), (step,) = answer.facts.sigma, answer.facts.granularity
+            lattice = {
+                user[w]: {k: round(n / step) for k, n in v.items()} for w, v in vectors.items()
+            }
+            reference.apart = query.apart
+            reference.step([lattice], [(sigma, step)])
+            assert con.stream.accounts.spent.tolist() == list(reference.spent.values()), sql
+            asked, apart = asked + 1, apart + query.apart
+        assert max(reference.lived.values(), default=0) <= reference.lifetime
+    assert asked > 4 * number
+    assert asked * 0.9 > apart > asked / 10
