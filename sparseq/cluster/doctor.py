@@ -20,6 +20,8 @@ from sparseq.errors import StoreError
 from sparseq.ledger._duckdb.session import read_reached
 from sparseq.ledger._lake import rows
 from sparseq.ledger._lake.fenced import FencedLog, Overtaken
+from sparseq.ledger.notes import DIFFERENT, LoggedLine
+from sparseq.version import __version__
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,14 @@ def examined_file(path: Path) -> Iterator[Finding]:
         >>> path = Path(tempfile.mkdtemp(), "s.sparseq")
         >>> sparseq.create(path, pa.table({"who": [1]}), table="t", user="who").close()
         >>> [(f.of, f.wrong) for f in examined_file(path)]
-        [('store', False), ('files', False), ('DuckDB', False)]
+        [('store', False), ('evaluators', False), ('files', False), ('DuckDB', False)]
         >>> path.chmod(0o644)
         >>> print([f.hint for f in examined_file(path) if f.wrong][0])  # doctest: +ELLIPSIS
         chmod go= ...s.sparseq
     """
-    yield _found("store", lambda: _opened_file(path))
+    log: list[LoggedLine] = []
+    yield _found("store", lambda: _opened_file(path, log))
+    yield _found("evaluators", lambda: _evaluators(log))
     yield _found("files", lambda: _files([path, *path.parent.glob(f"{glob.escape(path.name)}.*")]))
     yield _found("DuckDB", _engine)
 
@@ -108,11 +112,26 @@ def _opened(folder: Path, opened: list[Any]) -> str:
     return f"opens, at version {lake.ledger.version:,} of its log"
 
 
-def _opened_file(path: Path) -> str:
+def _opened_file(path: Path, log: list[LoggedLine]) -> str:
     backend = open_backend(path)
     reached = read_reached(backend.database)
+    log += backend.curator_log()
     backend.abandon()
     return f"opens, at release {reached.releases:,}"
+
+
+def _evaluators(log: list[LoggedLine]) -> str:
+    """Tell whether somebody's rows gave another answer alone, in this version of sparseq."""
+    found = [one for one in log if one.kind == DIFFERENT]
+    now = [one for one in found if f"sparseq {__version__}" in one.message]
+    if now:
+        raise StoreError(
+            f"{len(now):,} times somebody's rows gave another answer alone than among all, last "
+            f"at {now[-1].at:%Y-%m-%d %H:%M} UTC",
+            "ask nothing more, and report what `sparseq curator STORE log` says of it",
+        )
+    before = f"; {len(found):,} differences of earlier versions" if found else ""
+    return f"agree, as far as they were compared{before}"
 
 
 def _files(paths: list[Path]) -> str:

@@ -339,6 +339,11 @@ class Service:
             return False
 
     @property
+    def differences(self) -> int:
+        """How often somebody's rows gave another answer alone: private (see `Stream`)."""
+        return self._thread.store.stream.differences
+
+    @property
     def released(self) -> int:
         """How many answers there are: public."""
         return self._thread.store.released

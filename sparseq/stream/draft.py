@@ -18,6 +18,7 @@ from sparseq.query.outputs import Measurements
 from sparseq.query.plan import Kind, Plan
 from sparseq.stream.course import Course
 from sparseq.stream.recall import Inquiry
+from sparseq.version import __version__
 
 
 @dataclass(frozen=True)
@@ -70,5 +71,5 @@ def difference_line(release: int, one: Difference, names: Mapping[int, Any]) -> 
         DIFFERENT,
         f"release {release}: the rows of {names.get(one.user)!s} give another answer alone than "
         f"among all ({one.said}): answers may be wrong, and people charged for others' rows. Stop "
-        "asking, and report it",
+        f"asking, and report it (sparseq {__version__})",
     )

@@ -48,7 +48,10 @@ _SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 async def metrics(call: Call) -> Response:
-    """Counts for Prometheus; nothing private, and no times, which rows could show in."""
+    """Counts for Prometheus; nothing private, and no times, which rows could show in.
+
+    A curator's token is also told how often evaluators differed on somebody's rows.
+    """
     service = call.service
     lines = [
         f"sparseq_releases {len(service.latest)}",
@@ -59,6 +62,8 @@ async def metrics(call: Call) -> Response:
             for outcome, number in sorted(service.counts.items())
         ),
     ]
+    if call.who.role is Role.CURATOR:
+        lines.append(f"sparseq_evaluators_differ_total {service.differences}")
     return PlainTextResponse("\n".join(lines) + "\n")
 
 

@@ -163,6 +163,9 @@ async def budget(call: Call) -> Response:
     return _page(call, "Budget", markup.budget(facts, _course(facts), quota), "/budget")
 
 
+_DIFFERENT = "somebody's rows gave another answer alone than among all: answers may be wrong"
+
+
 async def curator(call: Call, made: str = "") -> Response:
     """Tokens, and the audit log."""
     tokens = [_token_row(t) for t in reversed(call.service.tokens.every())]
@@ -181,6 +184,8 @@ async def curator(call: Call, made: str = "") -> Response:
         (job.name, job.kind, job.state, one_line(job.said, 300), job.at[:19].replace("T", " "))
         for job in call.service.jobs
     ]
+    if call.service.differences:
+        made = markup.problem(_DIFFERENT, "ask nothing more; the curator's log says whose") + made
     return _page(call, "Curator", markup.curator(tokens, jobs, lines, made), "/curator")
 
 

@@ -1,0 +1,236 @@
+"""The last line: a fault of one evaluator is found while a store is used, and told to the curator.
+
+Stated power: of a fault that concerns 7 people in 8, a check of one person finds it with
+probability at least 7/16, and 24 checks miss it once in 1,000,000 times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from server.made import person
+
+import sparseq
+from benchmarks.audit.language import functions
+from benchmarks.audit.neighbours import world
+from benchmarks.audit.queries import Questions
+from sparseq import curator
+from sparseq.cli.app import sparseq as command
+from sparseq.engine import program
+from sparseq.engine._duckdb import alone
+from sparseq.ledger.notes import DIFFERENT
+from sparseq.server.service import Service, Statement
+from sparseq.server.tokens import Role, Tokens
+
+ROWS = pa.table({"who": range(4000), "n": [i % 10 for i in range(4000)], "s": ["a", "b"] * 2000})
+ASKED = [
+    "SELECT count(*) AS x FROM t WHERE n > 4",
+    "SELECT s, count(DISTINCT who) AS x FROM t WHERE n < 6 AND n <> 3 GROUP BY s",
+    "SELECT sum(n) AS x FROM t WHERE s = 'a'",
+    "SELECT count(*) AS x FROM (SELECT who, sum(n) AS m FROM t GROUP BY who) AS i WHERE m > 2",
+]
+MISSED = 24
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is time for a check of two people after each question."""
+    monkeypatch.setattr(alone, "SHARE", 1e6)
+    monkeypatch.setattr(alone, "_SAVED", 1e6)
+
+
+def store(path: Path | None = None, **more: Any) -> sparseq.Store:
+    options = {"bounds": {"n": (0, 9)}, "keys": {"s": ["a", "b"]}, "seed": 1} | more
+    return sparseq.create(path, ROWS, table="t", user="who", **options)
+
+
+def masked(true: Any) -> Any:
+    """A mask of a wrong type: row r counts if and only if row r // 8 does."""
+    right = program_as_mask(true)
+    return right[np.arange(len(right)) // 8] if np.ndim(right) else right
+
+
+program_as_mask = program.as_mask
+
+
+def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "as_mask", masked)
+
+
+def told(con: sparseq.Store) -> list[str]:
+    return [line.message for line in curator.log(con) if line.kind == DIFFERENT]
+
+
+def test_a_mask_of_a_wrong_type_is_told_to_the_curator_within_some_checks(
+    always: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with store(norm_budget=1e5) as con:
+        asked = 0
+        while not told(con) and 2 * asked < MISSED:
+            asked += 1
+            con.sql(ASKED[0], fresh=True)
+        (line, *_) = told(con)
+        assert line.startswith(f"release {con.released}: the rows of ")
+        assert "COUNT(*): " in line
+        assert "by the interpreter among all, by DuckDB alone" in line
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_the_analyst_sees_is_the_same_to_the_byte_with_and_without_a_difference(
+    always: None, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same fault, with the check and without: answers, explanations and the history."""
+
+    def seen() -> tuple[list[Any], int]:
+        with store(seed=seed, norm_budget=1e5) as con:
+            found: list[Any] = []
+            for text in (ASKED * 4)[:14]:
+                answer = con.sql(text, fresh=True)
+                found += [answer.to_bytes(), repr(answer), repr(con.explain(text)), con.budget()]
+            found += [
+                (r.id, r.query, r.sigma, r.answer, r.request_id) for r in con.releases()
+            ] + con.stream.accounts.spent.tolist()
+            return found, con.stream.differences
+
+    plant(monkeypatch)
+    with_check, differences = seen()
+    monkeypatch.setattr(alone.AloneCheck, "run", lambda self: [])
+    without, none = seen()
+    assert differences
+    assert not none
+    assert with_check == without
+
+
+def test_an_error_in_the_check_is_nobodys_business(
+    always: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise ArithmeticError("planted")
+
+    with store() as con:
+        monkeypatch.setattr(con.stream.engine._alone, "_read", fails)
+        assert con.sql(ASKED[0]).facts.release == 1
+        monkeypatch.setattr(con.stream.engine, "check_alone", fails)
+        assert con.sql(ASKED[2]).facts.release == 2
+        assert told(con) == []
+
+
+def test_other_rows_than_those_that_were_asked_about_are_not_compared(always: None) -> None:
+    """Rows that come, or go, between an answer and a check: what is held is forgotten."""
+    with store() as con:
+        engine = con.stream.engine
+        con.stream.contributions(con.explain(con.lower(ASKED[0])))
+        curator.forget(con, 5, 6, 7)
+        assert engine.check_alone() == []
+        con.sql(ASKED[0])
+        assert told(con) == []
+        assert con.stream.engine._room._con is None or not con.stream.differences
+
+
+@pytest.mark.parametrize("in_or_out", [False, True])
+def test_both_ways_are_compared(
+    always: None, in_or_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever made an answer; joins and subqueries, of which there is one way, alone as well."""
+    ways: set[tuple[str, bool]] = set()
+    check = alone.AloneCheck._differs
+
+    def differs(self: Any, held: Any, user: int) -> str:
+        way, _ = self._read(held.plan, user, held.interpreted)
+        ways.add((way, held.interpreted))
+        return check(self, held, user)
+
+    monkeypatch.setattr(alone.AloneCheck, "_differs", differs)
+    with store(in_or_out=in_or_out) as con:
+        for text in ASKED:
+            con.sql(text)
+        monkeypatch.setattr(con.stream.engine, "_program", lambda plan: None)
+        con.sql(ASKED[0], fresh=True)
+        assert ways == {("DuckDB", True), ("DuckDB", False), ("the interpreter", False)}
+        assert told(con) == []
+
+
+def test_time_is_saved_up_and_no_more_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def read(plan: Any, user: int, interpreted: bool) -> Any:
+        now[0] += 0.004
+        return "", alone.Failure(ValueError())
+
+    check = alone.AloneCheck(read, lambda: now[0])
+    monkeypatch.setattr(alone, "_somebody", lambda held: 0)
+    for _ in range(2000):
+        check.consider(None, None, 1, True)  # type: ignore[arg-type]
+        check.save(0.01)
+        check.run()
+    assert 0.9 * 2000 * 0.01 * alone.SHARE <= now[0] <= 2000 * 0.01 * alone.SHARE + 0.01
+
+
+def test_doctor_and_the_servers_curator_are_told(
+    always: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = pytest.importorskip("sparseq.server.http.app")
+    httpx = pytest.importorskip("httpx")
+    path = tmp_path / "s.sparseq"
+    plant(monkeypatch)
+
+    async def pages() -> list[str]:
+        tokens, found = Tokens(None), []
+        service = Service(store(path, norm_budget=1e5), tokens)
+        who = person(tokens, "eve")
+        for _ in range(MISSED // 2):
+            await service.ask(who, Statement(ASKED[0], fresh=True))
+        transport = httpx.ASGITransport(app.application(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            for name, role in (("cur", Role.CURATOR), ("ada", Role.ANALYST)):
+                head = {"Authorization": f"Bearer {tokens.create(name, role)}"}
+                found.append((await client.get("/metrics", headers=head)).text)
+        await service.close()
+        return found
+
+    mine, theirs = asyncio.run(pages())
+    number = int(mine.rpartition("sparseq_evaluators_differ_total ")[2])
+    assert number > 0
+    assert mine.replace(f"sparseq_evaluators_differ_total {number}\n", "") == theirs
+    done = CliRunner().invoke(command, ["doctor", str(path)])
+    assert done.exit_code == 4
+    assert f"{number} times somebody's rows gave another answer alone" in done.output
+
+
+def compared(seeds: range, asked: int) -> tuple[int, list[str]]:
+    """How many generated questions were answered, each with a check, and what was told."""
+    answered, lines = 0, []
+    for seed in seeds:
+        rng = random.Random(seed)
+        here = world(rng, rng.choice(("rich", "poor", "small", "loops")))
+        questions = Questions(rng, functions(), here.values(), rng.choice((1, 2, 3)))
+        with here.create(None) as con:
+            for _ in range(asked):
+                try:
+                    con.sql(questions.question().sql, fresh=True)
+                except sparseq.SparseqError:
+                    continue
+                answered += 1
+            lines += told(con)
+    return answered, lines
+
+
+def test_there_is_no_false_alarm(always: None) -> None:
+    answered, lines = compared(range(2), 12)
+    assert answered > 12
+    assert lines == []
+
+
+@pytest.mark.deep
+def test_there_is_no_false_alarm_in_2000_generated_questions(always: None) -> None:
+    answered, lines = compared(range(100, 160), 50)
+    assert answered > 2000
+    assert lines == []
