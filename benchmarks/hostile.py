@@ -217,16 +217,16 @@ class Result:
 class Shop:
     """The store, served; its tokens; and a copy of it for the command line."""
 
-    def __init__(self, folder: Path, people: int = PEOPLE) -> None:
+    def __init__(self, folder: Path, timeout: float = TIME_OUT) -> None:
         self.path, self.copy = folder / "shop.sparseq", folder / "copy.sparseq"
         for path in (self.path, self.copy):
-            make(path, people)
+            make(path)
         tokens = Tokens.beside(self.path)
         self.tokens = {name: tokens.create(name, Role.CURATOR) for name in ("eve", "bob")}
         tokens.close()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sparseq", "serve", str(self.path), "--http", "127.0.0.1:0",
-             "--pg", "127.0.0.1:0", "--statement-timeout", str(TIME_OUT)],
+             "--pg", "127.0.0.1:0", "--statement-timeout", str(timeout)],
             stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -255,9 +255,9 @@ class Shop:
         return time.monotonic() - began
 
 
-def make(path: Path, people: int) -> None:
+def make(path: Path) -> None:
     """Make a store of people with many rows, and a public table."""
-    n = people * EACH
+    n = PEOPLE * EACH
     rows = pa.table(
         {
             "who": np.arange(n) // EACH,

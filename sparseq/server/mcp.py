@@ -178,8 +178,7 @@ async def handle(service: Service, who: Principal, text: str | bytes) -> str | N
     ):
         return _error(None, _INVALID, "the message is no request")
     method, params = message["method"], message.get("params")
-    params = params if isinstance(params, dict) else {}
-    if method == "notifications/cancelled":
+    if method == "notifications/cancelled" and isinstance(params, dict):
         service.cancel(who, json.dumps(params.get("requestId")))
     if "id" not in message:
         return None
@@ -281,7 +280,8 @@ async def over_lines(
     async with asyncio.TaskGroup() as running:
         while line := await asyncio.to_thread(given.readline, MOST_LINE + 1):
             running.create_task(respond(line))
-            while len(line) > MOST_LINE and not line.endswith(b"\n"):
+            long = len(line) > MOST_LINE
+            while long and not line.endswith(b"\n"):
                 line = await asyncio.to_thread(given.readline, MOST_LINE) or b"\n"
 
 

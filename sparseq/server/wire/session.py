@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -261,13 +262,15 @@ class Session:
             task = asyncio.ensure_future(work)
             waiting = asyncio.ensure_future(stopped.wait())
             try:
-                with self._work.interrupts(partial(loop.call_soon_threadsafe, stopped.set)):
+                with (
+                    suppress(Cancelled),  # its time was over at once: it may be done at once, too
+                    self._work.interrupts(partial(loop.call_soon_threadsafe, stopped.set)),
+                ):
                     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-                    await asyncio.wait({task}, timeout=SECONDS_TO_END)
-                if task.done():
-                    return task.result()
-                self._work.check()
-                raise AssertionError
+                await asyncio.wait({task}, timeout=SECONDS_TO_END)
+                if not task.done():
+                    raise self._work.error or Cancelled()
+                return task.result()
             except Cancelled as error:
                 raise _cancelled(error, task.done()) from None
             finally:

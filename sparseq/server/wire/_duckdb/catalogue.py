@@ -24,7 +24,7 @@ from sparseq.server.wire.aims import ANSWER
 from sparseq.server.wire.settings import Settings
 from sparseq.server.wire.states import CANCELLED, WireError
 
-PATIENCE = 10.0
+PATIENCE = 8.0
 """Seconds that a look-up may take."""
 MEMORY = "256MB"
 MOST = all_limits()
