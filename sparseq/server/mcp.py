@@ -47,6 +47,8 @@ differ only if their intervals don't meet. If an error comes back, its hint says
 instead."""
 MOST_LINE = 2 << 20
 """Bytes of a message."""
+MOST_AT_ONCE = 128
+"""Messages that are answered at once; others are not read yet."""
 _SQL = InputField(
     InputType.TEXT, needed=True, about="One SELECT that aggregates, in DuckDB's dialect."
 )
@@ -277,12 +279,14 @@ async def over_lines(
             out.write(response + "\n")
             out.flush()
 
+    room = asyncio.Semaphore(MOST_AT_ONCE)
     async with asyncio.TaskGroup() as running:
         while line := await asyncio.to_thread(given.readline, MOST_LINE + 1):
-            running.create_task(respond(line))
-            long = len(line) > MOST_LINE
-            while long and not line.endswith(b"\n"):
-                line = await asyncio.to_thread(given.readline, MOST_LINE) or b"\n"
+            await room.acquire()
+            running.create_task(respond(line)).add_done_callback(lambda _: room.release())
+            part, long = line, len(line) > MOST_LINE
+            while long and part and not part.endswith(b"\n"):
+                part = await asyncio.to_thread(given.readline, MOST_LINE)
 
 
 def told(text: bytes, error: SparseqError) -> str | None:
