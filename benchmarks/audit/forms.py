@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.audit.language import BOOL, DATE, FLOAT, INT, TEXT
+from benchmarks.language import BOOL, DATE, FLOAT, INT, TEXT
 
 T, V = "t", "v"
 

@@ -14,13 +14,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from decimal import Decimal
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
 import sparseq
-from benchmarks.audit.language import BOOL, DATE, FLOAT, INT, TEXT, TIME
+from benchmarks.language import BOOL, DATE, FLOAT, INT, TEXT, TIME
 from sparseq.store import Store
 
 WITHOUT, WITH, ALONE, NOBODY = "without", "with", "alone", "nobody"
@@ -34,13 +35,14 @@ SCHEMA = pa.schema(
     [
         ("who", pa.int64()), ("n", pa.int64()), ("k", pa.int32()), ("x", pa.float64()),
         ("a", pa.float64()), ("s", pa.string()), ("w", pa.string()), ("b", pa.bool_()),
-        ("day", pa.date32()), ("at", pa.timestamp("us")),
+        ("day", pa.date32()), ("at", pa.timestamp("us")), ("z", pa.int8()),
+        ("c", pa.decimal128(12, 2)), ("u", pa.uint64()),
     ]
 )  # fmt: skip
 VISITS = pa.schema([("who", pa.int64()), ("pages", pa.int64()), ("day", pa.date32())])
 TYPE_OF = {
     "n": INT, "k": INT, "pages": INT, "x": FLOAT, "a": FLOAT, "s": TEXT, "w": TEXT, "b": BOOL,
-    "day": DATE, "at": TIME,
+    "day": DATE, "at": TIME, "z": INT, "c": FLOAT, "u": INT,
 }  # fmt: skip
 PUBLIC = pa.table(
     {
@@ -49,10 +51,10 @@ PUBLIC = pa.table(
         "weight": [0.5, -1.0, 1e6, 2.0, 3.0, 0.0],
     }
 )
-_BOUNDS = {"x": (0, 100), "n": (0, 10), "pages": (0, 20)}
+_BOUNDS = {"x": (0, 100), "n": (0, 10), "pages": (0, 20), "u": (0, 250)}
 """Values are cut to those that are declared; extremes come to the other columns."""
 _DAY0 = dt.date(2024, 1, 1)
-_NASTY: dict[str, list[Any]] = {
+NASTY: dict[str, list[Any]] = {
     "n": [2**63 - 1, -(2**63), 2**31, -1, 0, None, 1234],
     "k": [2**31 - 1, -(2**31), 3, None],
     "x": [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, None, 1234.5, 1e19],
@@ -65,6 +67,9 @@ _NASTY: dict[str, list[Any]] = {
         dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59), None,
         dt.datetime(2024, 1, 2, 3, 4, 5),
     ],
+    "z": [127, -128, 0, 1, None],
+    "c": [Decimal("9999999999.99"), Decimal("-9999999999.99"), Decimal("0.01"), Decimal(0), None],
+    "u": [2**64 - 1, 2**63, 0, 7, None],
     "pages": [2**63 - 1, -(2**63), 0, 77, None],
 }  # fmt: skip
 
@@ -179,7 +184,7 @@ def world(rng: random.Random, kind: str) -> World:
     }
     who = rng.choice((5_000, 0, -1, 2**62))
     people = [i for i in rng.sample(range(1, 10_000), 24) if i != who]
-    t = [_ordinary(rng, i) for i in people for _ in range(rng.choice((1, 2, 3, 9)))]
+    t = [ordinary(rng, i) for i in people for _ in range(rng.choice((1, 2, 3, 9)))]
     rng.shuffle(t)
     v = [
         {"who": i, "pages": rng.randrange(20), "day": _DAY0 + dt.timedelta(rng.randrange(9))}
@@ -205,7 +210,8 @@ def _own_budget(rng: random.Random) -> float:
     return rng.choice((1.0, 4.0, 9.0, 5.0, 2.0)) - rng.choice((0, 0, 1, 2)) * UNIT
 
 
-def _ordinary(rng: random.Random, who: int) -> Row:
+def ordinary(rng: random.Random, who: int) -> Row:
+    """Return a row as most are: small values, NULL in texts only."""
     return {
         "who": who, "n": rng.randrange(10), "k": rng.randrange(5), "x": rng.uniform(0, 100),
         "a": rng.randrange(1000) / 10, "s": rng.choice(("a", "b", "c", None)),
@@ -213,25 +219,39 @@ def _ordinary(rng: random.Random, who: int) -> Row:
         "b": rng.choice((True, False)),
         "day": _DAY0 + dt.timedelta(rng.randrange(20)),
         "at": dt.datetime(2024, 1, 1) + dt.timedelta(seconds=rng.randrange(10**6)),
+        "z": rng.randrange(-3, 4), "c": Decimal(rng.randrange(10_000)) / 100,
+        "u": rng.randrange(200),
     }  # fmt: skip
 
 
 def _person(rng: random.Random, who: int) -> dict[str, list[Row]]:
-    """Return a person's rows: of extreme values, of ordinary ones a little larger, or many."""
+    """Return a person's rows: of extreme values, of ordinary ones a little larger, or many.
+
+    As often as not a value is NULL: the crowd has none but in texts, so that with the person
+    columns have some, and without have none.
+    """
     style = rng.choice(("nasty", "nasty", "largest", "many", "mixed"))
     count = {"many": 200, "largest": 2}.get(style, rng.choice((1, 4, 8)))
     rows = []
     for _ in range(count):
-        row = _ordinary(rng, who)
+        row = ordinary(rng, who)
         if style == "largest":
             row |= {"n": 1234, "x": 4321.5, "day": dt.date(2024, 3, 1), "k": 4}
         elif style != "many":
             for column in row:
-                if column in _NASTY and (style == "nasty" or rng.random() < 0.3):
-                    row[column] = rng.choice(_NASTY[column])
-        rows.append(row)
+                if column in NASTY and (style == "nasty" or rng.random() < 0.3):
+                    row[column] = rng.choice(NASTY[column])
+        rows.append(with_nulls(rng, row))
     visits = [
-        {"who": who, "pages": rng.choice(_NASTY["pages"]), "day": rng.choice(_NASTY["day"])}
+        with_nulls(
+            rng,
+            {"who": who, "pages": rng.choice(NASTY["pages"]), "day": rng.choice(NASTY["day"])},
+        )
         for _ in range(rng.choice((0, 2, 5)))
     ]
     return {"t": rows, "v": visits}
+
+
+def with_nulls(rng: random.Random, row: Row) -> Row:
+    """Return a row, of which each value is NULL as often as not."""
+    return {k: v if k == "who" or rng.random() < 0.5 else None for k, v in row.items()}

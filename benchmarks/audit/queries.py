@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchmarks.audit.forms import CONDITIONS, SOURCES, Form, T, V
-from benchmarks.audit.language import (
+from benchmarks.language import (
     BOOL,
     DATE,
     FLOAT,
@@ -22,8 +22,8 @@ from benchmarks.audit.language import (
 
 Columns = dict[str, tuple[str, ...]]
 T_COLUMNS: Columns = {
-    INT: ("n", "k"), FLOAT: ("x", "a"), TEXT: ("s", "w"), BOOL: ("b",), DATE: ("day",),
-    TIME: ("at",),
+    INT: ("n", "k", "z", "u"), FLOAT: ("x", "a", "c"), TEXT: ("s", "w"), BOOL: ("b",),
+    DATE: ("day",), TIME: ("at",),
 }  # fmt: skip
 V_COLUMNS: Columns = {INT: ("pages",), DATE: ("day",)}
 
@@ -121,7 +121,7 @@ class Questions:
         """Return the next one."""
         rng = self.rng
         source = rng.choice(_SOURCES)(self)
-        wheres = [self._term(BOOL, source) for _ in range(rng.choice((0, 0, 1, 1, 1, 2)))]
+        wheres = [self.term(BOOL, source) for _ in range(rng.choice((0, 0, 1, 1, 1, 2)))]
         if rng.random() < 0.3:
             wheres.append(self._simple(source))
         if rng.random() < 0.2 and source.sql == "t":
@@ -129,8 +129,8 @@ class Questions:
             wheres.append(Term(BOOL, form.sql, self._holes(form)))
         if rng.random() < 0.1 and source.user:  # one person
             wheres.append(Term(BOOL, f"{source.user} = {rng.choice(self.values['who'])!r}"))
-        keys, domains = self._keys(source)
-        aggregates = tuple(self._aggregate(source) for _ in range(rng.choice((1, 1, 1, 2, 3))))
+        keys, domains = self.keys(source)
+        aggregates = tuple(self.aggregate(source) for _ in range(rng.choice((1, 1, 1, 2, 3))))
         if any("histogram" in a.template for a in aggregates):  # it stands alone
             aggregates = aggregates[:1]
         unbounded = any("sum({})" in a.template for a in aggregates)
@@ -142,7 +142,8 @@ class Questions:
             tail = (rng.choice(forms),)
         return Question(source, aggregates, (*wheres, *domains), keys, tail, scale)
 
-    def _term(self, type: str, source: Source) -> Term:
+    def term(self, type: str, source: Source) -> Term:
+        """Return a term over a source's columns."""
         return self.expressions.term(type, source.columns, self.rng.randint(1, self.depth))
 
     def _simple(self, source: Source) -> Term:
@@ -152,14 +153,14 @@ class Questions:
         operator = self.rng.choice((">", "<", "=", ">=", "<>"))
         return Term(BOOL, f"{column} {operator} {self.expressions.constant(type)}")
 
-    def _keys(self, source: Source) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    def keys(self, source: Source) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
         """Return group keys, and the conditions that give them public values."""
         rng = self.rng
         if rng.random() < 0.5:
             return (), ()
         choices: list[tuple[Term, str]] = [
-            (Term(TEXT, "CASE WHEN {} THEN 'yes' ELSE 'no' END", (self._term(BOOL, source),)), ""),
-            (self._term(BOOL, source), ""),
+            (Term(TEXT, "CASE WHEN {} THEN 'yes' ELSE 'no' END", (self.term(BOOL, source),)), ""),
+            (self.term(BOOL, source), ""),
         ]
         for column in source.columns.get(INT, ()):
             some = ", ".join(dict.fromkeys(self.expressions.constant(INT) for _ in range(3)))
@@ -182,7 +183,8 @@ class Questions:
             tuple(Term(BOOL, d) for d in dict.fromkeys(d for _, d in chosen) if d),
         )
 
-    def _aggregate(self, source: Source) -> Term:
+    def aggregate(self, source: Source) -> Term:
+        """Return an aggregate over a source's rows."""
         rng = self.rng
         made = rng.choice(_AGGREGATES)
         types, template = made
@@ -190,10 +192,10 @@ class Questions:
             if not source.user:
                 types, template = (), "count(*)"
             template = template.replace("who", source.user)
-        parts = tuple(self._term(t, source) for t in types)
+        parts = tuple(self.term(t, source) for t in types)
         if rng.random() < 0.2:
             return Term(
-                "aggregate", template + " FILTER (WHERE {})", (*parts, self._term(BOOL, source))
+                "aggregate", template + " FILTER (WHERE {})", (*parts, self.term(BOOL, source))
             )
         return Term("aggregate", template, parts)
 
@@ -237,9 +239,9 @@ class Questions:
             "who",
             columns,
             (
-                self._term(NUMBER, inner), self._term(FLOAT, inner), self._term(FLOAT, inner),
-                self._term(INT, inner), self._term(BOOL, inner), self._term(TEXT, inner),
-                self._term(BOOL, inner),
+                self.term(NUMBER, inner), self.term(FLOAT, inner), self.term(FLOAT, inner),
+                self.term(INT, inner), self.term(BOOL, inner), self.term(TEXT, inner),
+                self.term(BOOL, inner),
             ),
         )  # fmt: skip
 
@@ -255,7 +257,7 @@ class Questions:
             f"(SELECT who, {{}} AS e, n, k, s, day, {window} AS r FROM t WHERE {{}}) AS i",
             "who",
             {INT: ("n", "k", "r"), FLOAT: ("e",), TEXT: ("s",), DATE: ("day",)},
-            (self._term(FLOAT, inner), self._term(BOOL, inner)),
+            (self.term(FLOAT, inner), self.term(BOOL, inner)),
         )
 
     def _distinct(self) -> Source:
@@ -264,7 +266,7 @@ class Questions:
             "(SELECT DISTINCT who, k, {} AS e, s FROM t) AS i",
             "who",
             {INT: ("k", "e"), TEXT: ("s",)},
-            (self._term(INT, inner),),
+            (self.term(INT, inner),),
         )
 
     def _formed(self) -> Source:
@@ -273,7 +275,7 @@ class Questions:
 
     def _holes(self, form: Form) -> tuple[Term, ...]:
         tables = {T: T_COLUMNS, V: V_COLUMNS, "v.": _qualified("v", V_COLUMNS)}
-        return tuple(self._term(type, Source("", "", tables[of])) for type, of in form.holes)
+        return tuple(self.term(type, Source("", "", tables[of])) for type, of in form.holes)
 
     def _redefined(self) -> Source:
         inner = Source("t", "who", T_COLUMNS)
@@ -281,7 +283,7 @@ class Questions:
             "(SELECT who, k AS s, {} AS x, {} AS n, day AS at FROM t) AS i",
             "who",
             {INT: ("n", "s"), FLOAT: ("x",), DATE: ("at",)},
-            (self._term(FLOAT, inner), self._term(INT, inner)),
+            (self.term(FLOAT, inner), self.term(INT, inner)),
         )
 
 

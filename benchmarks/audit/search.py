@@ -21,7 +21,6 @@ import sparseq.engine._duckdb.storage
 import sparseq.engine.files.held
 from benchmarks.audit import keys, sequences, series, windows, wire
 from benchmarks.audit.comparison import Finding, Terms, compare
-from benchmarks.audit.language import functions
 from benchmarks.audit.neighbours import (
     PAIRS,
     VARIANTS,
@@ -35,6 +34,7 @@ from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.queries import Question, Questions
 from benchmarks.audit.seams import Seen, Step, Watching, plan_of
 from benchmarks.audit.trial import Act, Result, Trial
+from benchmarks.language import functions
 
 QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
 """How many a world is asked; the poor have soon spent what they have."""

@@ -22,10 +22,10 @@ import numpy as np
 import sparseq
 from benchmarks.audit import files
 from benchmarks.audit.comparison import Finding, Terms, compare
-from benchmarks.audit.language import BOOL, DATE, FLOAT, INT, TEXT, functions
 from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.queries import Columns, Expressions
 from benchmarks.audit.trial import Act, Trial
+from benchmarks.language import BOOL, DATE, FLOAT, INT, TEXT, functions
 from sparseq.curator import forget
 from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.monitor.forecast import Forecast

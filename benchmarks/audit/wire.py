@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.audit.comparison import Finding, Terms, compare
-from benchmarks.audit.language import functions
 from benchmarks.audit.neighbours import VARIANTS, world
 from benchmarks.audit.queries import Questions
 from benchmarks.audit.trial import Act, Trial
+from benchmarks.language import functions
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 from sparseq.server.wire import messages as m

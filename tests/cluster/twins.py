@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sparseq
-from benchmarks.audit.language import functions
+from benchmarks.language import functions
 from benchmarks.audit.neighbours import PUBLIC, WITH, World
 from benchmarks.audit.neighbours import world as some_world
 from benchmarks.audit.queries import Questions

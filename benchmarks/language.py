@@ -1,7 +1,9 @@
 """Typed expressions: what a query may say of one row, with constants around what is in the data.
 
 The words are every entry of `sparseq.query.functions`, and forms that are no functions there:
-casts, CASE, comparisons, BETWEEN, IN, LIKE. A `Term` is a tree, so that it can be made smaller.
+casts, CASE, comparisons, BETWEEN, IN, LIKE; each of these of every type, and of constants beside
+constants and NULL. A `Term` is a tree, so that it can be made smaller. The audit, the comparison of
+evaluators and the test that all is total (`benchmarks.total`) write their expressions here.
 """
 
 from __future__ import annotations
@@ -10,15 +12,19 @@ import datetime as dt
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cache
 
 from sparseq.query import types as T
 from sparseq.query.functions import FUNCTIONS
 
 INT, FLOAT, TEXT, BOOL, DATE, TIME = "int", "float", "text", "bool", "date", "time"
+CLOCK, UUID = "clock", "uuid"
 NUMBER = "number"
 """An argument that may be INT or FLOAT."""
-TYPES = (INT, FLOAT, TEXT, BOOL, DATE, TIME)
+TYPES = (INT, FLOAT, TEXT, BOOL, DATE, TIME, CLOCK, UUID)
+NAMED = {INT: "BIGINT", FLOAT: "DOUBLE", TEXT: "VARCHAR", BOOL: "BOOLEAN", DATE: "DATE",
+         TIME: "TIMESTAMP", CLOCK: "TIME", UUID: "UUID"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ _LISTED = [
          "CAST({} AS SMALLINT)", "CAST({} AS INTEGER)", "CAST({} AS UBIGINT)",
          "TRY_CAST({} AS UTINYINT)", "round({}, -2)"),
     *_of(INT, "int int", "({} + {})", "({} - {})", "({} * {})", "({} // {})", "({} % {})",
-         "coalesce({}, {})", "nullif({}, {})", "greatest({}, {})", "least({}, {})"),
+         "- ({})"),
     *_of(FLOAT, "number", "abs({})", "round({})", "round({}, 2)", "floor({})", "ceil({})",
          "trunc({})", "sqrt({})", "exp({})", "ln({})", "log({})", "- {}", "CAST({} AS DOUBLE)",
          "CAST({} AS FLOAT)", "CAST({} AS DECIMAL(18, 4))", "CAST({} AS DECIMAL(38, 10))"),
@@ -86,20 +92,18 @@ _LISTED = [
          "substring({}, 2, 3)"),
     *_of(TEXT, "text int", "left({}, {})", "right({}, {})", "substring({}, {})"),
     *_of(TEXT, "text int int", "substring({}, {}, {})"),
-    *_of(TEXT, "text text", "({} || {})", "concat({}, {})", "coalesce({}, {})", "nullif({}, {})"),
+    *_of(TEXT, "text text", "({} || {})", "concat({}, {})"),
     *_of(TEXT, "number", "CAST({} AS VARCHAR)"), *_of(TEXT, "date", "CAST({} AS VARCHAR)",
          "dayname({})", "monthname({})"), *_of(TEXT, "bool", "CAST({} AS VARCHAR)"),
     *_of(BOOL, "text text", "starts_with({}, {})", "ends_with({}, {})", "contains({}, {})",
-         "{} = {}", "{} < {}", "{} IN ({}, 'b')", "{} IS DISTINCT FROM {}"),
-    *_of(BOOL, "text", "{} LIKE '%a_'", "{} ILIKE 'B%'", "{} IS NULL", "{} NOT LIKE '%'"),
-    *_of(BOOL, "number number", "{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} IN ({}, 1)",
-         "{} IS DISTINCT FROM {}"),
-    *_of(BOOL, "number number number", "{} BETWEEN {} AND {}"),
-    *_of(BOOL, "date date", "{} = {}", "{} < {}", "{} >= {}"),
-    *_of(BOOL, "time time", "{} = {}", "{} < {}"), *_of(BOOL, "time", "{} IS NULL"),
+         "({} IN ({}, 'b'))"),
+    *_of(BOOL, "text", "{} LIKE '%a_'", "{} ILIKE 'B%'", "{} NOT LIKE '%'"),
+    *_of(BOOL, "number number", "({} = {})", "({} <> {})", "({} < {})", "({} >= {})",
+         "({} IN ({}, 1))", "({} IS DISTINCT FROM {})"),
+    *_of(BOOL, "date time", "({} = {})", "({} < {})", "({} IS NOT DISTINCT FROM {})"),
     *_of(BOOL, "float", "isnan({})", "isinf({})", "isfinite({})"),
-    *_of(BOOL, "number", "{} IS NULL", "{} IS NOT NULL"), *_of(BOOL, "date", "{} IS NULL"),
-    *_of(BOOL, "bool", "NOT ({})", "({}) IS NOT TRUE"),
+    *_of(BOOL, "bool", "(NOT ({}))", "(({}) IS NOT TRUE)", "(({}) IS FALSE)",
+         "(({}) IS NOT FALSE)"),
     *_of(BOOL, "bool bool", "(({}) AND ({}))", "(({}) OR ({}))"),
     *_of(INT, "date", "year({})", "quarter({})", "month({})", "week({})", "day({})",
          "dayofyear({})", "dayofweek({})", "isodow({})", "extract(isoyear FROM {})",
@@ -115,9 +119,30 @@ _LISTED = [
     *_of(TIME, "date", "CAST({} AS TIMESTAMP)", "({} + INTERVAL 1 HOUR)"),
     *_of(TIME, "time", "({} + INTERVAL 1 DAY)", "date_trunc('hour', {})"),
     *_of(TIME, "text", "TRY_CAST({} AS TIMESTAMP)"),
-    *[f for t in TYPES for f in _of(t, f"bool {t} {t}", "CASE WHEN {} THEN {} ELSE {} END")],
-    *[f for t in TYPES for f in _of(t, f"bool {t}", "CASE WHEN {} THEN {} END")],
+    *_of(CLOCK, "time", "CAST({} AS TIME)"), *_of(CLOCK, "text", "TRY_CAST({} AS TIME)"),
+    *_of(UUID, "text", "TRY_CAST({} AS UUID)"), *_of(TEXT, "uuid", "CAST({} AS VARCHAR)"),
 ]  # fmt: skip
+_OF_EVERY_TYPE: tuple[tuple[str, str, str], ...] = (
+    *(("bool", "T T", "({} " + o + " {})") for o in
+      ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")),
+    *(("bool", "T T T", "({} " + o + ")") for o in
+      ("BETWEEN {} AND {}", "NOT BETWEEN {} AND {}", "IN ({}, {})", "NOT IN ({}, {})")),
+    ("bool", "T T", "({} NOT IN ({}, NULL))"), ("bool", "T", "({} IS NULL)"),
+    ("bool", "T", "({} IS NOT NULL)"),
+    ("T", "bool T T", "CASE WHEN {} THEN {} ELSE {} END"),
+    ("T", "bool T", "CASE WHEN {} THEN {} END"),
+    ("T", "bool T bool T T", "CASE WHEN {} THEN {} WHEN {} THEN {} ELSE {} END"),
+    ("T", "T T T T", "CASE {} WHEN {} THEN {} ELSE {} END"), ("T", "bool T T", "if({}, {}, {})"),
+    ("T", "T T", "coalesce({}, {})"), ("T", "T T T", "coalesce({}, {}, {})"),
+    ("T", "T T", "nullif({}, {})"), ("T", "T T", "greatest({}, {})"),
+    ("T", "T T T", "least({}, {}, {})"),
+)  # fmt: skip
+"""Forms of any type T."""
+_LISTED += [
+    Function(form, tuple(arguments.replace("T", type).split()), result.replace("T", type))
+    for type in TYPES
+    for result, arguments, form in _OF_EVERY_TYPE
+]
 
 
 def functions() -> list[Function]:
@@ -131,9 +156,9 @@ _FAMILIES = {
     "decimal": (FLOAT, T.decimal(18, 4)), "text": (TEXT, T.TEXT),
     "date": (DATE, T.Type(T.Family.DATE, T.FIRST_DAY, T.LAST_DAY)),
     "timestamp": (TIME, T.Type(T.Family.TIMESTAMP, T.FIRST_DAY, T.LAST_DAY)),
-    "time": (TIME, T.Type(T.Family.TIME)),
+    "time": (CLOCK, T.Type(T.Family.TIME)), "uuid": (UUID, T.UUID),
 }  # fmt: skip
-_WRITTEN = {"decimal": "CAST({} AS DECIMAL(18, 4))", "time": "CAST({} AS TIME)"}
+_WRITTEN = {"decimal": "CAST({} AS DECIMAL(18, 4))"}
 """How an argument becomes one of a type that no column has."""
 
 
@@ -145,7 +170,7 @@ def _tabled() -> tuple[Function, ...]:
         if not all(family.value in _FAMILIES for family in entry.takes):
             continue
         result = entry.gives([_FAMILIES[family.value][1] for family in entry.takes])
-        if result is None or result.family.value not in _FAMILIES or result.family == "time":
+        if result is None or result.family.value not in _FAMILIES:
             continue
         for sample in entry.samples if entry.fixed else ((),):
             places, arguments = [], []
@@ -176,6 +201,8 @@ _FIXED: dict[str, tuple[str, ...]] = {
            "NULL"),
     TIME: ("TIMESTAMP '2024-01-02 03:04:05'", "TIMESTAMP '1970-01-01 00:00:00'",
            "TIMESTAMP '9999-12-31 23:59:59.999999'", "NULL"),
+    CLOCK: ("TIME '10:00:00'", "TIME '00:00:00'", "TIME '23:59:59.999999'"),
+    UUID: ("CAST('00000000-0000-0000-0000-000000000000' AS UUID)",),
 }  # fmt: skip
 
 
@@ -195,6 +222,8 @@ def _written(value: object) -> list[str]:
     if isinstance(value, dt.date):
         near = [d for d in (-1, 0, 1) if 1 < value.toordinal() + d < 3652059]
         return [f"DATE '{value + dt.timedelta(d)}'" for d in near]
+    if isinstance(value, Decimal):
+        return [str(value), str(value + Decimal("0.01"))]
     if isinstance(value, str) and "\0" not in value and len(value) < 80:
         return ["'" + value.replace("'", "''") + "'"]
     return []
@@ -212,6 +241,9 @@ _EDGES: dict[str, tuple[str, ...]] = {
 
 class Expressions:
     """Makes random terms over columns, with constants around the values that are there.
+
+    Constants stand beside constants as often as not, so that what folds, or takes one value for all
+    rows, is tried with what doesn't.
 
     Args:
         rng: Whence chance comes.
@@ -237,8 +269,8 @@ class Expressions:
         if type == NUMBER:
             type = self.rng.choice((INT, FLOAT))
         mine = columns.get(type, ())
-        if depth <= 0 or self.rng.random() < 0.1:
-            if mine and self.rng.random() < 0.6:
+        if depth <= 0 or not self._words[type] or self.rng.random() < 0.1:
+            if mine and self.rng.random() < 0.55:
                 return Term(type, self.rng.choice(mine))
             return Term(type, self.constant(type))
         if mine and type in _EDGES and self.rng.random() < 0.15:
@@ -264,4 +296,7 @@ class Expressions:
 
     def constant(self, type: str) -> str:
         """Return a constant of a type: of every type's edge, or beside a value of the data."""
-        return self.rng.choice(self._constants[type])
+        if self.rng.random() < 0.15:
+            return self.rng.choice(("NULL", f"CAST(NULL AS {NAMED[type]})"))
+        written = self.rng.choice(self._constants[type])
+        return f"({written})" if written.startswith("-") else written  # -- begins a comment
