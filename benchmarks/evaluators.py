@@ -74,7 +74,7 @@ from sparseq.stream.gate import gate
 
 WORLD = 700
 """Questions that a world is asked."""
-TERMS = 240
+TERMS = 800
 """Terms of a world that its questions are put together from."""
 STATEMENTS = 8
 """Statements from which a world's keys, and some measures, are lowered."""

@@ -57,11 +57,12 @@ class Term:
 
 @dataclass(frozen=True)
 class Function:
-    """A word of the language: its SQL with a `{}` for each argument, and the types."""
+    """A word of the language: its SQL with a `{}` for each argument, the types, and how often."""
 
     template: str
     arguments: tuple[str, ...]
     result: str
+    often: int = 1
 
     @property
     def name(self) -> str:
@@ -102,9 +103,10 @@ _LISTED = [
          "({} IN ({}, 1))", "({} IS DISTINCT FROM {})"),
     *_of(BOOL, "date time", "({} = {})", "({} < {})", "({} IS NOT DISTINCT FROM {})"),
     *_of(BOOL, "float", "isnan({})", "isinf({})", "isfinite({})"),
-    *_of(BOOL, "bool", "(NOT ({}))", "(({}) IS NOT TRUE)", "(({}) IS FALSE)",
-         "(({}) IS NOT FALSE)"),
-    *_of(BOOL, "bool bool", "(({}) AND ({}))", "(({}) OR ({}))"),
+    *_of(BOOL, "bool", "(({}) IS NOT TRUE)", "(({}) IS FALSE)", "(({}) IS NOT FALSE)"),
+    Function("(NOT ({}))", (BOOL,), BOOL, often=12),
+    Function("(({}) AND ({}))", (BOOL, BOOL), BOOL, often=8),
+    Function("(({}) OR ({}))", (BOOL, BOOL), BOOL, often=8),
     *_of(INT, "date", "year({})", "quarter({})", "month({})", "week({})", "day({})",
          "dayofyear({})", "dayofweek({})", "isodow({})", "extract(isoyear FROM {})",
          "date_part('week', {})", "weekofyear({})"),
@@ -139,7 +141,12 @@ _OF_EVERY_TYPE: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 """Forms of any type T."""
 _LISTED += [
-    Function(form, tuple(arguments.replace("T", type).split()), result.replace("T", type))
+    Function(
+        form,
+        tuple(arguments.replace("T", type).split()),
+        result.replace("T", type),
+        3 if result == "bool" else 1,
+    )
     for type in TYPES
     for result, arguments, form in _OF_EVERY_TYPE
 ]
@@ -257,7 +264,7 @@ class Expressions:
         self.rng = rng
         self._words: dict[str, list[Function]] = {t: [] for t in TYPES}
         for word in words:
-            self._words[word.result].append(word)
+            self._words[word.result] += [word] * word.often
         self._decks: dict[str, list[Function]] = {}
         self._constants = {
             t: [*_FIXED[t], *dict.fromkeys(w for v in values.get(t, ()) for w in _written(v))]
@@ -270,17 +277,19 @@ class Expressions:
             type = self.rng.choice((INT, FLOAT))
         mine = columns.get(type, ())
         if depth <= 0 or not self._words[type] or self.rng.random() < 0.1:
-            if mine and self.rng.random() < 0.55:
+            if mine and self.rng.random() < 0.5:
                 return Term(type, self.rng.choice(mine))
             return Term(type, self.constant(type))
         if mine and type in _EDGES and self.rng.random() < 0.15:
             return self._at_an_edge(type, columns)
         word = self._next_word(type)
+        if word.often > 1 and self.rng.random() < 0.5:  # of columns and constants
+            depth = 1 if BOOL not in word.arguments else depth
         parts = tuple(self.term(a, columns, depth - 1) for a in word.arguments)
         return Term(type, word.template, parts)
 
     def _next_word(self, type: str) -> Function:
-        """Return a word that gives a type: each comes as often as any other, in turns."""
+        """Return a word that gives a type, in turns: each comes as often as it says."""
         deck = self._decks.setdefault(type, [])
         if not deck:
             deck += self._words[type]

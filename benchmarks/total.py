@@ -26,6 +26,19 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
+from benchmarks.language import (
+    BOOL,
+    CLOCK,
+    DATE,
+    FLOAT,
+    INT,
+    TEXT,
+    TIME,
+    TYPES,
+    UUID,
+    Expressions,
+    functions,
+)
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.stored import values_of
 from sparseq.engine.operations import Vector
@@ -96,17 +109,6 @@ COLUMNS = (
 )  # fmt: skip
 _BY_NAME = {c.name: c for c in COLUMNS}
 _TABLE = catalog.Table("t", tuple(catalog.Column(c.name, c.sql) for c in COLUMNS), "u")
-_CONSTANTS = {
-    Family.BOOLEAN: ("true", "false", "NULL"),
-    Family.INTEGER: ("0", "1", "-1", "3", "9223372036854775807", "-9223372036854775808"),
-    Family.DECIMAL: ("0.5", "-2.50", "99999999999999.9"),
-    Family.DOUBLE: ("1e308", "0e0", "1e-300", "CAST('nan' AS DOUBLE)"),
-    Family.TEXT: ("'a'", "''", "'%a_'", "'2024-02-29'"),
-    Family.DATE: ("DATE '2024-02-29'", "DATE '0001-01-01'", "DATE '9999-12-31'"),
-    Family.TIMESTAMP: ("TIMESTAMP '2024-02-29 12:34:56'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
-    Family.TIME: ("TIME '10:00:00'",),
-    Family.UUID: ("CAST('00000000-0000-0000-0000-000000000000' AS UUID)",),
-}
 FORMS: tuple[tuple[Family, str, str], ...] = (
     *((Family.BOOLEAN, "({0} " + o + " {1})", "aa") for o in
       ("=", "<>", "<", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")),
@@ -175,7 +177,7 @@ class Bench:
         try:
             tree = sqlglot.parse_one(f"SELECT {text}", dialect=Dialect)
             return self.reader.read(tree.expressions[0])
-        except QueryRefused:
+        except (QueryRefused, sqlglot.ParseError):
             self.report.refused += 1
             return None
 
@@ -332,66 +334,26 @@ def _alone(bench: Bench, name: str, term: Term, crowd: Sequence[tuple[object, ..
 # -- nested --------------------------------------------------------------------------------------
 
 
-def term_text(family: Family, depth: int, rng: random.Random) -> str:
-    """Return the text of a random expression of a family."""
-    if depth <= 0 or rng.random() < 0.12:
-        if rng.random() < 0.2:
-            return f"({rng.choice(_CONSTANTS[family])})"
-        return rng.choice([c.name for c in COLUMNS if c.type.family is family])
-
-    def of(kind: Family) -> str:
-        return term_text(kind, depth - 1, rng)
-
-    pick = rng.random()
-    if pick < 0.12:
-        form = rng.choice(CHOICES)
-        return form.format(of(family), of(family), b=of(Family.BOOLEAN))
-    if pick < 0.2:
-        target = rng.choice([t for t in TARGETS if _gives(t) is family] or ["VARCHAR"])
-        return f"CAST({of(rng.choice(list(_CONSTANTS)))} AS {target})"
-    if pick < 0.35 and family in (Family.BOOLEAN, Family.TEXT):
-        _, form, kinds = rng.choice([x for x in FORMS if x[0] is family])
-        kind = Family.TEXT if kinds == "t" else rng.choice(list(_CONSTANTS))
-        return form.format(*(of(kind) for _ in range(3)))
-    giving = _GIVING.get(family)
-    if not giving:
-        return term_text(family, 0, rng)
-    f = rng.choice(giving)
-    parts = [of(k) for k in f.takes]
-    if f.fixed:
-        for i, constant in zip(f.fixed, rng.choice(f.samples), strict=True):
-            parts[i] = constant
-    return f.form.format(*parts)
-
-
-def _gives(target: str) -> Family | None:
-    type = T.type_named(target.replace(", ", ","))
-    return type.family if type is not None else None
-
-
-def _giving() -> dict[Family, list[Function]]:
-    found: dict[Family, list[Function]] = {}
-    for f in FUNCTIONS:
-        types = [next(c.type for c in COLUMNS if c.type.family is k) for k in f.takes]
-        type = f.gives(types)
-        if type is not None:
-            found.setdefault(type.family, []).append(f)
-    return found
-
-
-_GIVING = _giving()
+_TYPE_OF = {
+    Family.BOOLEAN: BOOL, Family.INTEGER: INT, Family.DECIMAL: FLOAT, Family.DOUBLE: FLOAT,
+    Family.TEXT: TEXT, Family.DATE: DATE, Family.TIMESTAMP: TIME, Family.TIME: CLOCK,
+    Family.UUID: UUID,
+}  # fmt: skip
 
 
 def nest(bench: Bench, terms: int, seed: int) -> None:
     """Run random nested terms, some at once; those that fail together are run apart."""
     rng = random.Random(seed)
-    done = 0
+    expressions, done = Expressions(rng, functions(), {}), 0
+    columns: dict[str, list[str]] = {}
+    for column in COLUMNS:
+        columns.setdefault(_TYPE_OF[column.type.family], []).append(column.name)
     while done < terms:
         rows = [[rng.choice(c.values) for c in COLUMNS] for _ in range(rng.choice((1, 2, 7)))]
         bench.fill(COLUMNS, rows)
         for _ in range(12):
             texts = [
-                term_text(rng.choice(list(_CONSTANTS)), rng.choice((1, 2, 3, 4)), rng)
+                expressions.term(rng.choice(TYPES), columns, rng.choice((1, 2, 3, 4))).sql
                 for _ in range(25)
             ]
             read = [t for t in map(bench.read, texts) if t is not None and len(t.sql) < 20_000]
