@@ -612,19 +612,19 @@ class Report:
     seconds: float = 0.0
 
 
-def compare(case: Case, rng: random.Random, report: Report) -> None:
+def compare(case: Case, rng: random.Random, report: Report, ways: Sequence[Way] = WAYS) -> None:
     """Have one question go all ways that it can; note what differs."""
     people = case.store.stream.people
     probe = Probe.of(rng, people, len(case.plan.query.measures))
     report.questions += 1
     report.both += case.program is not None
-    first: Arrays | str = ""
-    for way in WAYS:
+    first: Arrays | str | None = None
+    for way in ways:
         if not way.is_for(case, rng):
             continue
         report.ways[way.name] += 1
         found = _found(way, case, probe)
-        if way is WAYS[0]:
+        if first is None:
             first = found
         if isinstance(found, str) or not _alike(first, found):
             report.differences.append(_told(way, case, probe, first, found))
@@ -672,7 +672,13 @@ def _first_difference(first: Arrays | str, found: Arrays) -> str:
     return "another number of arrays"
 
 
-def run(questions: int, seed: int, first: bool = False, world: int = WORLD) -> Report:
+def run(
+    questions: int,
+    seed: int,
+    first: bool = False,
+    world: int = WORLD,
+    ways: Sequence[Way] = WAYS,
+) -> Report:
     """Compare evaluators on so many questions.
 
     Args:
@@ -680,6 +686,7 @@ def run(questions: int, seed: int, first: bool = False, world: int = WORLD) -> R
         seed: The same seed asks the same questions of the same stores.
         first: Stop at the first difference.
         world: Questions to a store.
+        ways: Of evaluating them.
     """
     begun, report, turn = time.perf_counter(), Report(), 0
     while report.questions < questions and not (first and report.differences):
@@ -692,7 +699,7 @@ def run(questions: int, seed: int, first: bool = False, world: int = WORLD) -> R
                 if case is None:
                     report.refused += 1
                 else:
-                    compare(case, rng, report)
+                    compare(case, rng, report, ways)
         turn += 1
         if sys.stderr.isatty():
             text = f"{report.questions:,} questions, {len(report.differences)} differences"

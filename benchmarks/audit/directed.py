@@ -18,12 +18,12 @@ from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT, 
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.planted import POOR, SMALL, Leak, named
 from benchmarks.audit.seams import Watching
-from benchmarks.audit.search import asked, engine_plans, name_counts, search
+from benchmarks.audit.search import asked, engine_plans, name_counts, search, unjudged
 from benchmarks.audit.trial import Result, Trial
 
 PERSON = "5000"
-SERIES, KEYS = 1, 1
-"""Seeds of a series that late rows come to, and of a store that looks for keys."""
+SERIES, KEYS, MOMENTS = 1, 1, 1
+"""Seeds of a series that late rows come to, of a store that looks for keys, and of moments."""
 LIVES = (8, 9, 12)
 """Seeds of lives of stores with accounts by window."""
 
@@ -39,8 +39,9 @@ def directed(leak: Leak, planted: bool = True) -> list[Finding]:
     if leak.files:
         with leak.plant() if planted else contextlib.nullcontext():
             return sniffed()
-    if leak.series or leak.keys:
-        seed, kind = (SERIES, "series") if leak.series else (KEYS, "keys")
+    if leak.series or leak.keys or leak.moments:
+        kind = "series" if leak.series else "keys" if leak.keys else "moments"
+        seed = {"series": SERIES, "keys": KEYS, "moments": MOMENTS}[kind]
         with leak.plant() if planted else contextlib.nullcontext():
             return search(seed, math.inf, kinds=(kind,), worlds=1).findings
     if leak.windows:
@@ -58,6 +59,7 @@ def directed(leak: Leak, planted: bool = True) -> list[Finding]:
             stack.enter_context(leak.plant())
         watching = stack.enter_context(Watching().entered())
         quartet = stack.enter_context(Quartet(world))
+        found += unjudged(quartet)
         for question in leak.questions:
             if "{c}" in question:
                 found += name_counts(watching, quartet, "x", question)

@@ -18,9 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
+import sparseq.compiled
 import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
+import sparseq.engine.interpreter
+import sparseq.engine.program
 import sparseq.keys
 import sparseq.monitor.correlated
 import sparseq.query.plan
@@ -29,12 +33,16 @@ import sparseq.stream.contributors
 import sparseq.stream.weighted
 from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.strategies import ONE
+from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.files.composite import CompositeFile
 from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.operations.table import OPERATIONS, strict
+from sparseq.engine.operations import ALL, Vector, ends, logic, vector
+from sparseq.engine.operations import table as operations
+from sparseq.engine.operations.logic import strict
+from sparseq.engine.operations.table import OPERATIONS
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import Lifetimes
@@ -60,6 +68,7 @@ class Leak:
         series: It is in series under strategies: found by the life of one.
         windows: It is in accounts by window: found by lives of such neighbours (`windows.KINDS`).
         keys: It is in keys that are found privately: found by the life of a store that looks.
+        moments: It is in what a moment is: found where answers are compared with an oracle's.
     """
 
     name: str
@@ -72,6 +81,7 @@ class Leak:
     series: bool = False
     windows: str = ""
     keys: bool = False
+    moments: bool = False
 
 
 @contextlib.contextmanager
@@ -87,21 +97,11 @@ def _set(place: Any, name: str, value: Any) -> Iterator[None]:
 # -- the leaks -------------------------------------------------------------------------------------
 
 
-def statistics_on() -> contextlib.AbstractContextManager[None]:
-    """The optimiser looks at columns' extremes while it plans."""
-    from sparseq.engine._duckdb import connection
-
+def rule_on(name: str) -> Plant:
+    """Return what switches a rule of the optimiser on that is off."""
     right = connection.off
-    return _set(connection, "off", lambda: right() - {"statistics_propagation"})
-
-
-def unjudged_rule_on() -> contextlib.AbstractContextManager[None]:
-    """A rule that is not in the list is on, as if the engine had brought it since."""
-    from sparseq.engine._duckdb import connection
-
-    judged = {name for name, (on, _) in connection.OPTIMIZERS.items() if not on}
-    listed = (judged - {"statistics_propagation"}) & connection.off()
-    return _set(connection, "off", lambda: frozenset(listed))
+    assert name in right()
+    return lambda: _set(connection, "off", lambda: right() - {name})
 
 
 @contextlib.contextmanager
@@ -149,6 +149,62 @@ def operation_of_others() -> AbstractContextManager[None]:
     """abs() of the interpreter is cut off at the mean of its block."""
     cut = strict(lambda a: np.minimum(np.absolute(a), np.nanmean(np.absolute(a))))
     return _in(OPERATIONS, ("abs", (Family.DOUBLE,)), lambda _: cut)
+
+
+@contextlib.contextmanager
+def masks_of_numbers() -> Iterator[None]:
+    """NOT of a constant beside a column with NULLs is a number, and nothing is checked.
+
+    So it was: the mask became int64, and its bytes were read as truths of other rows.
+    """
+    right = logic.conjunction
+
+    def conjunction(a: Vector, b: Vector) -> Vector:
+        if np.ndim(a.values) or b.known is ALL:
+            return right(a, b)
+        untrue = np.int64(~int(a.values)) | logic.both(b.known, ~b.values)
+        return Vector(a.values & b.values, b.known | untrue)
+
+    with contextlib.ExitStack() as stack:
+        for place in (vector, sparseq.engine.program, sparseq.compiled):
+            stack.enter_context(_set(place, "as_mask", lambda mask: mask))
+        for place in (operations, sparseq.engine.program):
+            stack.enter_context(_set(place, "typed", lambda found, _: found))
+        for place in (ends, sparseq.engine.interpreter):
+            unchecked = _set(place, "bits_as", lambda array, _, kind: array.view(kind))
+            stack.enter_context(unchecked)
+        stack.enter_context(_set(logic, "conjunction", conjunction))
+        yield
+
+
+def truncation_not_read() -> AbstractContextManager[None]:
+    """A condition on the start of a day's year is read as one on the day: of one window."""
+    apart = Scope.window_apart
+
+    def within(tree: exp.Expr) -> exp.Expr:
+        return tree.this if isinstance(tree, exp.DateTrunc | exp.TimestampTrunc) else tree
+
+    def widely(scope: Scope) -> Any:
+        found = apart(scope)
+        if found is not None:
+            return found
+        with _set(scope, "where", [w.copy().transform(within) for w in scope.where]):
+            return apart(scope)
+
+    return _set(Scope, "window_apart", widely)
+
+
+def offset_dropped() -> AbstractContextManager[None]:
+    """What says the zone of a moment is not read: its clock is of UTC."""
+    ask = Store.sql
+
+    def asked(store: Store, text: str, **options: Any) -> Any:
+        return ask(store, _ZONED.sub(r"TIMESTAMP '\1'", text), **options)
+
+    return _set(Store, "sql", asked)
+
+
+_ZONED = re.compile(r"(?:TIMESTAMPTZ )?'([\d-]{10} [\d:.]{8,})(?:[+-][\d:]+|Z| [A-Z][\w/]+)'")
 
 
 def charges_too_small() -> AbstractContextManager[None]:
@@ -502,9 +558,18 @@ _COUNT = "SELECT count(*) AS a0 FROM t"
 _SUM = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) sum(x) AS a0 FROM t"
 _PEOPLE = "SELECT count(DISTINCT who) AS a0 FROM t"
 LEAKS: tuple[Leak, ...] = (
-    Leak("optimiser statistics on", statistics_on,
+    Leak("optimiser statistics on", rule_on("statistics_propagation"),
          ("SELECT count(*) AS a0 FROM (SELECT who, n FROM t) AS i WHERE n > 1000",),
          ("engine's plan", "outcome")),
+    Leak("an optimiser's rule that nobody judged", rule_on("self_join_aggregate"),
+         (_COUNT,), ("unjudged rule",)),
+    Leak("a mask of numbers", masks_of_numbers,
+         ("SELECT count(*) AS a0 FROM t WHERE TIMESTAMP '2024-01-01 00:00:00' "
+          "NOT BETWEEN TIMESTAMP '2020-01-01 00:00:00' AND at",),
+         ("charges of others", "own charge", "own contribution", "backstop", "raw error")),
+    Leak("a condition on time that is read too widely", truncation_not_read, (),
+         ("undercharged",), windows="person"),
+    Leak("an offset that is dropped", offset_dropped, (), ("another sum",), moments=True),
     Leak("a function that raises", raising_function,
          ("SELECT sum(least(greatest(abs(x), 0), 9)) AS a0 FROM (SELECT who, x FROM t) AS i",),
          ("outcome", "backstop", "raw error", "answer", "path", "steps")),
@@ -560,9 +625,6 @@ LEAKS: tuple[Leak, ...] = (
          ("a key of one person", "undercharged"), keys=True),
     Leak("a delta that counts on other people", delta_of_the_lonely, (),
          ("charges of others", "own charge", "accounts of others", "undercharged"), keys=True),
-    Leak("an optimiser's rule that nobody judged", unjudged_rule_on,
-         ("SELECT count(*) AS a0 FROM (SELECT who, n FROM t) AS i WHERE n > 1000",),
-         ("engine's plan", "outcome")),
 )  # fmt: skip
 
 
@@ -577,7 +639,9 @@ def _row(who: int, n: int, k: int, x: float) -> dict[str, Any]:
 
 
 _CROWD = [_row(i, i % 7, i % 3, 3.0 + 7.123 * i) for i in range(1, 9) for _ in range(2)]
-_PERSON = [_row(0, 1234, 77, 9e4), _row(0, 3, 1, 0.1), _row(0, 4, 1, 2e3)]
+_PERSON = [
+    _row(0, 1234, 77, 9e4), _row(0, 3, 1, 0.1), _row(0, 4, 1, 2e3) | {"k": None, "at": None},
+]  # fmt: skip
 SMALL = World(
     {"t": _CROWD, "v": []}, {"t": _PERSON, "v": []}, 0,
     {"kappa": 1024.0, "norm_budget": 2.0**20, "seed": 1, "in_or_out": True},

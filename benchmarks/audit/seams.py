@@ -24,6 +24,7 @@ import sparseq.engine._duckdb.reader
 import sparseq.store
 import sparseq.stream.weighted
 from sparseq.comparison import Comparison
+from sparseq.engine._duckdb.connection import OPTIMIZERS
 from sparseq.engine.contributions import Contributions
 from sparseq.errors import SparseqError
 from sparseq.ledger.pots import Pot
@@ -380,6 +381,19 @@ def notes(store: Store) -> list[str]:
 
 def _pots(store: Store) -> Iterator[tuple[Pot, Any]]:
     yield from store.stream.pots.items()
+
+
+def rules_not_judged(store: Store) -> set[str]:
+    """Return rules of DuckDB's optimiser that are on in a store, and that nobody judged.
+
+    What such a rule does is not known; neighbours need not show it.
+    """
+    database = store.backend.database
+    names = {
+        name for (name,) in database.execute("SELECT name FROM duckdb_optimizers()").fetchall()
+    }
+    ((off,),) = database.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+    return names - set(off.split(",")) - {name for name, (on, _) in OPTIMIZERS.items() if on}
 
 
 _ESTIMATES = re.compile(r"~?[\d,]+ rows?|EC:\s*\d+|cardinality\D*\d+", re.IGNORECASE)

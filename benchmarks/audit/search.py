@@ -19,7 +19,7 @@ import sparseq.compiled
 import sparseq.engine._duckdb.engine
 import sparseq.engine._duckdb.storage
 import sparseq.engine.files.held
-from benchmarks.audit import keys, sequences, series, windows, wire
+from benchmarks.audit import keys, oracle, sequences, series, windows, wire
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.neighbours import (
     PAIRS,
@@ -32,7 +32,7 @@ from benchmarks.audit.neighbours import (
 )
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.queries import Question, Questions
-from benchmarks.audit.seams import Seen, Step, Watching, plan_of
+from benchmarks.audit.seams import Seen, Step, Watching, plan_of, rules_not_judged
 from benchmarks.audit.trial import Act, Result, Trial
 from benchmarks.language import functions
 
@@ -40,11 +40,11 @@ QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
 """How many a world is asked; the poor have soon spent what they have."""
 KINDS = (
     "rich", "files", "poor", "files", "small", "files", "rich", "series", "loops", "windows",
-    "wire", "keys",
+    "wire", "keys", "moments",
 )  # fmt: skip
 RUNS = {
     "files": sequences.run, "series": series.run, "windows": windows.run, "wire": wire.run,
-    "keys": keys.run,
+    "keys": keys.run, "moments": oracle.run,
 }  # fmt: skip
 """Lives; the other kinds are worlds that are asked questions."""
 SHRINKING = 20.0
@@ -111,13 +111,14 @@ class Asking(NamedTuple):
     question: Question
 
 
-def _world(trial: Trial) -> Iterator[Asking]:
+def _world(trial: Trial) -> Iterator[Asking | Finding]:
     """Ask one world its questions; yield what breaks a rule."""
     rng, kind = trial.rng, trial.kind
     here = world(rng, kind)
     questions = Questions(rng, functions(), here.values())
     seen_rules: set[str] = set()
     with _limits(kind), Quartet(here) as quartet:
+        yield from unjudged(quartet)
         for number in range(QUESTIONS[kind]):
             if number and trial.is_over():
                 return
@@ -146,6 +147,12 @@ def _ask(sql: str) -> Act:
 
 def _terms(here: World) -> Terms:
     return Terms(here.options["kappa"], here.options["norm_budget"])
+
+
+def unjudged(quartet: Quartet) -> Iterator[Finding]:
+    """Yield it if a rule of the optimiser is on that nobody judged: in any store of the four."""
+    for name in sorted(rules_not_judged(quartet.stores[WITHOUT])):
+        yield Finding("unjudged rule", name)
 
 
 def engine_plans(quartet: Quartet, seen: dict[str, Seen]) -> Iterator[Finding]:

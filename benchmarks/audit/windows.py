@@ -50,6 +50,18 @@ TOGETHER = (
     "SELECT count(DISTINCT {user}) AS n FROM t WHERE day < DATE '{day}'",
     "SELECT count(*) AS n FROM (SELECT {user}, count(*) AS c FROM t GROUP BY 1) AS i WHERE c > 1",
 )
+NEARLY = (
+    "SELECT count(DISTINCT {user}) AS n FROM t WHERE day >= DATE '{begun}' "
+    "AND date_trunc('{longer}', day) < DATE '{day}'",
+    "SELECT count(DISTINCT {user}) AS n, sum(x) AS m FROM t WHERE day < DATE '{next}' "
+    "AND date_trunc('{longer}', day) >= date_trunc('{longer}', DATE '{begun}')",
+    "SELECT count(DISTINCT {user}) AS n FROM t WHERE day >= DATE '{begun}' AND year(day) < 2024.4",
+)
+"""Conditions that a careless reader takes for ones of one window."""
+LONGER = {
+    "day": ("week", "month", "year"), "week": ("month", "quarter", "year"),
+    "month": ("quarter", "year"),
+}  # fmt: skip
 _SCHEMA = pa.schema(
     [("who", pa.int64()), ("day", pa.date32()), ("s", pa.string()), ("x", pa.float64())]
 )
@@ -117,11 +129,17 @@ class Life:
             return "somebody is erased", lambda _, s: str(forget(s, KNOWN).people)
         if self.neighbours == "month" and self.options["in_or_out"] and rng.random() < 0.3:
             return self._ticked()
-        apart = rng.random() < 0.6 or self.neighbours == "capped"
+        apart = rng.random() < 0.5 or self.neighbours == "capped"
         day = FIRST + dt.timedelta(rng.randrange(DAYS))
         week = dt.timedelta(7)
-        sql = rng.choice(APART if apart else TOGETHER).format(
-            day=day, early=day - week, late=day + week, user=f"who_{self.window}"
+        sql = rng.choice(APART if apart else rng.choice((TOGETHER, NEARLY))).format(
+            day=day,
+            early=day - week,
+            late=day + week,
+            begun=self._begun(day),
+            next=self._begun(day) + dt.timedelta(1),
+            longer=rng.choice(LONGER[self.window]),
+            user=f"who_{self.window}",
         )
         sigma = rng.choice((None, None, 1.5, 4.0)) if "in_or_out" in self.options else None
         more = {} if sigma is None or not self.options["in_or_out"] else {"sigma": sigma}

@@ -16,10 +16,10 @@ import sparseq
 from benchmarks.audit import betting, hostile, planted
 from benchmarks.audit.__main__ import main
 from benchmarks.audit.directed import directed
-from benchmarks.language import TYPES, functions
 from benchmarks.audit.planted import LEAKS, Leak, named
 from benchmarks.audit.seams import Watching
 from benchmarks.audit.search import search
+from benchmarks.language import TYPES, functions
 from sparseq.monitor import ActiveWatch
 from sparseq.query.functions import FUNCTIONS
 

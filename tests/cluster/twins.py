@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import sparseq
-from benchmarks.language import functions
 from benchmarks.audit.neighbours import PUBLIC, WITH, World
 from benchmarks.audit.neighbours import world as some_world
 from benchmarks.audit.queries import Questions
+from benchmarks.language import functions
 from sparseq.cluster.fleets import Fleet
 from sparseq.cluster.lake import open_lake
 from sparseq.errors import ParameterError, QueryRefused
