@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ import duckdb
 import sqlglot
 
 from sparseq.errors import QueryRefused
+from sparseq.query.catalog import WINDOWS
 from sparseq.query.functions import FUNCTIONS, Function
 from sparseq.query.instants import DAY, UNITS, first_of, places_of
 from sparseq.query.parse import Dialect
@@ -102,9 +103,9 @@ def calls(f: Function, draw: random.Random, time: Callable[[], str]) -> str:
     return f.form.format(*arguments)
 
 
-def moment(draw: random.Random) -> str:
+def moment(draw: random.Random, years: Sequence[int] = YEARS) -> str:
     """A constant time: of some type, often the start of something."""
-    year, month = draw.choice(YEARS), draw.choice([1, 1, 4, 7, draw.randint(1, 12)])
+    year, month = draw.choice(years), draw.choice([1, 1, 4, 7, draw.randint(1, 12)])
     day = draw.choice([1, 1, 1, 15, 28, draw.randint(1, 28)])
     date = f"{year:04}-{month:02}-{day:02}"
     clock = draw.choice(["00:00:00", "00:00:00", "12:30:00", "23:59:59.999999", "00:00:00.000001"])
@@ -184,10 +185,16 @@ def conditions(seed: int) -> Iterator[tuple[str, Term]]:
             yield text, found
 
 
-def one_window(draw: random.Random, column: str, unit: str) -> list[str]:
-    """Conditions that often let pass one window alone."""
-    start = f"date_trunc('{unit}', CAST({moment(draw).split(' ', 1)[-1]} AS TIMESTAMP))"
-    if draw.random() < 0.5:
-        start = f"CAST({start} AS DATE)"
-    more = draw.choice(["=", "<=", "<", ">="])
-    return [f"{column} >= {start}", f"date_trunc('{unit}', {column}) {more} {start}"]
+def one_window(
+    draw: random.Random, column: str, unit: str, years: Sequence[int] = YEARS
+) -> list[str]:
+    """Conditions that often let pass one window alone, and seem to where they do not."""
+    date = moment(draw, years).split(" ", 1)[-1][:11] + "'"
+    start, days = f"CAST({date} AS DATE)", draw.choice([1, 1, 6, 20, 40])
+    low = draw.choice([start, start, f"date_trunc('{unit}', {start})"])
+    high = f"{low} + INTERVAL {days} DAY"
+    cut = draw.choice([*WINDOWS, "year", "year", "quarter", "quarter"])
+    of = draw.choice(["{0}", "CAST({0} AS DATE)", *[f"date_trunc('{cut}', {{0}})"] * 4])
+    upper = f"{of.format(column)} {draw.choice(['<', '<='])} {high}"
+    year = f"year({column}) < {int(date[1:5])}.4"
+    return [f"{column} >= {low}", draw.choice([upper, upper, upper, year])]
