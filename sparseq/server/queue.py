@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
@@ -141,6 +143,7 @@ class FairPool:
         name: Of the threads.
         threads: How many there are.
         at_once: How many of them work for one asker at once.
+        nice: How far they stand behind other threads where processors are scarce.
         most, each: What may wait: see `FairQueue`.
 
     Example:
@@ -150,9 +153,16 @@ class FairPool:
     """
 
     def __init__(
-        self, name: str, threads: int, at_once: int, most: int = 1024, each: int = 64
+        self,
+        name: str,
+        threads: int,
+        at_once: int,
+        most: int = 1024,
+        each: int = 64,
+        nice: int = 0,
     ) -> None:
         self._queue: FairQueue[_Work] = FairQueue(most, each, at_once)
+        self._nice = nice
         self._threads = [
             threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)
         ]
@@ -184,6 +194,8 @@ class FairPool:
             thread.join()
 
     def _run(self) -> None:
+        if self._nice and sys.platform == "linux":  # where a thread has a priority of its own
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._nice)
         while taken := self._queue.take(1):
             (work,) = taken
             if work.done.set_running_or_notify_cancel():

@@ -49,7 +49,7 @@ from sparseq.query.plan import Plan
 Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
-JOINED_ROWS = 1 << 23
+JOINED_ROWS = 1 << 21
 """Joins that give more rows than this go by ranges of users, halved until they fit."""
 FEW_DAYS = 7
 _REMEMBERED = 1024  # groups and values
