@@ -13,8 +13,8 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from decimal import Decimal
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 

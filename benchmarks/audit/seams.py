@@ -25,6 +25,7 @@ import sparseq.store
 import sparseq.stream.weighted
 from sparseq.comparison import Comparison
 from sparseq.engine._duckdb.connection import OPTIMIZERS
+from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Contributions
 from sparseq.errors import SparseqError
 from sparseq.ledger.pots import Pot
@@ -160,8 +161,19 @@ class Watching:
             self.path.append(sql)
             return fetch(reader, sql, *rest, **more)
 
+        check = DuckEngine.check_alone
+
+        def checked(engine: DuckEngine) -> Any:
+            """What is read to check people alone is read by chance, after the commit: no path."""
+            known = len(self.path)
+            try:
+                return check(engine)
+            finally:
+                del self.path[known:]
+
         with contextlib.ExitStack() as undo:
             for place, name, new in (
+                (DuckEngine, "check_alone", checked),
                 (sparseq.stream.step, "gate", gated), (sparseq.stream.step, "add_gaussian", added),
                 (Store, "step", stepped), (sparseq.engine._duckdb.reader.Reader, "fetch", fetched),
                 *self.weighted.places(),
