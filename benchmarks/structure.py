@@ -76,7 +76,7 @@ LATE: Mapping[str, str] = {
 LONG: Mapping[str, str] = {
     "sparseq/query/typed.py": "one class, a method for each kind of node: the list of what SQL is",
 }
-_NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
+_NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make", "_exit"}  # and os._exit
 TORCH = {"_version", "_BatchNorm"}
 """Names of torch without another: how often a tensor was written, and what all batch norms are."""
 DUCKDB = ("/_duckdb/", "engine/files/", "sparseq/curator.py", "sparseq/query/public.py")

@@ -3,7 +3,7 @@
     with Cancellation(seconds=30) as work:      # another thread may call work.cancel()
         with work.interrupts(connection.interrupt):
             connection.execute(…)               # stopped at once
-        check()                                 # between blocks: raises `Cancelled`
+        check()                                 # between blocks: raises `QueryCancelError`
 
 One thread watches all clocks. It interrupts what was cancelled again and again until it has ended,
 since an engine forgets an interrupt that came between two statements.
@@ -22,7 +22,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-from sparseq.errors import Cancelled, ParameterError, TimedOut
+from sparseq.errors import ParameterError, QueryCancelError, TimedOut
 
 MOST_SECONDS = 86_400.0
 _AGAIN = 0.02  # seconds until what goes on is interrupted once more
@@ -45,20 +45,20 @@ class Cancellation:
         ...     work.cancel()
         ...     check()
         Traceback (most recent call last):
-        sparseq.errors.Cancelled: cancelled; nothing was charged
+        sparseq.errors.QueryCancelError: cancelled; nothing was charged
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        self.error: Cancelled | None = None
+        self.error: QueryCancelError | None = None
         self._seconds = seconds
         self._lock = threading.RLock()  # an interrupt may end what it is of
         self._interrupts: dict[object, Callable[[], Any]] = {}
         self._leave: list[Callable[[], object]] = []
 
-    def cancel(self, error: Cancelled | None = None) -> None:
+    def cancel(self, error: QueryCancelError | None = None) -> None:
         """Cancel it, from any thread. A question that is committed already is answered anyhow."""
         with self._lock:
-            self.error = self.error or error or Cancelled()
+            self.error = self.error or error or QueryCancelError()
             for interrupt in list(self._interrupts.values()):
                 with suppress(Exception):  # it has just ended, or is closed: others are cancelled
                     interrupt()
@@ -67,7 +67,7 @@ class Cancellation:
             _watcher.look(self, time.monotonic() + _AGAIN)
 
     def check(self) -> None:
-        """Raise `Cancelled` if it was cancelled."""
+        """Raise `QueryCancelError` if it was cancelled."""
         if self.error is not None:
             raise self.error
 
@@ -76,7 +76,7 @@ class Cancellation:
         """Call `interrupt` if it is cancelled while what is within runs; never after that.
 
         Raises:
-            Cancelled: It was cancelled before.
+            QueryCancelError: It was cancelled before.
         """
         key = object()
         with self._lock:
@@ -131,7 +131,7 @@ def current() -> Cancellation | None:
 
 
 def check() -> None:
-    """Raise `Cancelled` if the work that is done now was cancelled."""
+    """Raise `QueryCancelError` if the work that is done now was cancelled."""
     work = _current.get()
     if work is not None:
         work.check()

@@ -9,7 +9,7 @@
     │   └── StoreInUse              5   another process has the store open (try again later)
     ├── DataError                   6   a file to load does not fit; nothing was loaded
     ├── ServerError                 7   a server won't answer now, or not this client
-    └── Cancelled                   8   it was cancelled; nothing was charged
+    └── QueryCancelError            8   it was cancelled; nothing was charged
         └── TimedOut                8   it took longer than it was given; a TimeoutError too
 
 Each says what was wrong in the caller's own words, and carries a `hint` that says how to mend it.
@@ -109,7 +109,7 @@ class ServerError(SparseqError):
         self.why = why
 
 
-class Cancelled(SparseqError):
+class QueryCancelError(SparseqError):
     """A question was cancelled before it was committed: nothing was charged, nothing released."""
 
     exit_code = 8
@@ -118,7 +118,7 @@ class Cancelled(SparseqError):
         super().__init__(message, hint)
 
 
-class TimedOut(Cancelled, TimeoutError):
+class TimedOut(QueryCancelError, TimeoutError):
     """A question took longer than its time-out, before it was committed; nothing was charged.
 
     That it did tells how long it took, which depends on rows: see docs/guarantee.md.

@@ -260,7 +260,7 @@ def _is_here(host: str) -> bool:
 
 _CANCELLED: dict[str, Callable[[str, str], SparseqError]] = {
     "timeout": errors.TimedOut,
-    "cancelled": errors.Cancelled,
+    "cancelled": errors.QueryCancelError,
 }
 
 

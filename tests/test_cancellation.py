@@ -1,4 +1,4 @@
-"""Cancelled before its commit, a question has charged and released nothing, and the store goes on.
+"""Until its commit a question that is cancelled has charged nothing, and the store goes on.
 
 Long work is made by people with many rows each, joined to themselves: it runs for minutes where
 nobody stops it.
@@ -24,7 +24,7 @@ import sparseq
 from sparseq.cancellation import Cancellation, check, current, interruptible
 from sparseq.engine import interpreter
 from sparseq.engine._duckdb import backstop
-from sparseq.errors import Cancelled, TimedOut
+from sparseq.errors import QueryCancelError, TimedOut
 from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.query.plan import Plan
 from sparseq.stream import step
@@ -76,7 +76,7 @@ def test_what_is_cancelled_is_interrupted_until_it_ends() -> None:
         work.cancel()
         when(lambda: len(calls) >= 3, lambda: None).join()
     seen = len(calls)
-    with pytest.raises(Cancelled, match="nothing was charged"):
+    with pytest.raises(QueryCancelError, match="nothing was charged"):
         work.check()
     assert len(calls) == seen, "never after it has ended"
 
@@ -88,9 +88,9 @@ def test_parts_are_cancelled_with_the_whole_and_not_the_other_way() -> None:
         whole.check()
     with Cancellation() as whole, Cancellation() as part:
         whole.cancel()
-        with pytest.raises(Cancelled):
+        with pytest.raises(QueryCancelError):
             part.check()
-        with pytest.raises(Cancelled), interruptible(lambda: None):
+        with pytest.raises(QueryCancelError), interruptible(lambda: None):
             pass
     assert current() is None
     check()
@@ -198,7 +198,7 @@ def test_cancelled_just_before_its_commit(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(Stream, "_stage", late)
     query = con.lower(COUNT)
-    with Cancellation(), pytest.raises(Cancelled):
+    with Cancellation(), pytest.raises(QueryCancelError):
         con.ask(query)
     monkeypatch.undo()
     assert standing(con) == before
@@ -212,7 +212,7 @@ def test_one_of_a_group_is_cancelled_and_the_others_are_answered() -> None:
     work.cancel()
     group = [Request(asked[0]), Request(asked[1], cancellation=work), Request(asked[2])]
     first, second, third = con.ask_many(group)
-    assert isinstance(second.refused, Cancelled)
+    assert isinstance(second.refused, QueryCancelError)
     for mine, query in ((first, asked[0]), (third, asked[2])):
         assert mine.answer is not None
         assert mine.answer.arrow().equals(other.ask(query).arrow())
@@ -235,7 +235,7 @@ def test_cancelled_at_random_moments_it_is_answered_or_was_not_asked(seed: int) 
         try:
             with work:
                 mine = con.ask(con.lower(text))
-        except Cancelled:
+        except QueryCancelError:
             assert standing(con) == standing(other)
             mine = con.sql(text)
         assert mine.arrow().equals(other.sql(text).arrow())

@@ -18,7 +18,7 @@ from sparseq.cluster.fleets import Fleet
 from sparseq.cluster.wire import framed, plan_document, unframed
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.protocol import USER, Beside, Difference, EngineFailure
+from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.engine.reduce import Index, Reduction
 from sparseq.engine.weighing import Weights
 from sparseq.errors import StoreError
@@ -63,7 +63,7 @@ class LakeEngine:
         """See `Engine`: the tasks do it, and the stream waits."""
         return False
 
-    def beside(self) -> Beside:
+    def beside(self) -> SideReader:
         """See `Engine`; nothing reads long."""
         raise NotImplementedError
 

@@ -47,7 +47,7 @@ class Difference:
     said: str
 
 
-class Beside(Protocol):
+class SideReader(Protocol):
     """What reads beside the stream, for one question; by one thread at a time."""
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
@@ -76,7 +76,7 @@ class Engine(Protocol):
     def reads_long(self, plan: Plan) -> bool:
         """Tell whether a plan is to be read beside the stream: a public fact."""
 
-    def beside(self) -> Beside:
+    def beside(self) -> SideReader:
         """Return what reads plans that read long in another thread, as the rows are now."""
 
     def contributions(self, plan: Plan, users: int) -> Contributions:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparseq.answer import Answer
-from sparseq.errors import Cancelled, ServerError, SparseqError, StoreError, Why
+from sparseq.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
 from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker
 from sparseq.server.audit import AuditLog
@@ -165,7 +165,7 @@ class Desk:
         if answer is None:
             said = "failed" if outcome is None else type(outcome.refused).__name__
             counts = {} if outcome is not None or price is None else {"price": price}
-            if price is not None and outcome and isinstance(outcome.refused, Cancelled):
+            if price is not None and outcome and isinstance(outcome.refused, QueryCancelError):
                 counts = {"price": 0.0}  # it took time, which rows show in: an answer of its quota
             self.note("refused", who.name, source=who.source, why=said, **counts, query=sql)
             return

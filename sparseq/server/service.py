@@ -27,7 +27,7 @@ import pyarrow as pa
 from sparseq.answer import Answer
 from sparseq.asking import Params
 from sparseq.cancellation import Cancellation, checked_seconds
-from sparseq.errors import Cancelled, ServerError, SparseqError, Why
+from sparseq.errors import QueryCancelError, ServerError, SparseqError, Why
 from sparseq.explained import Explanation, explained
 from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker, RequestId
@@ -247,7 +247,7 @@ class Service:
         asked it: nothing was charged. From then on it is answered, and can be read back.
 
         Raises:
-            Cancelled: It was, or took longer than it was given; nothing was charged.
+            QueryCancelError: It was, or took longer than it was given; nothing was charged.
             QueryRefused: It can't be answered privately.
             ServerError: Not this token, not now; nothing was charged (but see `Why.FAILED`).
         """
@@ -453,7 +453,7 @@ class Service:
         lowering = self._lowerings.get()
         try:
             return lowering.lower(sql)
-        except Cancelled:
+        except QueryCancelError:
             raise
         except SparseqError as error:
             if not refused:
@@ -467,7 +467,7 @@ async def ended(done: Future[T], work: Cancellation) -> T:
     """Return what comes of work; whoever stops waiting has cancelled it.
 
     Raises:
-        Cancelled: It was, by another.
+        QueryCancelError: It was, by another.
     """
     try:
         return await asyncio.wrap_future(done)
@@ -488,7 +488,7 @@ def _word(error: SparseqError) -> str:
     """Return what an outcome is counted as: public."""
     if isinstance(error, ServerError):
         return str(error.why)
-    return "cancelled" if isinstance(error, Cancelled) else "refused"
+    return "cancelled" if isinstance(error, QueryCancelError) else "refused"
 
 
 def _planned(store: Store) -> float:

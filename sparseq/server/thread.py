@@ -23,7 +23,7 @@ from typing import Any
 
 import sparseq
 from sparseq.cancellation import Cancellation
-from sparseq.errors import Cancelled, ServerError, SparseqError, StoreError, Why
+from sparseq.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
 from sparseq.explained import price_of
 from sparseq.ledger.request_id import RequestId
 from sparseq.query.plan import Options, Plan, Query
@@ -290,8 +290,8 @@ def _end(turn: Turn, outcome: Outcome) -> None:
         turn.done.set_exception(outcome.refused)
 
 
-def _stopping() -> Cancelled:
-    return Cancelled("the server is stopping; nothing was charged", "try again in a minute")
+def _stopping() -> QueryCancelError:
+    return QueryCancelError("the server is stopping; nothing was charged", "try again in a minute")
 
 
 def _failed() -> ServerError:

@@ -17,7 +17,7 @@ from itertools import islice
 from sparseq.answer import Answer
 from sparseq.cancellation import Cancellation
 from sparseq.compiled import compiled
-from sparseq.errors import Cancelled, ParameterError, QueryRefused, SparseqError, StoreError
+from sparseq.errors import ParameterError, QueryCancelError, QueryRefused, SparseqError, StoreError
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.query.plan import Options, Plan, Query, calibrate
 from sparseq.stream.readings import Readings, Unread
@@ -134,6 +134,6 @@ def _outcome(stream: Stream, one: Request, pending: set[RequestId | None]) -> Ou
         return Outcome(refused=error)
     except Unread as needed:
         return Outcome(unread=needed.plan)
-    except Cancelled as error:
+    except QueryCancelError as error:
         stream.engine.take_failures()  # of what is not answered
         return Outcome(refused=error)

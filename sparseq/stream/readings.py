@@ -27,8 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.protocol import Beside, Engine
-from sparseq.errors import Cancelled
+from sparseq.engine.protocol import Engine, SideReader
+from sparseq.errors import QueryCancelError
 from sparseq.query.plan import Plan
 
 MOST_READS = 6
@@ -56,7 +56,7 @@ class Readings:
     noised: bool = False
     _version: int = -1
     _made: list[tuple[Plan, Contributions]] = field(default_factory=list)
-    _beside: Beside | None = None
+    _beside: SideReader | None = None
 
     def contributions(self, engine: Engine, plan: Plan, users: int) -> Contributions:
         """Return what everybody contributes, for the stream.
@@ -83,7 +83,7 @@ class Readings:
     def reading(self, engine: Engine, plan: Plan, users: int) -> Callable[[], None]:
         """Return what reads a plan, to be called in another thread. Called in the stream.
 
-        Where it fails, the stream reads. It raises `Cancelled` if the question was cancelled.
+        Where it fails, the stream reads. It raises `QueryCancelError` if it was cancelled.
         """
         if self._beside is None or self._version != engine.version:
             self.close()
@@ -94,7 +94,7 @@ class Readings:
         def read() -> None:
             try:
                 self._made.append((plan, beside.contributions(plan, users)))
-            except Cancelled:
+            except QueryCancelError:
                 raise
             except Exception:  # rows came meanwhile, or what the backstop is for
                 self.reads = MOST_READS

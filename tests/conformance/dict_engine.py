@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.protocol import USER, Beside, Difference, EngineFailure
+from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduction
 from sparseq.engine.weighing import Weights
 from sparseq.errors import QueryRefused
@@ -88,7 +88,7 @@ class DictEngine:
     def reads_long(self, plan: Plan) -> bool:
         return False
 
-    def beside(self) -> Beside:
+    def beside(self) -> SideReader:
         raise NotImplementedError
 
     def contributions(self, plan: Plan, users: int) -> Contributions:

@@ -21,7 +21,7 @@ from test_cancellation import COUNT, JOINED, LONG, standing, store, when
 import sparseq
 from sparseq.cancellation import Cancellation
 from sparseq.engine._duckdb.beside import BesideEngine
-from sparseq.errors import Cancelled, ServerError, TimedOut
+from sparseq.errors import QueryCancelError, ServerError, TimedOut
 from sparseq.server.mcp import handle
 from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.service import Reply, Service, Statement
@@ -146,7 +146,7 @@ def test_stopping_cancels_what_waits_and_what_is_read(
         await reached(begun)
         service.stop()
         for found in await asyncio.gather(*many, return_exceptions=True):
-            assert isinstance(found, Cancelled | ServerError)
+            assert isinstance(found, QueryCancelError | ServerError)
             assert "stopping" in str(found)
 
     inside(test, con)

@@ -82,7 +82,7 @@ def pass_on(error: Exception) -> None:
     error, or in one of its own: it is not looked at either.
 
     Raises:
-        Cancelled: The work was cancelled.
+        QueryCancelError: The work was cancelled.
         KeyboardInterrupt: It was stopped.
         StoreError: The store's file is damaged.
     """

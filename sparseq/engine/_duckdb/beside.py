@@ -11,27 +11,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparseq.engine.contributions import Contributions
+from sparseq.engine.protocol import Engine
 from sparseq.query.plan import Plan
 
 if TYPE_CHECKING:
     import duckdb
 
-    from sparseq.engine._duckdb.engine import DuckEngine
-
 _IDLE = 2  # that are kept for the next questions
 _AGAIN = 0.01
 
 
-class Closed(Exception):
+class ClosedError(Exception):
     """The store has let go of an engine beside it."""
 
 
 class BesideEngine:
-    """See `sparseq.engine.protocol.Beside`: an engine that one thread at a time uses."""
+    """See `sparseq.engine.protocol.SideReader`: an engine that one thread at a time uses."""
 
     def __init__(
         self,
-        engine: DuckEngine,
+        engine: Engine,
         connection: duckdb.DuckDBPyConnection,
         back: Callable[[BesideEngine], None],
     ) -> None:
@@ -43,14 +42,14 @@ class BesideEngine:
         """Return what everybody contributes, with all that needs the rows done."""
         with self._used:
             if self._closed:
-                raise Closed
+                raise ClosedError
             try:
                 made = self._engine.contributions(plan, users)
             except KeyboardInterrupt:  # by `shut`
-                raise Closed from None
+                raise ClosedError from None
             made.measures  # noqa: B018 - made here, and not when somebody looks
             if self._engine.take_failures():
-                raise Closed  # the backstop's work: the store's own engine does it, and tells
+                raise ClosedError  # the backstop's work: the store's own engine does it, and tells
             return made
 
     def at(self, version: int) -> None:

@@ -21,7 +21,7 @@ from sparseq.cancellation import interruptible
 from sparseq.compiled import order_of, worthwhile
 from sparseq.engine._duckdb.alone import AloneCheck
 from sparseq.engine._duckdb.backstop import Backstop, Failure, Room, Work, halves, pass_on, said
-from sparseq.engine._duckdb.beside import BesideEngine, BesideEngines, Closed
+from sparseq.engine._duckdb.beside import BesideEngine, BesideEngines, ClosedError
 from sparseq.engine._duckdb.reader import Reader, TooManyRows
 from sparseq.engine._duckdb.scans import PlanRows, Scans
 from sparseq.engine._duckdb.stored import StoredColumns
@@ -428,7 +428,7 @@ class DuckEngine:
 
 def _give_up() -> None:
     """Leave it to the store's own engine to open the file anew."""
-    raise Closed
+    raise ClosedError
 
 
 def _group_key(plan: Plan) -> Hashable:

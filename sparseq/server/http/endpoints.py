@@ -16,9 +16,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from sparseq.errors import (
-    Cancelled,
     DataError,
     ParameterError,
+    QueryCancelError,
     QueryRefused,
     ServerError,
     SparseqError,
@@ -213,7 +213,7 @@ def failure(error: BaseException) -> Response:
         status, kind = 400, "ParameterError"
     elif isinstance(error, TimedOut):
         status, kind = 504, "timeout"
-    elif isinstance(error, Cancelled):
+    elif isinstance(error, QueryCancelError):
         status, kind = 503, "cancelled"
     else:
         LOG.error("a request failed", exc_info=error)

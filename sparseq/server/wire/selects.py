@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from sparseq.answer import Answer
 from sparseq.errors import (
-    Cancelled,
     NotSql,
     ParameterError,
+    QueryCancelError,
     QueryRefused,
     ServerError,
     SparseqError,
@@ -138,7 +138,7 @@ class Selects:
         self._tell(reply.answer, reply.repeat)
         try:
             return await self._after(at, uniform(reply.answer.arrow()))
-        except Cancelled as error:
+        except QueryCancelError as error:
             number = reply.answer.facts.release
             said = f"the question was answered before; SELECT * FROM released.r{number} is free"
             raise WireError(CANCELLED, f"cancelled after release {number}", said) from error

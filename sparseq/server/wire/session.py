@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sparseq.cancellation import Cancellation
-from sparseq.errors import Cancelled, TimedOut
+from sparseq.errors import QueryCancelError, TimedOut
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal
 from sparseq.server.wire import messages as m
@@ -263,15 +263,15 @@ class Session:
             waiting = asyncio.ensure_future(stopped.wait())
             try:
                 with (
-                    suppress(Cancelled),  # its time was over at once: it may be done at once, too
+                    suppress(QueryCancelError),  # over at once: it may be done, too
                     self._work.interrupts(partial(loop.call_soon_threadsafe, stopped.set)),
                 ):
                     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
                 await asyncio.wait({task}, timeout=SECONDS_TO_END)
                 if not task.done():
-                    raise self._work.error or Cancelled()
+                    raise self._work.error or QueryCancelError()
                 return task.result()
-            except Cancelled as error:
+            except QueryCancelError as error:
                 raise _cancelled(error, task.done()) from None
             finally:
                 self._work = None
@@ -279,7 +279,7 @@ class Session:
                 task.cancel()
 
 
-def _cancelled(error: Cancelled, ended: bool) -> WireError:
+def _cancelled(error: QueryCancelError, ended: bool) -> WireError:
     """Return what a client is told, as PostgreSQL says it, and what has become of a question."""
     if error.hint and not isinstance(error, TimedOut):
         return WireError(SHUTTING_DOWN, error.message, error.hint, fatal=True)
