@@ -71,12 +71,12 @@ class FairQueue(Generic[T]):
     def take(self, most: int) -> list[T]:
         """Wait for items, and return up to so many; none: the queue is closed, and empty."""
         with self._changed:
-            while not (ready := self._ready()) and not (
+            while (ready := self._ready()) is None and not (
                 self._closed and not self._size and not self._lent
             ):
                 self._changed.wait()
             taken: list[T] = []
-            while ready and len(taken) < most:
+            while ready is not None and len(taken) < most:
                 items = self._waiting.pop(ready)
                 taken.append(items.popleft())
                 self._size -= 1

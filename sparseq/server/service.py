@@ -168,14 +168,6 @@ class Service:
 
     # -- who -------------------------------------------------------------------------------------
 
-    async def wrong_token(self, protocol: str, peer: str) -> None:
-        """Count a wrong token.
-
-        Raises:
-            ServerError: There were too many from there.
-        """
-        await self.write(self.door.wrong, protocol, peer)
-
     def signed_in(self, secret: str, name: str = "", source: str = "") -> Principal:
         """Return whose token it is; of the name, if one is given.
 
@@ -329,10 +321,7 @@ class Service:
         return self._thread.alive
 
     async def well(self) -> bool:
-        """Tell whether answers can be made durable, without waiting for any: public.
-
-        It is about the engine and its disk: see `Health`.
-        """
+        """Tell whether answers can be made durable, without waiting for any: public (`Health`)."""
         if not self.alive or not self._thread.health.well:
             return False
         try:

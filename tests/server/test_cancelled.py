@@ -293,3 +293,12 @@ def test_sigterm_ends_it_whatever_runs(tmp_path: Path) -> None:
     with sparseq.connect(at.path) as con:
         assert con.released == 0
         assert [p.name for p in tmp_path.glob("*.wal")] == []
+
+
+def test_who_has_no_name_has_a_turn_too() -> None:
+    """The server's own jobs, and backups of who runs it."""
+    queue = FairQueue[str]()
+    for asker in ("ada", "", "ada", ""):
+        queue.put(asker, asker)
+    queue.close()
+    assert queue.take(1) + queue.take(9) + queue.take(9) == ["ada", "", "ada", ""]

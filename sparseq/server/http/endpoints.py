@@ -159,7 +159,7 @@ async def signed_in(request: Request, service: Service, secret: str) -> Principa
     try:
         return service.signed_in(secret, source=f"http {peer(request)}")
     except ServerError:
-        await service.wrong_token("http", peer(request))
+        await service.write(service.door.wrong, "http", peer(request))
         raise
 
 

@@ -230,7 +230,7 @@ class _Connection:
                 await self._send(replies.sasl(12, last))
                 return who
         try:
-            await self._server.service.wrong_token("postgresql", peer)
+            await self._server.service.write(self._server.service.door.wrong, "postgresql", peer)
         except ServerError as error:
             raise WireError(TOO_MANY, error.message, error.hint, fatal=True) from None
         raise scram.wrong_token(name)
