@@ -204,3 +204,102 @@ def test_a_key_that_mixes_windows_counts_no_person(key: str, value: str, answere
 def test_what_is_no_window_is_refused(more: dict[str, str], said: str) -> None:
     with pytest.raises(sparseq.ParameterError, match=said):
         store(rows(), **more)
+
+
+MONTHS = pa.table(
+    {
+        "who": [7] * 12 + [1],
+        "day": [dt.date(2024, month, 3) for month in range(1, 13)] + [FIRST],
+        "at": [dt.datetime(2024, month, 3, 5) for month in range(1, 13)] + [None],
+        "x": [1.0] * 13,
+    }
+)
+
+
+@pytest.mark.parametrize("time", ["day", "at"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "date_trunc('year', {0}) < DATE '2024-01-15'",
+        "year({0}) < 2024.4",
+        "year({0}) <= 2024",
+        "date_trunc('quarter', {0}) <= DATE '2024-01-15'",
+        "NOT (date_trunc('year', {0}) > '2024-01-20')",
+        "last_day({0}) < DATE '2024-02-20' OR {0} = '2024-03-03'",
+        "{0} - INTERVAL 40 DAY < '2024-01-15'",
+        "date_diff('year', {0}, DATE '2024-06-01') >= 0",
+        "epoch({0}) <= 1.72e9",
+        "{0} BETWEEN '2024-01-02' AND '2024-02-03 05:00:00'",
+        "time_bucket(INTERVAL '1 year', {0}) < '2024-01-15'",
+    ],
+)
+def test_what_seems_to_be_one_month_and_is_several_is_not(time: str, where: str) -> None:
+    """date_trunc('year', day) < 2024-01-15 is all of 2024."""
+    with store(MONTHS, time=time, lifetime_kappa=5.0) as con:
+        where = f"{time} >= DATE '2024-01-02' AND {where.format(time)}"
+        query = con.lower(f"SELECT count(*) AS n FROM t WHERE {where}")
+        assert not query.apart
+        with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
+            con.lower(f"SELECT count(DISTINCT who) AS n FROM t WHERE {where}")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "date_trunc('month', {0}) = DATE '2024-03-01'",
+        "year({0}) = 2024.4",
+        "{0} < NULL",
+        "x > 0 AND {0}::DATE BETWEEN '2024-03-02' AND TIMESTAMP '2024-03-09 12:00:00'",
+        "NOT ({0} < '2024-05-02' OR {0} >= '2024-05-20' OR {0} IS NULL)",
+        "last_day({0}) = '2024-02-29'",
+        "{0} + INTERVAL 1 DAY = '2024-03-04'",
+        "date_diff('month', DATE '2024-01-31', {0}) = 1",
+        "({0} >= '2024-05-02' AND {0} < '2024-06-01') IS TRUE",
+    ],
+)
+@pytest.mark.parametrize("time", ["day", "at"])
+def test_what_is_one_month_is_told_to_be(time: str, where: str) -> None:
+    with store(MONTHS, time=time) as con:
+        assert con.lower(f"SELECT count(*) AS n FROM t WHERE {where.format(time)}").apart
+
+
+def test_a_shape_that_was_one_month_is_none_with_other_dates() -> None:
+    """Queries that differ in their dates are lowered once; not where the dates decide."""
+    with store(MONTHS, lifetime_kappa=5.0) as con:
+        sql = "SELECT count(*) AS n FROM t WHERE day BETWEEN DATE '{}' AND DATE '{}'"
+        for month in range(1, 5):
+            assert con.lower(sql.format(f"2024-0{month}-02", f"2024-0{month}-25")).apart
+        assert not con.lower(sql.format("2024-01-05", "2024-11-26")).apart
+
+
+@pytest.mark.parametrize(
+    "key", ["year(at + INTERVAL 1 YEAR)", "at::DATE", "date_trunc('year', at)"]
+)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "at >= '9999-12-20' AND at <= DATE '9999-12-31'",
+        "at::DATE > '9999-12-20' AND year(at) < 1e300",
+        "year(at + INTERVAL 1 YEAR) = 2025 AND year(at) = 2024",
+        "at < '0001-01-03' AND year(at) > -1",
+        "date_trunc('day', at) IN (DATE '9999-12-31')",
+        "at + INTERVAL 9999 YEAR > '9999-12-31'",
+        "year(at) < 'infinity'::DOUBLE AND at >= '9999-12-31'",
+        "at < DATE '9999-12-31' + INTERVAL 1 DAY",
+        "at < TIMESTAMP 'infinity' AND at > '9999-12-31'",
+        "year(at) <= 'nan'::DOUBLE",
+        "last_day(at) = '9999-12-31'",
+        "at - INTERVAL 1 MONTH >= '9999-11-30'",
+        "at < '-infinity'",
+    ],
+)
+def test_times_at_the_ends_are_answered_or_refused(key: str, where: str) -> None:
+    with store(MONTHS, time="at") as con:
+        for sql in (
+            f"SELECT count(*) AS n FROM t WHERE {where}",
+            f"SELECT {key} AS y, count(*) AS n FROM t WHERE {where} GROUP BY 1",
+        ):
+            try:
+                con.sql(sql)
+            except sparseq.QueryRefused as refused:
+                assert refused.message

@@ -198,9 +198,15 @@ def test_spends_of_many_streams_under_a_cap_over_all_windows(
 # Conditions on time, and whether they are about one window ----------------------------------------
 
 KEYS = (
-    "d", "date_trunc('quarter', d)", "date_trunc('week', d)", "s::DATE", "date_trunc('month', s)",
-    "year(s)", "last_day(s)", "date_trunc('day', s + INTERVAL 5 HOUR)",
-)  # fmt: skip
+    "d",
+    "date_trunc('quarter', d)",
+    "date_trunc('week', d)",
+    "s::DATE",
+    "date_trunc('month', s)",
+    "year(s)",
+    "last_day(s)",
+    "date_trunc('day', s + INTERVAL 5 HOUR)",
+)
 """The first three are of d."""
 
 
@@ -250,18 +256,30 @@ def test_what_all_windows_say_together_is_paid_for_whatever_the_condition(
         draw = random.Random(seed)
         window, column = draw.choice(WINDOWS), draw.choice("ds")
         years = draw.sample(times.YEARS, 2)
-        rows = times.database().cursor().sql(
-            f"SELECT d, s, k FROM rows WHERE year(d) IN {tuple(years)} OR s IS NULL"
-        ).to_arrow_table()  # fmt: skip
+        rows = (
+            times.database()
+            .cursor()
+            .sql(f"SELECT d, s, k FROM rows WHERE year(d) IN {tuple(years)} OR s IS NULL")
+            .to_arrow_table()
+        )
         rows = rows.take(draw.sample(range(len(rows)), min(80, len(rows))))
         rows = rows.append_column("who", pa.array([draw.randrange(2) for _ in range(len(rows))]))
         plain = duckdb.connect()
         plain.register("t", rows)
         ratio = draw.choice([2, 10, 100])
         con = sparseq.create(
-            None, rows, table="t", user="who", time=column, window=window, seed=seed, kappa=0.5,
-            norm_budget=40, lifetime_kappa=0.5 * ratio, keys={"k": [0, 1, 5, 2024]},
-        )  # fmt: skip
+            None,
+            rows,
+            table="t",
+            user="who",
+            time=column,
+            window=window,
+            seed=seed,
+            kappa=0.5,
+            norm_budget=40,
+            lifetime_kappa=0.5 * ratio,
+            keys={"k": [0, 1, 5, 2024]},
+        )
         ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()  # type: ignore[attr-defined]
         user = {name: i for i, (name,) in enumerate(ids)}
         reference = Lifelong(0.5, 40, lifetime=40 * ratio * UNITS)

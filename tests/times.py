@@ -28,10 +28,16 @@ COLUMNS = {
     "k": Term(Type(Family.INTEGER, -(2**31), 2**31 - 1, stored="INTEGER"), '"k"', column="k"),
 }
 YEARS = (1, 2, 4, 100, 1582, 1900, 1969, 1970, 1972, 2000, 2023, 2024, 2025, 2262, 9998, 9999)
-SIMPLE: list[str] = ["{0}", "CAST({0} AS DATE)", "CAST({0} AS TIMESTAMP)", *(
-    f"time_bucket(INTERVAL '{number} {unit}', {{0}})"
-    for number in (1, 3, 7, 1000) for unit in ("year", "quarter", "month", "week", "day", "hour")
-)]  # fmt: skip
+SIMPLE: list[str] = [
+    "{0}",
+    "CAST({0} AS DATE)",
+    "CAST({0} AS TIMESTAMP)",
+    *(
+        f"time_bucket(INTERVAL '{number} {unit}', {{0}})"
+        for number in (1, 3, 7, 1000)
+        for unit in ("year", "quarter", "month", "week", "day", "hour")
+    ),
+]
 
 
 @cache
@@ -147,10 +153,21 @@ def condition(draw: random.Random, depth: int = 2) -> str:
     if depth and draw.random() < 0.55:
         a, b = condition(draw, depth - 1), condition(draw, depth - 1)
         return draw.choice(
-            [f"({a} AND {b})", f"({a} OR {b})", f"(NOT {a})", f"({a} IS TRUE)", f"({a} IS NULL)",
-             f"({a} IS FALSE)", f"(NOT ({a} AND {b}))", f"({a} AND NULL)", f"({a} OR k > 1)",
-             f"({a} AND k > 1)", f"(({a}) = true)", f"(({a}) IS DISTINCT FROM false)"]
-        )  # fmt: skip
+            [
+                f"({a} AND {b})",
+                f"({a} OR {b})",
+                f"(NOT {a})",
+                f"({a} IS TRUE)",
+                f"({a} IS NULL)",
+                f"({a} IS FALSE)",
+                f"(NOT ({a} AND {b}))",
+                f"({a} AND NULL)",
+                f"({a} OR k > 1)",
+                f"({a} AND k > 1)",
+                f"(({a}) = true)",
+                f"(({a}) IS DISTINCT FROM false)",
+            ]
+        )
     text = expression(draw)
     try:
         near = term(text)
@@ -165,12 +182,19 @@ def condition(draw: random.Random, depth: int = 2) -> str:
     return draw.choice(
         [f"({text} {op} {a})"] * 4
         + [f"({a} {op} {text})"] * 2
-        + [f"({text} BETWEEN {a} AND {b})", f"({text} NOT BETWEEN {a} AND {b})",
-           f"({text} IN ({a}, {b}, {c}))", f"({text} NOT IN ({a}, {b}))", f"({text} IS NULL)",
-           f"({text} IS NOT NULL)", f"({text} IS DISTINCT FROM {a})",
-           f"({a} BETWEEN {text} AND {b})", f"({text} IS NOT DISTINCT FROM {a})",
-           f"({text} BETWEEN s AND {b})"]
-    )  # fmt: skip
+        + [
+            f"({text} BETWEEN {a} AND {b})",
+            f"({text} NOT BETWEEN {a} AND {b})",
+            f"({text} IN ({a}, {b}, {c}))",
+            f"({text} NOT IN ({a}, {b}))",
+            f"({text} IS NULL)",
+            f"({text} IS NOT NULL)",
+            f"({text} IS DISTINCT FROM {a})",
+            f"({a} BETWEEN {text} AND {b})",
+            f"({text} IS NOT DISTINCT FROM {a})",
+            f"({text} BETWEEN s AND {b})",
+        ]
+    )
 
 
 def conditions(seed: int) -> Iterator[tuple[str, Term]]:

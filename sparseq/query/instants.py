@@ -239,9 +239,11 @@ def _of_time(name: str, rest: str, of: Term, term: Term) -> Step | None:
             return _differing(of, others[0], UNITS["day"], falls=of is term.arguments[1])
         case "+" | "-":
             by = _amount(others[0], name, DAYS_DIGITS)
-            return _never(of) if by is None else Step(
-                of, lambda at: at + by, lambda place: place - by, dense=True
-            )  # fmt: skip
+            return (
+                _never(of)
+                if by is None
+                else Step(of, lambda at: at + by, lambda place: place - by, dense=True)
+            )
     return None
 
 
@@ -448,9 +450,15 @@ class Reading:
 
 _NOT_KNOWN = Reading({})
 FLIPPED = {
-    "=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
-    "IS DISTINCT FROM": "IS DISTINCT FROM", "IS NOT DISTINCT FROM": "IS NOT DISTINCT FROM",
-}  # fmt: skip
+    "=": "=",
+    "<>": "<>",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+    "IS DISTINCT FROM": "IS DISTINCT FROM",
+    "IS NOT DISTINCT FROM": "IS NOT DISTINCT FROM",
+}
 
 
 def read(condition: Term) -> Reading:
@@ -580,11 +588,14 @@ def _compared(operator: str, subject: Term, value: Term) -> Reading:
         ((at, _),) = place.known.spans
         known: Spans | Texts = Spans.of(
             {
-                "=": [(at, at)], "<>": [(-math.inf, at - 1), (at + 1, math.inf)],
-                "<": [(-math.inf, at - 1)], "<=": [(-math.inf, at)],
-                ">": [(at + 1, math.inf)], ">=": [(at, math.inf)],
+                "=": [(at, at)],
+                "<>": [(-math.inf, at - 1), (at + 1, math.inf)],
+                "<": [(-math.inf, at - 1)],
+                "<=": [(-math.inf, at)],
+                ">": [(at + 1, math.inf)],
+                ">=": [(at, math.inf)],
             }[operator]
-        )  # fmt: skip
+        )
     elif operator in ("=", "<>"):
         known = place.known if operator == "=" else place.known.others()
     else:
@@ -674,17 +685,31 @@ def cells(term: Term, of: Term) -> str:
 _PARTS = {
     **dict.fromkeys(
         (
-            "year", "isoyear", "quarter", "month", "week", "day", "dow", "isodow", "doy",
-            "last_day", "dayname", "monthname",
+            "year",
+            "isoyear",
+            "quarter",
+            "month",
+            "week",
+            "day",
+            "dow",
+            "isodow",
+            "doy",
+            "last_day",
+            "dayname",
+            "monthname",
         ),
         "day",
     ),
-    "hour": "hour", "minute": "minute", "second": "second",
-}  # fmt: skip
+    "hour": "hour",
+    "minute": "minute",
+    "second": "second",
+}
 _CODES = {
-    **dict.fromkeys("aAwdbBmyYjUWVGuxD%-", "day"), **dict.fromkeys("HIp", "hour"),
-    "M": "minute", "S": "second",
-}  # fmt: skip
+    **dict.fromkeys("aAwdbBmyYjUWVGuxD%-", "day"),
+    **dict.fromkeys("HIp", "hour"),
+    "M": "minute",
+    "S": "second",
+}
 
 
 def fineness(term: Term, of: Term) -> str:

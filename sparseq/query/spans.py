@@ -162,9 +162,13 @@ def nothing(type: Type) -> Values | None:
         case Family.TEXT:
             return Values(Texts(frozenset()))
         case (
-            Family.BOOLEAN | Family.INTEGER | Family.DATE | Family.TIMESTAMP | Family.DOUBLE
+            Family.BOOLEAN
+            | Family.INTEGER
+            | Family.DATE
+            | Family.TIMESTAMP
+            | Family.DOUBLE
             | Family.DECIMAL
-        ):  # fmt: skip
+        ):
             return Values(Spans(()))
     return None
 

@@ -106,7 +106,9 @@ class PublicValues:
         """Values that the WHERE or the curator gives for the very expression."""
         for condition in self._scope.where:
             listed = listed_by(condition, e)
-            values = self._constants(listed, type) if listed is not None else None
+            if listed is None or not self._spell_out(listed, type):
+                continue
+            values = self._constants(listed, type)
             if values is not None:
                 return values
         span = self._range(e, type)
@@ -118,9 +120,15 @@ class PublicValues:
             return self._constants([e], type)
         return None
 
+    def _spell_out(self, listed: Sequence[exp.Expr], type: str) -> bool:
+        """Tell whether a list holds all spellings: a text is a number in many ways."""
+        kinds = (Family.TEXT, Family.NULL)
+        return type != "VARCHAR" or all(self._scope.term(x).type.family in kinds for x in listed)
+
     def confined(self, column: exp.Column, type: str) -> bool:
         """Tell whether the WHERE itself gives a column's values, and so lets no NULL pass."""
-        listed = any(listed_by(condition, column) is not None for condition in self._scope.where)
+        found = (listed_by(condition, column) for condition in self._scope.where)
+        listed = any(x is not None and self._spell_out(x, type) for x in found)
         return listed or (self._range(column, type) is not None and not self._allowed(column)[1])
 
     def _declared(self, column: exp.Column) -> list[Any] | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
+from sampled import one_in
 from shop import DUE, PRIVATE, exact, store
 
 import sparseq
@@ -179,3 +182,83 @@ def test_keys_of_any_spelling_are_found_among_very_many() -> None:
             found = [v for v, n in zip(domain.values, reduced.totals.tolist(), strict=True) if n]
             assert len(found) == len(names)
             assert reduced.totals.max() == 1
+
+
+HOURS = pa.table(
+    {
+        "who": [1] * 24 * 800,
+        "ts": [dt.datetime(2023, 1, 1) + dt.timedelta(hours=h) for h in range(24 * 800)],
+        "day": [dt.date(2023, 1, 1) + dt.timedelta(h // 24) for h in range(24 * 800)],
+    }
+)
+CUT = [
+    "date_trunc('{unit}', {of}) {op} DATE '2024-02-15'",
+    "date_trunc('{unit}', {of}) {op} '2024-01-01'",
+    "NOT (date_trunc('{unit}', {of}) {op} TIMESTAMP '2024-02-15 12:00:00')",
+    "DATE '2024-02-15' {op} date_trunc('{unit}', {of})",
+    "year({of}) {op} 2024.4",
+    "NOT year({of}) {op} 2024.4",
+    "CAST({of} AS DATE) {op} TIMESTAMP '2024-02-15 12:00:00'",
+    "date_diff('{unit}', DATE '2024-01-10', {of}) {op} 0.5",
+    "last_day({of}) {op} '2024-02-10'",
+    "extract(isoyear FROM {of}) {op} 2024",
+    "epoch({of}) {op} 1707999999.5",
+    "{of} + INTERVAL 1 {unit} {op} '2024-02-15'",
+]
+
+
+@pytest.mark.parametrize("key", ["{of}::DATE", "date_trunc('month', {of})", "year({of})", "{of}"])
+@pytest.mark.parametrize("of", ["ts", "day"])
+@pytest.mark.parametrize("unit", one_in(3, ["year", "quarter", "month", "week", "day"]))
+def test_all_groups_that_a_condition_allows_are_there(key: str, of: str, unit: str) -> None:
+    """A row an hour for two years; which groups it has, DuckDB says."""
+    if (key, of) == ("{of}", "ts"):
+        key = "date_trunc('hour', {of})"
+    plain = duckdb.connect()
+    plain.register("t", HOURS)
+    group, answered, same = key.format(of=of), 0, 0
+    with sparseq.create(None, HOURS.slice(0, 1), table="t", user="who", time="ts") as con:
+        for cut, op in itertools.product(CUT, ["<", "<=", ">", ">=", "=", "<>"]):
+            where = cut.format(unit=unit, of=of, op=op)
+            where += f" AND {of} BETWEEN '2023-06-05' AND '2024-11-28'"
+            if "(" in cut and op == "=":
+                where = f"({where}) AND date_trunc('year', {of}) IN ('2023-01-01', '2024-01-01')"
+            rows = plain.execute(f"SELECT DISTINCT {group} FROM t WHERE {where}").fetchall()
+            try:
+                query = con.lower(
+                    f"SELECT {group} AS k, count(*) AS n FROM t WHERE {where} GROUP BY 1"
+                )
+            except QueryRefused as refused:
+                assert not rows, where
+                assert "no value" in refused.message or "not public" in refused.message
+                continue
+            missing = {v for (v,) in rows} - set(query.domains[0].values)
+            assert not missing, f"{where}: {sorted(missing)[:3]}"
+            answered += 1
+            same += len(rows) == len(query.domains[0].values)
+    assert answered > 40
+    assert same > answered - 6, "and hardly any other"
+
+
+@pytest.mark.parametrize(
+    "key", ["epoch(ts)", "floor(epoch(ts))", "extract(second FROM ts) + epoch(ts)"]
+)
+def test_seconds_with_a_fraction_are_no_public_values(key: str) -> None:
+    with sparseq.create(None, HOURS.slice(0, 9), table="t", user="who") as con:
+        where = "ts >= '2023-01-01' AND ts < '2023-01-01 00:05:00'"
+        sql = f"SELECT {key} AS k, count(*) AS n FROM t WHERE {where} GROUP BY 1"
+        with pytest.raises(QueryRefused, match="not public"):
+            con.lower(sql)
+
+
+@pytest.mark.parametrize("value", ["5", "5.0", "DATE '2024-01-02'", "'5'"])
+def test_a_text_that_is_compared_as_a_number_has_many_spellings(value: str) -> None:
+    """'05' is 5 as well: it is no value of the list, and has no group."""
+    rows = pa.table({"who": [1, 2, 3], "x": ["5", "05", "2024-1-2"]})
+    with sparseq.create(None, rows, table="t", user="who") as con:
+        sql = f"SELECT x, count(*) AS n FROM t WHERE x = {value} GROUP BY 1"
+        if value == "'5'":
+            assert con.lower(sql).domains[0].values == ("5",)
+        else:
+            with pytest.raises(QueryRefused, match="not public"):
+                con.lower(sql)

@@ -34,17 +34,35 @@ from sparseq.query.types import DATE, INT64, Type
 from sparseq.query.windows import is_window_apart
 
 EXACT = {
-    "year", "isoyear", "last_day", "epoch", "isfinite", "-", "+",
+    "year",
+    "isoyear",
+    "last_day",
+    "epoch",
+    "isfinite",
+    "-",
+    "+",
     *(f"date_trunc {unit}" for unit in UNITS),
     *(f"date_diff {unit}" for unit in UNITS if unit != "week"),
     *(f"{sign} {unit}" for sign in "+-" for unit in UNITS),
-}  # fmt: skip
+}
 """Functions of times that never fall or never rise: sets have an inverse."""
 NOT_KNOWN = {
-    "month", "day", "quarter", "week", "dow", "isodow", "doy", "hour", "minute", "second",
-    "strftime", "dayname", "monthname", "date_diff week",
+    "month",
+    "day",
+    "quarter",
+    "week",
+    "dow",
+    "isodow",
+    "doy",
+    "hour",
+    "minute",
+    "second",
+    "strftime",
+    "dayname",
+    "monthname",
+    "date_diff week",
     *(f"date_sub {unit}" for unit in UNITS),
-}  # fmt: skip
+}
 """The others: whatever is said of them, every time may pass."""
 
 
@@ -208,9 +226,12 @@ def test_sets_are_those_of_their_places() -> None:
     for _ in range(2000):
         (a, x), (b, y) = some(), some()
         for found, held in (
-            (a.both(b), x & y), (a.either(b), x | y), (a.others(), everything - x),
-            (union([a, b]), x | y), (common([a, b]), x & y),
-        ):  # fmt: skip
+            (a.both(b), x & y),
+            (a.either(b), x | y),
+            (a.others(), everything - x),
+            (union([a, b]), x | y),
+            (common([a, b]), x & y),
+        ):
             assert isinstance(found.known, Spans)
             places = {p for p in range(-9, 10) if p in found.known}
             assert places | ({None} if found.null else set()) == held
