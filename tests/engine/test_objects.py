@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sparseq.engine.files import objects
-from sparseq.engine.files.sources import JsonFile
+from sparseq.engine.files.json_lines import JsonFile
 
 STRINGS = ['""', '"a"', '"née"', '"null"', '"7"', '"a, b: {c}"', '"x\\ty"', '"a\\"b"', '"\\u0041"',
            '"a\x7fb"', '"tab\there"', '"�"', '"' + "x" * 300 + '"']  # fmt: skip

@@ -12,8 +12,7 @@ from sampled import one_in
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine.files.ahead import ahead
 from sparseq.engine.files.convert import from_text
-from sparseq.engine.files.load import _TextColumn
-from sparseq.engine.files.usual import ARROW, iso, unusual, usual
+from sparseq.engine.files.usual import ARROW, TextColumn, iso, unusual, usual
 
 WHOLE = ["0", "7", "-7", "007", "127", "-128", "32767", "255", "2147483647", "9223372036854775807",
          "18446744073709551615"]  # fmt: skip
@@ -127,7 +126,7 @@ def test_days_in_a_format_are_what_they_are_the_slow_way(target: str, format: st
     rng = random.Random(3)
     texts = [t.replace("/", sign) for t in texts] + texts[:2]
     texts += [changed(rng, rng.choice(texts[:4])) for _ in range(250)]
-    reader = _TextColumn(target, format)
+    reader = TextColumn(target, format)
     expected = reader._slowly(pa.array(texts))
     fast = 0
     for k, text in enumerate(texts):
@@ -148,4 +147,4 @@ def test_a_few_that_are_written_otherwise(target: str) -> None:
             texts[7 * k + 3] = odd
         array = pa.array(["x", *texts, "y"], kind).slice(1, len(texts))
         assert 0 < unusual(array, target).sum() < 40
-        assert bits(_TextColumn(target, "").values(array)) == bits(slow(texts, target))
+        assert bits(TextColumn(target, "").values(array)) == bits(slow(texts, target))

@@ -106,32 +106,32 @@ def _extracted(
 ) -> tuple[str, dict[str, list[str]]]:
     """Return SQL for some values of the objects that `lines` are, and its parameters."""
     texts = [c for c in columns if types.get(c) == "VARCHAR"]
-    places = {c: 1 + 2 * k for k, c in enumerate(columns)}
+    paths = list(dict.fromkeys(pointer for c in columns for pointer in _pointers(c)))
 
     def value(column: str) -> str:
-        at = places[column]
-        text = f"coalesce(found[{at}], found[{at + 1}])"
-        return (
-            _spelled(text, f"coalesce(kinds[{at}], kinds[{at + 1}])") if column in texts else text
+        places = [paths.index(pointer) + 1 for pointer in _pointers(column)]
+        text, kind = (
+            f"coalesce({', '.join(f'{of}[{at}]' for at in places)})" for of in ("found", "kinds")
         )
+        return _spelled(text, kind) if column in texts else text
 
     kinds = ", json_type(object, $paths) AS kinds" if texts else ""
     return (
         f"SELECT {', '.join(map(value, columns))} FROM "
         f"(SELECT json_extract_string(object, $paths) AS found{kinds} FROM "
         "(SELECT CASE WHEN json_valid(line) THEN line END AS object FROM lines))",
-        {"paths": [pointer for c in columns for pointer in _pointers(c)]},
+        {"paths": paths},
     )
 
 
-def _pointers(column: str) -> tuple[str, str]:
+def _pointers(column: str) -> list[str]:
     """Return where a column is in an object: under that key, or within the object before a point.
 
     >>> _pointers("a.b"), _pointers("a")
-    (('/a.b', '/a/b'), ('/a', '/a'))
+    (['/a.b', '/a/b'], ['/a'])
     """
     key = _pointer(column)
-    return key, key.replace(".", "/")
+    return list(dict.fromkeys([key, key.replace(".", "/")]))
 
 
 def _pointer(key: str) -> str:

@@ -28,7 +28,7 @@ from sparseq.engine.files.convert import MOST_TEXT, expression
 from sparseq.engine.files.held import HeldRows, decoded
 from sparseq.engine.files.intake import Intake, facts_of
 from sparseq.engine.files.opening import opened
-from sparseq.engine.files.schema import Declarations, Schema
+from sparseq.engine.files.schema import Declarations, Schema, declared_type
 from sparseq.engine.files.sniff import Guess, guess, wider
 from sparseq.engine.files.sources import (
     DAMAGE,
@@ -44,6 +44,7 @@ from sparseq.engine.files.tidy import (
     stored_type,
     tidy,
     tidy_type,
+    tidy_words,
 )
 from sparseq.engine.files.usual import ARROW, TextColumn
 from sparseq.engine.sql import quote
@@ -83,7 +84,7 @@ class IncomingRows:
         declared = declared or Declarations()
         if not user:  # a public table: its rows have no window of anybody
             declared = replace(declared, window="", time="")
-        self._since = since
+        self._since, self._known = since, schema is not None
         parts = parts_of(user) or ((user,) if declared.window else ())
         wanted = schema.types if schema else parts or ([user] if user else [])
         if schema:
@@ -102,10 +103,9 @@ class IncomingRows:
         self._failure: DataError | None = None
         self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
-        said = declared.parsed()
-        known = [f"{n} as {f}" for n, f in self.schema.formats.items() if n.lower() in said]
-        facts = self._unknown() if schema else self.facts()
-        self.told.notes += [fact for fact in facts if fact not in known]
+        if schema is None:
+            said = {f"{n} as {declared_type(n, t)[1]}" for n, t in declared.types.items()}
+            self.told.notes += [fact for fact in self.facts() if fact not in said]
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
         self._bounds = declared.numbers() if bounds is None else bounds
@@ -116,10 +116,14 @@ class IncomingRows:
         """Return what is read otherwise than a file has it, or not at all, in words: public."""
         return facts_of(self.schema, self.ambiguous, self._kept, self.left_out)
 
-    def _unknown(self) -> list[str]:
-        """Say which columns of files the table does not have: they are not read."""
-        known = {name.lower() for name in (*self.schema.types, *self.schema.user)}
-        more = {n: None for s in _spread(self.sources) for n in s.types if n.lower() not in known}
+    def _unknown(self, types: Iterable[str]) -> list[str]:
+        """Say which columns of files are not read: the table does not have them."""
+        known = {name.lower() for name in (*types, *self.schema.types, *self.schema.user)}
+        try:
+            there = [name for source in _spread(self.sources) for name in source.types]
+        except DAMAGE:  # whoever reads it says so
+            return []
+        more = dict.fromkeys(n for n in there if n.lower() not in known)
         return [f"columns that the table does not have: {', '.join(map(shown, more))}"] * bool(more)
 
     def usable(self) -> dict[str, str]:
@@ -159,6 +163,8 @@ class IncomingRows:
                         f"{shown(source.name)} has no column {shown(name)!r}",
                         f"every file of the table has a header, and {', '.join(map(shown, types))}",
                     )
+        if self._known:
+            self.told.notes += self._unknown(types)
         given = dict.fromkeys(types, 0)
         streams = [self._stream(source, types, user, given) for source in self.sources]
         clamp = Clamp(self._bounds, {n: t for n, t in types.items() if n != user})
@@ -287,7 +293,7 @@ class IncomingRows:
         if kind is None:
             return pa.nulls(len(array), pa.string())
         if pa.types.is_dictionary(array.type) and _is_text(kind) and not user:
-            words = _tidy_words(array)
+            words = tidy_words(array, MOST_TEXT)
             if words is not None:
                 return words
         array = tidy(array)
@@ -464,16 +470,6 @@ def _again(held: HeldRows, stream: _Stream) -> _Stream:
     names = stream.schema.names
     first, *rest = (pa.RecordBatch.from_arrays(arrays, names) for arrays in held.batches())
     return _Stream(first.schema, stream.select, True, chain([first], rest))
-
-
-def _tidy_words(array: pa.DictionaryArray) -> pa.DictionaryArray | None:
-    """Return texts with a tidy dictionary; None where that is no shorter, or a text is too long."""
-    if len(array.dictionary) > len(array) or array.dictionary.null_count:
-        return None
-    words = tidy(array.dictionary)
-    if long_texts(words, MOST_TEXT) is not None:
-        return None
-    return pa.DictionaryArray.from_arrays(array.indices, words)
 
 
 def _is_text(kind: pa.DataType | None) -> bool:

@@ -144,6 +144,16 @@ def long_texts(array: pa.Array, most: int) -> pa.Array | None:
     return pc.greater(pc.utf8_length(array), most)
 
 
+def tidy_words(array: pa.DictionaryArray, most: int) -> pa.DictionaryArray | None:
+    """Return texts with a tidy dictionary; None where that is no shorter, or a text is too long."""
+    if len(array.dictionary) > len(array) or array.dictionary.null_count:
+        return None
+    words = tidy(array.dictionary)
+    if long_texts(words, most) is not None:
+        return None
+    return pa.DictionaryArray.from_arrays(array.indices, words)
+
+
 def _moments(array: pa.Array) -> pa.Array:
     """Return dates, timestamps and times of day in one unit each, and NULL out of range."""
     kind = array.type
