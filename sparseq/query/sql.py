@@ -231,15 +231,11 @@ class _Outer:
         sides = [x for c in self.scope.where for x in _limited(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
         names = [
-            domain.name if None in domain.values else f"{domain.name} is NULL or"
+            f"{domain.name} is {'' if None in domain.values else 'NULL or '}in no group"
             for key, domain in zip(self.keys, domains, strict=True)
             if not domain.rest and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
         ]
-        return tuple(
-            f"rows whose {name} {'in' if name.endswith('or') else 'is in'} no group are not "
-            "counted, and cost nothing"
-            for name in names
-        )
+        return tuple(f"rows whose {name} are not counted, and cost nothing" for name in names)
 
     def _notes(self) -> list[str]:
         notes = []

@@ -14,6 +14,7 @@ import sparseq.query
 from sparseq.errors import QueryRefused
 from sparseq.query import allowed
 from sparseq.query.allowed import ALLOWED, check_allowed, check_written
+from sparseq.query.limits import all_limits
 
 ARGUMENTS = [
     (kind, name)
@@ -42,7 +43,7 @@ def test_what_nobody_reads_is_refused(kind: type[exp.Expr]) -> None:
         node = kind(this=exp.column("x"))
         node.set(name, exp.column("y"))
         with pytest.raises(QueryRefused):
-            check_allowed(exp.Tuple(expressions=[node]), "")
+            check_allowed(exp.Tuple(expressions=[node]), "", all_limits())
 
 
 def test_most_arguments_are_refused() -> None:
