@@ -30,8 +30,6 @@ from typing import Any
 import click
 import numpy as np
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
 
 import sparseq
 import sparseq.compiled
@@ -44,17 +42,16 @@ import sparseq.engine.reduce
 import sparseq.stream.gate
 from benchmarks.audit.neighbours import NASTY, PUBLIC, SCHEMA, TYPE_OF, VISITS, Row, ordinary
 from benchmarks.audit.queries import T_COLUMNS, Questions, Source
-from benchmarks.language import BOOL, NUMBER, TEXT, TYPES, Function, functions
+from benchmarks.language import BOOL, TEXT, TYPES, Function, functions
+from benchmarks.term_reader import TermReader
 from sparseq.engine._duckdb.backstop import Failure
 from sparseq.engine._duckdb.reader import TooManyRows
 from sparseq.engine.contributions import Contributions, of_batch
 from sparseq.engine.interpreter import Interpreter
 from sparseq.engine.operations import Vector
-from sparseq.engine.program import Program, StepValues, Unwritable, Writer, program_of
+from sparseq.engine.program import Program, StepValues, program_of
 from sparseq.engine.weighing import Weights
-from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
-from sparseq.query.parse import Dialect
 from sparseq.query.plan import (
     Cell,
     Domain,
@@ -67,8 +64,7 @@ from sparseq.query.plan import (
     calibrate,
 )
 from sparseq.query.terms import Term
-from sparseq.query.typed import ExpressionReader
-from sparseq.query.types import Family, type_named
+from sparseq.query.types import Family
 from sparseq.store import Store
 from sparseq.stream.gate import gate
 
@@ -88,8 +84,6 @@ _AGGREGATES = (
     "quantile({0}, 0.9, [-10, 0, 10, 1000])", "avg(least(greatest({0}, 0), 100))",
     "sum(least(greatest({1}, 0), 9))", "sum({1})", "countif({1} > 3)",
 )  # fmt: skip
-_HAD: dict[Function, bool] = {}
-"""Whether the interpreter has a word."""
 _FROM = ("FROM t", "FROM t JOIN h ON h.label = t.s")
 
 
@@ -231,7 +225,7 @@ def _masked(leaf: StepValues) -> StepValues:
 
 def _failing(most: int) -> Callable[..., Any]:
     """Return an attempt that fails on more than some people."""
-    attempt = sparseq.engine._duckdb.backstop._Room.attempt
+    attempt = sparseq.engine._duckdb.backstop.Room.attempt
 
     def tried(room: Any, first: int, last: int) -> Any:
         too_many = last - first + 1 > most and last >= first
@@ -254,7 +248,7 @@ _SHARED: tuple[Setting, ...] = (
 _MASKED: tuple[Setting, ...] = ((sparseq.engine.program, "FEW", HUGE),)
 _PICKED: tuple[Setting, ...] = ((sparseq.engine.program, "FEW", 0),)
 _BLOCKS: tuple[Setting, ...] = ((sparseq.engine.interpreter, "BLOCK_ROWS", 1),)
-_ROOM = sparseq.engine._duckdb.backstop._Room
+_ROOM = sparseq.engine._duckdb.backstop.Room
 
 
 @dataclass(frozen=True)
@@ -413,14 +407,12 @@ class World:
         self._rng = rng
         rows = _rows(rng)
         self.store = _store(rng, rows)
-        self._table = self.store.catalog.table("t")
-        self._reader = ExpressionReader(self._column, self._constant)
-        self._constants: dict[str, object] = {}
+        self._reader = TermReader(self.store, "t", T_COLUMNS)
         values: dict[str, list[object]] = {t: [] for t in TYPES}
         values |= _some_values(rows)
         words = functions()
         if rng.random() < 0.85:
-            words = [w for w in words if self._has(w)]
+            words = self._reader.known_to_interpreter(words)
         self._questions = Questions(rng, words, values, depth=3)
         self._terms = self._read(values, words)
         froms = [self._lowered(source) for source in _FROM]
@@ -432,47 +424,13 @@ class World:
     def __exit__(self, *_: object) -> None:
         self.store.close()
 
-    def _column(self, column: exp.Column) -> Term:
-        stored = self._table.column(column.name)
-        type = type_named(stored.type)
-        assert type is not None
-        return Term(type, f'"t"."{column.name}"', column=column.name)
-
-    def _constant(self, sql: str) -> object:
-        if sql not in self._constants:
-            ((self._constants[sql],),) = self.store.backend.database.sql(f"SELECT {sql}").fetchall()
-        return self._constants[sql]
-
-    def _parsed(self, text: str) -> Term | None:
-        try:
-            tree = sqlglot.parse_one(f"SELECT {text}", dialect=Dialect)
-            return self._reader.read(tree.expressions[0])
-        except (QueryRefused, sqlglot.ParseError):
-            return None
-
-    def _has(self, word: Function) -> bool:
-        """Tell whether the interpreter has a word, of columns."""
-        if word not in _HAD:
-            columns = [T_COLUMNS.get("int" if a == NUMBER else a, ("NULL",))[0]
-                       for a in word.arguments]  # fmt: skip
-            term = self._parsed(word.template.format(*columns))
-            _HAD[word] = term is not None and self._can(lambda w: w.step(term))
-        return _HAD[word]
-
-    def _can(self, write: Callable[[Writer], object]) -> bool:
-        try:
-            write(Writer(self._table))
-        except Unwritable:
-            return False
-        return True
-
     def _read(self, values: Mapping[str, Sequence[object]], words: list[Function]) -> list[Term]:
         """Return terms over a row, read as a query's are."""
         rng, expressions, terms = self._rng, self._questions.expressions, list[Term]()
         while len(terms) < TERMS:
             type = rng.choice((BOOL, BOOL, BOOL, "int", "float"))
             text = expressions.term(type, T_COLUMNS, rng.choice((1, 2, 2, 3, 4))).sql
-            term = self._parsed(text)
+            term = self._reader.read(text)
             if term is not None and len(term.sql) < 4_000:
                 terms.append(term)
         return terms

@@ -20,7 +20,7 @@ from benchmarks.audit.search import search
 from benchmarks.audit.trial import Result
 from sparseq.pictures.tables import format_table
 
-PLANTED_SECONDS = 120.0
+PLANTED_SECONDS = 600.0
 
 
 @click.group(invoke_without_command=True)

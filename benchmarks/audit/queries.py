@@ -105,13 +105,14 @@ class Questions:
     """Makes questions about the tables of `benchmarks.audit.neighbours`.
 
     Attributes:
-        most_factor: Rows of the largest public table that a join without a condition may take.
+        plain: About the one table t alone.
     """
 
     rng: random.Random
     words: Sequence[Function]
     values: Mapping[str, Sequence[object]]
     depth: int = 3
+    plain: bool = False
     expressions: Expressions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,11 +121,11 @@ class Questions:
     def question(self) -> Question:
         """Return the next one."""
         rng = self.rng
-        source = rng.choice(_SOURCES)(self)
+        source = self._plain() if self.plain else rng.choice(_SOURCES)(self)
         wheres = [self.term(BOOL, source) for _ in range(rng.choice((0, 0, 1, 1, 1, 2)))]
         if rng.random() < 0.3:
             wheres.append(self._simple(source))
-        if rng.random() < 0.2 and source.sql == "t":
+        if rng.random() < 0.2 and source.sql == "t" and not self.plain:
             form = rng.choice(CONDITIONS)
             wheres.append(Term(BOOL, form.sql, self._holes(form)))
         if rng.random() < 0.1 and source.user:  # one person

@@ -31,16 +31,17 @@ from benchmarks.audit.neighbours import (
     world,
 )
 from benchmarks.audit.noise import NoiseTest
-from benchmarks.audit.queries import Question, Questions
+from benchmarks.audit.queries import T_COLUMNS, Question, Questions
 from benchmarks.audit.seams import Seen, Step, Watching, plan_of, rules_not_judged
 from benchmarks.audit.trial import Act, Result, Trial
 from benchmarks.language import functions
+from benchmarks.term_reader import TermReader
 
-QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30}
+QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30, "terms": 60}
 """How many a world is asked; the poor have soon spent what they have."""
 KINDS = (
-    "rich", "files", "poor", "files", "small", "files", "rich", "series", "loops", "windows",
-    "wire", "keys", "moments",
+    "rich", "files", "terms", "poor", "windows", "files", "small", "files", "moments", "terms",
+    "series", "rich", "loops", "windows", "wire", "terms", "keys",
 )  # fmt: skip
 RUNS = {
     "files": sequences.run, "series": series.run, "windows": windows.run, "wire": wire.run,
@@ -115,9 +116,9 @@ def _world(trial: Trial) -> Iterator[Asking | Finding]:
     """Ask one world its questions; yield what breaks a rule."""
     rng, kind = trial.rng, trial.kind
     here = world(rng, kind)
-    questions = Questions(rng, functions(), here.values())
     seen_rules: set[str] = set()
     with _limits(kind), Quartet(here) as quartet:
+        questions = _questions(trial, here, quartet)
         yield from unjudged(quartet)
         for number in range(QUESTIONS[kind]):
             if number and trial.is_over():
@@ -134,6 +135,16 @@ def _world(trial: Trial) -> Iterator[Asking | Finding]:
                 if finding.rule not in seen_rules:
                     seen_rules.add(finding.rule)
                     yield Asking(replace(finding, case=question.sql), here, question)
+
+
+def _questions(trial: Trial, here: World, quartet: Quartet) -> Questions:
+    """Return what a world is asked: "terms" is about what the interpreter has, in one table."""
+    words = functions()
+    if trial.kind != "terms":
+        return Questions(trial.rng, words, here.values())
+    reader = TermReader(quartet.stores[WITHOUT], "t", T_COLUMNS)
+    known = reader.known_to_interpreter(words)
+    return Questions(trial.rng, known, here.values(), 2, plain=True)
 
 
 def asked(watching: Watching, quartet: Quartet, sql: str) -> dict[str, Seen]:

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.audit.search import search
 from sparseq.server.wire.selects import Selects
 
-SEED = 91
+SEED = 110
 """Of a world that is sent TABLE t after some other messages."""
 
 
