@@ -40,8 +40,9 @@ from benchmarks.term_reader import TermReader
 QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30, "terms": 60}
 """How many a world is asked; the poor have soon spent what they have."""
 KINDS = (
-    "rich", "files", "terms", "poor", "windows", "files", "small", "files", "moments", "terms",
-    "series", "rich", "loops", "windows", "wire", "terms", "keys",
+    "rich", "terms", "files", "windows", "moments", "terms", "poor", "files", "terms", "windows",
+    "small", "files", "terms", "series", "rich", "terms", "loops", "windows", "wire", "terms",
+    "keys",
 )  # fmt: skip
 RUNS = {
     "files": sequences.run, "series": series.run, "windows": windows.run, "wire": wire.run,

@@ -91,7 +91,7 @@ class Life:
     def __init__(self, rng: random.Random, neighbours: str) -> None:
         self._rng, self.neighbours = rng, neighbours
         self.window = rng.choice(("month", "month", "week", "day"))
-        budget = rng.choice((1.0, 3.0, 9.0))
+        budget = rng.choice((1.0, 3.0, 9.0, 300.0, 300.0))
         self.terms = Terms(0.5, budget)
         self.options: dict[str, object] = {"norm_budget": budget, "seed": rng.randrange(2**31)}
         if neighbours != "month":
