@@ -31,7 +31,7 @@ from sparseq.stream.found import (
     threshold_for,
     units_of_delta,
 )
-from sparseq.stream.step import Participation
+from sparseq.stream.terms import Participation
 
 if TYPE_CHECKING:
     from sparseq.store import Store

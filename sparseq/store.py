@@ -37,7 +37,8 @@ from sparseq.query.catalog import FOUND, Catalog
 from sparseq.query.limits import ROWS, check_most
 from sparseq.query.plan import Options, Plan, Query
 from sparseq.stream.groups import Outcome, Request, ask_many
-from sparseq.stream.step import Mechanism, Participation, Stream, Terms
+from sparseq.stream.step import Mechanism, Stream
+from sparseq.stream.terms import Participation, Terms
 
 if TYPE_CHECKING:
     from sparseq.query.lowering import Lowering

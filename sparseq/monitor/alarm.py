@@ -32,7 +32,7 @@ from sparseq.ledger.pots import Pot
 from sparseq.monitor.watch_design import WatchDesign
 from sparseq.monitor.watch_state import WatchState, watch_request
 from sparseq.query.plan import Options
-from sparseq.stream.step import Participation
+from sparseq.stream.terms import Participation
 
 ALARM = NoteTable(
     "alarm",

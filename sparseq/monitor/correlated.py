@@ -43,7 +43,7 @@ from sparseq.monitor.forecast_series import column_of
 from sparseq.query.outputs import KeyNode, OutputColumn, Outputs, measure
 from sparseq.query.plan import Kind, Options, Plan, Query
 from sparseq.store import Store
-from sparseq.stream.step import Participation
+from sparseq.stream.terms import Participation
 
 Floats = NDArray[np.float64]
 MEASURED = "measured"

@@ -57,7 +57,7 @@ from sparseq.monitor.rates import Form
 from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.step import Participation
+from sparseq.stream.terms import Participation
 
 
 class Forecast:

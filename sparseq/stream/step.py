@@ -9,19 +9,16 @@ import contextlib
 import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from sparseq.accounting import Budget
 from sparseq.answer import Answer, Facts
 from sparseq.cancellation import check
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
-from sparseq.engine.reduce import Index
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.entry import Entry
@@ -44,42 +41,13 @@ from sparseq.stream.joined import MOST_WIDTH, Piece
 from sparseq.stream.readings import Readings
 from sparseq.stream.recall import ARRIVALS, EPOCH, Inquiry, Recall
 from sparseq.stream.standing import RowsCame
+from sparseq.stream.terms import Participation, Terms
 
 _NOBODY = np.zeros(0, np.int32)
 
 Asked = RequestId | str | None
 Mechanism = Callable[[Plan, Sequence[Ints], Entropy], Sequence[Ints]]
 """Exact sums in, what is released out: integers in lattice steps, one array a measure."""
-
-
-@dataclass(frozen=True)
-class Participation:
-    """Who was asked and who was active in a release: private."""
-
-    release: int
-    users: Index
-    active: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What is true of every answer of a stream: public.
-
-    Attributes:
-        budget: Of the store.
-        seed: Of a simulation; None: the noise is the operating system's.
-        losses: How often the store was opened although a part of it was missing.
-        course: What the stream of a new store begins with; None: people are in or out.
-        rows: The most that a person has in a table, if that was declared.
-        unit: Whom an account is for, if not for a person.
-    """
-
-    budget: Budget
-    seed: int | None = None
-    losses: int = 0
-    course: Course | None = None
-    rows: int | None = None
-    unit: str = ""
 
 
 class Stream:

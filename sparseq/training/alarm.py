@@ -30,7 +30,7 @@ from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.query.outputs import OutputColumn, Outputs
 from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.step import Participation
+from sparseq.stream.terms import Participation
 from sparseq.training.query import step_request
 from sparseq.training.spending import Spending
 

@@ -18,7 +18,7 @@ from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.query.outputs import OutputColumn, Outputs, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.step import Participation
+from sparseq.stream.terms import Participation
 from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Floats, GradientEngine
 

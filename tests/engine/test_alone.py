@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from benchmarks.audit.language import functions
 from click.testing import CliRunner
 from server.made import person
 
 import sparseq
-from benchmarks.audit.language import functions
 from benchmarks.audit.neighbours import world
 from benchmarks.audit.queries import Questions
 from sparseq import curator

@@ -189,6 +189,13 @@ def test_what_is_cancelled_in_a_pool_is_not_begun() -> None:
     assert not done
 
 
+def test_who_has_no_name_has_a_turn() -> None:
+    queue = FairQueue[str]()
+    for who in ("", "ada"):  # the operator, and the server's own jobs
+        queue.put(who, who)
+    assert queue.take(9) == ["", "ada"]
+
+
 def test_a_queue_that_has_lent_something_does_not_end() -> None:
     queue = FairQueue[str]()
     queue.put("ada", "a")
