@@ -40,7 +40,7 @@ from sparseq.server.tokens import Role, Tokens
 
 MOST_SECONDS, MOST_MB, MOST_RATIO = 10.0, 500.0, 2.0
 TIME_OUT = 8.0
-PEOPLE, EACH, PUBLIC = 400, 150, 2_000
+PEOPLE, EACH, PUBLIC = 400, 2_000, 2_000
 HTTP, WIRE, MCP, CLI = "http", "wire", "mcp", "cli"
 _EVERY = 0.05  # seconds between two looks at a process's memory, and between Bob's requests
 _ALL = "SELECT count(*) AS n FROM t"
@@ -69,6 +69,8 @@ def doubled(times: int) -> str:
 
 
 PEOPLES = {
+    "a join of two": joined(2),
+    "a join of two, summed": "SELECT sum(a.x * b.x) AS s FROM t a JOIN t b USING (who) GROUP BY a.k",
     "a join of three": joined(3),
     "a join of four": joined(4),
     "a join of eight": joined(8),
@@ -166,6 +168,7 @@ def statements() -> list[Statement]:
     found += [Statement(name, WIRE, sql) for name, sql in (AFTER | LOOKUPS).items()]
     names = list(PEOPLES)
     found += [Statement(name, WIRE, PEOPLES[name]) for name in names[0:12:3]]
+    found += [Statement("a join of two", road, joined(2)) for road in (WIRE, MCP, CLI)]
     found += [Statement(name, MCP, PEOPLES[name]) for name in names[1:30:5]]
     found += [Statement(name, MCP, PEOPLES[name], True) for name in names[3:30:9]]
     found += [Statement(name, HTTP, PEOPLES[name], True) for name in names[2:30:6]]
@@ -175,7 +178,7 @@ def statements() -> list[Statement]:
 
 
 SHORT = (
-    ("a join of four", HTTP), ("a join of three", WIRE), ("doubled names", MCP),
+    ("a join of two", HTTP), ("a join of three", WIRE), ("doubled names", MCP),
     ("public rows three times", HTTP), ("a long OR", HTTP), ("attributes four times", WIRE),
     ("a long series", WIRE), ("public rows four times", WIRE), ("nested a hundred times", HTTP),
     ("a window over everybody", HTTP),

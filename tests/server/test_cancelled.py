@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from server.made import person
 from server.running import Running, secret
-from test_cancellation import COUNT, JOINED, LONG, standing, store, when
+from test_cancellation import COUNT, JOINED, LONG, busy, standing, store, when
 
 import sparseq
 from sparseq.cancellation import Cancellation
@@ -241,18 +240,6 @@ def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     made = Served(tmp_path_factory.mktemp("cancelled"))
     yield made
     made.running.kill()
-
-
-def busy(process: int) -> Callable[[], bool]:
-    """Tell whether a process has used a processor for a second since now."""
-    tick = os.sysconf("SC_CLK_TCK")
-
-    def used() -> float:
-        words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / tick
-
-    before = used()
-    return lambda: used() > before + 1.0
 
 
 def test_cancel_statement_timeout_and_disconnect_over_the_network(at: Served) -> None:
