@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import inspect
 import reprlib
+import sys
 from collections.abc import Callable
 from numbers import Integral, Real
 from os import PathLike
@@ -75,6 +76,8 @@ def _check(name: str, value: Any, kinds: list[str]) -> None:
         raise ParameterError(f"{name} is {_short(value)}; it must be {wanted}")
     if isinstance(value, str):
         check_text(name, value)
+    if isinstance(value, Integral) and "float" in kinds and abs(int(value)) > sys.float_info.max:
+        raise ParameterError(f"{name} is {_short(value)}; no float is so large")
     if "Path" in kinds and "\0" in str(value):
         raise ParameterError(f"{name} is {_short(value)}; no path has such a character")
 

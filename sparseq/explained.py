@@ -250,7 +250,8 @@ def _noise_table(plan: Plan, budget: Budget) -> tuple[list[str], list[list[str]]
 
 def worst_case_charge(plan: Plan, budget: Budget) -> float:
     """Return what a contribution at full scale to every measure costs, in squared norm."""
-    return sum((n.scale * budget.sigma_0 / n.sigma) ** 2 for n in plan.noise)
+    norms = [n.scale * budget.sigma_0 / n.sigma for n in plan.noise]
+    return sum(norm * norm for norm in norms)  # a power would raise where this is infinite
 
 
 def plan_facts(plan: Plan, budget: Budget) -> dict[str, Any]:

@@ -304,8 +304,8 @@ class Store(Asking):
             StoreError: There is no such release.
         """
         with self.stream.held():
-            one = count("a release's number", number)
-            return Answer.from_bytes(self.stream.ledger.read(one).answer)
+            number = min(number, self.released + 1)  # the journal's numbers are 64-bit
+            return Answer.from_bytes(self.stream.ledger.read(max(number, 0)).answer)
 
     @property
     def released(self) -> int:

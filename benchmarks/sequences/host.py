@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import signal
 import traceback
@@ -338,7 +339,11 @@ class Host:
     def _cli(self, _: str, *given: str) -> None:
         self.shut()
         words = [str(self.path) if word == "{store}" else word for word in given]
+        words = [w.encode("utf-8", "replace").decode().replace("\0", "") for w in words]
+        before = dict(os.environ)
         result = CliRunner().invoke(command, words, input="")
+        os.environ.clear()  # what an option says is for the process of one command
+        os.environ.update(before)
         error = result.exception
         if error is not None and not isinstance(error, SystemExit):
             raise error

@@ -6,12 +6,14 @@ that is the caller's promise. Charges come from the values themselves, as always
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.accounting._checks import in_range
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
 from sparseq.errors import DataError, ParameterError
@@ -39,6 +41,7 @@ def triplet_query(coordinates: int, label: str, scale: float) -> Query:
     """Return the query that a table of contributions answers."""
     if coordinates < 1 or not label.strip():
         raise ParameterError("a query has a label, and at least one coordinate")
+    scale = in_range("scale", scale, 0.0, math.inf, open_low=True)
     domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))
     one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale)
     shown = (OutputColumn("coordinate", key(0)), OutputColumn("value", measure(0)))

@@ -35,7 +35,7 @@ def digits_for(bound: float) -> int:
     """
     if not math.isfinite(bound) or bound <= 0:
         return 0
-    digits = min(1 - math.floor(math.log10(bound)), 300)
+    digits = max(min(1 - math.floor(math.log10(bound)), 300), -300)
     # 9.96 becomes 10, not 10.0: one digit less where rounding up carries over.
     return digits - 1 if _up(bound, digits) >= 10.0 ** (2 - digits) else digits
 

@@ -215,7 +215,7 @@ class Options:
         if self.price is not None and not _PRICES[0] <= self.price <= _PRICES[1]:
             raise ParameterError(f"price is {self.price!r}; it must be from 1/1024 to 1024")
         sure = self.confidence
-        if sure is not None and not (is_real(sure) and 0 < float(sure) < 1):
+        if sure is not None and not (is_real(sure) and 0 < sure < 1):
             raise ParameterError(
                 f"confidence is {self.confidence!r}; it must lie between 0 and 1",
                 "for example 0.95",
@@ -327,7 +327,11 @@ class Plan:
     def worst_case_charge(self) -> float:
         """What a user with a full contribution to every measure pays, in squared norm."""
         return sum(
-            (n.scale / n.norm_step) ** 2 * float(n.price.exact) / UNITS_PER_NORM for n in self.noise
+            (n.scale / n.norm_step)
+            * (n.scale / n.norm_step)
+            * float(n.price.exact)
+            / UNITS_PER_NORM
+            for n in self.noise
         )
 
 
