@@ -70,7 +70,8 @@ def doubled(times: int) -> str:
 
 PEOPLES = {
     "a join of two": joined(2),
-    "a join of two, summed": "SELECT sum(a.x * b.x) AS s FROM t a JOIN t b USING (who) GROUP BY a.k",
+    "a join of two, summed": "SELECT sum(a.x * b.x) AS s FROM t a JOIN t b USING (who) "
+    "GROUP BY a.k",
     "a join of three": joined(3),
     "a join of four": joined(4),
     "a join of eight": joined(8),

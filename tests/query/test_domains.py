@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import re
 from typing import Any
 
 import duckdb
@@ -229,8 +230,8 @@ def test_all_groups_that_a_condition_allows_are_there(key: str, of: str, unit: s
                     f"SELECT {group} AS k, count(*) AS n FROM t WHERE {where} GROUP BY 1"
                 )
             except QueryRefused as refused:
-                assert not rows, where
-                assert "no value" in refused.message or "not public" in refused.message
+                if rows or not re.search("no value|not public", refused.message):
+                    raise
                 continue
             missing = {v for (v,) in rows} - set(query.domains[0].values)
             assert not missing, f"{where}: {sorted(missing)[:3]}"
