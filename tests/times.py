@@ -14,9 +14,10 @@ import duckdb
 import sqlglot
 
 from sparseq.errors import QueryRefused
+from sparseq.query.calendar import DAY, UNITS, first_of
 from sparseq.query.catalog import WINDOWS
 from sparseq.query.functions import FUNCTIONS, Function
-from sparseq.query.instants import DAY, UNITS, first_of, places_of
+from sparseq.query.monotone import places_of
 from sparseq.query.parse import Dialect
 from sparseq.query.terms import Term
 from sparseq.query.typed import ExpressionReader

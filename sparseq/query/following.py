@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from sparseq.query.instants import inverse, steps_of
+from sparseq.query.monotone import inverse, steps_of
 from sparseq.query.plan import Domain, Kind, Measure
 from sparseq.query.regions import Region, letters
 from sparseq.query.spans import Spans, Texts, Values, place_of, union

@@ -19,10 +19,12 @@ from sqlglot import exp
 
 from sparseq.errors import QueryRefused
 from sparseq.query import types as T
+from sparseq.query.calendar import DAY, UNITS
 from sparseq.query.catalog import INTEGER_TYPES, TIME_TYPES
 from sparseq.query.conditions import listed_by
 from sparseq.query.constants import constants, is_constant
-from sparseq.query.instants import DAY, UNITS, allowed, fineness, places_of
+from sparseq.query.instants import allowed, fineness
+from sparseq.query.monotone import places_of
 from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, integral
 from sparseq.query.sources import quoted

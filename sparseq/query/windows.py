@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sparseq.query.instants import DAY, UNITS, cells, nested, passing
+from sparseq.query.calendar import DAY, UNITS, nested
+from sparseq.query.instants import cells, passing
 from sparseq.query.spans import Spans
 from sparseq.query.terms import Term
 from sparseq.query.types import Family

@@ -14,19 +14,11 @@ from sqlglot import exp
 from times import COLUMNS, calls, conditions, expression, of_time, one_window, term, values
 
 from sparseq.errors import QueryRefused
+from sparseq.query.calendar import DAY, UNITS, first_of, month_of
 from sparseq.query.catalog import WINDOWS
 from sparseq.query.functions import FUNCTIONS, Function
-from sparseq.query.instants import (
-    DAY,
-    UNITS,
-    allowed,
-    cells,
-    fineness,
-    first_of,
-    month_of,
-    read,
-    step_of,
-)
+from sparseq.query.instants import allowed, cells, fineness, read
+from sparseq.query.monotone import step_of
 from sparseq.query.parse import Dialect
 from sparseq.query.spans import Spans, Texts, Values, common, in_order, place_of, union
 from sparseq.query.terms import Term

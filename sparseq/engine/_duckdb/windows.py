@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparseq.query.instants import DAY, Said, places_of, read
+from sparseq.query.calendar import DAY
+from sparseq.query.instants import Said, read
+from sparseq.query.monotone import places_of
 from sparseq.query.spans import Spans
 from sparseq.query.terms import Term, all_of
 from sparseq.query.types import DATE, TIMESTAMP
