@@ -122,10 +122,11 @@ again_option = click.option(
 @click.option("--null", "nulls", multiple=True, metavar="TEXT",
               help=r"A text that is NULL in text files, in every column; '' for no other than the "
               r"empty one. [default: NULL and \N]")  # fmt: skip
-@click.option("--most", multiple=True, metavar="rows=N,work=N",
+@click.option("--most", multiple=True, metavar="NAME=N",
               help="rows: the most that a person has in a table; later ones are left out, and "
               "intervals are proved. work: row combinations of one person in a join; whoever has "
-              "more is left out of that join. [default: work=20000000]")  # fmt: skip
+              "more is left out of that join. Limits on queries are set so, too: text, nodes, "
+              "cells … (docs/limits.md). [default: work=20000000]")  # fmt: skip
 @click.option("--buckets", type=int, metavar="N",
               help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see "
               "docs/lake.md.")  # fmt: skip

@@ -140,7 +140,7 @@ def schema_text(table: str, schema: Schema) -> str:
 
 
 def most_of(declarations: Sequence[str]) -> dict[str, int]:
-    """Return the limits on one person.
+    """Return the limits that are set.
 
     Raises:
         ParameterError: One isn't of the form work=N.

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sparseq.query.carrying import HIGH, LOW, Shape, Width, carried
 from sparseq.query.inner import lower_inner
+from sparseq.query.limits import LIMITS
 from sparseq.query.outputs import Estimate, Floats, Measurements, MeasureNode
 from sparseq.query.public import PublicFacts
 from sparseq.query.render import noised_column
@@ -101,7 +102,9 @@ def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> Af
     shapes = {f"#q{i}": _shape(part) for i, part in enumerate(parts)}
     select, shape = carried(select, shapes)
     sources = {name: _source(name, part) for name, part in zip(shapes, parts, strict=True)}
-    sql = lower_inner(select, "", public, sources).derived
+    rows = lower_inner(select, "", public, sources)
+    LIMITS["cells"].check(rows.most * len(shape.columns), public.limits)
+    sql = rows.derived
     for name, part in zip(shapes, parts, strict=True):
         sql = sql.replace(_rows(part, ""), _rows(part, quoted(name)))
     sql = sql.removeprefix("(").removesuffix(")")
@@ -122,7 +125,7 @@ def _shape(part: Place) -> Shape:
 
 def _source(name: str, part: Place) -> FromItem:
     columns = {n: ColumnFacts(t) for n, t in _types(part).items()}
-    return FromItem(name, False, set(), columns, derived=_rows(part, ""))
+    return FromItem(name, False, set(), columns, derived=_rows(part, ""), most=part.groups)
 
 
 def _types(part: Place) -> dict[str, str]:

@@ -21,8 +21,7 @@ them, has no interval about the truth.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -30,6 +29,7 @@ from sqlglot import exp
 
 from sparseq.cancellation import check
 from sparseq.query.layers import name_parts
+from sparseq.query.operands import factor, operands, parts
 from sparseq.query.separating import is_aggregate
 
 LOW, HIGH = "#low", "#high"
@@ -38,8 +38,13 @@ _SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 _TOTALS = (exp.Sum, exp.Avg, exp.Min, exp.Max)
 _COPIES: dict[type, int] = {
-    exp.Mul: 6, exp.Div: 8, exp.Abs: 4, exp.Greatest: 2, exp.Least: 2, exp.Coalesce: 2,
-}  # fmt: skip
+    exp.Mul: 6,
+    exp.Div: 8,
+    exp.Abs: 4,
+    exp.Greatest: 2,
+    exp.Least: 2,
+    exp.Coalesce: 2,
+}
 """How often an operation has each end of what it is of, at most."""
 _LONG = 500
 """Nodes of an interval that is written out; the parts of a longer one get names."""
@@ -255,8 +260,8 @@ class _Select:
         if id(e) not in self._known:
             check()
             size, long = self._size(e), frozenset[int]()
-            if size > _LONG and any(self.width(x).low is not None for x in _operands(e)):
-                parts = [x for x in _operands(e) if not isinstance(x, exp.Column)]
+            if size > _LONG and any(self.width(x).low is not None for x in operands(e)):
+                parts = [x for x in operands(e) if not isinstance(x, exp.Column)]
                 long = frozenset(id(x) for x in parts if x.find(exp.Column) is not None)
             self._long |= long
             self._known[id(e)] = UNKNOWN if long else replace(self._width(e), size=size)
@@ -267,9 +272,9 @@ class _Select:
         if isinstance(e, exp.Column):
             return 2
         if isinstance(e, exp.Window) or is_aggregate(e):
-            return sum(1 for _ in e.walk()) + 3 * sum(self.width(x).size for x in _operands(e))
-        copies = _COPIES.get(type(e), 1) if _factor(e) is None else 1
-        return 2 + copies * sum(self.width(x).size for x in _parts(e))
+            return sum(1 for _ in e.walk()) + 3 * sum(self.width(x).size for x in operands(e))
+        copies = _COPIES.get(type(e), 1) if factor(e) is None else 1
+        return 2 + copies * sum(self.width(x).size for x in parts(e))
 
     def _width(self, e: exp.Expr) -> Width:
         if isinstance(e, exp.Paren | exp.Alias):
@@ -280,7 +285,7 @@ class _Select:
             return self._window(e)
         if is_aggregate(e):
             return self._aggregate(e)
-        inside = [self.width(x) for x in _parts(e)]
+        inside = [self.width(x) for x in parts(e)]
         if not any(w.noised for w in inside):
             whole = isinstance(e, exp.Literal) and not e.is_string and "." not in e.this
             return replace(PUBLIC, whole=whole)
@@ -317,7 +322,7 @@ class _Select:
         number = cast is None or cast.is_type(*exp.DataType.NUMERIC_TYPES)
         if not number or a.low is None or a.high is None:
             return UNKNOWN
-        if any(self.width(x).noised for x in _others(e)):
+        if any(self.width(x).noised for x in parts(e) if x is not e.this):
             return UNKNOWN
         low, high = (_with_this(e, end) for end in (a.low, a.high))
         to_whole = cast is not None and cast.is_type(*exp.DataType.INTEGER_TYPES)
@@ -333,10 +338,10 @@ class _Select:
             return UNKNOWN
         (al, ah), (bl, bh) = _ends(a, e.left), _ends(b, e.right)
         sure, whole = a.sure and b.sure, a.whole and b.whole
-        if (factor := _factor(e)) is not None:
+        if (sign := factor(e)) is not None:
             sure, whole = (False, False) if isinstance(e, exp.Div) else (sure, whole)
             ends = _op(type(e), al, bl), _op(type(e), ah, bh)
-            return Width(True, *(ends if factor >= 0 else ends[::-1]), sure, whole)
+            return Width(True, *(ends if sign >= 0 else ends[::-1]), sure, whole)
         if isinstance(e, exp.Add):
             return Width(True, _op(exp.Add, al, bl), _op(exp.Add, ah, bh), sure, whole)
         if isinstance(e, exp.Sub):
@@ -463,40 +468,6 @@ class _Select:
         return Width(True, low, high, False, a.whole and not isinstance(call, exp.Avg))
 
 
-def _parts(e: exp.Expr) -> Iterator[exp.Expr]:
-    return (x for x in e.iter_expressions() if not isinstance(x, exp.DataType))
-
-
-def _operands(e: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield what an interval is made of; all of it but conditions and orders."""
-    if isinstance(e, exp.Window | exp.Filter | exp.Paren):
-        yield from _operands(e.this)
-    elif isinstance(e, exp.AggFunc):
-        yield from [_bare(e.this)] if isinstance(e.this, exp.Expr) else []
-    else:
-        yield from (_bare(x.args["true"] if isinstance(x, exp.If) else x) for x in _parts(e))
-
-
-def _bare(e: exp.Expr) -> exp.Expr:
-    return _bare(e.this) if isinstance(e, exp.Paren) else e
-
-
-def _factor(e: exp.Expr) -> float | None:
-    """Return a number that is written out, by which something is multiplied or divided."""
-    if isinstance(e, exp.Mul):
-        return next((x for x in map(_number, (e.left, e.right)) if x is not None), None)
-    return (_number(e.right) or None) if isinstance(e, exp.Div) else None
-
-
-def _number(e: exp.Expr) -> float | None:
-    e = _bare(e)
-    if isinstance(e, exp.Neg):
-        found = _number(e.this)
-        return None if found is None else -found
-    written = isinstance(e, exp.Literal) and re.fullmatch(r"\d*\.?\d+", e.this)
-    return float(e.this) if written else None
-
-
 def _filtered(e: exp.Expr, f: exp.Expr) -> exp.Expr:
     return _with_this(e, f) if isinstance(e, exp.Filter) else f
 
@@ -506,10 +477,6 @@ def _with_this(e: exp.Expr, this: exp.Expr) -> exp.Expr:
     others = {k: v for k, v in e.args.items() if k != "this"}
     copied = exp.Tuple(**others).copy().args if others else {}
     return type(e)(this=_own(this), **copied)
-
-
-def _others(e: exp.Expr) -> list[exp.Expr]:
-    return [x for x in e.iter_expressions() if x is not e.this and not isinstance(x, exp.DataType)]
 
 
 def _p(e: exp.Expr | None) -> exp.Expr:

@@ -32,6 +32,7 @@ from sparseq.query.terms import Term, call
 from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import Family, Type
 from sparseq.query.values import PublicValues
+from sparseq.query.work import people_in
 
 _AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,
@@ -137,8 +138,16 @@ class _Inner:
             derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
         return FromItem(
             self.alias, self.private, self.users, self.columns, derived=derived,
-            single=self._one_row_a_person(), caps=self.scope.caps,
+            single=self._one_row_a_person(), caps=self.scope.caps, most=self._most(),
+            people=max(people_in(self.scope.private), 1),
         )  # fmt: skip
+
+    def _most(self) -> int:
+        limit = None if self.private else self.select.args.get("limit")
+        most = (
+            self.scope.most if limit is None else min(self.scope.most, int(limit.expression.name))
+        )
+        return min(most, 1) if self.grouped and not self.keys else most
 
     def _one_row_a_person(self) -> bool:
         return self.private and self.grouped and all(map(self._is_user, self.keys))

@@ -78,14 +78,14 @@ def name_parts(select: exp.Select, parts: frozenset[int]) -> exp.Select:
 
     Args:
         select: Whose parts they are.
-        parts: By `id`; in aggregates, or else in what is made of groups or rows.
+        parts: By `id`. If some are in aggregates, only these get names: the others' turn comes.
     """
-    if not _is_grouped(select):
-        return _split(select, NAMED, lambda e: id(e) in parts or isinstance(e, exp.Column))
-    if not any(_is_aggregated(e) for e in select.walk() if id(e) in parts):
-        return split_groups(select)
-    named = lambda e: id(e) in parts or isinstance(e, exp.Column)  # noqa: E731
-    return _split(select, NAMED, named, _ROWS)
+    if _is_grouped(select):
+        rows = {id(e) for e in select.walk() if id(e) in parts and _is_aggregated(e)}
+        if not rows:
+            return split_groups(select)
+        return _split(select, NAMED, lambda e: id(e) in rows or isinstance(e, exp.Column), _ROWS)
+    return _split(select, NAMED, lambda e: id(e) in parts or isinstance(e, exp.Column))
 
 
 NAMED = "#named"

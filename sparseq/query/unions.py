@@ -67,7 +67,8 @@ def combined(
     ]
     return FromItem(
         alias, left.private, users, columns, derived=f"({f' {operation} '.join(texts)})",
-        caps=tuple(dict.fromkeys([*left.caps, *right.caps])),
+        caps=tuple(dict.fromkeys([*left.caps, *right.caps])), most=left.most + right.most,
+        people=max(left.people, right.people),
     )  # fmt: skip
 
 

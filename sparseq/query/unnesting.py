@@ -8,13 +8,15 @@ join, nothing is multiplied, and the join on the user is checked as every other
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from sparseq.errors import QueryRefused
+from sparseq.query.catalog import Catalog
 from sparseq.query.parse import said
+from sparseq.query.sources import FromItem
 
 _EXTREMES: dict[type, type] = {
     exp.GT: exp.Max, exp.GTE: exp.Max, exp.LT: exp.Min, exp.LTE: exp.Min,
@@ -278,3 +280,21 @@ def _not_joined(found: exp.Select) -> QueryRefused:
         f"the subquery {said(found)[:60]} is held against the outer row in a way that has no join",
         "join the tables on the user, and count people: count(DISTINCT user)",
     )
+
+
+def reads_people(select: exp.Select, named: Mapping[str, FromItem], catalog: Catalog) -> bool:
+    """Tell whether a subquery reads a table about people.
+
+    Args:
+        select: The subquery.
+        named: Subqueries outside of it that have a name.
+        catalog: The store's tables.
+    """
+    own = {cte.alias for cte in select.find_all(exp.CTE)}
+    for table in select.find_all(exp.Table):
+        if table.name in named:
+            if named[table.name].private:
+                return True
+        elif table.name not in own and catalog.table(table.name).private:
+            return True
+    return False

@@ -12,10 +12,11 @@ All others' rows are as they were.
 
 What a join takes is the combinations of all people together, and neither how many people nor how
 many rows there are is public. So it is the combinations for *each row* that are limited, to sqrt of
-`most`: with k sources of people, rows n of a person and n^(k-1) <= sqrt(most), a table of N rows
-makes at most N sqrt(most) joined rows, whoever has them. For k = 2 that is n^2 <= most, as it was;
-for k = 3 and 4 the default leaves 66 and 16 rows. How long the rest takes depends on N: it is what
-time-outs and cancelling are for. More than `people` sources in one join are refused.
+`most`: with k tables about people, in subqueries too, n rows of a person in each and
+n^(k-1) <= sqrt(most), a table of N rows makes at most N sqrt(most) joined rows, whoever has them.
+For k = 2 that is n^2 <= most, as it was; for k = 3 the default leaves 66 rows. How long the rest
+takes depends on N: it is what time-outs and cancelling are for. More than `people` tables in one
+join are refused.
 
 Neighbours. The own rows of i in a source are, by induction over the query's tree (see
 `sparseq.query.scope`), a function of i's rows and of public tables; subqueries have caps of their
@@ -55,7 +56,7 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
     several = [s for s in private if not s.single]
     if len(several) + (factor > 1) < 2 or not several:
         return None
-    most = most_of(most, len(several))
+    most = most_of(most, people_in(private))
     sources: dict[str, list[bool]] = {}
     for source in several:
         sources.setdefault(source.rows_sql(), []).append(source.optional)
@@ -79,6 +80,11 @@ def _product(sources: Mapping[str, list[bool]], factor: int, most: int) -> str:
         f"SELECT {USER} FROM ({' UNION ALL '.join(counts)}) GROUP BY {USER} "
         f"HAVING {product} > {most}"
     )
+
+
+def people_in(private: Sequence[FromItem]) -> int:
+    """Return how many tables about people a join combines, inside its subqueries too."""
+    return sum(source.people for source in private if not source.single)
 
 
 def most_of(most: int, sources: int) -> int:
@@ -151,6 +157,24 @@ def factor(
         there.add(alias)
         left = [s for s in left if s.alias != alias]
     return product
+
+
+def public_factor(
+    sources: Sequence[FromItem],
+    equalities: Sequence[Equality],
+    most_rows: Callable[[str, Sequence[str]], int],
+) -> int:
+    """Return about how many rows a join of sources about nobody has, by `factor`'s arguments.
+
+    Joins by equal columns are taken not to multiply. Nothing but tables is looked at: an answer
+    isn't there yet, and a subquery may be what takes long.
+    """
+
+    def counted(rows: str, keys: Sequence[str]) -> int:
+        return 1 if keys else known[rows] or most_rows(rows, keys)
+
+    known = {f"{s.rows_sql()} AS {quoted(s.alias)}": s.most for s in sources}
+    return factor(sources, equalities, counted)
 
 
 def check_factor(product: int, sources: Sequence[FromItem], most: int) -> None:

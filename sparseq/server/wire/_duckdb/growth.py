@@ -111,12 +111,14 @@ def _number(value: int) -> exp.Expr:
 
 def _whole(e: exp.Expr | None) -> int | None:
     """Return an integer that is written out."""
+    if isinstance(e, exp.Paren):
+        return _whole(e.this)
     if isinstance(e, exp.Neg):
         found = _whole(e.this)
         return None if found is None else -found
-    e = e.unnest() if isinstance(e, exp.Paren) else e
-    plain = isinstance(e, exp.Literal) and not e.is_string and e.this.isdecimal()
-    return int(e.this) if plain else None
+    if not isinstance(e, exp.Literal) or e.is_string or not e.this.isdecimal():
+        return None
+    return int(e.this)
 
 
 def _refusal(said: str) -> WireError:

@@ -1,0 +1,61 @@
+"""What an expression is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+
+def parts(e: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield what an expression is made of, types left out."""
+    yield from (x for x in e.iter_expressions() if not isinstance(x, exp.DataType))
+
+
+def operands(e: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield what an interval is made of; all of it but conditions and orders."""
+    if isinstance(e, exp.Window | exp.Filter | exp.Paren):
+        yield from operands(e.this)
+    elif isinstance(e, exp.AggFunc):
+        yield from [bare(e.this)] if isinstance(e.this, exp.Expr) else []
+    else:
+        yield from (bare(x.args["true"] if isinstance(x, exp.If) else x) for x in parts(e))
+
+
+def bare(e: exp.Expr) -> exp.Expr:
+    """Return an expression without the parentheses around it."""
+    return bare(e.this) if isinstance(e, exp.Paren) else e
+
+
+def factor(e: exp.Expr) -> float | None:
+    """Return a number that is written out, by which something is multiplied or divided.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> factor(parse_one("n * (-1.5)")), factor(parse_one("n / m")), factor(parse_one("n / 0"))
+        (-1.5, None, None)
+    """
+    if isinstance(e, exp.Mul):
+        return next((x for x in map(_number, (e.left, e.right)) if x is not None), None)
+    return (_number(e.right) or None) if isinstance(e, exp.Div) else None
+
+
+def _number(e: exp.Expr) -> float | None:
+    e = bare(e)
+    if isinstance(e, exp.Neg):
+        found = _number(e.this)
+        return None if found is None else -found
+    written = isinstance(e, exp.Literal) and re.fullmatch(r"\d*\.?\d+", e.this)
+    return float(e.this) if written else None
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """Return the parts of a condition that must all hold."""
+    if condition is None:
+        return []
+    if isinstance(condition, exp.Paren):
+        return conjuncts(condition.this)
+    if isinstance(condition, exp.And):
+        return conjuncts(condition.left) + conjuncts(condition.right)
+    return [condition]
