@@ -283,10 +283,23 @@ class Expressions:
         if mine and type in _EDGES and self.rng.random() < 0.15:
             return self._at_an_edge(type, columns)
         word = self._next_word(type)
-        if word.often > 1 and self.rng.random() < 0.5:  # of columns and constants
-            depth = 1 if BOOL not in word.arguments else depth
+        if word.often > 1 and BOOL not in word.arguments and self.rng.random() < 0.5:
+            return self._of_leaves(word, columns)
         parts = tuple(self.term(a, columns, depth - 1) for a in word.arguments)
         return Term(type, word.template, parts)
+
+    def _of_leaves(self, word: Function, columns: Mapping[str, Sequence[str]]) -> Term:
+        """Return a comparison of columns and constants; as often as not one column is in it."""
+        alone, parts = self.rng.randrange(2 * len(word.arguments)), []
+        for i, type in enumerate(word.arguments):
+            type = self.rng.choice((INT, FLOAT)) if type == NUMBER else type
+            any_is = alone >= len(word.arguments) and self.rng.random() < 0.5
+            mine = alone == i or any_is
+            if mine and columns.get(type):
+                parts.append(Term(type, self.rng.choice(columns[type])))
+            else:
+                parts.append(Term(type, self.constant(type)))
+        return Term(word.result, word.template, tuple(parts))
 
     def _next_word(self, type: str) -> Function:
         """Return a word that gives a type, in turns: each comes as often as it says."""

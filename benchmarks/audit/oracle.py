@@ -83,7 +83,7 @@ def _store(rng: random.Random, rows: list[dict[str, object]]) -> Store:
 def _rows(rng: random.Random) -> list[dict[str, object]]:
     extremes = (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999))
     rows: list[dict[str, object]] = []
-    for i in range(rng.choice((3, 80, 200))):
+    for i in range(rng.choice((40, 80, 200))):
         moments = [_FIRST + dt.timedelta(minutes=rng.randrange(5 * 1440)) for _ in range(4)]
         moments = [rng.choice(extremes) if rng.random() < 0.05 else m for m in moments]
         row: dict[str, object] = {
@@ -101,7 +101,7 @@ def _words() -> list[Function]:
 
 
 def _question(rng: random.Random, expressions: Expressions) -> str:
-    if rng.random() < 0.5:
+    if rng.random() < 0.3:
         condition = expressions.term(BOOL, _COLUMNS, rng.choice((1, 2, 2))).sql
     else:
         column = rng.choice((*_COLUMNS[TIME], *_COLUMNS[TIME], *_COLUMNS[DATE]))

@@ -105,7 +105,7 @@ class Questions:
     """Makes questions about the tables of `benchmarks.audit.neighbours`.
 
     Attributes:
-        plain: About the one table t alone.
+        plain: About the one table t alone, by conditions, and counted or added up simply.
     """
 
     rng: random.Random
@@ -122,7 +122,8 @@ class Questions:
         """Return the next one."""
         rng = self.rng
         source = self._plain() if self.plain else rng.choice(_SOURCES)(self)
-        wheres = [self.term(BOOL, source) for _ in range(rng.choice((0, 0, 1, 1, 1, 2)))]
+        many = (1, 1, 2) if self.plain else (0, 0, 1, 1, 1, 2)
+        wheres = [self.term(BOOL, source) for _ in range(rng.choice(many))]
         if rng.random() < 0.3:
             wheres.append(self._simple(source))
         if rng.random() < 0.2 and source.sql == "t" and not self.plain:
@@ -187,7 +188,7 @@ class Questions:
     def aggregate(self, source: Source) -> Term:
         """Return an aggregate over a source's rows."""
         rng = self.rng
-        made = rng.choice(_AGGREGATES)
+        made = rng.choice(_AGGREGATES[:7] if self.plain else _AGGREGATES)
         types, template = made
         if "who" in template:
             if not source.user:

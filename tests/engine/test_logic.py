@@ -138,6 +138,14 @@ def test_values_are_of_numpy(wrong: Any) -> None:
         Vector(wrong)
 
 
+def test_whole_numbers_stay_whole() -> None:
+    """Beside int64 NumPy would make doubles of uint64, which end at 2^53."""
+    most = 2**63 - 1
+    big = Vector(np.array([most, 0], np.uint64))
+    found = logic.chosen(np.array([True, False]), big, Vector(np.int64(-1)))
+    assert found.values.tolist() == [most, -1]
+
+
 def test_bits_are_read_as_what_they_are() -> None:
     assert bits_as(np.array([True]), np.bool_, np.uint8).tolist() == [1]
     for array, of, kind in (

@@ -18,7 +18,7 @@ class Vector:
     """Values of some rows, or one value for all of them, and which are known (not NULL).
 
     Both are NumPy's, never Python's: `~True` is -2 there. Truths are False where they are not
-    known.
+    known; whole numbers, of which there are none beyond int64 (`representable`), are not uint64.
 
     Args:
         values: An array by row, or a scalar for all rows, of numbers or bool.
@@ -40,6 +40,8 @@ class Vector:
         self.known = as_mask(known)
         if values.dtype == np.bool_ and self.known is not ALL:
             values = values & self.known
+        elif values.dtype == np.uint64:  # which NumPy makes doubles of beside int64
+            values = values.astype(np.int64)
         self.values: Any = values if values.ndim else values[()]
 
     def __repr__(self) -> str:
