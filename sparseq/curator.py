@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sparseq._duckdb.backend import as_duckdb
 from sparseq.accounting import UNITS_PER_NORM, Price
+from sparseq.accounting._checks import count
 from sparseq.arguments import checked
 from sparseq.engine._duckdb.people import person_of
 from sparseq.engine._duckdb.storage import Storage
@@ -162,7 +163,7 @@ def counts(store: Store) -> Counts:
 def log(store: Store, last: int | None = None) -> list[LoggedLine]:
     """Return what only the curator is told, oldest first; `last`: so many of the newest."""
     with store.stream.held():
-        return store.backend.curator_log(last)
+        return store.backend.curator_log(None if last is None else count("last", last, 0, 2**62))
 
 
 def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
@@ -202,7 +203,7 @@ def top_spenders(
     with store.stream.held():
         people, accounts = store.backend.people(), store.stream.pots[pot]
         share = _share(accounts.spent[people], accounts.budgets[people])
-        order = people[np.argsort(-share, kind="stable")[:most]]
+        order = people[np.argsort(-share, kind="stable")[: count("most", most, 0)]]
         names = store.stream.ledger.identifiers(order.tolist())
         return [
             (names[u], _norm(accounts.spent[u]), _norm(accounts.budgets[u])) for u in order.tolist()
