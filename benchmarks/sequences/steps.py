@@ -15,9 +15,9 @@ import click
 import numpy as np
 
 from benchmarks.audit import wire
-from benchmarks.audit.language import functions
 from benchmarks.audit.neighbours import World
 from benchmarks.audit.queries import Questions
+from benchmarks.language import functions
 from sparseq.cli.app import COMMANDS
 from sparseq.cli.app import sparseq as command
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks.audit.language import functions
 from click.testing import CliRunner
 from server.made import person
 
 import sparseq
 from benchmarks.audit.neighbours import world
 from benchmarks.audit.queries import Questions
+from benchmarks.language import functions
 from sparseq import curator
 from sparseq.cli.app import sparseq as command
 from sparseq.engine import program
