@@ -40,7 +40,7 @@ from sparseq.server.tokens import Role, Tokens
 
 MOST_SECONDS, MOST_MB, MOST_RATIO = 10.0, 500.0, 2.0
 TIME_OUT = 8.0
-PEOPLE, EACH, PUBLIC = 400, 2_000, 2_000
+PEOPLE, EACH, PUBLIC = 1_500, 1_000, 2_000
 HTTP, WIRE, MCP, CLI = "http", "wire", "mcp", "cli"
 _EVERY = 0.05  # seconds between two looks at a process's memory, and between Bob's requests
 _ALL = "SELECT count(*) AS n FROM t"

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, Token
+from copy import copy
 from types import TracebackType
 from typing import Any
 
@@ -69,7 +70,7 @@ class Cancellation:
     def check(self) -> None:
         """Raise `QueryCancelError` if it was cancelled."""
         if self.error is not None:
-            raise self.error
+            raise copy(self.error)  # with a trace, the frames in it would live as long as this
 
     @contextmanager
     def interrupts(self, interrupt: Callable[[], Any]) -> Iterator[None]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from sparseq.cancellation import Cancellation, current
+from sparseq.engine.memory import release_freed
 from sparseq.errors import ServerError, Why
 
 T = TypeVar("T")
@@ -126,6 +127,12 @@ class FairQueue(Generic[T]):
             self._changed.notify_all()
 
 
+def stand_behind() -> None:
+    """Have this thread, and those it starts, stand behind others where processors are scarce."""
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
 @dataclass
 class _Work:
     """Something to be done, for whom, and what can cancel it."""
@@ -143,7 +150,7 @@ class FairPool:
         name: Of the threads.
         threads: How many there are.
         at_once: How many of them work for one asker at once.
-        nice: How far they stand behind other threads where processors are scarce.
+        behind: They stand behind other threads where processors are scarce.
         most, each: What may wait: see `FairQueue`.
 
     Example:
@@ -159,10 +166,10 @@ class FairPool:
         at_once: int,
         most: int = 1024,
         each: int = 64,
-        nice: int = 0,
+        behind: bool = False,
     ) -> None:
         self._queue: FairQueue[_Work] = FairQueue(most, each, at_once)
-        self._nice = nice
+        self._behind = behind
         self._threads = [
             threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)
         ]
@@ -194,14 +201,16 @@ class FairPool:
             thread.join()
 
     def _run(self) -> None:
-        if self._nice and sys.platform == "linux":  # where a thread has a priority of its own
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._nice)
+        if self._behind:
+            stand_behind()
         while taken := self._queue.take(1):
             (work,) = taken
             if work.done.set_running_or_notify_cancel():
                 self._do(work)
             self._queue.done(work.who)
             del work, taken
+            if self._behind:
+                release_freed()  # large, and more so if it was cancelled: its frames had it
 
     def _do(self, work: _Work) -> None:
         try:

@@ -20,6 +20,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from sparseq.server.control import control
 from sparseq.server.http import limits
 from sparseq.server.http.app import application
 from sparseq.server.jobs import Job, Jobs
+from sparseq.server.queue import stand_behind
 from sparseq.server.service import Service
 from sparseq.server.tokens import Tokens
 from sparseq.server.wire import serve_wire
@@ -171,7 +173,8 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
     with contextlib.ExitStack() as stack:
         for listening in sockets.values():
             stack.callback(listening.close)
-        store = sparseq.connect(path)
+        with ThreadPoolExecutor(1, initializer=stand_behind) as begun:  # so do the engine's threads
+            store = begun.submit(sparseq.connect, path).result()
         service = Service(
             store,
             Tokens.beside(path),

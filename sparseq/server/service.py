@@ -58,8 +58,6 @@ LOOKERS, LOOKS_EACH = 2, 1
 """Threads that lower, explain and describe, and how many of them do it for one asker."""
 LOOKUPS, LOOKUPS_EACH = 4, 1
 """Threads that look up what is about nobody, and how many of them do it for one asker."""
-LATER = 10
-"""How far look-ups stand behind the rest where processors are scarce."""
 GRACE = 5.0
 """Seconds that questions may go on once the server is to stop; then they are cancelled."""
 MOST_ID = 200
@@ -159,7 +157,7 @@ class Service:
         queue: FairQueue[Turn] = FairQueue(most, each)
         self._thread = StreamThread(store, queue, self.desk, self._repeats, self._written)
         self._writer = ThreadPoolExecutor(1, "audit")
-        self.lookups = FairPool("lookup", LOOKUPS, LOOKUPS_EACH, each=MOST_LOOKS, nice=LATER)
+        self.lookups = FairPool("lookup", LOOKUPS, LOOKUPS_EACH, each=MOST_LOOKS, behind=True)
         self._looking: Counter[str] = Counter()
         self._looks = FairPool("look", LOOKERS, LOOKS_EACH, 2 * most, each + MOST_LOOKS)
         self._lowerings: SimpleQueue[Lowering] = SimpleQueue()

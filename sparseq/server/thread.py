@@ -37,7 +37,6 @@ from sparseq.stream.groups import Outcome, Request
 from sparseq.stream.readings import Readings
 
 GROUP = 64  # questions in a group, at most
-LATER = 10  # how far reading beside stands behind the rest where processors are scarce
 TURN = 0.5  # seconds that a group is to take, at most: so long can one keep somebody waiting
 READERS, READS_EACH = 2, 1
 """Threads that read beside the stream, and how many of them read for one asker."""
@@ -106,7 +105,9 @@ class StreamThread:
         self.health = Health(None if store.path is None else store.path.parent)
         self._turns: list[Turn] = []  # that are under way, also beside
         self._stopped = False
-        self._readers = FairPool("reading", READERS, READS_EACH, queue.most, queue.each, nice=LATER)
+        self._readers = FairPool(
+            "reading", READERS, READS_EACH, queue.most, queue.each, behind=True
+        )
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
         self._thread.start()
 

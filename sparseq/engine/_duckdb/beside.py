@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparseq.engine.contributions import Contributions
+from sparseq.engine.memory import release_freed
 from sparseq.engine.protocol import Engine
 from sparseq.query.plan import Plan
 
@@ -47,6 +48,8 @@ class BesideEngine:
                 made = self._engine.contributions(plan, users)
             except KeyboardInterrupt:  # by `shut`
                 raise ClosedError from None
+            finally:
+                release_freed()
             made.measures  # noqa: B018 - made here, and not when somebody looks
             if self._engine.take_failures():
                 raise ClosedError  # the backstop's work: the store's own engine does it, and tells

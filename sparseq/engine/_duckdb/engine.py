@@ -39,6 +39,7 @@ from sparseq.engine.contributions import (
     reduce_measure,
 )
 from sparseq.engine.interpreter import Interpreter
+from sparseq.engine.memory import release_freed
 from sparseq.engine.program import Program, program_of
 from sparseq.engine.protocol import USER, Difference, EngineFailure
 from sparseq.engine.reduce import Reduction, Runs, join_parts
@@ -49,8 +50,10 @@ from sparseq.query.plan import Plan
 Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
 """Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
-JOINED_ROWS = 1 << 21
+JOINED_ROWS = 1 << 20
 """Joins that give more rows than this go by ranges of users, halved until they fit."""
+HELD_ROWS = 1 << 23
+"""Of more rows than this nothing is kept between norms and sums: they are read again."""
 FEW_DAYS = 7
 _REMEMBERED = 1024  # groups and values
 _BATCH_ROWS = 1 << 16
@@ -267,11 +270,12 @@ class DuckEngine:
         parts: list[list[Reduction]] = [[] for _ in plan.query.measures]
         held: list[RowBatch] | None = []
         for batch in batches():
+            release_freed()
             for i, part in enumerate(parts):
                 part.append(reduce_measure(plan, batch, i))
             if held is not None:
                 held.append(batch)
-                if sum(b.runs.rows for b in held) > SLICE_ROWS:
+                if sum(b.runs.rows for b in held) > min(SLICE_ROWS, HELD_ROWS):
                     held = None  # it is too much to keep: read it again
 
         def added(sums: Callable[[RowBatch], list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:
