@@ -310,7 +310,7 @@ def by_wire(shop: Shop, one: Statement) -> str:
 def at_command_line(shop: Shop, one: Statement) -> tuple[str, int]:
     """Ask at the command line; return what was said, and the most memory in kB."""
     asked = subprocess.Popen(
-        [sys.executable, "-m", "sparseq", "sql", str(shop.copy), "-", "--timeout", str(TIME_OUT)],
+        [sys.executable, "-m", "sparseq", "sql", str(shop.copy), "-", "--timeout", "5"],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     with watched(asked.pid) as seen:
