@@ -459,10 +459,8 @@ def rows_sql(table: Table, columns: Sequence[str]) -> str:
     for i, name in enumerate(columns):
         if table.column(name).coded:
             select.append(f"d{i}.value AS {quote(name)}")
-            joins.append(
-                f"LEFT JOIN {dictionary_table(table.name, name)} AS d{i} "
-                f"ON d{i}.code = t.{quote(name)}"
-            )
+            texts = dictionary_table(table.name, name)
+            joins.append(f"LEFT JOIN {texts} AS d{i} ON d{i}.code = t.{quote(name)}")
         else:
             select.append(f"t.{quote(name)}")
     return (
