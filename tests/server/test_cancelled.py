@@ -268,12 +268,12 @@ def test_sigterm_ends_it_whatever_runs(tmp_path: Path) -> None:
     at = Served(tmp_path)
     told: list[BaseException] = []
 
+    asker = psycopg.connect(at.url, autocommit=True)
+
     def ask() -> None:
-        try:
-            with psycopg.connect(at.url, autocommit=True) as con:
-                con.execute(LONG)
-        except psycopg.Error as error:
-            told.append(error)
+        with pytest.raises(psycopg.Error) as error:
+            asker.execute(LONG)
+        told.append(error.value)
 
     running = busy(at.running.process.pid)
     asking = threading.Thread(target=ask)
