@@ -566,7 +566,8 @@ LEAKS: tuple[Leak, ...] = (
     Leak("a mask of numbers", masks_of_numbers,
          ("SELECT count(*) AS a0 FROM t WHERE TIMESTAMP '2024-01-01 00:00:00' "
           "NOT BETWEEN TIMESTAMP '2020-01-01 00:00:00' AND at",),
-         ("charges of others", "own charge", "own contribution", "backstop", "raw error", "path")),
+         ("charges of others", "own charge", "own contribution", "backstop", "raw error", "path",
+          "another sum")),
     Leak("a condition on time that is read too widely", truncation_not_read, (),
          ("undercharged",), windows="person"),
     Leak("an offset that is dropped", offset_dropped, (), ("another sum",), moments=True),
