@@ -264,7 +264,7 @@ def test_what_all_windows_say_together_is_paid_for_whatever_the_condition(
         )
         rows = rows.take(draw.sample(range(len(rows)), min(80, len(rows))))
         rows = rows.append_column("who", pa.array([draw.randrange(2) for _ in range(len(rows))]))
-        plain = duckdb.connect()
+        plain = times.exact()
         plain.register("t", rows)
         ratio = draw.choice([2, 10, 100])
         con = sparseq.create(

@@ -41,6 +41,13 @@ SIMPLE: list[str] = [
 ]
 
 
+def exact() -> duckdb.DuckDBPyConnection:
+    """DuckDB without the rule by which date_trunc('hour', day) = TIMESTAMP '…' is never true."""
+    con = duckdb.connect()
+    con.execute("SET disabled_optimizers = 'expression_rewriter'")
+    return con
+
+
 @cache
 def database() -> duckdb.DuckDBPyConnection:
     """Times at both sides of the starts of years, quarters, months, weeks, days and hours."""
@@ -56,7 +63,7 @@ def database() -> duckdb.DuckDBPyConnection:
     at |= {low, high, *(draw.randrange(low, high) for _ in range(40))}
     rows = [(a // DAY, a, draw.choice([0, 1, 5, 2024, None])) for a in at if low <= a <= high]
     rows += [(None, None, 1), (0, None, 2), (None, 0, None)]
-    con = duckdb.connect()
+    con = exact()
     con.execute("CREATE TABLE given (d INTEGER, s BIGINT, k INTEGER)")
     con.executemany("INSERT INTO given VALUES (?, ?, ?)", rows)
     con.execute(
