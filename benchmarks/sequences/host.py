@@ -24,7 +24,7 @@ from pyarrow import csv
 import sparseq
 from benchmarks.audit import wire
 from benchmarks.audit.neighbours import WITH, World
-from benchmarks.sequences.steps import Step
+from benchmarks.sequences.steps import Action
 from sparseq import curator, dbapi
 from sparseq.cli.app import sparseq as command
 from sparseq.keys import Keys
@@ -165,7 +165,7 @@ class Host:
 
     # -- a step, and what holds after it ---------------------------------------------------------
 
-    def do(self, step: Step) -> None:
+    def do(self, step: Action) -> None:
         """Do a step, and check what always holds.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any
 import sparseq
 from benchmarks.audit.neighbours import World, world
 from benchmarks.sequences.host import Broken, Host
-from benchmarks.sequences.steps import Step, Steps
+from benchmarks.sequences.steps import Action, Steps
 
 LENGTH = 30
 
@@ -34,7 +34,7 @@ class Life:
     seed: int
     world: World
     more: dict[str, Any]
-    steps: tuple[Step, ...]
+    steps: tuple[Action, ...]
 
 
 @dataclass(frozen=True)

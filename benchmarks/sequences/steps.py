@@ -48,7 +48,7 @@ _KNOBS = {
 
 
 @dataclass(frozen=True)
-class Step:
+class Action:
     """One step: the way in, what is done there, and with what."""
 
     way: str
@@ -81,11 +81,11 @@ class Steps:
         self.ways = tuple(way for way in WAYS if not only or way in only)
         self.way = "python"
 
-    def next(self) -> Step:
+    def next(self) -> Action:
         """Return the next step: mostly by the way of the one before, as each change restarts."""
         if self.rng.random() < 0.2 or self.way not in self.ways:
             self.way = self.rng.choice(self.ways)
-        kind: Step = getattr(self, f"_{self.way}")()
+        kind: Action = getattr(self, f"_{self.way}")()
         return kind
 
     # -- questions -------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Steps:
 
     # -- ways in ---------------------------------------------------------------------------------
 
-    def _python(self) -> Step:
+    def _python(self) -> Action:
         rng, odd = self.rng, self.rng.choice(ODD)
         made: list[tuple[int, str, tuple[Any, ...]]] = [
             (40, "sql", (self.sql(), self.knobs())),
@@ -163,13 +163,13 @@ class Steps:
             (6, "look", (rng.randrange(10**6), rng.choice((1, 2, odd)))),
         ]  # fmt: skip
         (one,) = rng.choices(made, [weight for weight, *_ in made])
-        return Step("python", one[1], one[2])
+        return Action("python", one[1], one[2])
 
-    def _cli(self) -> Step:
+    def _cli(self) -> Action:
         rng = self.rng
         if rng.random() < 0.35:
             given = ["sql", STORE, self.sql(), "--format", rng.choice(("json", "csv", "table"))]
-            return Step("cli", "run", tuple(given))
+            return Action("cli", "run", tuple(given))
         path, one = rng.choice(_commands())
         given = [*path]
         for parameter in one.params:
@@ -181,7 +181,7 @@ class Steps:
                     given.append(self._value(parameter))
         if path[:1] == ("curator",):
             given.insert(1, STORE)
-        return Step("cli", "run", tuple(given))
+        return Action("cli", "run", tuple(given))
 
     def _argument(self, parameter: click.Argument, path: tuple[str, ...]) -> list[str]:
         rng, name = self.rng, parameter.name or ""
@@ -205,7 +205,7 @@ class Steps:
             return rng.choice(_NUMBERS)
         return rng.choice((*_TEXTS, "t", "k", "2024-01-01", "who", "10/day", "ada", "queries"))
 
-    def _http(self) -> Step:
+    def _http(self) -> Action:
         rng = self.rng
         body: Any = {"sql": self.sql()} | self.knobs() | (
             {rng.choice(("params", "precision", "x")): rng.choice(ODD)} if rng.random() < 0.2
@@ -231,24 +231,24 @@ class Steps:
         odd = {"name": rng.choice(ODD), "role": rng.choice(("curator", *ODD)), "quota": "1/day"}
         return self._request(method, path, rng.choice((odd, rng.choice(ODD), body)))
 
-    def _request(self, method: str, path: str, body: Any) -> Step:
+    def _request(self, method: str, path: str, body: Any) -> Action:
         rng = self.rng
         text = rng.choice(_TEXTS).encode("utf-8", "surrogatepass")
         data = json.dumps(body, default=str).encode() if rng.random() < 0.93 else text
         headers = {"accept": rng.choice(_ACCEPTED)} if rng.random() < 0.2 else {}
         if rng.random() < 0.1:
             headers["idempotency-key"] = rng.choice(("k", "x" * 500, " "))
-        return Step("http", "request", (method, path, b"" if method == "GET" else data, headers))
+        return Action("http", "request", (method, path, b"" if method == "GET" else data, headers))
 
-    def _wire(self) -> Step:
+    def _wire(self) -> Action:
         if self.rng.random() < 0.5:
             text = self.sql().replace("\x00", "")
             wrap = self.rng.choice(wire.WRAPS)
-            return Step("wire", "query", (wrap.replace("{q}", text),))
+            return Action("wire", "query", (wrap.replace("{q}", text),))
         _, sent = wire.messages(self.rng, self.questions)
-        return Step("wire", "messages", tuple(sent))
+        return Action("wire", "messages", tuple(sent))
 
-    def _mcp(self) -> Step:
+    def _mcp(self) -> Action:
         rng = self.rng
         tool = rng.choice(("tables", "explain", "ask", "ask", "answers", "answer", "x"))
         given: Any = {"sql": self.sql()} if tool in ("explain", "ask") else {}
@@ -259,7 +259,7 @@ class Steps:
                         "params": {"name": tool, "arguments": given}}  # fmt: skip
         if rng.random() < 0.15:
             message[rng.choice(("id", "method", "params"))] = rng.choice(ODD)
-        return Step("mcp", "message", (json.dumps(message, default=str),))
+        return Action("mcp", "message", (json.dumps(message, default=str),))
 
 
 _LONG = ("serve", "mcp", "demo", "shell", "train", "plan", "monitor")  # they wait, or take minutes
