@@ -190,14 +190,20 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
                 ready(said)
                 jobs = Jobs(wanted, service.operate, service.stopping, service.desk)
                 service.jobs = jobs.states
-                await asyncio.gather(jobs.run(), _listen(service, sockets, context, place.url))
+                await asyncio.gather(
+                    jobs.run(), _listen(service, sockets, context, place.url, stack)
+                )
         finally:
             await service.close()
             service.tokens.close()
 
 
 async def _listen(
-    service: Service, sockets: dict[str, socket.socket], context: ssl.SSLContext | None, url: str
+    service: Service,
+    sockets: dict[str, socket.socket],
+    context: ssl.SSLContext | None,
+    url: str,
+    stack: contextlib.ExitStack,
 ) -> None:
     loop, running = asyncio.get_running_loop(), []
 
@@ -206,6 +212,7 @@ async def _listen(
             last = threading.Timer(LAST, _end)
             last.daemon = True
             last.start()
+            stack.callback(last.cancel)  # it has ended by itself: its process may go on
         service.stop()
 
     for name in (signal.SIGTERM, signal.SIGINT):

@@ -31,13 +31,15 @@ def served(check: Check, monkeypatch: pytest.MonkeyPatch, log: AuditLog | None =
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "add_signal_handler", lambda *_: None)
         listening = running.Address("127.0.0.1", 0).bound()
-        serving = asyncio.ensure_future(running._listen(service, {"http": listening}, None, ""))
-        try:
-            await check(listening.getsockname()[1], token)
-        finally:
-            service.stop()
-            await serving
-            await service.close()
+        with contextlib.ExitStack() as stack:
+            at = {"http": listening}
+            serving = asyncio.ensure_future(running._listen(service, at, None, "", stack))
+            try:
+                await check(listening.getsockname()[1], token)
+            finally:
+                service.stop()
+                await serving
+                await service.close()
 
     asyncio.run(main())
 
