@@ -114,8 +114,9 @@ def create(
             "\\N" if nothing is said. Nobody is called so either.
         encoding: Of text files, one with a byte a character, such as "latin-1"; "": UTF-8. A value
             that can't be decoded is NULL.
-        most: Limits on one person: "work", row combinations in a join (20,000,000); whose rows make
-            more is left out of that join, and pays nothing (see `sparseq.query.work`).
+        most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
+            combinations a person may have in a join (20,000,000): whose rows make more is left out
+            of that join, and pays nothing (see `sparseq.query.work`).
         again: Files may have the same contents; else a file that is there twice is refused, but for
             tables with a row key.
         window: "day", "week", "month", "quarter" or "year": an account is for a person's rows of

@@ -29,7 +29,7 @@ from sqlglot import exp
 
 from sparseq.cancellation import check
 from sparseq.query.layers import name_parts
-from sparseq.query.operands import factor, operands, parts
+from sparseq.query.operands import factor, operands, own, parts, with_this
 from sparseq.query.separating import is_aggregate
 
 LOW, HIGH = "#low", "#high"
@@ -324,7 +324,7 @@ class _Select:
             return UNKNOWN
         if any(self.width(x).noised for x in parts(e) if x is not e.this):
             return UNKNOWN
-        low, high = (_with_this(e, end) for end in (a.low, a.high))
+        low, high = (with_this(e, end) for end in (a.low, a.high))
         to_whole = cast is not None and cast.is_type(*exp.DataType.INTEGER_TYPES)
         whole = to_whole or isinstance(e, exp.Floor | exp.Ceil)
         return Width(True, low, high, cast is not None and a.sure, whole)
@@ -374,7 +374,7 @@ class _Select:
         pairs = [_ends(w, p) for w, p in zip(widths, parts, strict=True)]
         found = []
         for ends in zip(*pairs, strict=True):
-            first, *rest = map(_own, ends)
+            first, *rest = map(own, ends)
             found.append(_when([_there(x) for x in ends], type(e)(this=first, expressions=rest)))
         low, high = found
         return Width(True, low, high, all(w.sure for w in widths), all(w.whole for w in widths))
@@ -394,10 +394,10 @@ class _Select:
         found = []
         for end in (0, 1):
             branches = [
-                exp.If(this=i.this.copy(), true=_own(pair[end]))
+                exp.If(this=i.this.copy(), true=own(pair[end]))
                 for i, pair in zip(ifs, pairs, strict=False)
             ]
-            last = _own(pairs[-1][end]) if otherwise is not None else None
+            last = own(pairs[-1][end]) if otherwise is not None else None
             found.append(exp.Case(ifs=branches, default=last))
         whole = all(w.whole for w in widths)
         return Width(True, found[0], found[1], all(w.sure for w in widths), whole)
@@ -411,9 +411,9 @@ class _Select:
         pairs = [_ends(w, p) for w, p in zip(widths, parts, strict=True)]
         found = [
             exp.Case(
-                ifs=[exp.If(this=_there(p), true=_own(pair[end]))
+                ifs=[exp.If(this=_there(p), true=own(pair[end]))
                      for p, pair in zip(parts[:-1], pairs, strict=False)],
-                default=_own(pairs[-1][end]),
+                default=own(pairs[-1][end]),
             )
             for end in (0, 1)
         ]  # fmt: skip
@@ -442,9 +442,9 @@ class _Select:
                 return PUBLIC
             if a.low is None or a.high is None:
                 return UNKNOWN
-            low, high = (_with_this(e, _with_this(call, end)) for end in (a.low, a.high))
+            low, high = (with_this(e, with_this(call, end)) for end in (a.low, a.high))
             return Width(True, low, high, False, a.whole)
-        return self._total(call, lambda f: _with_this(e, f))
+        return self._total(call, lambda f: with_this(e, f))
 
     def _total(self, call: exp.Expr, over: object) -> Width:
         """Return the width of a count, a sum … of rows that are public."""
@@ -469,23 +469,11 @@ class _Select:
 
 
 def _filtered(e: exp.Expr, f: exp.Expr) -> exp.Expr:
-    return _with_this(e, f) if isinstance(e, exp.Filter) else f
-
-
-def _with_this(e: exp.Expr, this: exp.Expr) -> exp.Expr:
-    """Return an operation of something else."""
-    others = {k: v for k, v in e.args.items() if k != "this"}
-    copied = exp.Tuple(**others).copy().args if others else {}
-    return type(e)(this=_own(this), **copied)
+    return with_this(e, f) if isinstance(e, exp.Filter) else f
 
 
 def _p(e: exp.Expr | None) -> exp.Expr:
-    return exp.null() if e is None else exp.Paren(this=_own(e))
-
-
-def _own(e: exp.Expr) -> exp.Expr:
-    """Return an expression to be put somewhere: a copy, if it stands somewhere already."""
-    return e if e.parent is None else e.copy()
+    return exp.null() if e is None else exp.Paren(this=own(e))
 
 
 def _op(kind: type[exp.Expr], a: exp.Expr, b: exp.Expr) -> exp.Expr:

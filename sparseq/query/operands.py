@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from sqlglot import exp
 
@@ -48,6 +49,29 @@ def _number(e: exp.Expr) -> float | None:
         return None if found is None else -found
     written = isinstance(e, exp.Literal) and re.fullmatch(r"\d*\.?\d+", e.this)
     return float(e.this) if written else None
+
+
+def own(e: exp.Expr) -> exp.Expr:
+    """Return an expression to be put somewhere: a copy, if it stands somewhere already."""
+    return e if e.parent is None else e.copy()
+
+
+def with_this(e: exp.Expr, this: exp.Expr) -> exp.Expr:
+    """Return the same operation of something else.
+
+    Example:
+        >>> from sqlglot import exp, parse_one
+        >>> with_this(parse_one("round(a * b, 2)"), exp.column("c")).sql()
+        'ROUND(c, 2)'
+    """
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, list):
+            return [copied(x) for x in value]
+        return value.copy() if isinstance(value, exp.Expr) else value
+
+    others = {name: copied(value) for name, value in e.args.items() if name != "this"}
+    return type(e)(this=own(this), **others)
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:

@@ -33,7 +33,7 @@ def bounded(node: exp.Expr) -> exp.Expr:
     Example:
         >>> from sqlglot import parse_one
         >>> bounded(parse_one("a || b", dialect="duckdb")).sql("duckdb")
-        '(a || b)[1 : 10000]'
+        '(a || b)[1:10000]'
         >>> bounded(parse_one("repeat('-', 3)", dialect="duckdb")).sql("duckdb")
         "REPEAT('-', 3)"
     """
