@@ -273,13 +273,11 @@ class Way:
     ahead: bool = False
     whole: bool = False
 
-    def is_for(self, case: Case, rng: random.Random) -> bool:
-        """Tell whether a question goes this way."""
+    def is_for(self, case: Case) -> bool:
+        """Tell whether a question can go this way."""
         if (self.program and case.program is None) or (self.ahead and case.ahead is None):
             return False
-        if self.whole and (case.program is None or case.program.conditions):
-            return False
-        return rng.random() * self.every < 1
+        return not self.whole or (case.program is not None and not case.program.conditions)
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -560,12 +558,13 @@ def _some_values(rows: list[Row]) -> dict[str, list[object]]:
 
 @dataclass
 class Report:
-    """What was compared, and what differed."""
+    """What was compared, and what differed; how many questions went each way, and could have."""
 
     questions: int = 0
     both: int = 0
     refused: int = 0
     ways: Counter[str] = field(default_factory=Counter)
+    could: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -578,7 +577,10 @@ def compare(case: Case, rng: random.Random, report: Report, ways: Sequence[Way] 
     report.both += case.program is not None
     first: Arrays | str | None = None
     for way in ways:
-        if not way.is_for(case, rng):
+        if not way.is_for(case):
+            continue
+        report.could[way.name] += 1
+        if report.could[way.name] % way.every != 1 % way.every:
             continue
         report.ways[way.name] += 1
         found = _found(way, case, probe)

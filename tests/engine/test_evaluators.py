@@ -21,7 +21,7 @@ NUMPY = tuple(w for w in WAYS if (sparseq.compiled, "COLD", 1) not in w.settings
 
 
 def test_all_ways_come_to_the_same() -> None:
-    ways = [replace(w, every=min(w.every, 120)) for w in NUMPY]
+    ways = [replace(w, every=min(w.every, 150)) for w in NUMPY]
     report = run(200, 5, ways=ways)
     assert report.differences == []
     assert report.both > report.questions / 3
