@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +218,12 @@ MONTHS = pa.table(
 )
 
 
+@functools.cache
+def months(time: str) -> sparseq.Store:
+    """Return a store with a cap for life, the same for all."""
+    return store(MONTHS, time=time, lifetime_kappa=5.0)
+
+
 @pytest.mark.parametrize("time", ["day", "at"])
 @pytest.mark.parametrize(
     "where",
@@ -230,18 +237,16 @@ MONTHS = pa.table(
         "{0} - INTERVAL 40 DAY < '2024-01-15'",
         "date_diff('year', {0}, DATE '2024-06-01') >= 0",
         "epoch({0}) <= 1.72e9",
-        "{0} BETWEEN '2024-01-02' AND '2024-02-03 05:00:00'",
+        "{0} BETWEEN '2024-01-02' AND TIMESTAMP '2024-02-03 05:00:00'",
         "time_bucket(INTERVAL '1 year', {0}) < '2024-01-15'",
     ],
 )
 def test_what_seems_to_be_one_month_and_is_several_is_not(time: str, where: str) -> None:
     """date_trunc('year', day) < 2024-01-15 is all of 2024."""
-    with store(MONTHS, time=time, lifetime_kappa=5.0) as con:
-        where = f"{time} >= DATE '2024-01-02' AND {where.format(time)}"
-        query = con.lower(f"SELECT count(*) AS n FROM t WHERE {where}")
-        assert not query.apart
-        with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
-            con.lower(f"SELECT count(DISTINCT who) AS n FROM t WHERE {where}")
+    where = f"{time} >= DATE '2024-01-02' AND {where.format(time)}"
+    assert not months(time).lower(f"SELECT count(*) AS n FROM t WHERE {where}").apart
+    with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
+        months(time).lower(f"SELECT count(DISTINCT who) AS n FROM t WHERE {where}")
 
 
 @pytest.mark.parametrize(
@@ -260,8 +265,7 @@ def test_what_seems_to_be_one_month_and_is_several_is_not(time: str, where: str)
 )
 @pytest.mark.parametrize("time", ["day", "at"])
 def test_what_is_one_month_is_told_to_be(time: str, where: str) -> None:
-    with store(MONTHS, time=time) as con:
-        assert con.lower(f"SELECT count(*) AS n FROM t WHERE {where.format(time)}").apart
+    assert months(time).lower(f"SELECT count(*) AS n FROM t WHERE {where.format(time)}").apart
 
 
 def test_a_shape_that_was_one_month_is_none_with_other_dates() -> None:
@@ -295,10 +299,9 @@ def test_a_shape_that_was_one_month_is_none_with_other_dates() -> None:
     ],
 )
 def test_times_at_the_ends_are_answered_or_refused(key: str, where: str) -> None:
-    with store(MONTHS, time="at") as con:
-        for sql in (
-            f"SELECT count(*) AS n FROM t WHERE {where}",
-            f"SELECT {key} AS y, count(*) AS n FROM t WHERE {where} GROUP BY 1",
-        ):
-            with contextlib.suppress(sparseq.QueryRefused):
-                con.sql(sql)
+    for sql in (
+        f"SELECT count(*) AS n FROM t WHERE {where}",
+        f"SELECT {key} AS y, count(*) AS n FROM t WHERE {where} GROUP BY 1",
+    ):
+        with contextlib.suppress(sparseq.QueryRefused):
+            months("at").sql(sql)
