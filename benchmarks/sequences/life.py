@@ -62,7 +62,7 @@ def life(seed: int, only: tuple[str, ...] = ()) -> Life:
             more |= {"lifetime_kappa": 5.0 * here.options["kappa"], "in_or_out": True}
     elif rng.random() < 0.3:
         more |= {"reserves": {"watch": 0.1, "forecast": 0.1}}
-    if rng.random() < 0.4:
+    if "window" not in more and rng.random() < 0.5:
         more |= {"keys_delta": 1e-6}
     made = Steps(rng, here, only)
     return Life(seed, here, more, tuple(made.next() for _ in range(LENGTH)))
