@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import sparseq
-from sparseq.errors import QueryRefused, SparseqError
+from sparseq.errors import ParameterError, QueryRefused, SparseqError
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden" / "refusals.txt"
@@ -159,7 +159,7 @@ def _outcome(con: sparseq.Store, sql: str) -> str:
     else:
         con.sql(sql)  # once lowered, the rows must not make it fail
         return "answered"
-    assert isinstance(refusal, QueryRefused)
+    assert isinstance(refusal, QueryRefused | ParameterError)
     assert "\n" not in refusal.message + refusal.hint
     assert len(str(refusal)) < 500
     assert (con.stream.accounts.spent == spent).all()
