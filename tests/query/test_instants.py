@@ -124,7 +124,7 @@ def test_what_a_condition_says_is_so_on_each_row(seed: int, number: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("seed", "number"), [(3, 300), pytest.param(4, 5000, marks=pytest.mark.deep)]
+    ("seed", "number"), [(3, 120), pytest.param(4, 5000, marks=pytest.mark.deep)]
 )
 def test_keys_and_values_are_those_of_rows(seed: int, number: int) -> None:
     """What a term can be, which stretch of time it keeps, and what decides it."""
@@ -165,7 +165,7 @@ def columns(text: str) -> list[exp.Column]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "number"), [(5, 400), pytest.param(6, 6000, marks=pytest.mark.deep)]
+    ("seed", "number"), [(5, 200), pytest.param(6, 6000, marks=pytest.mark.deep)]
 )
 def test_what_is_told_to_be_one_window_is_one(seed: int, number: int) -> None:
     """By random conditions, of which some span a window, and random keys."""
