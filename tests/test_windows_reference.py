@@ -10,7 +10,6 @@ import functools
 import itertools
 import math
 import random
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
