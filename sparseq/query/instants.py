@@ -90,8 +90,11 @@ def read(condition: Term) -> TruthSets:
             )
         case "between":
             value, low, *other, high = arguments
-            ends = _compared(">=", value, low), _compared("<=", (other or [value])[0], high)
-            return _together("and", ends)
+            if other:
+                return _together(
+                    "and", (_compared(">=", value, low), _compared("<=", *other, high))
+                )
+            return _both("and", value, [_decided(">=", value, low), _decided("<=", value, high)])
         case "in":
             return _listed(arguments[0], arguments[1:])
         case "is null":
@@ -177,17 +180,33 @@ def _together(name: str, parts: Sequence[TruthSets], constants: Sequence[Any] = 
 
 
 def _compared(operator: str, subject: Term, value: Term) -> TruthSets:
-    """Return what a comparison with a constant says; of NULL it is never true nor false."""
+    """Return what a comparison with a constant says."""
+    return _both("and", subject, [_decided(operator, subject, value)])
+
+
+def _both(name: str, subject: Term, decided: Sequence[tuple[Values, Values] | None]) -> TruthSets:
+    """Return what AND or OR of comparisons of one thing says; it is read once, however deep."""
+    known = [sets for sets in decided if sets is not None]
+    if not known:
+        return _NOT_KNOWN
+    of_true, of_false = (common, union) if name == "and" else (union, common)
+    said = _about(subject, of_true([t for t, _ in known]), of_false([f for _, f in known]))
+    rest = [_NOT_KNOWN] * (len(decided) - len(known))
+    return _together(name, [said, *rest]) if rest else said
+
+
+def _decided(operator: str, subject: Term, value: Term) -> tuple[Values, Values] | None:
+    """Return where a comparison is true and where false; of NULL it is neither. None: not known."""
     none = nothing(subject.type)
     written = value.is_written and value.type.stored != "FLOAT" and not subject.constant
     place = place_of(subject.type, value.value) if written else None
     if none is None or place is None:
-        return _NOT_KNOWN
+        return None
     if operator.startswith("IS "):
         same = operator == "IS NOT DISTINCT FROM"
-        return _about(subject, *((place, place.others()) if same else (place.others(), place)))
+        return (place, place.others()) if same else (place.others(), place)
     if place.null:
-        return _about(subject, none, none)
+        return none, none
     if isinstance(place.known, Spans):
         ((at, _),) = place.known.spans
         known: Spans | Texts = Spans.of(
@@ -203,8 +222,8 @@ def _compared(operator: str, subject: Term, value: Term) -> TruthSets:
     elif operator in ("=", "<>"):
         known = place.known if operator == "=" else place.known.others()
     else:
-        return _NOT_KNOWN
-    return _about(subject, Values(known), Values(known.others()))
+        return None
+    return Values(known), Values(known.others())
 
 
 def _listed(subject: Term, listed: Sequence[Term]) -> TruthSets:
@@ -213,7 +232,7 @@ def _listed(subject: Term, listed: Sequence[Term]) -> TruthSets:
     places = [place_of(subject.type, t.value) for t in listed] if known else [None]
     found = [place for place in places if place is not None]
     if len(found) < len(places):
-        return _together("or", [_compared("=", subject, value) for value in listed])
+        return _both("or", subject, [_decided("=", subject, value) for value in listed])
     values = union(found)
     return _about(
         subject,
