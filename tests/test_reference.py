@@ -53,12 +53,14 @@ def largest_nan(x: float) -> tuple[bool, float]:
     return (math.isnan(x), 0.0 if math.isnan(x) else x)
 
 
+ANOTHER_DAY: Condition = ("day <> DATE '2024-03-02'", lambda r: r.day != DAY + dt.timedelta(1))
+"""No row of that day passes: it is no group."""
 CONDITIONS: list[Condition] = [
     ("amount > 3.25", lambda r: r.amount is not None and largest_nan(r.amount) > (False, 3.25)),
     ("n BETWEEN 0 AND 5", lambda r: r.n is not None and 0 <= r.n <= 5),
     ("kind LIKE '_' AND kind < 'c'", lambda r: r.kind in ("a", "b")),
     ("kind IS NULL OR kind LIKE 'z%'", lambda r: r.kind is None or r.kind.startswith("z")),
-    ("extract('day' FROM day) <> 2", lambda r: r.day.day != 2),
+    ANOTHER_DAY,
     ("who <> 2", lambda r: r.who != 2),
 ]
 
@@ -147,7 +149,12 @@ class Asked:
 
     @property
     def groups(self) -> int:
-        return self._kinds() * max(self.by_day, 1)
+        return self._kinds() * max(len(self._days()), 1)
+
+    def _days(self) -> list[int]:
+        """The days that are groups, from the first."""
+        left_out = ANOTHER_DAY in self.conditions
+        return [day for day in range(self.by_day) if not (left_out and day == 1)]
 
     def _kinds(self) -> int:
         return 1 if self.by_kind is None else len(self.by_kind or KEYS)
@@ -163,10 +170,10 @@ class Asked:
                 return None
             kind = domain.index(row.kind)
         if self.by_day:
-            day = (row.day - DAY).days
-            if not 0 <= day < self.by_day:
+            if (row.day - DAY).days not in self._days():
                 return None
-        return kind * max(self.by_day, 1) + day
+            day = self._days().index((row.day - DAY).days)
+        return kind * max(len(self._days()), 1) + day
 
     def vectors(
         self, a: Aggregate, rows: list[tuple[int, Row]], granularity: float

@@ -344,6 +344,8 @@ def fineness(term: Term, of: Term) -> str:
     """
     if not _is_in(of, term):
         return "day"
+    if term.function == "floor" and _is_of_seconds(term.arguments[0], of):
+        return "second"
     name, _, rest = term.function.partition(" ")
     own = _PARTS.get(name, "")
     match name:
@@ -360,6 +362,21 @@ def fineness(term: Term, of: Term) -> str:
         own if _is_same(of, a) and own in FINER["year"] else fineness(a, of) for a in term.arguments
     ]
     return "" if "" in units else min(units, key=FINER["year"].index, default="")
+
+
+def _is_of_seconds(term: Term, of: Term) -> bool:
+    """Tell whether a term is epoch(of), divided by whole numbers or not.
+
+    Its floor never falls, is exact at whole seconds, and grows by at most 1 from one to the next.
+    So between two of them it has the value of one or the other, and after the last one within a
+    range that of it or of the range's end, whatever the divisions round.
+    """
+    while term.function == "/" and term.arguments[1].is_written:
+        by = term.arguments[1].value
+        if not isinstance(by, (int, float)) or by < 1 or by % 1:
+            return False
+        term = term.arguments[0]
+    return term.function == "epoch" and _is_same(of, term.arguments[0])
 
 
 def _is_in(of: Term, term: Term) -> bool:

@@ -256,7 +256,9 @@ class PublicValues:
         return values if spans is None else [v for v in values if v in spans]
 
     def moments(self, column: exp.Column, unit: str) -> tuple[int, str] | None:
-        """Return moments that stand for all times of a column, one a unit; None: no range.
+        """Return moments that stand for all times of a column; None: no range.
+
+        They are the beginning of each unit, and the last moment of each stretch.
 
         Returns:
             How many, and SQL of them.
@@ -274,7 +276,7 @@ class PublicValues:
         within, units = spans.both(Spans.of([places_of(T.TIMESTAMP)])), UNITS[unit]
         pieces = within.spans if len(within.spans) <= _MAX_PIECES else (within.ends,)
         indices = [(units.index(int(a)), units.index(int(b))) for a, b in pieces]
-        number = sum(last - first + 1 for first, last in indices)
+        number = sum(last - first + 2 for first, last in indices)
         if number > _MAX_GRID:
             return None
         starts = ", ".join(
@@ -282,7 +284,8 @@ class PublicValues:
             for first, last in indices
         )
         grid = f"unnest(generate_series(a, b, INTERVAL 1 {unit}))"
-        return number, f"SELECT {grid} FROM (VALUES {starts}) AS g(a, b)"
+        ends = ", ".join(f"(make_timestamp({int(last)}))" for _, last in pieces)
+        return number, f"SELECT {grid} FROM (VALUES {starts}) AS g(a, b) UNION ALL VALUES {ends}"
 
 
 def _of_one_row(e: exp.Expr) -> exp.Expr | None:

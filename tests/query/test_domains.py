@@ -271,3 +271,21 @@ def test_a_text_that_is_compared_as_a_number_has_many_spellings(value: str) -> N
         else:
             with pytest.raises(QueryRefused, match="not public"):
                 con.lower(sql)
+
+
+@pytest.mark.parametrize("key", ["floor(epoch(ts) / 86400)", "floor(epoch(ts) / 60 / 60)"])
+@pytest.mark.parametrize("year", [1, 1969, 2024, 9000])
+def test_seconds_of_a_range_end_in_all_their_parts(key: str, year: int) -> None:
+    """Divisions round: far from 1970 the last microsecond of a day has the next day's number."""
+    start = dt.datetime(year, 1, 2)
+    ends = [start + dt.timedelta(days=k, microseconds=m) for k in (0, 1) for m in (-1, 0, 1)]
+    where = f"ts >= '{start:%Y-%m-%d}' AND ts < '{start + dt.timedelta(1):%Y-%m-%d}'"
+    if year == 1:
+        ends = [end for end in ends if end >= start]
+    rows = pa.table({"who": range(len(ends)), "ts": ends})
+    plain = duckdb.connect()
+    plain.register("t", rows)
+    found = plain.execute(f"SELECT DISTINCT {key} FROM t WHERE {where}").fetchall()
+    with sparseq.create(None, rows, table="t", user="who") as con:
+        query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM t WHERE {where} GROUP BY 1")
+    assert {v for (v,) in found} <= set(query.domains[0].values)
