@@ -1,4 +1,4 @@
-"""What callers hand to public functions, checked by the signatures that they read."""
+"""Checks of what callers hand to public functions, made from their signatures."""
 
 from __future__ import annotations
 

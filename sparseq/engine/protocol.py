@@ -48,7 +48,7 @@ class Difference:
 
 
 class SideReader(Protocol):
-    """What reads beside the stream, for one question; by one thread at a time."""
+    """A reader beside the stream, for one question; used by one thread at a time."""
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
         """See `Engine`; may fail in any way, which says nothing: the stream reads then."""

@@ -1,4 +1,4 @@
-"""What an expression is made of."""
+"""The operands of an expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients may send: fields with a type and a range, read once, in one place.
+"""Fields that clients may send, each with a type and a range, read once, in one place.
 
 Every protocol that takes JSON or a query of an address says with `InputFields` what it takes; a
 handler is given what was read, never the text. So a number is finite and in its range, a text can

@@ -1,4 +1,4 @@
-"""Whether a server can make answers durable: for who watches it, without a token.
+"""The health of a server: can it make answers durable? For who watches it, without a token.
 
 It is about the engine and its disk, never about rows or questions: a question that fails for a
 reason of its own changes nothing here. It is told from what happened last, so that nobody waits for
@@ -22,7 +22,7 @@ _BROKEN = (StoreError, OSError)
 
 
 class Health:
-    """What the store said last.
+    """The store's last word on its engine and its disk.
 
     Args:
         folder: Where the store is; None: in memory.

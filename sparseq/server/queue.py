@@ -1,4 +1,4 @@
-"""Who is next: one of each asker in turn, and no more waiting, or at work, than a stated number."""
+"""Fair queues: one of each asker in turn, and no more waiting, or at work, than a stated number."""
 
 from __future__ import annotations
 

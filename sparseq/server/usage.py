@@ -1,4 +1,4 @@
-"""What each name has had of its quota, told from the lines of the audit log.
+"""Quotas used by each name, told from the lines of the audit log.
 
 One function reads a line, whether it was written long ago or just now, so a server that begins
 knows what it knew when it stopped. What is counted by the day is counted by a clock of its own,

@@ -1,4 +1,4 @@
-"""What the stream has of an answer before it is charged, and what is written with it."""
+"""Drafts: answers that are measured and not yet charged, and what is written with them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Unread(Exception):
 
 @dataclass
 class Readings:
-    """What has been read for one question beside the stream: private.
+    """Contributions read for one question beside the stream: private.
 
     Attributes:
         reads: How often something was.

@@ -1,4 +1,4 @@
-"""What one value of a look-up may grow to: functions that make much of little are bounded.
+"""Bounds on one value of a look-up: functions that make much of little.
 
 Memory limits don't help here: DuckDB computes 2,048 rows at a time, and counts neither texts nor
 lists in them. No row about a person is there, so an error may depend on values.
