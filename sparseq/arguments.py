@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import inspect
+import os
 import reprlib
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from sparseq.errors import ParameterError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_LONGEST_PATH, _LONGEST_NAME = 4095, 255
+"""Bytes, of the file systems of Linux and macOS."""
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "a text"),
     "bool": ((bool,), "True or False"),
@@ -78,8 +81,30 @@ def _check(name: str, value: Any, kinds: list[str]) -> None:
         check_text(name, value)
     if isinstance(value, Integral) and "float" in kinds and abs(int(value)) > sys.float_info.max:
         raise ParameterError(f"{name} is {_short(value)}; no float is so large")
-    if "Path" in kinds and "\0" in str(value):
-        raise ParameterError(f"{name} is {_short(value)}; no path has such a character")
+    if "Path" in kinds and value is not None:
+        check_path(name, value)
+
+
+def check_path(name: str, path: str | PathLike[str]) -> None:
+    """Refuse what no file system has as a path; nobody else has to ask it.
+
+    Raises:
+        ParameterError: It has a NUL, or it or one of its names is too long.
+
+    Example:
+        >>> check_path("path", "x" * 256)
+        Traceback (most recent call last):
+        sparseq.errors.ParameterError: path has a name of 256 bytes; the most is 255
+    """
+    text = os.fspath(path)
+    if "\0" in text:
+        raise ParameterError(f"{name} is {_short(text)}; no path has such a character")
+    whole = len(text.encode("utf-8", "surrogatepass"))
+    if whole > _LONGEST_PATH:
+        raise ParameterError(f"{name} has {whole:,} bytes; the most is {_LONGEST_PATH:,}")
+    longest = max(len(part.encode("utf-8", "surrogatepass")) for part in text.split(os.sep))
+    if longest > _LONGEST_NAME:
+        raise ParameterError(f"{name} has a name of {longest} bytes; the most is {_LONGEST_NAME}")
 
 
 def check_text(name: str, text: str) -> None:

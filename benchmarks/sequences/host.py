@@ -43,7 +43,7 @@ from sparseq.stream.groups import Request
 
 PATIENCE = 20.0
 """Seconds of one step; longer is a finding."""
-_CODES = frozenset(range(8)) | {130}
+_CODES = frozenset(range(9)) | {130}
 _OURS = (sparseq.SparseqError, dbapi.Error, dbapi.Warning)
 
 
@@ -266,7 +266,7 @@ class Host:
 
     def _py_ingest(self, seed: int, table: Any) -> None:
         rng = random.Random(seed)
-        rows = self._rows["v" if table == "v" else "t"]
+        rows = self._rows["v" if isinstance(table, str) and table == "v" else "t"]
         some = rows.slice(rng.randrange(len(rows)), rng.randrange(5))
         some = rng.choice((some, some, some, some.to_pandas(), some.drop_columns(["day"]),
                            "rows.csv", "bad.csv", "nowhere", pa.table({"a": [1]})))  # fmt: skip

@@ -22,6 +22,7 @@ import duckdb
 
 from sparseq._duckdb.backend import as_duckdb
 from sparseq._duckdb.opening import check_free, publish
+from sparseq.arguments import checked
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, StoreError
@@ -48,6 +49,7 @@ class Backup:
     writes: int
 
 
+@checked
 def backup(store: Store, path: str | Path) -> Backup:
     """Write a whole copy of an open store; it appears whole or not at all.
 

@@ -18,7 +18,7 @@ from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
 from sparseq.errors import DataError, ParameterError
 from sparseq.query.outputs import OutputColumn, Outputs, key, measure
-from sparseq.query.plan import Cell, Domain, Kind, Measure, Plan, Query, Relation
+from sparseq.query.plan import MAX_COORDINATES, Cell, Domain, Kind, Measure, Plan, Query, Relation
 
 
 def contributions_of(
@@ -41,6 +41,11 @@ def triplet_query(coordinates: int, label: str, scale: float) -> Query:
     """Return the query that a table of contributions answers."""
     if coordinates < 1 or not label.strip():
         raise ParameterError("a query has a label, and at least one coordinate")
+    if coordinates > MAX_COORDINATES:
+        raise ParameterError(
+            f"coordinates is beyond the limit, {MAX_COORDINATES:,}",
+            "ask for some at a time",
+        )
     scale = in_range("scale", scale, 0.0, math.inf, open_low=True)
     domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))
     one = Measure(Kind.SUM, Cell("value"), label, integral=False, scale=scale)

@@ -25,6 +25,7 @@ from sqlglot.tokenizer_core import TokenType
 from sparseq.errors import NotSql, ParameterError, did_you_mean
 from sparseq.query.parse import Dialect
 
+_HUGE = 10**38  # what DuckDB has no whole number for
 _OFFSET = r"(Z|[+-]\d\d(:?\d\d)?)?"
 Value = bool | int | float | str | dt.date | dt.datetime | Decimal | None
 
@@ -147,7 +148,12 @@ def literal(value: Value | np.generic) -> str:
             f"a parameter is a {type(value).__name__}",
             "give text, a number, a date, a time, True, False or None",
         )
-    if not math.isfinite(value):
+    if isinstance(value, int):
+        if abs(value) >= _HUGE:
+            raise ParameterError(
+                "a parameter is a whole number of more than 38 digits", "give a smaller one"
+            )
+    elif not math.isfinite(value):
         raise ParameterError(f"a parameter is {value}", "give a finite number")
     return f"{value}" if value >= 0 else f"({value})"
 

@@ -22,6 +22,7 @@ from sparseq.accounting.filters._filter import capacity
 from sparseq.accounting.filters._renyi import RdpOrdersRule, RenyiCurveRule
 from sparseq.accounting.filters._rogers import RogersRule
 
+_EPSILONS = 1e-9, 700.0  # of one query: what is beyond has squares or powers that are no floats
 LECUYER_ORDERS = np.array([*np.arange(1.25, 10.01, 0.25), 16.0, 32.0])
 """The orders of Lécuyer (2021), section 4.5, "for all results"."""
 
@@ -127,7 +128,7 @@ class _Queries:
 
     def __post_init__(self) -> None:
         in_range("sigma", self.sigma, 0.0, math.inf, open_low=True)
-        in_range("query_epsilon", self.epsilon, 0.0, math.inf, open_low=True)
+        in_range("query_epsilon", self.epsilon, *_EPSILONS)
 
     @property
     def rho(self) -> float:

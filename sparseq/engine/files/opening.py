@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparseq.arguments import check_path
 from sparseq.engine.files.databases import (
     DuckTable,
     PostgresTable,
@@ -104,6 +105,7 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
 def _chosen(place: str | Path) -> tuple[Source, Found | None] | None:
     """Return the table that a place names, of a server or of a file, with the file."""
     text = str(place)
+    check_path("the file", text)
     if text.startswith(SERVERS):
         try:
             return PostgresTable(text), None

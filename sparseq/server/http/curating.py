@@ -131,6 +131,14 @@ async def make_backup(call: Call) -> Response:
         raise ParameterError("the server has no folder of backups", "sparseq serve --backups DIR")
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H%M%S")
     path = folder / f"{call.service.name}-{now}.sparseq"
-    made: Backup = await call.service.call(call.who, lambda store: backup(store, path))
+
+    def copy(store: Store) -> Backup:
+        if path.exists():
+            raise ServerError(
+                Why.BUSY, "a backup was made in this very second", "wait a second, then ask again"
+            )
+        return backup(store, path)
+
+    made: Backup = await call.service.call(call.who, copy)
     await call.service.note(call.who, "backup", file=path.name)
     return Response(json_text({"file": path.name} | asdict(made), None), 201)

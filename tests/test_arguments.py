@@ -1,0 +1,55 @@
+"""Paths, numbers and sizes that nothing can have are refused in words: found by random lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq.accounting.filters._compare import compare
+from sparseq.errors import ParameterError
+
+ROWS = pa.table({"who": [1, 2]})
+USES: list[Callable[[sparseq.Store, str], object]] = [
+    lambda con, path: sparseq.connect(path),
+    lambda con, path: sparseq.create(path, ROWS, table="t", user="who"),
+    lambda con, path: sparseq.backup(con, path),
+    lambda con, path: con.ingest(path),
+]
+
+
+@pytest.fixture
+def con(tmp_path: Path) -> sparseq.Store:
+    return sparseq.create(tmp_path / "s", ROWS, table="t", user="who", seed=1)
+
+
+@pytest.mark.parametrize("use", USES, ids=["connect", "create", "backup", "ingest"])
+@pytest.mark.parametrize("path", ["x" * 256, "ä" * 128, "x/" * 2500, "a\0b"])
+def test_a_path_that_no_file_has(
+    con: sparseq.Store, use: Callable[[sparseq.Store, str], object], path: str
+) -> None:
+    with pytest.raises(ParameterError, match=r"bytes; the most is|no path has"):
+        use(con, path)
+
+
+@pytest.mark.parametrize("digits", [38, 400, 5000])
+def test_a_parameter_that_is_no_number_of_the_engines(con: sparseq.Store, digits: int) -> None:
+    with pytest.raises(ParameterError, match="more than 38 digits"):
+        con.sql("SELECT count(*) FROM t WHERE who = ?", [-(10**digits)])
+    assert con.sql("SELECT count(*) AS n FROM t WHERE who < ?", [10**38 - 1]).rows()
+
+
+@pytest.mark.parametrize("coordinates", [10**6 + 1, 10**400], ids=["one", "far"])
+def test_more_coordinates_than_an_answer_has(con: sparseq.Store, coordinates: int) -> None:
+    rows = pa.table({"user": [1], "coordinate": [0], "value": [1.0]})
+    with pytest.raises(ParameterError, match="the limit, 1,000,000"):
+        con.contribute(rows, coordinates=coordinates, label="x")
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e20])
+def test_an_epsilon_of_one_query_has_a_range(epsilon: float) -> None:
+    with pytest.raises(ParameterError, match="query_epsilon"):
+        compare(1.0, 1e-6, sigma=100.0, query_epsilon=epsilon)
