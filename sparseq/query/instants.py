@@ -92,7 +92,7 @@ def read(condition: Term) -> TruthSets:
             value, low, *other, high = arguments
             if other:
                 return _together(
-                    "and", (_compared(">=", value, low), _compared("<=", *other, high))
+                    "and", (_compared(">=", value, low), _compared("<=", other[0], high))
                 )
             return _both("and", value, [_decided(">=", value, low), _decided("<=", value, high)])
         case "in":
