@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -53,3 +55,14 @@ def test_more_coordinates_than_an_answer_has(con: sparseq.Store, coordinates: in
 def test_an_epsilon_of_one_query_has_a_range(epsilon: float) -> None:
     with pytest.raises(ParameterError, match="query_epsilon"):
         compare(1.0, 1e-6, sigma=100.0, query_epsilon=epsilon)
+
+
+@pytest.mark.parametrize("scale", [np.int64(3), np.float32(3), Fraction(3), 3])
+@pytest.mark.parametrize("name", ["scale", "sigma"])
+def test_an_option_is_any_number_that_python_has(
+    con: sparseq.Store, name: str, scale: float
+) -> None:
+    made = sparseq.create(None, ROWS, table="t", user="who", seed=1, in_or_out=True)
+    answer = made.sql("SELECT count(*) AS n FROM t", **{name: scale})
+    plain = sparseq.create(None, ROWS, table="t", user="who", seed=1, in_or_out=True)
+    assert answer.rows() == plain.sql("SELECT count(*) AS n FROM t", **{name: 3}).rows()

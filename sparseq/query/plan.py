@@ -224,6 +224,10 @@ class Options:
             raise ParameterError(
                 "sigma, accuracy, precision and price are the same knob; give one of them at most"
             )
+        for name in (*KNOBS, "scale", "confidence"):
+            value = getattr(self, name)  # of NumPy, a fraction: an answer is written with Python's
+            if value is not None and not isinstance(value, int):
+                object.__setattr__(self, name, float(value))
 
     def over(self, other: Options) -> Options:
         """Return these options, with `other`'s where these say nothing."""
