@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -210,11 +211,18 @@ KEYS = (
 """The first three are of d."""
 
 
+# amounts that carry a date past year 9999, where it is NULL here and a far year in the plain DuckDB
+# that these tests ask
+FAR = re.compile(r"(?<![.\d])\d{6}")
+
+
 def questions(draw: random.Random, column: str, window: str, years: Sequence[int]) -> Iterator[str]:
     """Counts by random conditions, of which many are about one window, and by keys."""
     among = times.conditions(draw.randrange(2**32))
     while True:
         where = [text for text, _ in itertools.islice(among, int(draw.random() < 0.3))]
+        if any(FAR.search(text) for text in where):
+            continue
         where += times.one_window(draw, column, window, years) if draw.random() < 0.8 else []
         key = draw.choice(KEYS) if draw.random() < 0.3 else ""
         if key:
