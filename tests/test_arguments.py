@@ -66,3 +66,11 @@ def test_an_option_is_any_number_that_python_has(
     answer = made.sql("SELECT count(*) AS n FROM t", **{name: scale})
     plain = sparseq.create(None, ROWS, table="t", user="who", seed=1, in_or_out=True)
     assert answer.rows() == plain.sql("SELECT count(*) AS n FROM t", **{name: 3}).rows()
+
+
+def test_an_identifier_that_no_file_can_have_is_nobody_s(con: sparseq.Store) -> None:
+    from sparseq import curator
+
+    for look in (curator.forget, curator.account):
+        with pytest.raises(ParameterError, match="half a character"):
+            look(con, "\ud800")

@@ -23,6 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.accounting import UNITS_PER_NORM, budget_units
+from sparseq.arguments import check_text
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import quote
 from sparseq.errors import DataError
@@ -130,7 +131,12 @@ class People:
         )
 
     def find(self, identifier: str) -> Person | None:
-        """Return whose identifier it is, in DuckDB's spelling of it; None if nobody's."""
+        """Return whose identifier it is, in DuckDB's spelling of it; None if nobody's.
+
+        Raises:
+            ParameterError: No text of a file can be it.
+        """
+        check_text("the identifier", identifier)
         text = _spelled(identifier) if self._kind == "UUID" else identifier
         found = self._con.execute(
             f"SELECT {USER} FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [text]
