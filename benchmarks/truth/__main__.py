@@ -13,7 +13,7 @@ from benchmarks.truth.sets import REAL
 
 
 @click.command()
-@click.option("--session", "name", type=click.Choice(list(SESSIONS)), default="mixed60")
+@click.option("--session", "name", type=click.Choice(list(SESSIONS)), default="every60")
 @click.option("--adversarial", "hard", is_flag=True, help="60 mixed questions on hard sets.")
 @click.option("--declared", is_flag=True, help="The hard sets' most rows of a person are declared.")
 @click.option("--sets", default="", help="Names, with commas; all if it is not given.")

@@ -36,7 +36,7 @@ def best_fixed(
     """Answer questions with the best C each.
 
     Args:
-        questions: What is asked.
+        questions: What is asked; those that are not linear are left out.
         people: How many there are.
         budget: norm_budget.
         seed: Of the noise.
@@ -46,6 +46,8 @@ def best_fixed(
     left, out = np.full(people, budget), []
     sigma_0 = float(np.sqrt((worst or budget) / (2 * KAPPA)))
     for question in questions:
+        if not question.linear:
+            continue
         a = np.ones(people)
         if not worst:
             a = np.sqrt(np.clip(left / tau_for(budget), 0.0, 1.0))

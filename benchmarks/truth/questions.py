@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from benchmarks.truth.sets import EventSet
 
 ROWS, SUM, AVG, PEOPLE = "count(*)", "sum(value)", "avg(value)", "count(DISTINCT person)"
+RATE = "1.0 * count_if(value > {value!r}) / count(*)"
+MOST_ROWS = 1000
 WEEKDAY, MONTH, DAY = "dayofweek(day)", "date_trunc('month', day)", "day"
 
 
@@ -28,12 +30,14 @@ class Shape:
         by: What it is grouped by; empty: it is one number.
         days: Of so many days; 0: of all.
         over: How often it is about rows over a value only.
+        people: It is about a value of each person: rows, cut at MOST_ROWS.
     """
 
     asks: str
     by: str = ""
     days: int = 0
     over: float = 0.0
+    people: bool = False
 
 
 MIXED = {
@@ -52,6 +56,30 @@ MIXED = {
     "sum, one quarter": Shape(SUM, days=90),
     "rows, one month": Shape(ROWS, days=30),
 }
+EVERY = {
+    "rows": Shape(ROWS, over=0.5),
+    "sum": Shape(SUM, over=0.5),
+    "avg": Shape(AVG, over=0.5),
+    "avg by weekday": Shape(AVG, WEEKDAY),
+    "rows by weekday": Shape(ROWS, WEEKDAY, over=0.5),
+    "sum by weekday": Shape(SUM, WEEKDAY, over=0.5),
+    "sum by month": Shape(SUM, MONTH),
+    "rows by month": Shape(ROWS, MONTH),
+    "count, sum": Shape("count(*) AS n, sum(value)", over=0.5),
+    "median": Shape("median(value)", over=0.3),
+    "quantile": Shape("quantile(value, 0.9)", over=0.3),
+    "stddev": Shape("stddev(value)"),
+    "rate": Shape(RATE),
+    "people by month": Shape(PEOPLE, MONTH),
+    "people ever": Shape(PEOPLE, over=0.5),
+    "people, one day": Shape(PEOPLE, days=1),
+    "people over a value": Shape(PEOPLE, over=1.0),
+    "rows of a person": Shape("avg(n)", people=True, over=0.3),
+    "people of many rows": Shape("count(*)", people=True),
+    "sum, one quarter": Shape(SUM, days=90),
+    "rows, one month": Shape(ROWS, days=30),
+}
+"""All kinds of questions."""
 SOME = {
     "people, one day": Shape(PEOPLE, days=1),
     "people by day": Shape(PEOPLE, DAY, 7),
@@ -98,6 +126,7 @@ class Question:
         truth: The exact answer, by group.
         unit: Of the matrix: 1, or the set's top value.
         matrix: What it asks of everybody.
+        linear: The truth is the matrix's sums, or the quotient of two of them.
     """
 
     kind: str
@@ -106,6 +135,7 @@ class Question:
     truth: NDArray[np.float64]
     unit: float
     matrix: Matrix
+    linear: bool = True
 
     @property
     def average(self) -> bool:
@@ -162,10 +192,19 @@ class Asker:
         groups, cell = self._cells(shape.by, span)
         condition = f" WHERE {' AND '.join(where)}" if where else ""
         key, by = (f"{shape.by} AS g, ", " GROUP BY g") if shape.by else ("", "")
-        sql = f"SELECT {key}{shape.asks} AS x FROM events{condition}{by}"
+        asks, source = shape.asks.format(value=value), "events"
+        if shape.people:
+            least = int(draw.integers(1, 6))
+            source = (
+                f"(SELECT person, least(count(*), {MOST_ROWS}) AS n FROM events{condition} "
+                f"GROUP BY person HAVING count(*) >= {least})"
+            )
+            condition = ""
+        sql = f"SELECT {key}{asks} AS x FROM {source}{condition}{by}"
         unit = self._events.top if shape.asks in (SUM, AVG) else 1.0
         matrix = self._matrix(shape.asks, keep, cell, len(groups))
-        return Question(kind, sql, groups, self._truth(sql, groups), unit, matrix)
+        linear = shape.asks in (ROWS, SUM, AVG, PEOPLE) and not shape.people
+        return Question(kind, sql, groups, self._truth(sql, groups), unit, matrix, linear)
 
     def _cells(
         self, by: str, span: tuple[dt.date, dt.date] | None
@@ -194,7 +233,7 @@ class Asker:
         count = np.bincount(where, minlength=len(pairs)).astype(float)
         total = np.bincount(where, part, len(pairs))
         coordinates = groups
-        values = {ROWS: count, SUM: total, PEOPLE: np.ones(len(pairs)), AVG: count}[asks]
+        values = {SUM: total, PEOPLE: np.ones(len(pairs))}.get(asks, count)
         if asks == AVG:
             people, cells = np.tile(people, 2), np.concatenate([cells, cells + groups])
             values, coordinates = np.concatenate([count, total]), 2 * groups
@@ -204,7 +243,8 @@ class Asker:
 
     def _truth(self, sql: str, groups: tuple[str, ...]) -> NDArray[np.float64]:
         """Return the exact answer by group, of plain DuckDB; 0 where there is no row."""
-        found = {str(row[0])[:10] if len(row) > 1 else "": row[-1] for row in self._exactly(sql)}
+        alone = groups == ("",)
+        found = {"" if alone else str(row[0])[:10]: row[-1] for row in self._exactly(sql)}
         return np.array([float(found.get(g) or 0.0) for g in groups])
 
     def _exactly(self, sql: str) -> list[tuple[object, ...]]:
