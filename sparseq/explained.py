@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,13 +18,17 @@ from sparseq.query.render import ERROR_SUFFIX
 from sparseq.stream.course import QUESTION
 from sparseq.stream.joint import joint
 from sparseq.stream.outlook import outlook
-from sparseq.stream.weighted import needs_pilots, parents_of, together_by_kind
+from sparseq.stream.parents import once_for
+from sparseq.stream.parts import WeightedPart, parts_of
+from sparseq.stream.weighted import question_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sparseq.accounting import Budget
+    from sparseq.accounting.cut.choice import Question
     from sparseq.answer import Answer
     from sparseq.query.plan import Domain, Options, Plan, Query
-    from sparseq.stream.joint import Joint
     from sparseq.stream.step import Stream
 
 _SHOWN_VALUES = 5
@@ -99,21 +103,37 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
     price, parts = _weighed(stream, query, options)
-    return price * len(parts) + (QUESTION - 1) * sum(pilots for _, _, pilots in parts)
+    answers, pilots = _most_costs(price, parts)
+    return answers + pilots
 
 
-def _weighed(
-    stream: Stream, query: Query, options: Options
-) -> tuple[float, list[tuple[Query, Joint, bool]]]:
-    """Return the price of each part of a weighted question, and the parts: have they pilots?"""
+@dataclass(frozen=True)
+class _PartFacts:
+    """A part of a weighted question, the same as a question, and what is public about it."""
+
+    part: WeightedPart
+    query: Query
+    question: Question
+
+
+def _weighed(stream: Stream, query: Query, options: Options) -> tuple[float, list[_PartFacts]]:
+    """Return the price of a weighted answer, and the parts of a question."""
     assert stream.course is not None
-    price = options.price if options.price is not None else 1.0
-    parts = []
-    for which in together_by_kind(query):
-        part = replace(query, measures=tuple(query.measures[i] for i in which))
-        asked = joint(part, options, stream.terms.budget)
-        parts.append((part, asked, needs_pilots(asked, stream.course.least_allowance(price))))
+    price, budget = options.price if options.price is not None else 1.0, stream.terms.budget
+    parts, least = [], stream.course.least_allowance(price)
+    for part in parts_of(query):
+        one = part.of(query)
+        asked = joint(one, options, budget)
+        question = question_of(asked, least, budget, 0.05, price)
+        parts.append(_PartFacts(part, one, question))
     return price, parts
+
+
+def _most_costs(price: float, parts: Sequence[_PartFacts]) -> tuple[float, float]:
+    """Return what the answers and the pilots cost a person at most."""
+    costs = [(one.part.costs, one.question.pilots) for one in parts]
+    answers = price * sum(answers for (answers, _), _ in costs)
+    return answers, (QUESTION - 1) * sum(times for (_, times), has in costs if has)
 
 
 def plan_text(plan: Plan, budget: Budget) -> str:
@@ -186,7 +206,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
     assert course is not None
     options = options.over(query.options)
     price, parts = _weighed(stream, query, options)
-    by_weight, asked, pilots = zip(*parts, strict=True)
+    answers, pilots = _most_costs(price, parts)
     return {
         "query": query.text,
         "keys": [{"name": d.name, "size": len(d.values)} for d in query.domains],
@@ -194,16 +214,21 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
             {"label": m.label, "kind": m.kind.value, "bins": m.bins} for m in query.measures
         ],
         "coordinates": query.coordinates,
-        "price": price * len(asked),
-        "pilots": (QUESTION - 1) * sum(pilots),
-        "scale": None if any(pilots) else asked[0].scale or 1.0,
+        "price": answers,
+        "pilots": pilots,
+        "scale": None if pilots else parts[0].question.scale or 1.0,
         "sigma_at_1": budget.sigma_0 / math.sqrt(price),
         "expected": [
-            {"measure": part.measures[0].label} | asdict(outlook(course, part, options, budget))
-            for part in by_weight
-            if len(part.measures) == 1
+            {"measure": one.query.measures[0].label}
+            | asdict(outlook(course, one.query, options, budget))
+            for one in parts
+            if len(one.query.measures) == 1 and one.part.statistic is None
         ],
-        "parents": [k for part in by_weight for k in parents_of(part) if course.wants(k)],
+        "parents": [
+            key
+            for key in dict.fromkeys(key for one in parts for key in once_for(one.query))
+            if course.wants(key)
+        ],
         "least_weight": course.least_allowance(price),
         "notes": list(query.notes),
         "charged": False,

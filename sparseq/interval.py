@@ -9,8 +9,8 @@ from sparseq.pictures.numbers import percent
 WHY = {
     "exact": "proved: nobody can add more than was counted, so there is noise and nothing else",
     "bounded": "proved, by the most that one person can add",
-    "assumed": "if the people that no pilot sees thin out as those that it sees do; a few people\n"
-    "with most of the rows would not show: where that can be, ask for declared maxima",
+    "assumed": "if people with very much data are few, and their data are like everybody's; a few\n"
+    "people with most of the rows would not show: where that can be, ask for declared maxima",
     "capped": "about those with few enough combinations of rows in the join (sparseq create\n"
     "--most work=20000000, if nothing was said): others are left out of it",
     "active": "about those who have budget left: series may have used people up, or own budgets\n"

@@ -108,20 +108,21 @@ def test_other_questions_are_asked(in_or_out: bool) -> None:
 
 @pytest.mark.parametrize("in_or_out", [False, True])
 def test_other_options_are_other_questions(in_or_out: bool) -> None:
-    con = store(in_or_out=in_or_out)
+    con = store(in_or_out=in_or_out, norm_budget=4.0)  # so that pilots see forty people
     query = con.lower("SELECT sum(amount) AS s FROM t")
     knobs: list[dict[str, float]] = [
         {}, {"confidence": 0.9}, {"sigma": 50.0}, {"sigma": 60.0}, {"accuracy": 80.0},
         {"scale": 5.0}, {"scale": 6.0},
         {"price": 0.5},
     ]  # fmt: skip
-    knobs = knobs if in_or_out else [{"precision": 0.5}, *knobs]
+    knobs = knobs if in_or_out else [*knobs, {"precision": 0.001}]
     asked = [Options(**some) for some in knobs]
     firsts = [con.ask(query, options) for options in asked]
     assert not any(first.facts.repeated for first in firsts)
     again = [con.ask(query, options) for options in asked]
     assert [a.arrow() for a in again] == [a.arrow() for a in firsts]
-    assert con.released == len(knobs)
+    # at 90 % the answer at 95 % may be narrower than asking is expected to be
+    assert con.released == sum(not first.facts.follows for first in firsts) >= len(knobs) - 1
     plain = firsts[knobs.index({})].facts.release
     assert con.ask(query, Options(confidence=0.95, price=1.0)).facts.release == plain
     in_text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 5) sum(amount) AS s FROM t"

@@ -7,11 +7,13 @@ nobody is ever overdrawn, nor has less left than the stream says in public.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import datetime as dt
 import math
 import random
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +30,7 @@ import sparseq.stream.contributors
 import sparseq.stream.weighted
 from sparseq.query.plan import Options
 from sparseq.stream.course import Course
+from sparseq.stream.parents import column_pilot, quantile_pilot
 from sparseq.stream.pricing import charges_of
 from sparseq.stream.weights import Hats, weights
 
@@ -47,11 +50,13 @@ class Row(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """`value` of a row (None: nothing), in a lattice of `scale`; counts have none."""
+    """`value` of a row (None: nothing), in a lattice of `scale`; counts have none, but of a
+    quantile's bins. To the power `power`, about whatever centre the stream announces."""
 
     kind: str
     value: Callable[[Row], float | None]
     scale: float | None = None
+    power: int = 1
 
 
 def finite(x: float | None) -> int | None:
@@ -62,11 +67,17 @@ def above(x: float | None, least: float) -> bool:
     return x is not None and (math.isnan(x) or x > least)  # NaN is above every number
 
 
+def squared_about(x: float, centre: float) -> float:
+    """In doubles, as SQL has it: too large is infinite."""
+    return (x - centre) * (x - centre)
+
+
 def clamped(x: float | None) -> float:
     return 0.0 if x is None else 10.0 if math.isnan(x) else min(max(x, 0.0), 10.0)
 
 
 SUM_X, SUM_V = Measure("sum", lambda r: r.x, 50), Measure("sum", lambda r: r.v, 8)
+FINITE_X = Measure("rows", lambda r: finite(r.x))
 AGGREGATES: dict[str, tuple[Measure, ...]] = {
     "count(*)": (Measure("rows", lambda r: 1),),
     "count(x)": (Measure("rows", lambda r: None if r.x is None else 1),),
@@ -82,10 +93,14 @@ AGGREGATES: dict[str, tuple[Measure, ...]] = {
         Measure("sum", lambda r: r.x if above(r.x, 3.25) else None, 50),
     ),
     "avg(v)": (Measure("rows", lambda r: finite(r.v)), SUM_V),
-    "avg(x)": (
-        Measure("rows", lambda r: finite(r.x)),
-        Measure("sum", lambda r: None if r.x is None else r.x - 15.0, 35),
+    "avg(x)": (FINITE_X, SUM_X),
+    "avg(v) FILTER (WHERE x > 3.25)": (
+        Measure("rows", lambda r: finite(r.v) if above(r.x, 3.25) else None),
+        Measure("sum", lambda r: r.v if above(r.x, 3.25) else None, 8),
     ),
+    "stddev(x)": (FINITE_X, SUM_X, Measure("sum", lambda r: r.x, 2500, 2)),
+    "median(v)": (Measure("rows", lambda r: r.v, 8),),
+    "quantile(x, 0.9)": (Measure("rows", lambda r: r.x, 50),),
 }
 CONDITIONS: dict[str, Callable[[Row], bool]] = {
     "x > 3.25": lambda r: above(r.x, 3.25),
@@ -120,10 +135,11 @@ class Asked:
 
     @property
     def measures(self) -> list[Measure]:
-        found: list[Measure] = []
+        found: list[tuple[bool, Measure]] = []
         for a in self.aggregates:
-            found += [m for m in AGGREGATES[a] if m not in found]
-        return found
+            own = "avg" in a or "stddev" in a  # what they are made of is measured for them alone
+            found += [(own, m) for m in AGGREGATES[a] if (own, m) not in found]
+        return [m for _, m in found]
 
     @property
     def groups(self) -> int:
@@ -140,15 +156,39 @@ class Asked:
         kind = KEYS.index(row.kind) if self.by_kind and row.kind else 0
         return kind * max(self.days, 1) + day
 
-    def vectors(self, m: Measure, rows: list[Row], step: Fraction) -> dict[int, Vector]:
+    def at_all(self, row: Row) -> int | None:
+        """0 for a row that fulfils the conditions, whether it is in a group or not."""
+        day = (row.day - DAY).days
+        kept = all(CONDITIONS[c](row) for c in self.conditions)
+        return 0 if kept and (not self.days or 0 <= day < self.days) else None
+
+    def vectors(
+        self,
+        m: Measure,
+        rows: list[Row],
+        step: Fraction,
+        centre: float = 0.0,
+        edges: Sequence[float] = (),
+        grouped: bool = True,
+    ) -> dict[int, Vector]:
         """q(X_i) of each user, on the lattice; whoever has a row is in it."""
         found: dict[int, dict[int, int]] = {}
         for row in rows:
-            place = self.place(row)
+            place = self.place(row) if grouped else self.at_all(row)
             if row.who is None or place is None:
                 continue
             vector = found.setdefault(row.who, {})
-            x = on_lattice(m.value(row), float(step))
+            value = m.value(row)
+            if edges:
+                if finite(value) is None:
+                    continue
+                assert value is not None
+                at = bisect.bisect_right(edges, value) - 1
+                bins = len(edges) - 1
+                place, value = place * bins + min(max(at, 0), bins - 1), 1
+            elif value is not None and m.kind == "sum":
+                value = value - centre if m.power == 1 else squared_about(value, centre)
+            x = on_lattice(value, float(step))
             if x:
                 vector[place] = 1 if m.kind == "users" else vector.get(place, 0) + x
         return found
@@ -162,6 +202,12 @@ EVERYTHING = Asked(("count(*)",), (), False, 0, {})
 def step_of(m: Measure) -> Fraction:
     """2**17 lattice steps to the power of two above a sum's greatest value; counts are whole."""
     return Fraction(1) if m.scale is None else power_of_two_above(m.scale) / 2**17
+
+
+def centre_of(measure: Any) -> float:
+    """What was taken from each value, as it was announced."""
+    found = re.findall(r"- CAST\('([^']+)' AS DOUBLE\)", measure.value.sql if measure.value else "")
+    return float(found[-1]) if found else 0.0
 
 
 def power_of_two_above(x: float) -> Fraction:
@@ -236,8 +282,13 @@ def handed(draw: random.Random) -> Handed:
 
 @dataclass
 class Turn:
-    """What the measures with one weight released, and what their pilots were announced as."""
+    """What one part of a question released, and what its pilots were announced as.
 
+    `of` is a parent pilot, a column pilot, or measures under one weight; `asked` what they are.
+    """
+
+    of: str
+    asked: Any
     rungs: list[Rungs] = field(default_factory=list)
     histograms: list[list[int]] = field(default_factory=list)
     noise: list[tuple[float, list[int]]] = field(default_factory=list)
@@ -248,11 +299,10 @@ class Turn:
 @contextlib.contextmanager
 def tapped(silent: bool) -> Iterator[list[Turn]]:
     """Listen to the weighted step; `silent`: its noise is 0."""
-    turns, place = [Turn()], sparseq.stream.weighted
-    counting = sparseq.stream.contributors
-    hats, draw, interval, histogram = (
-        counting.hats, place.rounded_gaussian, place.interval, Hats.histogram
-    )  # fmt: skip
+    turns, place = list[Turn](), sparseq.stream.weighted
+    counting, step = sparseq.stream.contributors, place.WeightedStep
+    hats, draw, histogram = counting.hats, place.rounded_gaussian, Hats.histogram
+    parent, values, chosen, weigh = step._ask_parent, step._values, step._chosen, step._weigh
 
     def heard_hats(r: Any, a: Any, edges: Any, start: int = 0) -> Hats:
         turns[-1].rungs.append(Rungs(tuple(edges.tolist()), start, 0))
@@ -267,18 +317,34 @@ def tapped(silent: bool) -> Iterator[list[Turn]]:
         turns[-1].noise.append((sigma, drawn.tolist()))
         return drawn
 
-    def heard_interval(choice: Any, answer: Any, *rest: Any) -> Any:
-        turns[-1].choice, turns[-1].answer = choice, answer
-        turns.append(Turn())
-        return interval(choice, answer, *rest)
+    def heard_parent(self: Any, key: str, query: Any) -> Any:
+        turns.append(Turn("parent", key))
+        return parent(self, key, query)
+
+    def heard_values(self: Any, pilot: Any) -> Any:
+        turns.append(Turn("values", pilot))
+        return values(self, pilot)
+
+    def heard_chosen(self: Any, asked: Any, *rest: Any, **more: Any) -> Any:
+        turns.append(turn := Turn("part", asked))
+        released = chosen(self, asked, *rest, **more)
+        turn.choice = released.choice
+        return released
+
+    def heard_weigh(self: Any, *rest: Any) -> Any:
+        found = weigh(self, *rest)
+        turns[-1].answer = found[:2]
+        return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "hats", heard_hats)
         patch.setattr(place, "rounded_gaussian", heard_draw)
-        patch.setattr(place, "interval", heard_interval)
         patch.setattr(Hats, "histogram", heard_histogram)
+        patch.setattr(step, "_ask_parent", heard_parent)
+        patch.setattr(step, "_values", heard_values)
+        patch.setattr(step, "_chosen", heard_chosen)
+        patch.setattr(step, "_weigh", heard_weigh)
         yield turns
-    turns.pop()
 
 
 def arrow(rows: list[Row], budgets: dict[int, float] | None) -> pa.Table:
@@ -363,38 +429,71 @@ class Running:
         self.reference.step([vectors], [(sigma, granularity)])
 
     def ask(self, asked: Asked) -> None:
-        before = self.course
+        before, query = self.course, self.con.lower(asked.sql)
         with tapped(self.silent) as turns:
-            answer = self.con.ask(self.con.lower(asked.sql), Options(**asked.options), fresh=True)
+            answer = self.con.ask(query, Options(**asked.options), fresh=True)
         assert answer.facts.kinds == tuple(m.kind for m in asked.measures)
-        parents = sorted(k for k, p in self.course.parents.items() if before.parents.get(k) != p)
+        self._check_turns(query, turns, before)
         price = asked.options.get("price", 1.0)
-        course = self._follow_parents(before, parents, turns[0])
-        by_weight = [
-            [i for i, m in enumerate(asked.measures) if (m.kind == "users") == users]
-            for users in (False, True)
-        ]
-        for turn, which in zip(turns, filter(None, by_weight), strict=True):
-            course = self._follow_turn(asked, course, price, turn, which, answer.facts)
+        labels = {m.label: i for i, m in enumerate(query.measures)}
+        course = before
+        for turn in turns:
+            if turn.of == "parent":
+                course = self._follow_parent(course, turn)
+            elif turn.of == "values":
+                course = self._follow_values(course, turn, query, asked)
+            else:
+                which = [labels[m.label] for m in turn.asked.query.measures]
+                course = self._follow_turn(asked, course, price, turn, which)
         self.reference.end()
         assert (self.course.clock, self.course.least) == (course.clock, course.least)
         assert self.course.answers == before.answers + 1
 
-    def _follow_parents(self, course: Course, asked: list[str], turn: Turn) -> Course:
-        for key in asked:
-            measure = Measure("rows", lambda r: 1)
-            if key.startswith("sum"):
-                assert key.replace('"', "").startswith("sum of v in t"), key
-                measure = SUM_V
-            step = step_of(measure)
-            said = [Announced(step, Fraction(1) if step == 1 else step * 2**7)]
-            vectors = [EVERYTHING.vectors(measure, self.rows, step)]
-            r = joint_norms(vectors, said)
-            a = self.reference.allowances(set(r), course.tau + 0.5 * course.clock)
-            assert list(turn.rungs[0].edges) == [2.0**k for k in range(32)]
-            self._follow_pilot(turn, r, a, 1)
-            course = course.after(1.0, 1.0)
-        return course
+    def _check_turns(self, query: Any, turns: list[Turn], before: Course) -> None:
+        """Every measure has a weight; what was asked once for many is kept; no other is."""
+        asked = [m.label for t in turns if t.of == "part" for m in t.asked.query.measures]
+        assert sorted(asked) == sorted(m.label for m in query.measures)
+        kept = {k for k, p in self.course.parents.items() if before.parents.get(k) != p}
+        once = [t.asked if t.of == "parent" else t.asked.key for t in turns if t.of != "part"]
+        once = [key for key in once if key]
+        assert len(once) == len(set(once))
+        assert kept == set(once)
+
+    def _follow_parent(self, course: Course, turn: Turn) -> Course:
+        measure = Measure("rows", lambda r: 1)
+        if turn.asked.startswith("sum"):
+            assert turn.asked.replace('"', "").startswith("sum of v in t"), turn.asked
+            measure = SUM_V
+        step = step_of(measure)
+        said = [Announced(step, Fraction(1) if step == 1 else step * 2**7)]
+        vectors = [EVERYTHING.vectors(measure, self.rows, step)]
+        r = joint_norms(vectors, said)
+        a = self.reference.allowances(set(r), course.tau + 0.5 * course.clock)
+        assert list(turn.rungs[0].edges) == [2.0**k for k in range(32)]
+        self._follow_pilot(turn, r, a, 1)
+        return course.after(1.0, 1.0)
+
+    def _follow_values(self, course: Course, turn: Turn, query: Any, asked: Asked) -> Course:
+        """A column pilot: rows by value, of everybody, under weights that bring norms to 1."""
+        pilot = turn.asked
+        keys = [column_pilot(query, m) or quantile_pilot(query, m) for m in query.measures]
+        places = [
+            i
+            for i, k in enumerate(keys)
+            if k is not None and k.query.measures == pilot.query.measures
+        ]
+        measure = asked.measures[places[0]]
+        plan, answer = turn.answer
+        edges = pilot.edges.tolist()
+        said = [Announced(Fraction(1), Fraction(1), plan.noise[0].sigma, plan.noise[0].granularity)]
+        whose = EVERYTHING if pilot.key else asked
+        vectors = [whose.vectors(measure, self.rows, Fraction(1), edges=edges, grouped=False)]
+        r = joint_norms(vectors, said)
+        a = self.reference.allowances(set(r), course.tau + 0.5 * course.clock)
+        self._follow_sums(turn, vectors, said, r, a, Fraction(1), answer, len(edges) - 1)
+        self._check_noise([measure], said, Fraction(1), pilot.price, turn)
+        assert pilot.price == (1.0 if pilot.key else 0.25)
+        return course.after(pilot.price, 1.0)
 
     def _follow_pilot(
         self, turn: Turn, r: dict[int, Fraction], a: dict[int, Fraction], variance: int
@@ -408,18 +507,24 @@ class Running:
         assert 1 <= Fraction(sigma) ** 2 / right < 1 + Fraction(1, 2**50)
 
     def _follow_turn(
-        self, asked: Asked, course: Course, price: float, turn: Turn, which: list[int], facts: Any
+        self, asked: Asked, course: Course, price: float, turn: Turn, which: list[int]
     ) -> Course:
         """The measures with one weight: pilots and sums, and what they took at most."""
-        measures = [asked.measures[i] for i in which]
         scale = Fraction(turn.choice.steps, 256)
-        said = [
-            Announced(
-                step_of(m), Fraction(facts.scale[i]) / scale, facts.sigma[i], facts.granularity[i]
-            )
-            for i, m in zip(which, measures, strict=True)
-        ]
-        vectors = [asked.vectors(m, self.rows, s.step) for m, s in zip(measures, said, strict=True)]
+        plan, answer = turn.answer
+        measures, said, vectors = [], [], []
+        for i, one, noise in zip(which, turn.asked.query.measures, plan.noise, strict=True):
+            measure = asked.measures[i]
+            if measure.kind == "sum":  # about a centre the greatest value is another
+                measure = measure._replace(scale=one.scale)
+            elif not one.edges:
+                measure = measure._replace(scale=None)
+            step = step_of(measure) if measure.kind == "sum" else Fraction(1)
+            unit = Fraction(noise.scale) / scale
+            measures.append(measure)
+            said.append(Announced(step, unit, noise.sigma, noise.granularity))
+            centre = centre_of(one)
+            vectors.append(asked.vectors(measure, self.rows, step, centre, one.edges))
         r = joint_norms(vectors, said)
         cautious = (course.tau + 0.5 * course.clock) * max(price, 0.5)
         a = self.reference.allowances(set(r), cautious)
@@ -428,19 +533,33 @@ class Running:
         for variance in (16, 4) if turn.rungs else ():
             self._follow_pilot(turn, r, a, variance)
             worst += 1 / variance
-        sums = self.reference.answer(vectors, said, r, a, scale)
+        bins = max(m.bins for m in turn.asked.query.measures)
+        self._follow_sums(turn, vectors, said, r, a, scale, answer, asked.groups * bins)
         assert not self.reference.refused & rich
-        expected = [
-            float((total.get(k, 0) + noise[k]) * Fraction(s.granularity) / s.unit)
-            for total, (_, noise), s in zip(sums, turn.noise, said, strict=True)
-            for k in range(asked.groups)
-        ]
-        assert turn.answer.tolist() == expected
         paid = turn.choice.of.price
         self._check_noise(measures, said, scale, paid, turn)
         most = math.sqrt(asked.groups * len(measures)) if measures[0].kind == "users" else math.inf
         reach = most / float(scale) / course.least_allowance(price)
         return course.after(worst + paid * min(1.0, reach * reach), price)
+
+    def _follow_sums(
+        self,
+        turn: Turn,
+        vectors: list[dict[int, Vector]],
+        said: list[Announced],
+        r: dict[int, Fraction],
+        a: dict[int, Fraction],
+        scale: Fraction,
+        answer: Any,
+        cells: int,
+    ) -> None:
+        sums = self.reference.answer(vectors, said, r, a, scale)
+        expected = [
+            float((total.get(k, 0) + noise[k]) * Fraction(s.granularity) / s.unit)
+            for total, (_, noise), s in zip(sums, turn.noise, said, strict=True)
+            for k in range(cells)
+        ]
+        assert answer.tolist() == expected
 
     def _check_noise(
         self,

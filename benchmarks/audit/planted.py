@@ -32,6 +32,7 @@ import sparseq.store
 import sparseq.stream.contributors
 import sparseq.stream.weighted
 from benchmarks.audit.neighbours import UNIT, World
+from sparseq.accounting.cut.column import column_of
 from sparseq.accounting.strategies import ONE
 from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.engine import DuckEngine
@@ -381,13 +382,42 @@ def scale_of_exact_counts() -> Iterator[None]:
         kept[:] = [histogram(hats, cells)]
         return kept[0]
 
-    def chosen(question: Any, reading: Any, *rest: Any) -> Any:
+    def chosen(question: Any, reading: Any, *rest: Any, **more: Any) -> Any:
         exact = kept[0] / 2.0**PILOT_BITS
-        return choose(question, replace(reading, people=exact), *rest)
+        return choose(question, replace(reading, people=exact), *rest, **more)
 
     with (
         _set(Hats, "histogram", counted),
         _set(sparseq.stream.weighted, "choose", chosen),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def centre_of_exact_values() -> Iterator[None]:
+    """Averages and quantiles are about the values of a column pilot before its noise."""
+    step, weighted, kept = sparseq.stream.weighted.WeightedStep, Contributions.weighted, list[Any]()
+    weigh, values = step._weigh, step._values
+
+    def summed(made: Contributions, weights: Any) -> Any:
+        kept[:] = weighted(made, weights)
+        return list(kept)
+
+    def weighed(self: Any, *rest: Any) -> Any:
+        found = weigh(self, *rest)
+        kept.append(found[0])
+        return found
+
+    def exact(self: Any, pilot: Any) -> Any:
+        values(self, pilot)
+        rows, plan = kept
+        return rows * plan.noise[0].granularity
+
+    with (
+        _set(Contributions, "weighted", summed),
+        _set(step, "_weigh", weighed),
+        _set(step, "_values", exact),
+        _set(sparseq.stream.weighted, "column_of", lambda e, rows, _: column_of(e, rows, 0.0)),
     ):
         yield
 
@@ -411,7 +441,7 @@ def pilots_by_accounts() -> Iterator[None]:
         return kept[0]
 
     def needed(*args: Any) -> bool:
-        return bool(needs(*args)) and bool(kept[0].min(initial=1.0) < 1.0)
+        return bool(needs(*args)) and bool(kept and kept[0].min(initial=1.0) < 1.0)
 
     with (
         _set(sparseq.stream.contributors, "allowances", looked),
@@ -556,7 +586,7 @@ def delta_of_the_lonely() -> AbstractContextManager[None]:
 
 _COUNT = "SELECT count(*) AS a0 FROM t"
 _SUM = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) sum(x) AS a0 FROM t"
-_PEOPLE = "SELECT count(DISTINCT who) AS a0 FROM t"
+_MEDIAN = "SELECT median(least(greatest(x, 0), 100)) AS a0 FROM t"
 LEAKS: tuple[Leak, ...] = (
     Leak("optimiser statistics on", rule_on("statistics_propagation"),
          ("SELECT count(*) AS a0 FROM (SELECT who, n FROM t) AS i WHERE n > 1000",),
@@ -599,10 +629,12 @@ LEAKS: tuple[Leak, ...] = (
          ("charges of others", "own charge", "own contribution", "answer")),
     Leak("a scale chosen from exact counts", scale_of_exact_counts, (_COUNT, _SUM),
          ("answer", "own contribution", "own charge", "charges of others"), weighted=True),
+    Leak("a centre that was not released", centre_of_exact_values, (_MEDIAN,),
+         ("answer", "own contribution", "own charge", "charges of others"), weighted=True),
     Leak("a weight from another person's account", account_of_another, (_COUNT,) * 12,
          ("own contribution", "own charge", "charges of others", "overcharged"),
          poor=True, weighted=True),
-    Leak("a pilot skipped by looking at accounts", pilots_by_accounts, (_PEOPLE,) * 12,
+    Leak("a pilot skipped by looking at accounts", pilots_by_accounts, (_COUNT,) * 12,
          ("answer", "outcome"), poor=True, weighted=True),
     Leak("a pilot that nobody pays", pilots_for_nothing, (_COUNT,), ("undercharged",),
          weighted=True),

@@ -274,6 +274,7 @@ class Weighted:
         place = sparseq.stream.weighted
         draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
         weighted, answer = Contributions.weighted, place.WeightedStep.answer
+        weigh = place.WeightedStep._weigh
 
         def said(variance: int, budget: Any) -> Any:
             noise = pilot_noise(variance, budget)
@@ -302,6 +303,15 @@ class Weighted:
             self._said = None
             return out - total
 
+        def weighed(step: Any, *rest: Any) -> Any:
+            before = len(self._parts)
+            found = weigh(step, *rest)
+            plan = found[0]
+            for i, (m, n) in enumerate(zip(plan.query.measures, plan.noise, strict=True), before):
+                noise = m.kind.value, n.sigma, n.granularity
+                self._parts[i] = replace(self._parts[i], noise=noise)
+            return found
+
         def answered(step: Any, query: Any, options: Any) -> Any:
             self._parts, self._sums, self._said = [], [], None
             done = answer(step, query, options)
@@ -312,16 +322,11 @@ class Weighted:
             (place, "rounded_gaussian", drawn), (place, "pilot_noise", said),
             (Contributors, "tally", tallied(Contributors.tally)),
             (Loops, "tally", tallied(Loops.tally)), (Contributions, "weighted", summed),
-            (place.WeightedStep, "answer", answered),
+            (place.WeightedStep, "answer", answered), (place.WeightedStep, "_weigh", weighed),
         ]  # fmt: skip
 
     def _step(self, done: Any) -> Step:
-        said = [
-            (plan.query.measures[i].kind.value, noise.sigma, noise.granularity)
-            for plan in (part.plan for part in done.measured)
-            for i, noise in enumerate(plan.noise)
-        ]
-        noise = [part.noise if part.noise[0] else said.pop(0) for part in self._parts]
+        noise = [part.noise for part in self._parts]
         paid = zip(done.users.tolist(), done.charges.tolist(), strict=True)
         return Step(
             done.query.text, tuple(noise), {u: due for u, due in paid if due}, frozenset(),

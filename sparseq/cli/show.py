@@ -12,10 +12,10 @@ from sparseq.cli.text import guarantee_line, labelled, loud_lines, one_line, say
 from sparseq.csv_text import answer_csv
 from sparseq.json_text import json_text
 from sparseq.pictures.answer_texts import (
-    FEW,
+    IMPRECISE,
     answer_table,
     budget_of,
-    is_few,
+    is_imprecise,
     with_interval,
 )
 from sparseq.pictures.numbers import (
@@ -91,7 +91,7 @@ def interval_lines(answer: Answer) -> list[tuple[str, str]]:
         ("", found.why),
     ]
     if any(few for _, few in _marks(answer.arrow())):
-        lines.append(("", f"{FEW} too few people to say: the interval is wider than the value"))
+        lines.append(("", f"{IMPRECISE}: the interval is wider than the value"))
     several = len(facts.labels) > 1
     rows = [
         f"sigma {number(s)}, at scale {number(c)}" + f"  {one_line(label, 50)}" * several
@@ -103,7 +103,7 @@ def interval_lines(answer: Answer) -> list[tuple[str, str]]:
 def _marks(table: pa.Table) -> list[tuple[str, bool]]:
     """Return the noised columns of a weighted answer, and whether one of their values is marked."""
     names = [n for n in table.column_names if n + LOW_SUFFIX in table.column_names]
-    return [(n, any(is_few(*row) for row in with_interval(table, n))) for n in names]
+    return [(n, any(is_imprecise(*row) for row in with_interval(table, n))) for n in names]
 
 
 def brief_text(answer: Answer, width: int | None = None) -> str:

@@ -20,12 +20,12 @@ MOST_ROWS = 40
 _RESTS_ON = {
     "exact": "proved",
     "bounded": "proved, by the most that one person can add",
-    "assumed": "if the people that no pilot sees thin out as those that it sees do",
+    "assumed": "if people with very much data are few, and their data are like everybody's",
     "active": "about those who have budget left",
     "capped": "about those with few enough combinations of rows in the join",
 }
 
-FEW = "*"
+IMPRECISE = "imprecise"
 """Marks a value whose interval's half-width exceeds it."""
 
 
@@ -35,8 +35,8 @@ def with_interval(table: pa.Table, name: str) -> list[tuple[Any, Any, Any]]:
     return list(zip(*(table[c].to_pylist() for c in columns), strict=True))
 
 
-def is_few(value: float | None, low: float | None, high: float | None) -> bool:
-    """Tell whether too few people are behind a value: its interval is wider than it is."""
+def is_imprecise(value: float | None, low: float | None, high: float | None) -> bool:
+    """Tell whether an interval is wider than its value."""
     return value is None or low is None or high is None or (high - low) / 2 > abs(value)
 
 
@@ -46,11 +46,11 @@ def interval_texts(
     """Return a value and its interval, as precise as the interval allows.
 
     >>> interval_texts(69343, 67857.95, 71278.1, whole=True), interval_texts(3, -2.0, 9.0)
-    (('69,300', '67,900 to 71,300'), ('3.0 *', '-2.0 to 9.0'))
+    (('69,300', '67,900 to 71,300'), ('3.0 imprecise', '-2.0 to 9.0'))
     """
     if value is None:
         return MISSING, MISSING
-    mark = f" {FEW}" if is_few(value, low, high) else ""
+    mark = f" {IMPRECISE}" if is_imprecise(value, low, high) else ""
     if low is None or high is None:
         return f"{value:.4g}{mark}", "not known"
     digits = digits_for((high - low) / 2)
@@ -137,8 +137,8 @@ def first_rows(table: pa.Table) -> tuple[pa.Table, list[str]]:
 
 def footnote(texts: Table) -> list[str]:
     """Say what a mark means, where there is one."""
-    marked = any(cell.endswith(f" {FEW}") for row in texts.rows for cell in row)
-    return [f"{FEW} too few people to say: the interval is wider than the value"] * marked
+    marked = any(cell.endswith(f" {IMPRECISE}") for row in texts.rows for cell in row)
+    return [f"{IMPRECISE}: the interval is wider than the value"] * marked
 
 
 def said(facts: Facts) -> list[str]:

@@ -21,15 +21,16 @@ from sqlglot import exp
 
 from sparseq.query import outputs as out
 from sparseq.query.allowed import BINNED
+from sparseq.query.binning import as_double, bin_of, even_bins
 from sparseq.query.limits import ROWS
 from sparseq.query.paired import PAIRED, PairMoments
 from sparseq.query.parse import said
-from sparseq.query.plan import Cell, Kind, Measure
+from sparseq.query.plan import AVERAGE, QUANTILE, VARIANCE, Cell, Kind, Measure, Statistic
 from sparseq.query.scope import Scope, integral, refuse
-from sparseq.query.terms import Term, call, constant
-from sparseq.query.types import BOOLEAN, DOUBLE, integer
+from sparseq.query.statistics import QuantileNode, RatioNode, VarianceNode
+from sparseq.query.terms import call
+from sparseq.query.types import BOOLEAN
 
-DEFAULT_BINS = 64
 MAX_BINS = 1000
 _VARIANCES = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 _MINIMA: dict[type, str] = {
@@ -49,6 +50,9 @@ class Aggregates:
         self._scope = scope
         self._measures: list[Measure] = []
         self._places: dict[Measure, int] = {}  # without their labels
+        self._averages: list[tuple[int, ...]] = []
+        self._variances: list[tuple[int, ...]] = []
+        self._quantiles: dict[int, set[float]] = {}
 
     def is_aggregate(self, e: exp.Expr) -> bool:
         """Tell whether an expression is an aggregate, with or without FILTER."""
@@ -71,7 +75,11 @@ class Aggregates:
     def measures(self, types: Sequence[str]) -> tuple[Measure, ...]:
         """Return the measures, now that the types of `values` are known."""
         found = iter(types)
-        return tuple(m if m.value is None else self._typed(m, next(found)) for m in self._measures)
+        roles = {i: s.said for s in self.statistics() for i in s.places}
+        return tuple(
+            replace(m if m.value is None else self._typed(m, next(found)), role=roles.get(i, ""))
+            for i, m in enumerate(self._measures)
+        )
 
     def _typed(self, m: Measure, type: str) -> Measure:
         if m.kind is not Kind.SUM:
@@ -81,11 +89,18 @@ class Aggregates:
             refuse(f"{m.label}: the values are {type}, not numbers", "CAST them, or count instead")
         return replace(m, integral=integral(type))
 
-    def _add(self, measure: Measure) -> int:
-        place = self._places.setdefault(replace(measure, label=""), len(self._measures))
+    def _add(self, measure: Measure, role: str = "") -> int:
+        """Return the place of a measure; those of a statistic are its own."""
+        key = replace(measure, label="", role=role)
+        place = self._places.setdefault(key, len(self._measures))
         if place == len(self._measures):
             self._measures.append(measure)
         return place
+
+    def _role(self, value: exp.Expr) -> str:
+        """Return the role of measures of a value's moments: none where it has no bounds."""
+        bounds = self._scope.bounds(value) if self._scope.public.weighted else None
+        return "moments" if bounds is not None and bounds[0] < bounds[1] else ""
 
     # -- one aggregate ---------------------------------------------------------------------------
 
@@ -153,7 +168,7 @@ class Aggregates:
     def _rows(self, condition: exp.Expr | None, label: str) -> int:
         return self._add(Measure(Kind.ROWS, self._truth(condition), label))
 
-    def _sum(self, value: exp.Expr, condition: exp.Expr | None, label: str) -> int:
+    def _sum(self, value: exp.Expr, condition: exp.Expr | None, label: str, role: str = "") -> int:
         if self._scope.is_user(value) or self._scope.may_lack_user(value):
             refuse(f"{label} adds up identifiers", "COUNT(DISTINCT user) counts users")
         bounds = self._scope.bounds(value)
@@ -167,33 +182,52 @@ class Aggregates:
             Measure(
                 Kind.SUM, cell, label, integral=False, scale=scale or None,
                 bounds=bounds if scale else None,
-            )
+            ),
+            role,
         )  # fmt: skip
 
     def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        middle, centred = self._centred(value)
-        number = self._finite_rows(value, condition)
-        total = self._sum(centred, condition, _moment("sum", value, condition, middle))
-        mean = out.mean(total, number, self._measures[total].bounds)
+        number, total, middle = self._moments(value, condition)
+        if self._scope.public.weighted:
+            if self._role(value):
+                self._averages.append((number, total))
+            return RatioNode(total, number)
+        mean = out.arithmetic("/", out.measure(total), out.measure(number))
         return out.arithmetic("+", out.constant(middle), mean) if middle else mean
 
-    def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None) -> int:
+    def _moments(self, value: exp.Expr, condition: exp.Expr | None) -> tuple[int, int, float]:
+        """Return the places of the number and the sum of values, and what was taken from each."""
+        (middle, centred), role = self._centred(value), self._role(value)
+        number = self._finite_rows(value, condition, role)
+        name = _moment("sum", value, condition, middle)
+        return number, self._sum(centred, condition, name, role), middle
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        """Return what is made of measures of which nothing else is made: they have a role."""
+        variances = dict.fromkeys(self._variances)
+        with_variance = {places[:2] for places in variances}
+        averages = [p for p in dict.fromkeys(self._averages) if p not in with_variance]
+        return (
+            *(Statistic(AVERAGE, places) for places in averages),
+            *(Statistic(VARIANCE, places) for places in variances),
+            *(Statistic(QUANTILE, (i,), tuple(sorted(q))) for i, q in self._quantiles.items()),
+        )
+
+    def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None, role: str = "") -> int:
         """Count the rows that a sum of the value takes in: not NULL, NaN or infinite."""
-        number = _as_double(self._scope.term(value))
+        number = as_double(self._scope.term(value))
         counts = call("isfinite", "isfinite({0})", BOOLEAN, number)
         if condition is not None:
             counts = call("and", "({0} AND ({1}))", BOOLEAN, counts, self._scope.truth(condition))
-        return self._add(Measure(Kind.ROWS, Cell.of(counts), _moment("number", value, condition)))
+        name = _moment("number", value, condition)
+        return self._add(Measure(Kind.ROWS, Cell.of(counts), name), role)
 
     def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:
         """Return the middle of the public bounds, and the value minus it.
 
-        In weighted answers not where they begin near 0: there most values lie too, mostly, and the
-        scale is that of the values as they are.
+        In weighted answers the stream takes a released centre.
         """
-        bounds = self._scope.bounds(value)
-        if bounds is not None and self._scope.public.weighted and 0 <= 4 * bounds[0] <= bounds[1]:
-            bounds = None
+        bounds = None if self._scope.public.weighted else self._scope.bounds(value)
         middle = (bounds[0] + bounds[1]) / 2 if bounds is not None else 0.0
         if middle == 0:
             return 0.0, value
@@ -202,16 +236,20 @@ class Aggregates:
 
     def _variance(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
         value = _argument(e)
-        middle, centred = self._centred(value)
-        n = out.measure(self._finite_rows(value, condition))
-        s = out.measure(self._sum(centred, condition, _moment("sum", value, condition, middle)))
+        number, total, middle = self._moments(value, condition)
+        _, centred = self._centred(value)
         square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
         name = _moment("sum of squares", value, condition, middle)
-        q = out.measure(self._sum(square, condition, name))
+        squares = self._sum(square, condition, name, self._role(value))
+        if self._role(value):
+            self._variances.append((number, total, squares))
+        n, s, q = map(out.measure, (number, total, squares))
         around = out.arithmetic("-", q, out.arithmetic("/", out.arithmetic("*", s, s), n))
         population = isinstance(e, exp.VariancePop | exp.StddevPop)
         divisor = n if population else out.arithmetic("-", n, out.constant(1))
         variance = out.monotone(lambda x: np.maximum(x, 0), out.arithmetic("/", around, divisor))
+        if self._scope.public.weighted:
+            variance = VarianceNode((number, total, squares), population, variance)
         root = isinstance(e, exp.Stddev | exp.StddevPop | exp.StddevSamp)
         return out.monotone(np.sqrt, variance) if root else variance
 
@@ -248,8 +286,12 @@ class Aggregates:
 
     def _quantile(self, e: exp.Expr, condition: exp.Expr | None, label: str) -> out.Node:
         value, q, edges = self._binned_arguments(e, label)
-        i = self._binned_rows(value, condition, edges, label, clamp=True)
-        return out.quantile(i, q, edges)
+        own = self._scope.public.weighted and 0 < q < 1
+        role = "quantile" if own else ""
+        i = self._binned_rows(value, condition, edges, label, clamp=True, role=role)
+        if own:
+            self._quantiles.setdefault(i, set()).add(q)
+        return QuantileNode(i, q, edges)
 
     def _binned_arguments(
         self, e: exp.Expr, label: str
@@ -274,7 +316,7 @@ class Aggregates:
                     f"list the edges: {label[:-1]}, [0, 10, 20, 50]); or ask the curator for "
                     "bounds (create --bounds x=0..100)",
                 )
-            return tuple(np.linspace(*bounds, DEFAULT_BINS + 1).tolist())
+            return even_bins(*bounds)
         if not isinstance(given, exp.Array):
             refuse(f"{label}: the bins are a list of edges", "[0, 10, 20, 50]")
         edges = tuple(_number(x, label) for x in given.expressions)
@@ -291,17 +333,10 @@ class Aggregates:
         edges: tuple[float, ...],
         label: str,
         clamp: bool,
+        role: str = "",
     ) -> int:
-        number = _as_double(self._scope.term(value))
-        x = number.sql
-        known = f"isfinite({x})" if clamp else f"{x} BETWEEN {edges[0]!r} AND {edges[-1]!r}"
-        place = f"CASE WHEN {known} THEN {_bin_sql(x, edges, 0, len(edges) - 1)} ELSE -1 END"
-        name = "nearest bin" if clamp else "bin"
-        found = (number, *(constant(edge, DOUBLE) for edge in edges))
-        term = Term(integer(-1, len(edges) - 2), place, function=name, arguments=found)
-        return self._add(
-            Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=Cell.of(term))
-        )
+        place = bin_of(Cell.of(self._scope.term(value)), edges, nearest=clamp)
+        return self._add(Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=place))
 
 
 def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
@@ -319,19 +354,6 @@ def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: flo
     """Name a measure that averages and variances of a value have in common."""
     centre = f" {'-' if middle > 0 else '+'} {abs(middle):g}" if middle else ""
     return f"{which} of {said(value)}{centre}" + (f" where {said(condition)}" if condition else "")
-
-
-def _as_double(term: Term) -> Term:
-    return call("cast to DOUBLE", "TRY_CAST({0} AS DOUBLE)", DOUBLE, term)
-
-
-def _bin_sql(x: str, edges: tuple[float, ...], first: int, last: int) -> str:
-    """Return SQL of the bin that x lies in, among those from edge `first` to edge `last`."""
-    if last - first == 1:
-        return str(first)
-    middle = (first + last) // 2
-    below, above = _bin_sql(x, edges, first, middle), _bin_sql(x, edges, middle, last)
-    return f"CASE WHEN {x} < {edges[middle]!r} THEN {below} ELSE {above} END"
 
 
 def _present(e: exp.Expr) -> exp.Expr:

@@ -41,6 +41,8 @@ class RecordedCells:
         if known is not None:
             arrays += [known.lows, known.highs, known.noised, known.missing]
             head |= {"sigmas": list(map(float, known.sigmas)), "z": list(map(float, known.z))}
+            head["statistics"] = list(known.statistics)
+            arrays += list(known.statistics.values())
         numbers = [np.ascontiguousarray(a, "<f8").tobytes() for some in arrays for a in some]
         return b"\n".join([json.dumps(head).encode(), b"".join(numbers)])
 
@@ -50,18 +52,24 @@ class RecordedCells:
         text, _, numbers = data.partition(b"\n")
         head = json.loads(text)
         groups, bins = head["groups"], head["bins"]
-        flat = np.frombuffer(numbers, "<f8")
-        parts = iter(np.split(flat, len(flat) // (groups * sum(bins))))
-        starts = np.cumsum(bins)[:-1] * groups
+        flat, at = np.frombuffer(numbers, "<f8"), 0
+
+        def taken(size: int) -> Floats:
+            nonlocal at
+            at += size
+            return flat[at - size : at]
 
         def one_a_measure() -> list[Floats]:
-            some = np.split(next(parts), starts)
-            return [part.reshape(groups, -1) for part in some]
+            return [taken(groups * size).reshape(groups, -1) for size in bins]
 
         measures, known = one_a_measure(), None
         if "z" in head:
             lows, highs, summed, missing = (one_a_measure() for _ in range(4))
-            known = Intervals(lows, highs, summed, head["sigmas"], missing, head["z"])
+            statistics = {
+                (role, tuple(places), level): tuple(taken(groups) for _ in range(3))
+                for role, places, level in head.get("statistics", ())
+            }
+            known = Intervals(lows, highs, summed, head["sigmas"], missing, head["z"], statistics)
         grid = head.get("grid")
         return cls(
             tuple(head["meanings"]),
@@ -90,6 +98,7 @@ class RecordedCells:
                 [known.sigmas[i] for i in places],
                 [known.missing[i] for i in places],
                 [known.z[i] for i in places],
+                dict(known.told(places)),
             )
         return Measurements(
             [noised.measures[i] for i in places], [noised.bounds[i] for i in places],

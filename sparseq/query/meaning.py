@@ -89,6 +89,8 @@ def meaning_of(query: Query) -> Meaning | None:
     measures = tuple(_measure(m, region, alone) for m in query.measures)
     if not alone:
         return Meaning(origin, keys, measures)
+    if any(m.role for m in query.measures):  # a statistic is no sum of those of some groups
+        return Meaning(origin, keys, measures, None, relation.stored.lower())
     return Meaning(origin, keys, measures, _grid(query, origin, measures), relation.stored.lower())
 
 
@@ -113,7 +115,7 @@ def _measure(measure: Measure, where: Region, alone: bool) -> MeasureMeaning:
         return "" if cell is None else bare(cell.sql) if alone else cell.sql
 
     noise = repr((measure.scale, measure.step, measure.bounds, measure.integral))
-    bins = measure.edges, spelled(measure.bin)
+    bins = measure.edges, spelled(measure.bin), measure.role
     term = None if measure.value is None else measure.value.term
     counts = measure.kind is not Kind.SUM
     if alone and counts and term is not None and term.type.family is Family.BOOLEAN:

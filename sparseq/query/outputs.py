@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sparseq.accounting.cut.ratio import ratio_hull
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +35,10 @@ class Estimate:
         return np.maximum(self.high - self.value, self.value - self.low)
 
 
+StatisticKey = tuple[str, tuple[int, ...], float]
+"""What it is, of which measures, and a quantile's level."""
+
+
 @dataclass(frozen=True)
 class Intervals:
     """Of a weighted answer, in the query's unit, one (groups, bins) array a measure.
@@ -47,6 +49,8 @@ class Intervals:
         sigmas: Of its noise, one a measure.
         missing: The most that the measured values lack.
         z: Quantiles that all noise stays within at once, one a measure.
+        statistics: Value, low and high by group of what was measured for itself, by what it is and
+            the places of its measures.
     """
 
     lows: Sequence[Floats]
@@ -55,6 +59,14 @@ class Intervals:
     sigmas: Sequence[float]
     missing: Sequence[Floats]
     z: Sequence[float]
+    statistics: Mapping[StatisticKey, tuple[Floats, ...]] = field(default_factory=dict)
+
+    def told(self, places: Sequence[int]) -> Iterator[tuple[StatisticKey, tuple[Floats, ...]]]:
+        """Yield the statistics of some measures, by the measures' places among these."""
+        at = {place: i for i, place in enumerate(places)}
+        for (role, of, level), ends in self.statistics.items():
+            if all(i in at for i in of):
+                yield (role, tuple(at[i] for i in of), level), ends
 
 
 @dataclass(frozen=True)
@@ -218,37 +230,14 @@ def shared(node: Node) -> Node:
     return once
 
 
-def mean(total: int, number: int, bounds: tuple[float, float] | None) -> Node:
-    """Return a sum over the number of its rows, each value of which lies within bounds.
+@dataclass(frozen=True)
+class ConstantNode:
+    """The node of a literal: a float, None, or what is no number."""
 
-    Of a weighted answer: the hull of Fieller sets over all that the two may lack, measured with one
-    weight (`sparseq.accounting.cut.ratio`). Without bounds, or with in or out: the quotient.
-    """
-    quotient = arithmetic("/", measure(total), measure(number))
+    value: Any
 
-    def node(noised: Measurements) -> Estimate | NDArray[Any]:
-        known = noised.weighted
-        if known is None or bounds is None:
-            return quotient(noised)
-        n, d = known.noised[total][:, 0], known.noised[number][:, 0]
-        low, high = ratio_hull(
-            (n, known.sigmas[total]), (d, known.sigmas[number]),
-            (known.missing[total][:, 0], known.missing[number][:, 0]), known.z[number], bounds,
-        )  # fmt: skip
-        with np.errstate(all="ignore"):
-            value = np.where(d > 0, n / d, (low + high) / 2)
-        return Estimate(np.clip(value, low, high), low, high)
-
-    return node
-
-
-def constant(value: Any) -> Node:
-    """Return the node of a literal."""
-
-    if isinstance(value, decimal.Decimal | int) and not isinstance(value, bool):
-        value = float(value)
-
-    def node(noised: Measurements) -> Estimate | NDArray[Any]:
+    def __call__(self, noised: Measurements) -> Estimate | NDArray[Any]:
+        value = self.value
         if value is None or isinstance(value, float):
             array = np.full(noised.groups, np.nan if value is None else value)
             return Estimate(array, array, array)
@@ -256,56 +245,12 @@ def constant(value: Any) -> Node:
         column[:] = value
         return column
 
-    return node
 
-
-_ROUNDING = 1e-12  # of shares of a total: a tie is never decided by how a float was rounded
-
-
-def quantile(i: int, q: float, edges: tuple[float, ...]) -> Node:
-    """Return the q-quantile read off a noised histogram, linear within a bin.
-
-    The interval: all counts lie within theirs at once, so that the share below an edge is at least
-    that with all bins below at their lower ends and all above at their upper ones, and the true
-    quantile lies where it could cross q. Where nothing is known that is the whole range.
-    """
-    grid = np.asarray(edges, np.float64)
-
-    def node(noised: Measurements) -> Estimate:
-        counts = noised.measures[i]
-        least, most = (np.maximum(ends, 0.0) for ends in noised.ends(i))
-        below, above = (_cumulated(ends) for ends in (least, most))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lower = below / (below + (above[:, -1:] - above))
-            upper = above / (above + (below[:, -1:] - below))
-        value = np.array([_crossing(grid, np.maximum(c, 0), q) for c in counts])
-        low = np.array([_first_edge(grid, ~(u < q - _ROUNDING)) for u in upper])
-        high = np.array([_last_edge(grid, ~(lo > q + _ROUNDING)) for lo in lower])
-        return Estimate(value, np.minimum(low, value), np.maximum(high, value))
-
-    return node
-
-
-def _cumulated(counts: Floats) -> Floats:
-    return np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
-
-
-def _crossing(grid: Floats, counts: Floats, q: float) -> float:
-    total = counts.sum()
-    if total <= 0:
-        return float((grid[0] + grid[-1]) / 2)
-    cumulative = np.concatenate([[0.0], np.cumsum(counts)]) / total
-    return float(np.interp(q, cumulative, grid))
-
-
-def _first_edge(grid: Floats, reached: NDArray[np.bool_]) -> float:
-    j = int(np.argmax(reached)) if reached.any() else len(grid) - 1
-    return float(grid[max(j - 1, 0)])
-
-
-def _last_edge(grid: Floats, not_passed: NDArray[np.bool_]) -> float:
-    j = int(np.flatnonzero(not_passed)[-1]) if not_passed.any() else 0
-    return float(grid[min(j + 1, len(grid) - 1)])
+def constant(value: Any) -> ConstantNode:
+    """Return the node of a literal."""
+    if isinstance(value, decimal.Decimal | int) and not isinstance(value, bool):
+        value = float(value)
+    return ConstantNode(value)
 
 
 def _estimates(args: Sequence[Estimate | NDArray[Any]]) -> list[Estimate]:

@@ -100,6 +100,7 @@ class Measure:
         edges, bin: Bin edges, and SQL giving a row's bin; empty: no bins.
         step: The lattice step, a power of two, where whoever computes the contributions fixes it.
         bounds: Public (low, high) of a row's value, if something says so.
+        role: Of a weighted answer: the statistic that it is measured for, and for nothing else.
     """
 
     kind: Kind
@@ -111,6 +112,7 @@ class Measure:
     bin: Cell | None = None
     step: float | None = None
     bounds: tuple[float, float] | None = None
+    role: str = ""
 
     @property
     def bins(self) -> int:
@@ -239,6 +241,30 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Statistic:
+    """What is made of measures that are measured for it alone, in a weighted answer.
+
+    Attributes:
+        role: Which: an average (of its number and its total), quantiles (of one measure), a
+            variance (of its number, its total and its squares).
+        places: Of its measures.
+        levels: Of quantiles, ascending.
+    """
+
+    role: str
+    places: tuple[int, ...]
+    levels: tuple[float, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The role of its measures: those of one statistic are measured in one way."""
+        return " ".join([self.role, *map(repr, self.levels)])
+
+
+AVERAGE, QUANTILE, VARIANCE = "average", "quantile", "variance"
+
+
+@dataclass(frozen=True)
 class Query:
     """A lowered query, before its noise is fixed.
 
@@ -252,6 +278,7 @@ class Query:
             sparse vector with noise of Laplace scale sigma, at most so many times in its run.
         apart: No value adds up rows of two windows of a person, where windows have accounts.
         left_out: Which rows are in no group, in words: public, and said with the answer.
+        statistics: What is made of measures that have a role.
     """
 
     text: str
@@ -264,6 +291,7 @@ class Query:
     comparisons: int = 0
     apart: bool = False
     left_out: tuple[str, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
 
     @property
     def groups(self) -> int:

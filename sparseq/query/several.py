@@ -43,7 +43,8 @@ class Place:
                 for values in (known.lows, known.highs, known.noised, known.missing)
             )
             sigmas, z = ([values[i] for i in self.measures] for values in (known.sigmas, known.z))
-            known = Intervals(lows, highs, measured, sigmas, missing, z)
+            told = {key: tuple(x[rows] for x in ends) for key, ends in known.told(self.measures)}
+            known = Intervals(lows, highs, measured, sigmas, missing, z, told)
         return Measurements(
             [noised.measures[i][rows] for i in self.measures],
             [noised.bounds[i] for i in self.measures],
@@ -87,12 +88,22 @@ def together(queries: Sequence[Query], types: Sequence[Sequence[str]]) -> tuple[
         for i, m in enumerate(measures)
     )
     notes = tuple(dict.fromkeys(note for q in queries for note in q.notes))
+    statistics = tuple(
+        dict.fromkeys(
+            replace(s, places=tuple(part.measures[i] for i in s.places))
+            for query, part in zip(queries, parts, strict=True)
+            for s in query.statistics
+        )
+    )
     left_out = tuple(dict.fromkeys(said for q in queries for said in q.left_out))
-    return Query("", relation, (cells,), asked, None, notes, left_out=left_out), parts
+    whole = Query(
+        "", relation, (cells,), asked, None, notes, left_out=left_out, statistics=statistics
+    )
+    return whole, parts
 
 
 def _alike(a: Measure, b: Measure) -> bool:
-    facts = ("kind", "integral", "scale", "edges", "step", "bounds")
+    facts = ("kind", "integral", "scale", "edges", "step", "bounds", "role")
     return all(getattr(a, name) == getattr(b, name) for name in facts)
 
 

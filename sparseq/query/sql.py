@@ -43,6 +43,7 @@ from sparseq.query.public import PublicFacts
 from sparseq.query.scope import Scope, refuse
 from sparseq.query.separating import QueryParts, separated
 from sparseq.query.several import alone, together
+from sparseq.query.statistics import combined
 
 MAX_MESSAGE = 240
 
@@ -174,7 +175,8 @@ class _Outer:
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
         notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None
-        return Query("", relation, domains, measures, shown, notes, apart=apart, left_out=left_out)
+        return Query("", relation, domains, measures, shown, notes, apart=apart,
+                     left_out=left_out, statistics=self.aggregates.statistics())  # fmt: skip
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
         """Refuse an answer that is too large, or takes too long to compute from noised values."""
@@ -349,7 +351,8 @@ class _Outer:
         if isinstance(e, exp.Null):
             return out.constant(None)
         if isinstance(e, exp.Binary) and type(e) in _ARITHMETIC:
-            return out.arithmetic(_ARITHMETIC[type(e)], self._node(e.left), self._node(e.right))
+            left, right = self._node(e.left), self._node(e.right)
+            return combined(_ARITHMETIC[type(e)], left, right, self.public.weighted)
         if isinstance(e, exp.Binary) and type(e) in _COMPARISONS:
             return out.compare(_COMPARISONS[type(e)], self._node(e.left), self._node(e.right))
         if isinstance(e, exp.And | exp.Or):

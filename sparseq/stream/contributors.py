@@ -159,5 +159,19 @@ def contributors(
     return kind(dues, norms, exponents, cautious)
 
 
+def together(parts: list[tuple[Index, Ints]]) -> tuple[Index, list[Ints]]:
+    """Return the users of several measures, and everybody's squared norm in each."""
+    first = parts[0][0]
+    if all(np.array_equal(first, users) for users, _ in parts[1:]):
+        return first, [norms for _, norms in parts]
+    users = np.unique(np.concatenate([u for u, _ in parts]))
+    found = []
+    for some, norms in parts:
+        whole = np.zeros(len(users), np.int64)
+        whole[np.searchsorted(users, some)] = norms
+        found.append(whole)
+    return users, found
+
+
 def _loops() -> Any:
     return compiled().weights

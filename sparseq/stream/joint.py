@@ -2,14 +2,16 @@
 
 One weight serves all measures of a question, so their norms are measured together: r_i² is the sum
 over measures of (‖q_m‖ / u_m)², with u_m the size of the joint unit in the measure's own. A unit is
-one row where rows are counted; a sum's is its greatest value, or a part of it.
+one row where rows are counted; a sum's is about the size of a value, as a column pilot showed, or a
+part of the greatest one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,18 +94,11 @@ class Joint:
         return np.repeat([part.signed for part in self.parts], sizes)
 
     @property
-    def above_parent(self) -> int:
-        """Cells by which norms can lie above those of the parent pilot of the same table.
-
-        Of each measure ‖q_m‖ / u_m is at most a person's rows, times the sum's part of a value.
-        """
-        if all(part.measure.kind is Kind.SUM for part in self.parts):
-            return 0  # the parent is of the same sum
-        sums = Kind.SUM
-        factors = [
-            2.0 ** (p.exponent + SUM_STEPS) if p.measure.kind is sums else 1.0 for p in self.parts
-        ]
-        return math.ceil(math.log2(math.hypot(*factors)) - 1e-9)
+    def reach(self) -> int:
+        """The cell that a person with one row can be in."""
+        rows = [_row(part) for part in self.parts if part.measure.kind is Kind.SUM]
+        known = [one for one in rows if 1 < one < math.inf]
+        return math.ceil(math.log2(max(known)) - 1e-9) if known else 0
 
     @property
     def cells(self) -> int:
@@ -153,7 +148,11 @@ class Joint:
 
 
 def joint(
-    query: Query, options: Options, budget: Budget, finer: int = 0, rows: int | None = None
+    query: Query,
+    options: Options,
+    budget: Budget,
+    rows: int | None = None,
+    units: Mapping[int, int] = MappingProxyType({}),
 ) -> Joint:
     """Return a question in its joint unit.
 
@@ -161,14 +160,18 @@ def joint(
         query: The question.
         options: A caller's scale, or sigma, stands in where nothing public bounds a sum.
         budget: The store's.
-        finer: Beside counts, a sum's joint unit is its greatest value / 2**finer.
         rows: The most that a person has in a stored table, if that was declared.
+        units: By place of a sum, the power of two that is its joint unit; by default its greatest
+            value, or a part of it where it is alone.
 
     Raises:
         QueryRefused: A sum has no public scale.
     """
     alone = all(m.kind is Kind.SUM for m in query.measures)
-    parts = tuple(_part(m, options, budget, BELOW if alone else finer) for m in query.measures)
+    below = BELOW if alone else 0
+    parts = tuple(
+        _part(m, options, budget, below, units.get(i)) for i, m in enumerate(query.measures)
+    )
     by_type = all(m.kind is Kind.USERS for m in query.measures)
     declared = rows is not None and bool(query.relation.stored)
     most = math.sqrt(query.coordinates) if by_type else math.inf
@@ -186,7 +189,9 @@ def joint(
     )
 
 
-def _part(m: Measure, options: Options, budget: Budget, finer: int) -> JointMeasure:
+def _part(
+    m: Measure, options: Options, budget: Budget, below: int, unit: int | None
+) -> JointMeasure:
     if m.kind is not Kind.SUM:
         return JointMeasure(m, 1.0, 0)
     most = m.scale or options.scale
@@ -195,7 +200,10 @@ def _part(m: Measure, options: Options, budget: Budget, finer: int) -> JointMeas
     if most is None:
         raise no_public_scale(m)
     exponent = math.ceil(math.log2(in_range(f"the scale of {m.label}", most, *_VALUES)))
-    return JointMeasure(m, math.ldexp(1.0, exponent - SUM_STEPS), finer - SUM_STEPS)
+    step = exponent - SUM_STEPS
+    return JointMeasure(
+        m, math.ldexp(1.0, step), step - (exponent - below if unit is None else unit)
+    )
 
 
 def _row(part: JointMeasure) -> float:

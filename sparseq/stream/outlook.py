@@ -14,7 +14,8 @@ from sparseq.accounting.cut.interval import interval
 from sparseq.query.plan import Kind, Options, Query
 from sparseq.stream.course import Course
 from sparseq.stream.joint import joint
-from sparseq.stream.weighted import parents_of, question_of
+from sparseq.stream.parents import parents_of
+from sparseq.stream.weighted import question_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def outlook(
     asked = joint(query, options, budget)
     beta = 1 - (options.confidence if options.confidence is not None else 0.95)
     price = options.price if options.price is not None else 1.0
-    question = question_of(asked, course, budget, beta, price)
+    question = question_of(asked, course.least_allowance(price), budget, beta, price)
     unit = asked.parts[0].unit
     least = None
     if query.measures[0].kind is not Kind.SUM:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from dataclasses import replace
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,113 +29,64 @@ from sparseq.accounting.cut import (
     ladder,
     visible_top,
 )
-from sparseq.accounting.cut.choice import C_STEPS, Choice, Question, choose
-from sparseq.accounting.cut.interval import Interval, IntervalKind, interval
+from sparseq.accounting.cut.average import (
+    About,
+    Ends,
+    apart,
+    average_risk,
+    centred,
+    quotient,
+    variance,
+)
+from sparseq.accounting.cut.choice import C_STEPS, Choice, Question, Risk, choose, upper
+from sparseq.accounting.cut.column import ColumnValues, column_of
+from sparseq.accounting.cut.interval import interval
+from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
 from sparseq.accounting.cut.reading import nothing_read
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints
 from sparseq.engine.weighing import Weights
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import Entropy, rounded_gaussian
-from sparseq.query.outputs import Intervals, Measurements
-from sparseq.query.plan import Kind, Measure, Noise, Options, Plan, Query
-from sparseq.query.render import key_columns
+from sparseq.query.outputs import StatisticKey
+from sparseq.query.plan import (
+    AVERAGE,
+    QUANTILE,
+    VARIANCE,
+    Kind,
+    Noise,
+    Options,
+    Plan,
+    Query,
+    Statistic,
+)
 from sparseq.stream.bill import Bill
-from sparseq.stream.contributors import Contributors, contributors
+from sparseq.stream.contributors import Contributors, contributors, together
 from sparseq.stream.course import Course
-from sparseq.stream.joint import BELOW, LEAST_PRICE, Joint, joint
+from sparseq.stream.joint import LEAST_PRICE, Joint, joint
+from sparseq.stream.parents import (
+    ColumnPilot,
+    binned_anew,
+    centred_total,
+    column_pilot,
+    parent_in,
+    parents_of,
+    quantile_pilot,
+    squares_of,
+)
+from sparseq.stream.parts import (
+    ReleasedSums,
+    WeightedAnswer,
+    WeightedPart,
+    WeightGroup,
+    parts_of,
+)
 from sparseq.stream.weights import PILOT_BITS
 
 Floats = NDArray[np.float64]
 _ALL_PARTS = 1.5
-
-
-@dataclass(frozen=True)
-class WeightGroup:
-    """Measures of a question that were measured with one weight.
-
-    Attributes:
-        which: Their places in the question.
-        plan: Their noise.
-        joint: Their joint unit.
-        interval, choice, answer: Released, in joint units; the answer as it was measured.
-        faint: Whose weight is below one half: private.
-    """
-
-    which: tuple[int, ...]
-    plan: Plan
-    joint: Joint
-    interval: Interval
-    choice: Choice
-    answer: Floats
-    faint: Index
-
-
-@dataclass(frozen=True)
-class WeightedAnswer:
-    """A weighted answer before it is shown.
-
-    Attributes:
-        query, beta: What was asked.
-        measured: Its measures, by weight.
-        course: The stream's course after it.
-        users, charges: Who pays how much: private.
-    """
-
-    query: Query
-    beta: float
-    measured: tuple[WeightGroup, ...]
-    course: Course
-    users: Index
-    charges: Ints
-
-    @property
-    def plan(self) -> Plan:
-        """The question with its noise."""
-        noise = self._in_order(lambda part: part.plan.noise)
-        return Plan(self.query, tuple(noise), self.beta)
-
-    @property
-    def kind(self) -> IntervalKind:
-        """What the least sure of the intervals rests on."""
-        kinds = [part.interval.kind for part in self.measured]
-        return max(kinds, key=list(IntervalKind).index)
-
-    @property
-    def price(self) -> float:
-        """The highest of the prices."""
-        return max(part.choice.of.price for part in self.measured)
-
-    @property
-    def faint(self) -> Index:
-        """Whose weight is below one half in some measure: private."""
-        parts = [part.faint for part in self.measured]
-        return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
-
-    def measurements(self) -> Measurements:
-        """Return what post-processing may see, in the query's units: released."""
-
-        def units(pick: Callable[[WeightGroup], Floats]) -> list[Floats]:
-            return self._in_order(lambda part: part.joint.in_units(pick(part)))
-
-        plan = self.plan
-        sigmas = [noise.sigma for noise in plan.noise]
-        z = self._in_order(lambda part: [part.choice.of.z()] * len(part.which))
-        return Measurements(
-            units(lambda part: part.interval.value),
-            [quantile * sigma for quantile, sigma in zip(z, sigmas, strict=True)],
-            key_columns(plan.query.domains),
-            plan.query.groups,
-            Intervals(
-                units(lambda part: part.interval.low), units(lambda part: part.interval.high),
-                units(lambda part: part.answer), sigmas,
-                units(lambda part: part.interval.missing), z,
-            ),
-        )  # fmt: skip
-
-    def _in_order(self, of: Callable[[WeightGroup], Sequence[Any]]) -> list[Any]:
-        found = {i: x for part in self.measured for i, x in zip(part.which, of(part), strict=True)}
-        return [found[i] for i in range(len(found))]
+MOST_EXACT = 8.0
+"""1/a_min up to which a count of people has a scale that nobody is above."""
 
 
 class WeightedStep:
@@ -168,68 +118,261 @@ class WeightedStep:
         self._bill = Bill(accounts)
         self._worst = 0.0  # price of the pilots
         self._base = 1.0  # price that allowances were made for
-        self._turn = 0  # which measures it is about
+        self._turn = 0  # which of its parts it is about
 
     def answer(self, query: Query, options: Options) -> WeightedAnswer:
         """Answer a question; see `sparseq.stream.weighted`."""
         options = options.over(query.options)
         beta = 1 - (options.confidence if options.confidence is not None else 0.95)
         self._base = options.price if options.price is not None else 1.0
-        by_weight = together_by_kind(query)
-        beta_each = beta / len(by_weight)
-        parts = []
-        for turn, which in enumerate(by_weight):
-            some = replace(query, measures=tuple(query.measures[i] for i in which))
-            # a given C is of rows and sums; people who are counted beside them have their own
-            parts.append((some, which, replace(options, scale=None) if turn else options))
+        parts = parts_of(query)
+        beta_each = beta / len(parts)
+        # a given C is of rows and sums; people who are counted beside them have their own
+        own = [replace(options, scale=None) if i else options for i in range(len(parts))]
+        asked = [part.of(query) for part in parts]
         self._foresee([
-            joint(some, own, self._budget, 0, self._rows).before(beta_each)
-            for some, _, own in parts if not parents_of(some)
+            plan
+            for some, part, one in zip(asked, parts, own, strict=True)
+            for plan in self._plans(some, part, one, beta_each)
         ])  # fmt: skip
-        measured = []
-        for self._turn, (some, which, own) in enumerate(parts):
-            measured.append(self._measured(some, which, own, beta_each))
+        methods = {
+            AVERAGE: self._average, QUANTILE: self._quantiles, VARIANCE: self._variance,
+        }  # fmt: skip
+        measured, told = list[WeightGroup](), dict[StatisticKey, Ends]()
+        for some, part, one in zip(asked, parts, own, strict=True):
+            if part.statistic is None:
+                measured.append(self._measured(some, part.which, one, beta_each))
+                continue
+            method = methods[part.statistic.role]
+            groups, found = method(some, part.statistic, one, beta_each)
+            measured += groups
+            told |= found
         course = replace(self._course, answers=self._course.answers + 1)
         users, charges = self._bill.users, self._bill.charges
-        return WeightedAnswer(query, beta, tuple(measured), course, users, charges)
+        return WeightedAnswer(query, beta, tuple(measured), course, users, charges, told)
 
     def _measured(
-        self, query: Query, which: tuple[int, ...], options: Options, beta: float
+        self,
+        query: Query,
+        which: tuple[int, ...],
+        options: Options,
+        beta: float,
+        part: float = 1.0,
     ) -> WeightGroup:
-        """Release the pilots and the sums of measures with one weight."""
-        price = self._base
-        asked, parent = self._beside_parents(query, options)
+        """Release the pilots and the sums of measures with one weight, at a part of the price."""
+        joint(query, options, self._budget)  # refuses what has no scale, before any noise
+        parent = self._parents(query)
+        units = self._units(query)
+        asked = joint(query, options, self._budget, self._rows, units)
+        released = self._chosen(asked, parent(asked), options, beta, part)
+        between = interval(released.choice, released.answer)
+        return released.group(which, between)
+
+    def _chosen(
+        self,
+        asked: Joint,
+        parent: Parent,
+        options: Options,
+        beta: float,
+        part: float = 1.0,
+        risk: Risk | None = None,
+    ) -> ReleasedSums:
+        """Release pilots, choose C, and release the sums under weights."""
+        self._turn += 1
+        price = self._base * part
         made = self._contributions(asked.before(beta))
         users, norms = together([(m.users, m.norms) for m in made.measures])
-        people = self._people(users, norms, asked, price)
-        question = question_of(asked, self._course, self._budget, beta, price)
+        people = self._people(users, norms, asked, self._base)
+        least = self._course.least_allowance(self._base)
+        question = question_of(asked, least, self._budget, beta, price)
         of = ladder(asked.most, question.least_allowance)
         reading = self._pilots(people, of) if question.pilots else nothing_read(of)
-        known = parent.moved(asked.above_parent + question.faded, of.cap)
-        choice = choose(question, reading, known)
+        choice = choose(question, reading, parent.moved(question.faded), risk=risk)
         choice = priced(choice, options, asked, self._course.tau / _ALL_PARTS)
-        return self._under_weights(asked, made, people, choice, which)
+        scale, price = choice.steps / C_STEPS, choice.of.price
+        plan, answer, faint = self._weigh(asked, made, people, scale, price, beta)
+        most = asked.most / scale / question.least_allowance
+        worst = self._worst + price * min(1.0, most * most)
+        self._course, self._worst = self._course.after(worst, self._base), 0.0
+        return ReleasedSums(plan, asked, choice, answer, faint)
+
+    def _weigh(
+        self,
+        asked: Joint,
+        made: Contributions,
+        people: Contributors,
+        scale: float,
+        price: float,
+        beta: float,
+        name: str = "sums",
+    ) -> tuple[Plan, Floats, Index]:
+        """Release sums under weights: the plan, they in joint units, and who counts for little."""
+        plan = asked.after(scale, price, self._budget, beta)
+        found = people.weigh(scale, asked.prices(plan))
+        self._bill.put(people.dues)
+        sums = made.weighted(
+            Weights(found.users, found.mantissa, found.exponent, asked.shifts(plan))
+        )
+        entropy = self._noise_of(name)
+        noised = [
+            total + rounded_gaussian(noise.lattice_sigma, len(total), entropy)
+            for total, noise in zip(sums, plan.noise, strict=True)
+        ]
+        return plan, asked.answer(plan, noised), found.faint
+
+    # -- statistics ------------------------------------------------------------------------------
+
+    def _average(
+        self, query: Query, asked_for: Statistic, options: Options, beta: float
+    ) -> tuple[list[WeightGroup], dict[StatisticKey, Ends]]:
+        """Release the rows and the sum of an average: about a centre, or apart."""
+        which, key = asked_for.places, (AVERAGE, asked_for.places, 0.0)
+        number, total = query.measures
+        pilot = column_pilot(query, total)
+        assert pilot is not None
+        assert total.bounds is not None
+        column = self._column(query, pilot)
+        once = not query.relation.stored
+        if apart(column) or query.relation.caps:
+            groups = [
+                self._measured(
+                    replace(query, measures=(measure,)), (place,), options, beta / 2, 0.5
+                )
+                for measure, place in zip(query.measures, which, strict=True)
+            ]
+            about = About(column.centre, column.spread, 1.0, once, total.bounds)
+            number_of, total_of = (group.ends() for group in groups)
+            of = replace(groups[0].choice.of, beta=beta)
+            z = upper(beta / 4 / query.groups)
+            return groups, {key: quotient(total_of, number_of, about, z, of)}
+        shifted, centre = centred_total(total, column.centre, column.spread)
+        asked = replace(query, measures=(number, shifted))
+        half = round(math.log2(column.spread / 2))
+        about = About(centre, column.spread, math.ldexp(1.0, half), once, total.bounds)
+        counted = joint(replace(query, measures=(number,)), Options(), self._budget)
+        parent = self._parents(counted.query)(counted).moved(2)  # values are about two units off
+        whole = joint(asked, options, self._budget, self._rows, {1: half})
+        released = self._chosen(whole, parent, options, beta, risk=average_risk(about))
+        rows, sums = np.split(released.answer, 2)
+        found = centred(released.choice, rows, sums * about.unit, about)
+        return [released.about_a_centre(which, about)], {key: found}
+
+    def _variance(
+        self, query: Query, asked_for: Statistic, options: Options, beta: float
+    ) -> tuple[list[WeightGroup], dict[StatisticKey, Ends]]:
+        """Release an average, and apart from it the sum of squares about the column's centre."""
+        number, total, squares = query.measures
+        *which, last = asked_for.places
+        whose = replace(query, measures=(number, total))
+        groups, means = self._average(whose, Statistic(AVERAGE, tuple(which)), options, beta / 2)
+        pilot = column_pilot(query, total)
+        assert pilot is not None
+        assert total.bounds is not None
+        column = self._column(query, pilot)
+        about_centre, centre = centred_total(total, column.centre, column.spread)
+        squared_values = squares_of(about_centre, squares)
+        asked = replace(query, measures=(squared_values,))
+        unit = math.floor(2 * math.log2(column.spread)) - 3  # cells for what is far below it, too
+        whole = joint(asked, options, self._budget, units={0: unit})
+        released = self._chosen(whole, NO_PARENT, options, beta / 2, 0.5)
+        group = released.group((last,), interval(released.choice, released.answer))
+        about = About(centre, column.spread, 1.0, False, total.bounds)
+        (mean,) = means.values()
+        found = variance(group.ends(), groups[0].ends(), mean, about)
+        return [*groups, group], means | {(VARIANCE, asked_for.places, 0.0): found}
+
+    def _quantiles(
+        self, query: Query, asked_for: Statistic, options: Options, beta: float
+    ) -> tuple[list[WeightGroup], dict[StatisticKey, Ends]]:
+        """Release ranks around where the column has its quantiles, or on given edges."""
+        (measure,) = query.measures
+        pilot = quantile_pilot(query, measure)
+        if pilot is not None and not query.relation.caps:
+            column = self._column(query, pilot)
+            measure = binned_anew(measure, quantile_edges(column, asked_for.levels))
+            query = replace(query, measures=(measure,))
+        whole = joint(query, options, self._budget, self._rows)
+        parent = self._parents(query)(whole)
+        released = self._chosen(whole, parent, options, beta, risk=quantile_risk(measure.bins))
+        counts = released.answer.reshape(query.groups, measure.bins)
+        edges, each = np.array(measure.edges), len(asked_for.levels)
+        choice = replace(released.choice, of=replace(released.choice.of, beta=beta / each))
+        found = {
+            (QUANTILE, asked_for.places, level): quantile(choice, counts, level, edges)
+            for level in asked_for.levels
+        }
+        between = interval(released.choice, released.answer)
+        return [released.group(asked_for.places, between)], found
+
+    def _column(self, query: Query, pilot: ColumnPilot) -> ColumnValues:
+        """Return what is known of a column's values; release its pilot if there is none.
+
+        Of a join nothing is: what it is about is read beside the stream, before any noise.
+        """
+        if query.relation.caps:
+            return column_of(pilot.edges, np.zeros(len(pilot.edges) - 1), 1.0)
+        known = self._course.parents.get(pilot.key)
+        if known is None or self._course.wants(pilot.key):
+            rows = self._values(pilot)
+            if pilot.key:
+                self._course = self._course.with_parent(pilot.key, rows)
+        else:
+            rows = np.array(known.people)
+        return column_of(pilot.edges, rows, self._budget.sigma_0 / math.sqrt(pilot.price))
+
+    def _values(self, pilot: ColumnPilot) -> Floats:
+        """Release rows by value: everybody's have a norm of 1 at most, for C is 1."""
+        self._turn += 1
+        asked = joint(pilot.query, Options(), self._budget)
+        made = self._contributions(asked.before(0.5))
+        (rows,) = made.measures
+        people = self._people(rows.users, [rows.norms], asked, 1.0)
+        _, counts, _ = self._weigh(asked, made, people, 1.0, pilot.price, 0.5, "values")
+        self._course = self._course.after(pilot.price, 1.0)
+        return counts
 
     # -- parents ---------------------------------------------------------------------------------
 
-    def _beside_parents(self, query: Query, options: Options) -> tuple[Joint, Parent]:
-        """Return a question in its joint unit, and what a parent pilot says of it."""
-        joint(query, options, self._budget)  # refuses what has no scale, before any noise
+    def _plans(self, query: Query, part: WeightedPart, options: Options, beta: float) -> list[Plan]:
+        """Return the plans that a part is going to need, if no noise comes before them."""
+
+        def plan(some: Query, beta: float) -> Plan:
+            return joint(some, options, self._budget, self._rows).before(beta)
+
+        if part.statistic is None:
+            return [] if parents_of(query) or self._beside(query) else [plan(query, beta)]
+        if not query.relation.caps:
+            return []
+        if part.statistic.role == QUANTILE:
+            return [plan(query, beta)]
+        half = beta / 2 if part.statistic.role == AVERAGE else beta / 4
+        return [plan(replace(query, measures=(m,)), half) for m in query.measures[:2]]
+
+    @staticmethod
+    def _beside(query: Query) -> bool:
+        """Tell whether sums need units, as they share a weight with others."""
+        several = len(query.measures) > 1 and any(m.kind is Kind.SUM for m in query.measures)
+        return several and not query.relation.caps
+
+    def _units(self, query: Query) -> dict[int, int]:
+        """Return the units of sums that share a weight: about the size of a value."""
+        if not self._beside(query):
+            return {}
+        pilots = {i: column_pilot(query, m) for i, m in enumerate(query.measures)}
+        return {
+            i: round(math.log2(self._column(query, pilot).size))
+            for i, pilot in pilots.items()
+            if pilot is not None
+        }
+
+    def _parents(self, query: Query) -> Callable[[Joint], Parent]:
+        """Ask for parent pilots where there are none; return what they say of a question."""
         kin = parents_of(query)
         for key, parent in kin.items():
             if self._course.wants(key):
                 self._ask_parent(key, parent)
-        found = [self._known(key) for key in kin]
-        rows = found[0].total if found else 0.0
-        finer = 0
-        if len(found) == 2 and rows > 0 and found[1].total > 0:
-            tops = math.ldexp(found[1].total, -BELOW)
-            finer = min(max(math.floor(math.log2(max(rows, 1.0) / (1.5 * tops))), 0), 6)
-        asked = joint(query, options, self._budget, finer, self._rows)
-        return asked, found[0] if found else NO_PARENT
-
-    def _known(self, key: str) -> Parent:
-        return self._course.parent(key, self._budget.sigma_0)
+        known = {key: self._course.parent(key, self._budget.sigma_0) for key in kin}
+        return partial(parent_in, known)
 
     def _ask_parent(self, key: str, query: Query) -> None:
         """Release a parent pilot."""
@@ -273,50 +416,31 @@ class WeightedStep:
         released = (counts + drawn) * noise.granularity
         return np.where(np.arange(CELLS) >= start, released, 0.0)
 
-    # -- the answer ------------------------------------------------------------------------------
-
-    def _under_weights(
-        self,
-        asked: Joint,
-        made: Contributions,
-        people: Contributors,
-        choice: Choice,
-        which: tuple[int, ...],
-    ) -> WeightGroup:
-        """Release the sums under weights."""
-        q, scale = choice.of, choice.steps / C_STEPS
-        plan = asked.after(scale, q.price, self._budget, q.beta)
-        found = people.weigh(scale, asked.prices(plan))
-        self._bill.put(people.dues)
-        sums = made.weighted(
-            Weights(found.users, found.mantissa, found.exponent, asked.shifts(plan))
-        )
-        entropy = self._noise_of("sums")
-        noised = [
-            total + rounded_gaussian(noise.lattice_sigma, len(total), entropy)
-            for total, noise in zip(sums, plan.noise, strict=True)
-        ]
-        answer = asked.answer(plan, noised)
-        most = asked.most / scale / q.least_allowance
-        worst = self._worst + q.price * min(1.0, most * most)
-        self._course, self._worst = self._course.after(worst, self._base), 0.0
-        between = interval(choice, answer)
-        return WeightGroup(which, plan, asked, between, choice, answer, found.faint)
-
     def _noise_of(self, part: str) -> Entropy:
         return self._entropy(f"{self._turn}/{part}")
 
 
 def question_of(
-    asked: Joint, course: Course, budget: Budget, beta: float, price: float
+    asked: Joint, least_allowance: float, budget: Budget, beta: float, price: float
 ) -> Question:
-    """Return what is public about measures of one weight: what C is chosen for."""
-    query, a_min = asked.query, course.least_allowance(price)
+    """Return what is public about measures of one weight: what C is chosen for.
+
+    Args:
+        asked: They.
+        least_allowance: a_min, nobody's is smaller.
+        budget: The store's.
+        beta: Of the interval.
+        price: Of the answer.
+    """
+    query, a_min = asked.query, least_allowance
+    scale = asked.scale
+    if scale is None and asked.most <= 1 and 1 / a_min <= MOST_EXACT:
+        scale = 1 / a_min  # nobody can be above it: no pilots, and noise alone
     return Question(
         coordinates=query.coordinates, cells=asked.cells, signed=asked.signed,
         sigma_0=budget.sigma_0, beta=beta, price=price, least_allowance=a_min,
-        pilots=needs_pilots(asked, a_min), by_type=asked.by_type, declared=asked.declared,
-        scale=asked.scale, most_scale=asked.most_scale,
+        pilots=needs_pilots(asked.most, scale, a_min), declared=asked.declared,
+        scale=scale, most_scale=asked.most_scale, reach=asked.reach,
     )  # fmt: skip
 
 
@@ -332,44 +456,6 @@ def pilot_noise(variance: int, budget: Budget) -> Noise:
     scale, step = math.sqrt(variance), math.ldexp(1.0, -PILOT_BITS)
     sigma = sigma_for_scale(scale, budget)
     return Noise(sigma, step, scale, step, Price.of(sigma, step, budget))
-
-
-def parents_of(query: Query) -> dict[str, Query]:
-    """Return the parent pilots that say something of a question, by their names.
-
-    They are of all rows of the same stored table, and, for an average or a sum of a column that is
-    never negative, of the column's total per person.
-    """
-    table = query.relation.stored
-    kinds = {m.kind for m in query.measures}
-    if not table or kinds == {Kind.USERS}:
-        return {}
-    sums = [m for m in query.measures if m.kind is Kind.SUM]
-    column = sums[0] if len(sums) == 1 and _column(sums[0]) else None
-    found = {}
-    if kinds != {Kind.SUM}:
-        rows = Measure(Kind.ROWS, None, "rows")
-        found[f"rows of {table}"] = _parent(query, rows)
-    if column is not None:
-        name = f"sum of {_column(column)} in {table} up to {column.scale!r}"
-        found[name] = _parent(query, replace(column, edges=(), bin=None))
-    return found
-
-
-def _parent(query: Query, measure: Measure) -> Query:
-    table = query.relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
-    everything = replace(query.relation, sql=table, where="", conditions=())
-    return Query(f"pilot: {measure.label}", everything, (), (measure,), None)
-
-
-def _column(measure: Measure) -> str:
-    """Return the column that a sum is of, where it is never negative; "" for anything else."""
-    term = None if measure.value is None else measure.value.term
-    while term is not None and term.function.startswith("cast") and len(term.arguments) == 1:
-        term = term.arguments[0]
-    if term is None or measure.bounds is None or measure.bounds[0] < 0:
-        return ""
-    return term.column
 
 
 def priced(choice: Choice, options: Options, asked: Joint, most: float) -> Choice:
@@ -396,35 +482,11 @@ def _wanted_noise(choice: Choice, options: Options, asked: Joint) -> float | Non
     return None
 
 
-def together_by_kind(query: Query) -> list[tuple[int, ...]]:
-    """Return the measures that share a weight: counts of people, and all others.
+def needs_pilots(most: float, scale: float | None, a_min: float) -> bool:
+    """Tell whether anybody can be above C: by the release log and declared bounds alone.
 
-    A person counts once, and may have many rows: in one weight the count of people would have the
-    noise that the rows need.
-
-    Example: of `count(*), count(DISTINCT user), sum(x)` they are [(0, 2), (1,)].
+    Example:
+        >>> needs_pilots(1.0, 2.0, 0.5), needs_pilots(1.0, None, 0.5), needs_pilots(3.0, 2.0, 1.0)
+        (False, True, True)
     """
-    people = tuple(i for i, m in enumerate(query.measures) if m.kind is Kind.USERS)
-    others = tuple(i for i, m in enumerate(query.measures) if m.kind is not Kind.USERS)
-    return [which for which in (others, people) if which]
-
-
-def needs_pilots(asked: Joint, a_min: float) -> bool:
-    """Tell whether anybody can be above C: by the release log and declared bounds alone."""
-    if asked.scale is not None:
-        return asked.scale < asked.most / a_min
-    return not (a_min >= 1 and asked.most <= 1)
-
-
-def together(parts: list[tuple[Index, Ints]]) -> tuple[Index, list[Ints]]:
-    """Return the users of several measures, and everybody's squared norm in each."""
-    first = parts[0][0]
-    if all(np.array_equal(first, users) for users, _ in parts[1:]):
-        return first, [norms for _, norms in parts]
-    users = np.unique(np.concatenate([u for u, _ in parts]))
-    found = []
-    for some, norms in parts:
-        whole = np.zeros(len(users), np.int64)
-        whole[np.searchsorted(users, some)] = norms
-        found.append(whole)
-    return users, found
+    return most > (1.0 if scale is None else scale) * a_min * (1 + 1e-12)

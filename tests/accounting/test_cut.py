@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,11 +16,11 @@ from sparseq.accounting.cut import (
     Reading,
     ladder,
     parent_of,
-    ratio_hull,
     visible_top,
 )
-from sparseq.accounting.cut.choice import Question, choose, missing_by_coordinate
+from sparseq.accounting.cut.choice import Question, choose
 from sparseq.accounting.cut.interval import IntervalKind, interval
+from sparseq.accounting.cut.posterior import posterior
 from sparseq.stream.weights import PILOT_BITS, hats, weights
 
 SIGMA_0 = math.sqrt(48.0)
@@ -107,16 +106,38 @@ def test_a_bounded_interval_holds_the_truth_of_whales() -> None:
     assert assumed <= 80
 
 
-def test_faded_people_are_in_the_interval() -> None:
-    """Counts of people who have faded to a weight of a quarter: bounded by type."""
-    inside = 0
-    for seed in range(100):
+def test_groups_hold_the_truth_where_the_heavy_lie_as_all_do() -> None:
+    """Lognormal rows over 12 groups, many of them cut: all groups at once in 56 of 60, in intervals
+    narrower than those that carry all of what was cut in each group, which are wider than it."""
+    inside, narrower = 0, []
+    for seed in range(60):
         g = np.random.default_rng([seed, 3])
-        x, a = np.ones(3000), np.full(3000, 0.25)
-        _, low, high, kind = one_answer(x, g, most=1.0, a=a, a_min=0.25, by_type=True)
-        assert kind is IntervalKind.BOUNDED
-        inside += low <= 3000 <= high
-    assert inside >= 90
+        rows = np.ceil(g.lognormal(1.5, 1.3, 10_000)).astype(int)
+        x = np.stack([g.multinomial(n, np.arange(1, 13) / 78) for n in rows]).astype(float)
+        r, a = np.linalg.norm(x, axis=1), np.ones(len(x))
+        choice = choose(asked(12, scale=8.0), read(r, a, math.inf, 1.0, g))
+        mantissa, exponent = weights(r, a, choice.missing.scale)
+        w = (mantissa / 2.0**exponent)[:, None]
+        answer = (x * w).sum(axis=0) + g.normal(0, choice.missing.noise, 12)
+        found, truth = interval(choice, answer), x.sum(axis=0)
+        inside += bool(((found.low <= truth) & (truth <= found.high)).all())
+        cut = float(np.median(choice.missing.lost))
+        narrower.append((found.high - found.low).mean() / cut)
+    assert inside >= 56
+    assert np.median(narrower) < 0.75
+
+
+def test_samples_of_a_cell_are_what_was_measured_there() -> None:
+    people = np.zeros(CELLS)
+    people[:6] = 9000, 5000, 2500, 1000, 300, 60
+    sd = np.full(CELLS, 12.0)
+    seen = Reading(ladder(math.inf, 1.0), people, sd, 5)
+    found = posterior(seen, None, RULES)
+    middle, off = np.median(found, axis=0), found.std(axis=0)
+    assert (np.abs(middle - people)[:6] < 12.0).all()
+    assert (off[:5] < 2 * 12.0).all()
+    assert middle[7:].max() < 12.0
+    assert np.array_equal(found, posterior(seen, None, RULES))  # nothing is drawn anew
 
 
 @given(st.lists(st.floats(0.001, 2.0**30), min_size=1, max_size=50), st.integers(0, 2**32))
@@ -135,74 +156,39 @@ def test_on_an_edge_the_cells_say_what_is_cut(norms: list[float], seed: int) -> 
 
 
 def test_what_a_parent_saw_above_a_gap_may_hide_in_a_question() -> None:
+    """The upper end is wider where heavy people are known of; nothing is above the parent's."""
     people = np.zeros(CELLS)
-    people[0], people[10] = 10_000.0, 100.0
-    parent = parent_of(people, SIGMA_0, ladder(math.inf, 1.0), RULES)
-    assert (parent.others, parent.reach) == (pytest.approx(100.0), 10)
+    people[0] = 10_000.0
+    alone = parent_of(people, SIGMA_0, ladder(math.inf, 1.0), RULES)
+    people[10] = 100.0
+    both = parent_of(people, SIGMA_0, ladder(math.inf, 1.0), RULES)
     seen = Reading(ladder(math.inf, 1.0), np.where(np.arange(CELLS) == 0, 500.0, 0.0),
                    np.full(CELLS, 20.0), 0)  # fmt: skip
-    with_it, without = choose(asked(), seen, parent), choose(asked(), seen, NO_PARENT)
-    assert (with_it.hidden, without.hidden) == (True, False)
-    assert with_it.missing.scale >= 512 > 8 > without.missing.scale  # nobody is to be cut
+    highs = [
+        interval(choose(asked(), seen, parent), np.array([500.0])).high[0]
+        for parent in (both, NO_PARENT, alone)
+    ]
+    assert highs[0] > 1.5 * highs[1]
+    assert highs[1] >= highs[2]
+
+
+def test_a_parent_is_moved_with_norms() -> None:
+    people = np.zeros(CELLS)
+    people[:4] = 100.0, 80.0, 60.0, 40.0
+    parent = parent_of(people, 1.0, ladder(math.inf, 1.0), RULES)
+    assert parent.samples is not None
+    up, down = parent.moved(2).samples, parent.moved(-2).samples
+    assert up is not None
+    assert down is not None
+    assert np.array_equal(up[:, 2:], parent.samples[:, :-2])
+    assert np.array_equal(down[:, 1:-2], parent.samples[:, 3:])
+    assert np.allclose(down.sum(axis=1), parent.samples.sum(axis=1))
 
 
 def test_a_ladder_ends_where_nobody_can_be() -> None:
     of = ladder(5.0, 0.5)
     assert (of.bounded, of.cap, of.edges[of.cap]) == (True, 4, 10.0)
     assert not ladder(math.inf, 1.0).bounded
-
-
-def test_averages_of_heavy_people_lie_in_the_hull_and_not_in_plain_fieller() -> None:
-    """Values go with the number of rows, and the heavy people are cut."""
-    hull = plain = 0
-    for seed in range(200):
-        g = np.random.default_rng([seed, 4])
-        k = np.ceil(g.lognormal(1, 1.5, 400))
-        s = k * np.where(k > 20, 1.0, 0.0)
-        r, a = np.hypot(k, s), np.ones(400)
-        seen = read(r, a, math.inf, 1.0, g)
-        choice = choose(asked(2, cells=1), seen)
-        m, x = weights(r, a, choice.missing.scale)
-        w, noise = m / 2.0**x, choice.missing.noise
-        d, n = (k * w).sum() + g.normal(0, noise), (s * w).sum() + g.normal(0, noise)
-        found = interval(choice, np.array([d, n]))
-        truth = s.sum() / k.sum()
-        for missing, z in ((found.missing, choice.of.z()), (np.zeros(2), 1.96)):
-            rows, total = missing[:1], missing[1:]
-            low, high = ratio_hull(
-                (np.array([n]), noise), (np.array([d]), noise), (total, rows), z, (0, 1)
-            )
-            if rows[0] > 0:
-                hull += int(low[0] <= truth <= high[0])
-            else:
-                plain += int(low[0] <= truth <= high[0])
-    assert hull >= 190
-    assert plain <= 185
-
-
-@pytest.mark.parametrize("bounds", [(0.0, 10.0), (-5.0, 10.0), (2.0, 10.0), (-8.0, -1.0)])
-def test_the_hull_holds_every_average_that_missing_rows_can_make(
-    bounds: tuple[float, float],
-) -> None:
-    rng = np.random.default_rng(8)
-    n, d, rows, total = np.array([500.0]), np.array([100.0]), np.array([60.0]), np.array([150.0])
-    n = n * np.sign(bounds[1])
-    low, high = ratio_hull((n, 0.0), (d, 0.0), (total, rows), 1.0, bounds)
-    c = rng.uniform(0, rows, 2000)
-    s = np.clip(c * rng.uniform(*bounds, 2000), -total, total)
-    made = np.clip((n + s) / (d + c), *bounds)[np.abs(s) >= np.min(np.abs(bounds)) * c]
-    assert (low[0] <= made).all()
-    assert (made <= high[0]).all()
-    wider = ratio_hull((n, 0.0), (d, 0.0), (10 * rows, rows), 1.0, bounds)
-    assert wider[1][0] - wider[0][0] > high[0] - low[0]
-
-
-def test_a_few_below_everybody_else_are_no_first_population() -> None:
-    people = np.zeros(CELLS)
-    people[:2], people[8:12] = (40, 60), (3000, 9000, 4000, 500)
-    assert parent_of(people, 7.0, ladder(math.inf, 1.0), RULES).others == 0.0
-    people[:2] = 30_000, 20_000
-    assert parent_of(people, 7.0, ladder(math.inf, 1.0), RULES).others == 16_500.0
 
 
 def test_what_is_never_negative_has_no_interval_below_zero() -> None:
@@ -214,29 +200,13 @@ def test_what_is_never_negative_has_no_interval_below_zero() -> None:
         assert (found.value <= found.high).all()
 
 
-@pytest.mark.parametrize("groups", [3, 16, 100])
-def test_people_whom_no_pilot_sees_may_be_in_all_groups(groups: int) -> None:
-    """Ten people add 50 to each group. Their norms lack (1 - w) 500 √k, each group (1 - w) 500."""
-    g = np.random.default_rng(5)
-    seen = read(np.full(2000, 1.0), np.ones(2000), math.inf, 1.0, g)
-    choice = choose(asked(groups), seen)
-    norm, c = 50 * math.sqrt(groups), choice.missing.scale
-    lacking = replace(choice.missing, tail=10 * (norm - c), cut=0.0, unsure=0.0)
-    answer = np.full(groups, 2000.0)
-    _, unseen = missing_by_coordinate(
-        RULES, choice.of, seen, lacking, False, answer, float(answer.sum())
-    )
-    assert (unseen >= 10 * 50 * (1 - c / norm)).all()
-    assert (unseen <= lacking.tail).all()
-
-
 def test_marked_values_of_nobody_are_nearly_nothing() -> None:
     g = np.random.default_rng(2)
     seen = read(np.zeros(0), np.ones(0), math.inf, 1.0, g)
     choice = choose(asked(12), seen)
     noise = choice.missing.noise
     found = [interval(choice, g.normal(0, noise, 12)) for _ in range(50)]
-    assert all(f.few.all() for f in found)
+    assert np.mean([f.few.mean() for f in found]) > 0.9
     assert np.mean([np.linalg.norm(f.value) for f in found]) < 0.5 * noise * math.sqrt(12)
     sure = interval(choice, np.full(12, 50 * noise))
     assert np.allclose(sure.value[~sure.few], np.maximum(sure.value, 0)[~sure.few])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sparseq.query import outputs as out
 from sparseq.query.outputs import Estimate, Measurements, Outputs
+from sparseq.query.statistics import QuantileNode
 
 MEASURES = 3
 numbers = st.floats(-1e4, 1e4).map(lambda x: round(x, 3))
@@ -87,7 +88,7 @@ def test_quantile_interval_holds_the_quantile(
 ) -> None:
     counts = np.histogram(values, EDGES)[0]
     noised = Measurements([np.array([counts + bound * np.array(off)])], [bound], [], 1)
-    answer = out.quantile(0, q, EDGES)(noised)
+    answer = QuantileNode(0, q, EDGES)(noised)
     assert isinstance(answer, Estimate)
     low, high = float(answer.low[0]), float(answer.high[0])
     assert 0 <= answer.value[0] <= 10
@@ -101,7 +102,7 @@ def test_quantile_interval_holds_the_quantile(
 def test_quantiles_without_noise_are_read_off_the_bins() -> None:
     noised = Measurements([np.array([[10.0, 0.0, 10.0, 20.0]])], [0.0], [], 1)
     for q, expected in ((0.125, 0.5), (0.375, 3.5), (0.75, 7.5)):
-        answer = out.quantile(0, q, EDGES)(noised)
+        answer = QuantileNode(0, q, EDGES)(noised)
         assert isinstance(answer, Estimate)
         assert answer.value[0] == pytest.approx(expected)
 

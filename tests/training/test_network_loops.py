@@ -63,7 +63,8 @@ def test_only_what_is_the_same_is_joined() -> None:
     z = images(2, 3, 8, 8)
     pooled = nn.Sequential(nn.MaxPool2d(2, 1), nn.ReLU(), nn.Conv2d(3, 2, 2), nn.ReLU())
     found = joined(pooled)
-    assert torch.equal(found(z), pooled(z))
+    # PyTorch's convolution adds in another order on some machines, from call to call
+    torch.testing.assert_close(found(z), pooled(z))
     assert torch.equal(found[:1](z), pooled[:1](z))  # no ReLU yet
     assert torch.equal(found[1:](z), pooled[1:](z))
     assert all(a is b for a, b in zip(found.parameters(), pooled.parameters(), strict=True))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from sparseq.accounting.cut.ladder import CELLS, Ladder, ladder
 from sparseq.accounting.cut.parent import NO_PARENT, Parent, parent_of
-from sparseq.accounting.cut.ratio import ratio_hull
 from sparseq.accounting.cut.reading import Reading, visible_top
 from sparseq.accounting.cut.rules import RULES, Rules
 
@@ -26,6 +25,5 @@ __all__ = [
     "Rules",
     "ladder",
     "parent_of",
-    "ratio_hull",
     "visible_top",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting.cut.choice import Choice, missing_by_coordinate
+from sparseq.accounting.cut.choice import Choice, growth, upper
 from sparseq.accounting.cut.ladder import Floats
 from sparseq.accounting.cut.rules import RULES, Rules
 
@@ -19,9 +20,9 @@ class IntervalKind(enum.StrEnum):
     EXACT = "exact"
     """Nobody can be above the scale: noise alone."""
     BOUNDED = "bounded"
-    """Declared maxima, or the type of the question: proved."""
+    """Declared maxima: proved."""
     ASSUMED = "assumed"
-    """A stated model of the people whom no pilot sees."""
+    """`alike`: a stated model of the people whom no pilot sees, and of where they lie."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,13 @@ class Interval:
     kind: IntervalKind
 
 
+@dataclass(frozen=True)
+class _Ends:
+    value: Floats
+    low: Floats
+    high: Floats
+
+
 def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
     """Return the interval of a noised answer.
 
@@ -61,89 +69,117 @@ def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
         >>> bool(found.low[0] <= found.value[0] <= found.high[0]), str(found.kind)
         (True, 'assumed')
     """
-    assumed = _one(choice, answer) if choice.of.one else _several(choice, answer, rules)
-    if not choice.of.pilots:
-        return _marked(choice, answer, assumed, IntervalKind.EXACT)
-    if choice.reading.ladder.bounded:
-        proved = _bounded(choice, answer, assumed)
-        narrower = (proved.high - proved.low).mean() <= (assumed.high - assumed.low).mean()
-        if choice.prove or narrower:
-            return _marked(choice, answer, proved, IntervalKind.BOUNDED)
-    return _marked(choice, answer, assumed, IntervalKind.ASSUMED)
-
-
-def _lost(choice: Choice) -> float:
-    """Return about what is missing: between the two readings of C, and the tail."""
-    m, seen = choice.missing, choice.reading
-    visible = np.where(np.arange(len(seen.people)) <= seen.top, seen.people, 0.0)
-    return (m.cut + max(float(visible @ m.below), 0.0)) / 2 + m.mean
-
-
-def _one(choice: Choice, answer: Floats) -> Interval:
-    """Return the assumed interval of one number that is never negative.
-
-    The cut is added back, or only goes into the upper end: whichever is narrower.
-    """
-    q, m, seen = choice.of, choice.missing, choice.reading
-    visible = np.where(np.arange(len(seen.people)) <= seen.top, seen.people, 0.0)
-    noise, spread = q.z() * m.noise, q.z_pilots() * m.unsure
-    half = float(np.hypot(noise, spread))
-    if half * 2 + m.tail < 2 * noise + m.cut + spread + m.tail:
-        low = np.maximum(answer + visible @ m.below - half, answer - noise)
-        high = answer + visible @ m.above + half + m.tail
+    q, noise = choice.of, choice.of.z() * choice.missing.noise
+    if not q.pilots:
+        exact = _Ends(answer, answer - noise, answer + noise)
+        return _shown(choice, answer, exact, IntervalKind.EXACT)
+    if q.signed.any():
+        assumed = _signed(choice, answer)
     else:
-        low, high = answer - noise, answer + noise + m.cut + spread + m.tail
-    value = np.clip(answer + _lost(choice), low, np.maximum(low, high))
-    return Interval(value, low, high, low < high, high - (answer - noise), IntervalKind.ASSUMED)
+        assumed = (_one if q.one else _alike)(choice, answer, rules)
+    if q.declared:
+        return _shown(choice, answer, _proved(choice, answer, assumed), IntervalKind.BOUNDED)
+    return _shown(choice, answer, assumed, IntervalKind.ASSUMED)
 
 
-def _several(choice: Choice, answer: Floats, rules: Rules) -> Interval:
-    """Return the assumed interval of several numbers, or of signed ones."""
+def _one(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+    """Return the interval of one number that is never negative.
+
+    What was cut is added back: the median of its samples, and a little more as their mean is
+    larger. The ends are quantiles of the answer, its noise and the samples, each of which may be
+    wrong by `unsure`; what is cut is never negative, which bounds the lower end.
+    """
+    m, half_beta = choice.missing, choice.of.beta / 2
+    # the middle of each of 150 equal parts of the samples
+    lost = np.quantile(m.lost, (np.arange(150) + 0.5) / 150)
+    spread = np.hypot(m.noise, rules.unsure * lost)
+    low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta))
+    value = (1 + rules.skew) * float(np.median(m.lost))
+    low = max(value - (value - low) * rules.widen, -upper(half_beta) * m.noise * rules.widen)
+    high = value + (high - value) * rules.widen
+    return _Ends(answer + value, answer + min(low, value), answer + max(high, value))
+
+
+def _mixed_quantile(means: Floats, spreads: Floats, probability: float) -> float:
+    """Return a quantile of an equal mixture of normal distributions, by bisection."""
+    low, high = float((means - 10 * spreads).min()), float((means + 10 * spreads).max())
+    for _ in range(48):
+        middle = (low + high) / 2
+        below = sum(map(math.erfc, ((means - middle) / (math.sqrt(2) * spreads)).tolist()))
+        if below / 2 < probability * len(means):
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _alike(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+    """Return the intervals of several numbers that are never negative.
+
+    Each grows by g, the same for all. `alike`: a group's share of what was cut is its share of the
+    answer, but for a factor that varies by `alike`, and by chance as only so many people were cut.
+    """
     q, m = choice.of, choice.missing
-    noise = q.z() * m.noise
-    there = float(np.maximum(answer, 0.0).sum())
-    visible, unseen = missing_by_coordinate(
-        rules, q, choice.reading, m, choice.hidden, answer, there
-    )
-    missing = visible + unseen
-    low = answer - noise - np.where(q.signed, missing, 0.0)
-    high = answer + noise + missing
-    lost = _lost(choice)
-    share = min(lost / max(choice.total - lost, 1e-9), 2.0) * np.maximum(answer, 0.0)
-    value = np.where(q.signed, answer, np.clip(answer + share, low, high))
-    return Interval(value, low, high, low < high, missing, IntervalKind.ASSUMED)
+    z, each = upper(q.beta / 2 / q.coordinates), upper(q.beta / 2)
+    grown = growth(m.share, rules)
+    g_low, g, g_high = np.quantile(grown, (q.beta / 2, 0.5, 1 - q.beta / 2))
+    there = np.maximum(answer, 0.0)
+    total = max(float(there.sum()), q.coordinates * m.noise)
+    at = np.maximum(there, m.noise)
+    g_high = max(g_high, float(np.quantile(m.lost, 1 - q.beta / 2)) * 1.3 / total)
+    chance = total / (m.heavy * at)
+    unlike = np.minimum(np.sqrt(rules.alike**2 + rules.unlike**2 + chance), 2.5)
+    up = np.hypot((g_high - g) / each, g * unlike)
+    down = np.hypot((g - g_low) / each, g * unlike)
+    noise = m.noise * (1 + g)
+    value = answer * (1 + g)
+    high = value + z * rules.widen * np.hypot(noise, at * up)
+    low = value - z * rules.widen * np.hypot(noise, at * down)
+    low = np.maximum(low, answer - z * rules.widen * m.noise)
+    return _Ends(value, np.minimum(low, value), np.maximum(high, value))
 
 
-def _bounded(choice: Choice, answer: Floats, assumed: Interval) -> Interval:
-    """Return the proved interval: all cells to the cap, without clipping, slope or visibility."""
-    q, m, people = choice.of, choice.missing, choice.reading.people
-    noise = q.z() * m.noise
+def _signed(choice: Choice, answer: Floats) -> _Ends:
+    """Return the intervals of numbers that may be negative: what was cut may be of either sign."""
+    q, m = choice.of, choice.missing
+    lost = float(np.quantile(m.lost, 1 - q.beta / 2))
+    half = q.z() * m.noise + lost
+    return _Ends(answer, answer - half, answer + half)
+
+
+def _proved(choice: Choice, answer: Floats, around: _Ends) -> _Ends:
+    """Return the proved interval: all cells to the cap, without clipping, slope or visibility.
+
+    Half of beta is for the answer's noise, the other half for the pilots', over every C and start.
+    """
+    q, m = choice.of, choice.missing
+    noise = upper(q.beta / 4 / q.coordinates) * m.noise
     if q.one:
         half = float(np.hypot(noise, choice.union * m.exact))
-        low = np.maximum(answer + people @ m.below - half, answer - noise)
-        high = answer + people @ m.above + half
+        low = np.maximum(answer + m.below - half, answer - noise)
+        high = answer + m.proved - choice.union * m.exact + half
     else:
         low = answer - noise - np.where(q.signed, m.proved, 0.0)
         high = answer + noise + m.proved
-    high = np.maximum(low, high)
-    value = np.clip(assumed.value, low, high)
-    missing = np.full(len(answer), m.proved)
-    return Interval(value, low, high, low < high, missing, IntervalKind.BOUNDED)
+    return _Ends(np.clip(around.value, low, np.maximum(low, high)), low, high)
 
 
-def _marked(choice: Choice, answer: Floats, found: Interval, kind: IntervalKind) -> Interval:
+def _shown(choice: Choice, answer: Floats, found: _Ends, kind: IntervalKind) -> Interval:
     """End intervals at 0 where nothing is negative; mark cells of which almost nothing is known.
+
+    None is narrower than a standard deviation of the noise: noise far below 0 says nothing.
 
     The values of those go towards 0, all together (James & Stein 1961, the positive part): most
     of them are noise.
     """
     q, noise = choice.of, choice.missing.noise
     low = np.where(q.signed, found.low, np.maximum(found.low, 0.0))
-    high = np.maximum(low, found.high)
+    high = np.maximum(low, np.where(q.signed, found.high, np.maximum(found.high, noise)))
     few = (high - low) / 2 > np.abs(found.value)
     faint = few & ~q.signed
     square = float((answer[faint] ** 2).sum())
     freedom = max(int(faint.sum()) - 2, 0)
     left = max(1 - freedom * noise**2 / square, 0.0) if square else 1.0
     value = np.clip(np.where(faint, left * found.value, found.value), low, high)
-    return Interval(value, low, high, few, found.missing, kind)
+    missing = np.maximum(high - answer - q.z() * noise, 0.0)
+    return Interval(value, low, high, few, missing, kind)

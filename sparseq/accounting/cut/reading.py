@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -48,18 +47,6 @@ def visible_top(people: Floats, sd: Floats, rules: Rules) -> int:
         if alone or pairs[k] > min(need + rules.gap, rules.sure) * pair_sd[k]:
             top = k
     return top
-
-
-def population_above_a_gap(people: Floats, sd: Floats, rules: Rules) -> tuple[float, int]:
-    """Return (people, last cell) of a population of its own, two cells or more above all others.
-
-    (0, -1): there is none.
-    """
-    loud = np.flatnonzero(people > rules.sure * sd)
-    above = [b for a, b in pairwise(loud.tolist()) if b - a > 2]
-    if not above:
-        return 0.0, -1
-    return float(np.maximum(people[above[-1] - 1 :], 0.0).sum()), int(loud[-1])
 
 
 def nothing_read(of: Ladder) -> Reading:

@@ -17,33 +17,58 @@ class Rules:
         seen: Standard deviations over which a cell is visible next to one that is.
         gap: What each empty cell between adds to `seen`.
         sure: What is always enough.
-        less: The assumed tail falls at least as fast as what was seen less this, in log2 of people
-            a cell.
-        doubt: And by so many standard errors of what was seen less.
-        least: And never slower than this.
-        low: And never faster than this, where the fall was seen in the lowest cells only.
-        mean: `least` of the estimate.
-        spread: What no pilot sees is at most so many times as dense in a group as the answer.
-        tail: Standard deviations of the assumed tail that count as missing.
-        beyond: A population of its own above a gap: people of it that a question's cells must show
-            before it counts as seen, as a part of what the parent saw.
+        loud: Standard deviations from which a cell's people are taken from what was measured.
+        slope: Of log2 people a cell: how much it changes from cell to cell (standard deviation).
+        bend: The most by which it falls a cell, on average.
+        ends: Mean of what it falls more, a cell.
+        stop: Chance that a population ends in a cell, beyond the last visible one.
+        jump: Floor of the density of a change of slope: there may be a population of its own.
+        fall: Beyond the last visible cell, log2 people fall by so much a cell at least.
+        hide, hide_usual: Chance that people whom the parent saw begin in a cell: where the parent
+            has a second population above a gap, and elsewhere.
+        alike: Of a group's share of what was cut by its share of the answer, standard deviation.
+        unlike: The same of all groups together, as norms and sums are not the same.
+        norms: What sums lack, as a part of what norms lack.
+        unsure: Of what was cut, as the cells have it, relative standard deviation.
+        skew: What is added to the median of what was cut, as a part of it.
+        widen: Of every interval of the model.
+        ratio: An average's sum and rows are measured apart where the spread of values exceeds this
+            part of their size.
+        values, once: The mean of cut rows lies so many spreads from the others' (standard
+            deviation), and where a person has one value.
+        wide: A group's average lies so many spreads from the column's.
+        ranks: The share of cut rows below a value lies so many sqrt(F (1 - F)) from F.
+        opened: Of a quantile's interval, as it is opened to whole bins.
     """
 
     first: int = 16
     second: int = 4
     parent: int = 1
-    floor: float = 0.01
+    floor: float = 0.003
     seen: float = 2.5
     gap: float = 0.5
     sure: float = 4.5
-    less: float = 0.4
-    doubt: float = 1.5
-    least: float = 1.0
-    low: float = 1.5
-    mean: float = 2.0
-    spread: float = 2.0
-    tail: float = 1.96
-    beyond: float = 0.5
+    loud: float = 4.0
+    slope: float = 0.8
+    bend: float = 0.6
+    ends: float = 0.1
+    stop: float = 0.08
+    jump: float = 0.02
+    fall: float = 0.7
+    hide: float = 0.15
+    hide_usual: float = 0.03
+    alike: float = 0.5
+    unlike: float = 0.25
+    norms: float = 1.1
+    unsure: float = 0.25
+    skew: float = 0.05
+    widen: float = 1.2
+    ratio: float = 0.8
+    values: float = 0.3
+    once: float = 0.6
+    wide: float = 2.5
+    ranks: float = 0.25
+    opened: float = 0.87
 
 
 RULES = Rules()

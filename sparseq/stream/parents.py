@@ -1,0 +1,192 @@
+"""What is asked once for many questions: parent pilots, and column pilots of values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sparseq.accounting.cut.column import value_edges
+from sparseq.accounting.cut.ladder import Floats
+from sparseq.accounting.cut.parent import NO_PARENT, Parent
+from sparseq.query.binning import bin_of, even_bins, less, squared
+from sparseq.query.plan import Cell, Kind, Measure, Query, Relation
+from sparseq.query.terms import Term
+from sparseq.stream.joint import BELOW, Joint
+
+OWN_PRICE = 0.25
+"""Of a column pilot that serves one question."""
+
+
+@dataclass(frozen=True)
+class ColumnPilot:
+    """A column pilot that a question needs: public.
+
+    Attributes:
+        key: Its name, "" where it serves this question only.
+        query: Rows by value.
+        edges: Of its cells.
+        price: What it costs a person at most.
+    """
+
+    key: str
+    query: Query
+    edges: Floats
+    price: float
+
+
+def column_pilot(query: Query, measure: Measure) -> ColumnPilot | None:
+    """Return the column pilot of a sum's values; None: nothing bounds them.
+
+    It is of all rows of the same stored table where the value is of its columns; else, and where
+    conditions are part of the value, of the rows of the question.
+    """
+    if measure.kind is not Kind.SUM or measure.bounds is None or measure.value is None:
+        return None
+    low, high = measure.bounds
+    if not low < high:
+        return None
+    edges = value_edges(low, high)
+    places = tuple(edges.tolist())
+    value, table = measure.value, query.relation.stored
+    rows = Measure(Kind.ROWS, None, "values", edges=places, bin=bin_of(value, places, nearest=True))
+    shared = table and value.term is not None
+    relation = query.relation
+    if shared:
+        relation = everything(query)
+    asked = Query("pilot: values", relation, (), (rows,), None)
+    key = f"values of {value.sql} in {table} within {low!r}..{high!r}" if shared else ""
+    return ColumnPilot(key, asked, edges, 1.0 if shared else OWN_PRICE)
+
+
+def quantile_pilot(query: Query, measure: Measure) -> ColumnPilot | None:
+    """Return the column pilot of a quantile's values; None: its bins were given."""
+    term = None if measure.bin is None else measure.bin.term
+    if (
+        not measure.role
+        or term is None
+        or measure.edges != even_bins(measure.edges[0], measure.edges[-1])
+    ):
+        return None
+    value = Cell.of(term.arguments[0])
+    ends = measure.edges[0], measure.edges[-1]
+    values = Measure(Kind.SUM, value, measure.label, scale=max(map(abs, ends)), bounds=ends)
+    return column_pilot(query, values)
+
+
+def binned_anew(measure: Measure, edges: tuple[float, ...]) -> Measure:
+    """Return rows by bin with other bins."""
+    assert measure.bin is not None
+    assert measure.bin.term is not None
+    place = bin_of(Cell.of(measure.bin.term.arguments[0]), edges, nearest=True)
+    return replace(measure, edges=edges, bin=place)
+
+
+def once_for(query: Query) -> list[str]:
+    """Return what is asked once for many questions, before measures that share a weight, at most:
+    the names of parent and column pilots."""
+    pilots = [column_pilot(query, m) or quantile_pilot(query, m) for m in query.measures]
+    several = len(query.measures) > 1 or any(m.role for m in query.measures)
+    columns = [one.key for one in pilots if one is not None and one.key and several]
+    return [*parents_of(query), *dict.fromkeys(columns)]
+
+
+def everything(query: Query) -> Relation:
+    """Return all rows of a question's stored table."""
+    table = query.relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
+    return replace(query.relation, sql=table, where="", conditions=())
+
+
+def parents_of(query: Query) -> dict[str, Query]:
+    """Return the parent pilots that say something of a question, by their names.
+
+    They are of all rows of the same stored table, and, for a sum of a column that is never
+    negative, of the column's total per person.
+    """
+    table = query.relation.stored
+    kinds = {m.kind for m in query.measures}
+    if not table or kinds == {Kind.USERS}:
+        return {}
+    found = {}
+    if kinds != {Kind.SUM}:
+        found[_rows_of(table)] = _parent(query, Measure(Kind.ROWS, None, "rows"))
+    for measure in query.measures:
+        if measure.kind is Kind.SUM and _column(measure):
+            found[_sum_of(measure, table)] = _parent(query, replace(measure, edges=(), bin=None))
+    return found
+
+
+def _rows_of(table: str) -> str:
+    return f"rows of {table}"
+
+
+def _sum_of(measure: Measure, table: str) -> str:
+    return f"sum of {_column(measure)} in {table} up to {measure.scale!r}"
+
+
+def parent_in(known: Mapping[str, Parent], asked: Joint) -> Parent:
+    """Return what parents say of a question, in its joint unit: people of each of its measures.
+
+    A sum without a parent of its own is taken for up to twice a person's rows, at the size of a
+    value that is its unit.
+    """
+    table = asked.query.relation.stored
+    rows, found = known.get(_rows_of(table), NO_PARENT), NO_PARENT
+    for part in asked.parts:
+        measure = part.measure
+        own = known.get(_sum_of(measure, table)) if measure.kind is Kind.SUM else rows
+        if measure.kind is not Kind.SUM:
+            found = found.plus(rows)
+            continue
+        greatest = math.ceil(math.log2((measure.scale or part.unit) / part.unit) - 1e-9)
+        mine = rows.moved(min(greatest, 1)) if own is None else own.moved(greatest - BELOW)
+        found = found.plus(replace(mine, total=0.0) if rows.samples is not None else mine)
+    return found
+
+
+def centred_total(total: Measure, centre: float, spread: float) -> tuple[Measure, float]:
+    """Return the sum of values less a centre, and the centre: a short binary number.
+
+    Example:
+        >>> from sparseq.query.plan import Cell
+        >>> sum_ = Measure(Kind.SUM, Cell("x"), "sum of x", False, 8.0, bounds=(0.0, 8.0))
+        >>> shifted, centre = centred_total(sum_, 2.7, 0.5)
+        >>> centre, shifted.bounds, shifted.scale
+        (2.6875, (-2.6875, 5.3125), 5.3125)
+    """
+    step = math.ldexp(1.0, math.floor(math.log2(spread)) - 4)
+    centre = round(centre / step) * step
+    assert total.value is not None
+    assert total.bounds is not None
+    bounds = total.bounds[0] - centre, total.bounds[1] - centre
+    value = less(total.value, centre)
+    scale = max(map(abs, bounds))
+    return replace(total, value=value, bounds=bounds, scale=scale, integral=False), centre
+
+
+def squares_of(about_centre: Measure, squares: Measure) -> Measure:
+    """Return the sum of squares of values about a centre."""
+    assert about_centre.value is not None
+    assert about_centre.bounds is not None
+    most = max(map(abs, about_centre.bounds)) ** 2
+    value = squared(about_centre.value)
+    return replace(squares, value=value, bounds=(0.0, most), scale=most, integral=False)
+
+
+def _parent(query: Query, measure: Measure) -> Query:
+    return Query(f"pilot: {measure.label}", everything(query), (), (measure,), None)
+
+
+def _column(measure: Measure) -> str:
+    """Return the column that a sum is of, where it is never negative; "" for anything else."""
+    term = None if measure.value is None else without_casts(measure.value.term)
+    if term is None or measure.bounds is None or measure.bounds[0] < 0:
+        return ""
+    return term.column
+
+
+def without_casts(term: Term | None) -> Term | None:
+    """Return what a term is a cast of."""
+    while term is not None and term.function.startswith("cast") and len(term.arguments) == 1:
+        term = term.arguments[0]
+    return term
