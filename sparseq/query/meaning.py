@@ -115,7 +115,7 @@ def _measure(measure: Measure, where: Region, alone: bool) -> MeasureMeaning:
         return "" if cell is None else bare(cell.sql) if alone else cell.sql
 
     noise = repr((measure.scale, measure.step, measure.bounds, measure.integral))
-    bins = measure.edges, spelled(measure.bin), measure.role
+    bins = measure.edges, spelled(measure.bin), *filter(None, [measure.role])
     term = None if measure.value is None else measure.value.term
     counts = measure.kind is not Kind.SUM
     if alone and counts and term is not None and term.type.family is Family.BOOLEAN:
