@@ -20,7 +20,7 @@ from sparseq.stream.joint import joint
 from sparseq.stream.outlook import outlook
 from sparseq.stream.parents import once_for
 from sparseq.stream.parts import WeightedPart, parts_of
-from sparseq.stream.weighted import question_of
+from sparseq.stream.question import question_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,6 +30,7 @@ import sparseq.monitor.correlated
 import sparseq.query.plan
 import sparseq.store
 import sparseq.stream.contributors
+import sparseq.stream.question
 import sparseq.stream.weighted
 from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.cut.column import column_of
@@ -434,7 +435,7 @@ def account_of_another() -> AbstractContextManager[None]:
 def pilots_by_accounts() -> Iterator[None]:
     """There are no pilots where nobody has faded: accounts say so, and not the release log."""
     allowances, kept = sparseq.stream.contributors.allowances, list[Any]()
-    needs = sparseq.stream.weighted.needs_pilots
+    needs = sparseq.stream.question.needs_pilots
 
     def looked(*args: Any) -> Any:
         kept[:] = [allowances(*args)]
@@ -445,7 +446,7 @@ def pilots_by_accounts() -> Iterator[None]:
 
     with (
         _set(sparseq.stream.contributors, "allowances", looked),
-        _set(sparseq.stream.weighted, "needs_pilots", needed),
+        _set(sparseq.stream.question, "needs_pilots", needed),
     ):
         yield
 

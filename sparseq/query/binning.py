@@ -8,7 +8,7 @@ import numpy as np
 
 from sparseq.query.plan import Cell
 from sparseq.query.terms import Term, call, constant
-from sparseq.query.types import BOOLEAN, DOUBLE, integer
+from sparseq.query.types import DOUBLE, integer
 
 DEFAULT_BINS = 64
 
@@ -71,10 +71,3 @@ def squared(value: Cell) -> Cell:
     if value.term is None:
         return Cell(f"({value.sql} * {value.sql})")
     return Cell.of(call("*", "({0} * {1})", DOUBLE, value.term, value.term))
-
-
-def finite(value: Cell) -> Cell:
-    """Return whether a value is a number: not NULL, NaN or infinite."""
-    if value.term is None:
-        return Cell(f"isfinite(TRY_CAST({value.sql} AS DOUBLE))")
-    return Cell.of(call("isfinite", "isfinite({0})", BOOLEAN, as_double(value.term)))

@@ -15,7 +15,7 @@ from sparseq.query.plan import Kind, Options, Query
 from sparseq.stream.course import Course
 from sparseq.stream.joint import joint
 from sparseq.stream.parents import parents_of
-from sparseq.stream.weighted import question_of
+from sparseq.stream.question import question_of
 
 
 @dataclass(frozen=True)

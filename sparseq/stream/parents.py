@@ -136,11 +136,11 @@ def parent_in(known: Mapping[str, Parent], asked: Joint) -> Parent:
         measure = part.measure
         own = known.get(_sum_of(measure, table)) if measure.kind is Kind.SUM else rows
         if measure.kind is not Kind.SUM:
-            found = found.plus(rows)
+            found = found.add(rows)
             continue
         greatest = math.ceil(math.log2((measure.scale or part.unit) / part.unit) - 1e-9)
-        mine = rows.moved(min(greatest, 1)) if own is None else own.moved(greatest - BELOW)
-        found = found.plus(replace(mine, total=0.0) if rows.samples is not None else mine)
+        mine = rows.shift(min(greatest, 1)) if own is None else own.shift(greatest - BELOW)
+        found = found.add(mine)
     return found
 
 
@@ -164,13 +164,27 @@ def centred_total(total: Measure, centre: float, spread: float) -> tuple[Measure
     return replace(total, value=value, bounds=bounds, scale=scale, integral=False), centre
 
 
-def squares_of(about_centre: Measure, squares: Measure) -> Measure:
-    """Return the sum of squares of values about a centre."""
+def squares_of(about_centre: Measure, squares: Measure, spread: float) -> Measure:
+    """Return the sum of squares of values about a centre.
+
+    Its lattice has 2**17 steps to the greatest square, or up to 2**8 as many where values lie in a
+    small part of their bounds: then a person may have 64 rows of the greatest square in a cell.
+
+    Example:
+        >>> from sparseq.query.plan import Cell
+        >>> about = Measure(Kind.SUM, Cell("x"), "sum", False, 8.0, bounds=(-4.0, 8.0))
+        >>> one = squares_of(about, about, 0.1)
+        >>> one.bounds, one.scale
+        ((0.0, 64.0), 1.0)
+    """
     assert about_centre.value is not None
     assert about_centre.bounds is not None
     most = max(map(abs, about_centre.bounds)) ** 2
+    finer = min(max(math.floor(math.log2(most / spread**2)) - 6, 0), 8)
     value = squared(about_centre.value)
-    return replace(squares, value=value, bounds=(0.0, most), scale=most, integral=False)
+    return replace(
+        squares, value=value, bounds=(0.0, most), scale=math.ldexp(most, -finer), integral=False
+    )
 
 
 def _parent(query: Query, measure: Measure) -> Query:

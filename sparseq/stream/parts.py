@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting.cut.average import About, Ends
+from sparseq.accounting.cut.average import AverageScale, Ends
 from sparseq.accounting.cut.choice import Choice
 from sparseq.accounting.cut.interval import Interval, IntervalKind, interval
 from sparseq.engine.reduce import Index, Ints
@@ -122,7 +122,7 @@ class ReleasedSums:
             which, self.plan, self.joint, between, self.choice, self.answer, self.faint, centre
         )
 
-    def about_a_centre(self, which: tuple[int, ...], about: About) -> WeightGroup:
+    def about_a_centre(self, which: tuple[int, ...], about: AverageScale) -> WeightGroup:
         """Return rows and total of an average that was measured about a centre.
 
         The total's interval adds up those of its two parts: wide, and valid.

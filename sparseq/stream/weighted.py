@@ -10,7 +10,6 @@ allowances it never has to say no.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -30,15 +29,15 @@ from sparseq.accounting.cut import (
     visible_top,
 )
 from sparseq.accounting.cut.average import (
-    About,
+    AverageScale,
     Ends,
     apart,
+    average_about_centre,
+    average_of_sums,
     average_risk,
-    centred,
-    quotient,
     variance,
 )
-from sparseq.accounting.cut.choice import C_STEPS, Choice, Question, Risk, choose, upper
+from sparseq.accounting.cut.choice import C_STEPS, Risk, choose, upper
 from sparseq.accounting.cut.column import ColumnValues, column_of
 from sparseq.accounting.cut.interval import interval
 from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
@@ -63,7 +62,7 @@ from sparseq.query.plan import (
 from sparseq.stream.bill import Bill
 from sparseq.stream.contributors import Contributors, contributors, together
 from sparseq.stream.course import Course
-from sparseq.stream.joint import LEAST_PRICE, Joint, joint
+from sparseq.stream.joint import Joint, joint
 from sparseq.stream.parents import (
     ColumnPilot,
     binned_anew,
@@ -81,12 +80,11 @@ from sparseq.stream.parts import (
     WeightGroup,
     parts_of,
 )
+from sparseq.stream.question import priced, question_of
 from sparseq.stream.weights import PILOT_BITS
 
 Floats = NDArray[np.float64]
 _ALL_PARTS = 1.5
-MOST_EXACT = 8.0
-"""1/a_min up to which a count of people has a scale that nobody is above."""
 
 
 class WeightedStep:
@@ -130,6 +128,8 @@ class WeightedStep:
         # a given C is of rows and sums; people who are counted beside them have their own
         own = [replace(options, scale=None) if i else options for i in range(len(parts))]
         asked = [part.of(query) for part in parts]
+        for some, one in zip(asked, own, strict=True):
+            self._refuse_what_has_no_scale(some, one)
         self._foresee([
             plan
             for some, part, one in zip(asked, parts, own, strict=True)
@@ -151,6 +151,17 @@ class WeightedStep:
         users, charges = self._bill.users, self._bill.charges
         return WeightedAnswer(query, beta, tuple(measured), course, users, charges, told)
 
+    def _refuse_what_has_no_scale(self, query: Query, options: Options) -> None:
+        """Refuse, before any noise, what the later parts of a question could be refused for: sums
+        without a scale, and values about a centre, and their squares, that are too far apart."""
+        joint(query, options, self._budget)
+        for measure in query.measures:
+            if measure.role and measure.kind is Kind.SUM and measure.bounds is not None:
+                wide = measure.bounds[1] - measure.bounds[0]
+                for factor in (2.0**-12, 4.0):  # squares about any centre, on any lattice of theirs
+                    far = replace(measure, scale=factor * max(wide, measure.scale or 0.0))
+                    joint(replace(query, measures=(far,)), options, self._budget)
+
     def _measured(
         self,
         query: Query,
@@ -160,7 +171,6 @@ class WeightedStep:
         part: float = 1.0,
     ) -> WeightGroup:
         """Release the pilots and the sums of measures with one weight, at a part of the price."""
-        joint(query, options, self._budget)  # refuses what has no scale, before any noise
         parent = self._parents(query)
         units = self._units(query)
         asked = joint(query, options, self._budget, self._rows, units)
@@ -187,7 +197,7 @@ class WeightedStep:
         question = question_of(asked, least, self._budget, beta, price)
         of = ladder(asked.most, question.least_allowance)
         reading = self._pilots(people, of) if question.pilots else nothing_read(of)
-        choice = choose(question, reading, parent.moved(question.faded), risk=risk)
+        choice = choose(question, reading, parent.shift(question.faded), risk=risk)
         choice = priced(choice, options, asked, self._course.tau / _ALL_PARTS)
         scale, price = choice.steps / C_STEPS, choice.of.price
         plan, answer, faint = self._weigh(asked, made, people, scale, price, beta)
@@ -240,21 +250,22 @@ class WeightedStep:
                 )
                 for measure, place in zip(query.measures, which, strict=True)
             ]
-            about = About(column.centre, column.spread, 1.0, once, total.bounds)
+            about = AverageScale(column.centre, column.spread, 1.0, once, total.bounds)
             number_of, total_of = (group.ends() for group in groups)
             of = replace(groups[0].choice.of, beta=beta)
             z = upper(beta / 4 / query.groups)
-            return groups, {key: quotient(total_of, number_of, about, z, of)}
+            return groups, {key: average_of_sums(total_of, number_of, about, z, of)}
         shifted, centre = centred_total(total, column.centre, column.spread)
         asked = replace(query, measures=(number, shifted))
         half = round(math.log2(column.spread / 2))
-        about = About(centre, column.spread, math.ldexp(1.0, half), once, total.bounds)
         counted = joint(replace(query, measures=(number,)), Options(), self._budget)
-        parent = self._parents(counted.query)(counted).moved(2)  # values are about two units off
+        parent = self._parents(counted.query)(counted).shift(2)  # values are about two units off
         whole = joint(asked, options, self._budget, self._rows, {1: half})
+        unit, grain = whole.parts[1].unit, whole.parts[1].step / 2
+        about = AverageScale(centre, column.spread, unit, once, total.bounds, grain)
         released = self._chosen(whole, parent, options, beta, risk=average_risk(about))
         rows, sums = np.split(released.answer, 2)
-        found = centred(released.choice, rows, sums * about.unit, about)
+        found = average_about_centre(released.choice, rows, sums * unit, about)
         return [released.about_a_centre(which, about)], {key: found}
 
     def _variance(
@@ -270,13 +281,14 @@ class WeightedStep:
         assert total.bounds is not None
         column = self._column(query, pilot)
         about_centre, centre = centred_total(total, column.centre, column.spread)
-        squared_values = squares_of(about_centre, squares)
+        squared_values = squares_of(about_centre, squares, column.spread)
         asked = replace(query, measures=(squared_values,))
         unit = math.floor(2 * math.log2(column.spread)) - 3  # cells for what is far below it, too
         whole = joint(asked, options, self._budget, units={0: unit})
         released = self._chosen(whole, NO_PARENT, options, beta / 2, 0.5)
         group = released.group((last,), interval(released.choice, released.answer))
-        about = About(centre, column.spread, 1.0, False, total.bounds)
+        grain = whole.parts[0].step / 2
+        about = AverageScale(centre, column.spread, 1.0, False, total.bounds, grain)
         (mean,) = means.values()
         found = variance(group.ends(), groups[0].ends(), mean, about)
         return [*groups, group], means | {(VARIANCE, asked_for.places, 0.0): found}
@@ -420,30 +432,6 @@ class WeightedStep:
         return self._entropy(f"{self._turn}/{part}")
 
 
-def question_of(
-    asked: Joint, least_allowance: float, budget: Budget, beta: float, price: float
-) -> Question:
-    """Return what is public about measures of one weight: what C is chosen for.
-
-    Args:
-        asked: They.
-        least_allowance: a_min, nobody's is smaller.
-        budget: The store's.
-        beta: Of the interval.
-        price: Of the answer.
-    """
-    query, a_min = asked.query, least_allowance
-    scale = asked.scale
-    if scale is None and asked.most <= 1 and 1 / a_min <= MOST_EXACT:
-        scale = 1 / a_min  # nobody can be above it: no pilots, and noise alone
-    return Question(
-        coordinates=query.coordinates, cells=asked.cells, signed=asked.signed,
-        sigma_0=budget.sigma_0, beta=beta, price=price, least_allowance=a_min,
-        pilots=needs_pilots(asked.most, scale, a_min), declared=asked.declared,
-        scale=scale, most_scale=asked.most_scale, reach=asked.reach,
-    )  # fmt: skip
-
-
 @lru_cache(maxsize=64)
 def pilot_noise(variance: int, budget: Budget) -> Noise:
     """Return the noise of a pilot whose cells have `variance` · sigma_0²: a person pays 1/variance.
@@ -456,37 +444,3 @@ def pilot_noise(variance: int, budget: Budget) -> Noise:
     scale, step = math.sqrt(variance), math.ldexp(1.0, -PILOT_BITS)
     sigma = sigma_for_scale(scale, budget)
     return Noise(sigma, step, scale, step, Price.of(sigma, step, budget))
-
-
-def priced(choice: Choice, options: Options, asked: Joint, most: float) -> Choice:
-    """Return a choice at the price, up to `most`, that a wanted sigma or accuracy takes."""
-    wanted = _wanted_noise(choice, options, asked)
-    if wanted is None:
-        return choice
-    m, q = choice.missing, choice.of
-    finer = m.scale * q.sigma_0 / max(wanted, sys.float_info.min)
-    price = min(max(finer * finer, LEAST_PRICE), most)
-    noise = m.scale * q.sigma_0 / math.sqrt(price)
-    return replace(choice, of=replace(q, price=price), missing=replace(m, noise=noise))
-
-
-def _wanted_noise(choice: Choice, options: Options, asked: Joint) -> float | None:
-    """Return the standard deviation that a caller asks for, in joint units."""
-    q, unit = choice.of, asked.parts[0].unit
-    if options.sigma is not None:
-        return options.sigma / unit
-    if options.accuracy is not None:
-        return options.accuracy / unit / q.z()
-    if options.precision is not None:
-        return options.precision * max(choice.total, 1.0) / math.sqrt(q.cells) / q.z()
-    return None
-
-
-def needs_pilots(most: float, scale: float | None, a_min: float) -> bool:
-    """Tell whether anybody can be above C: by the release log and declared bounds alone.
-
-    Example:
-        >>> needs_pilots(1.0, 2.0, 0.5), needs_pilots(1.0, None, 0.5), needs_pilots(3.0, 2.0, 1.0)
-        (False, True, True)
-    """
-    return most > (1.0 if scale is None else scale) * a_min * (1 + 1e-12)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from test_cut import asked, read
 
 from sparseq.accounting.cut.average import (
-    About,
+    AverageScale,
     apart,
+    average_about_centre,
+    average_of_sums,
     average_risk,
-    centred,
-    quotient,
     variance,
 )
 from sparseq.accounting.cut.choice import Choice, Risk, choose, upper
@@ -82,7 +82,7 @@ def averages(seed: int, groups: int, spread: float) -> tuple[Floats, ...]:
     ones = np.ones(len(r.who))
     truth = np.bincount(r.group, r.value) / np.bincount(r.group)
     known = column(r, g)
-    about = About(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
+    about = AverageScale(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
     if apart(known):
         sides = []
         for value in (ones, r.value / known.size):
@@ -92,11 +92,11 @@ def averages(seed: int, groups: int, spread: float) -> tuple[Floats, ...]:
         counted, total = sides
         added = tuple(known.size * end for end in total)
         z = upper(choice.of.beta / 2 / groups)
-        return (*quotient(added, counted, about, z, choice.of), truth)  # type: ignore[arg-type]
+        return (*average_of_sums(added, counted, about, z, choice.of), truth)  # type: ignore[arg-type]
     x = by_person(r, ones, groups), by_person(r, (r.value - about.centre) / about.unit, groups)
     choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
     counted_, off = np.split(answer, 2)
-    return (*centred(choice, counted_, off * about.unit, about), truth)
+    return (*average_about_centre(choice, counted_, off * about.unit, about), truth)
 
 
 @pytest.mark.parametrize(("groups", "spread"), [(1, 0.4), (7, 0.4), (1, 1.2), (7, 1.2)])
@@ -113,19 +113,51 @@ def test_averages_hold_the_truth_and_are_narrow(groups: int, spread: float) -> N
     assert np.median(errors) < (0.01 if spread < 1 else 0.06)
 
 
-def test_a_group_of_which_nothing_is_known_lies_about_the_centre() -> None:
+def test_a_group_of_which_nothing_is_known_may_lie_anywhere() -> None:
     g = np.random.default_rng(1)
     r = rows(g, 3000, 3, 0.4)
     r = r._replace(group=np.minimum(r.group, 1))  # nobody is in the third
     known = column(r, g)
-    about = About(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
+    about = AverageScale(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
     ones = np.ones(len(r.who))
     x = by_person(r, ones, 3), by_person(r, (r.value - about.centre) / about.unit, 3)
     choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
     counted, off = np.split(answer, 2)
-    value, low, high = centred(choice, counted, off * about.unit, about)
-    assert abs(value[2] - known.centre) < known.spread
-    assert low[2] < known.centre - known.spread < known.centre + known.spread < high[2]
+    value, low, high = average_about_centre(choice, counted, off * about.unit, about)
+    assert abs(value[2] - known.centre) < known.spread  # its value is that of all
+    assert (low[2], high[2]) == (0.0, r.top)
+    assert high[0] - low[0] < known.spread
+
+
+@pytest.mark.parametrize("apart_too", [False, True])
+def test_a_small_group_of_other_values_is_not_drawn_to_the_centre(apart_too: bool) -> None:
+    """300 rows of 900 beside 30,000 of about 20: the interval holds 900 or ends at the bound."""
+    g = np.random.default_rng(6)
+    who = np.repeat(np.arange(10_100), 3)
+    group = (who >= 10_000).astype(int)
+    value = np.where(group == 1, 900.0, np.exp(g.normal(3, 0.4, len(who))))
+    r = Rows(who, group, value, 1000.0)
+    known = column(r, g)
+    ones, truth = np.ones(len(who)), np.bincount(group, value) / np.bincount(group)
+    if apart_too:
+        about = AverageScale(known.centre, known.spread, 1.0, False, (0.0, r.top))
+        sides = []
+        for some in (value / known.size, ones):  # one group at a time, as WHERE asks for it
+            choice, answer = measured(by_person(r, some * group, 2)[:, 1:], g)
+            found = interval(choice, answer)
+            sides.append((found.value, found.low, found.high))
+        added = tuple(known.size * end for end in sides[0])
+        z = upper(choice.of.beta / 2)
+        _, low, high = average_of_sums(added, sides[1], about, z, choice.of)  # type: ignore[arg-type]
+        assert low[0] <= truth[1] <= high[0]
+        return
+    about = AverageScale(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
+    x = by_person(r, ones, 2), by_person(r, (value - about.centre) / about.unit, 2)
+    choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
+    counted, off = np.split(answer, 2)
+    _, low, high = average_about_centre(choice, counted, off * about.unit, about)
+    assert (low <= truth).all()
+    assert (truth <= high).all()
 
 
 @pytest.mark.parametrize("spread", [0.3, 0.7])
@@ -135,11 +167,11 @@ def test_variances_hold_the_truth(spread: float) -> None:
         g = np.random.default_rng([seed, 9])
         r = rows(g, 8000, 1, spread)
         known = column(r, g)
-        about = About(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
+        about = AverageScale(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
         ones, off = np.ones(len(r.who)), r.value - about.centre
         x = np.hstack([by_person(r, ones, 1), by_person(r, off / about.unit, 1)])
         choice, answer = measured(x, g, average_risk(about), signed=True)
-        mean = centred(choice, answer[:1], answer[1:] * about.unit, about)
+        mean = average_about_centre(choice, answer[:1], answer[1:] * about.unit, about)
         counted = choice.of.z() * choice.missing.noise
         counts = answer[:1], answer[:1] - counted, answer[:1] + counted
         unit = known.spread**2

@@ -8,7 +8,7 @@ cut lie as the others do, but for a part of the spread.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,15 +22,16 @@ Ends = tuple[Floats, Floats, Floats]
 
 
 @dataclass(frozen=True)
-class About:
-    """What an average is about, in the values' unit: public.
+class AverageScale:
+    """Centre, spread and unit of an average, in the unit of its values: public.
 
     Attributes:
-        centre: What values are taken from.
-        spread: Of the column.
-        unit: Of the sum, in rows: a value that is one unit off the centre counts as a row.
+        centre: What was taken from each value.
+        spread: Of the column's values.
+        unit: So far from the centre a value counts as much as its row.
         once: A person has one value.
         bounds: Of values.
+        grain: What the rounding of a value to its lattice may change, at most.
     """
 
     centre: float
@@ -38,13 +39,14 @@ class About:
     unit: float
     once: bool
     bounds: tuple[float, float]
+    grain: float = 0.0
 
     def off(self, rules: Rules = RULES) -> float:
         """Return how far the mean of cut rows lies from the others' (standard deviation)."""
         return (rules.once if self.once else rules.values) * self.spread
 
 
-def average_risk(about: About) -> Risk:
+def average_risk(about: AverageScale) -> Risk:
     """Return the expected squared error of an average under scales, as `choose` takes it."""
 
     def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
@@ -59,8 +61,8 @@ def average_risk(about: About) -> Risk:
     return risk
 
 
-def centred(
-    choice: Choice, rows: Floats, total: Floats, about: About, rules: Rules = RULES
+def average_about_centre(
+    choice: Choice, rows: Floats, total: Floats, about: AverageScale, rules: Rules = RULES
 ) -> Ends:
     """Return averages by group, from noised rows and sums of (v - centre).
 
@@ -68,49 +70,82 @@ def centred(
         choice: The scale that both were measured with.
         rows: By group.
         total: In the values' unit.
-        about: What it is about.
+        about: Its scale.
         rules: Constants.
 
-    Example: see `sparseq.stream.averages`.
+    Source: Fieller (1954), for the noise; what was cut moves the mean by `AverageScale.off`.
+
+    Example: `tests/accounting/test_statistics.py`.
     """
-    m, noise = choice.missing, choice.missing.noise
-    least = np.maximum(rows, 0.5 * noise)
-    off = total / least
-    reach = np.minimum(np.abs(off), 3 * about.spread)
-    variance = ((about.unit * noise) ** 2 + (reach * noise) ** 2) / least**2
+    m, noise, groups = choice.missing, choice.missing.noise, len(rows)
+    z = upper(choice.of.beta / 2 / groups) * rules.widen
+    there = np.maximum(rows, 0.5 * noise)
     share = min(float(np.quantile(m.share, 0.9)), 0.9)
-    heavy = m.heavy * least / max(float(least.sum()), 1e-9)
+    heavy = m.heavy * there / max(float(there.sum()), 1e-9)
     bias = share * about.off(rules) * np.sqrt(1 + np.minimum(1 / heavy, 9.0))
-    return _shrunk(about.centre, off, (variance, variance), bias, least, about, choice.of, rules)
+    spreads = np.full(groups, about.unit * noise), np.full(groups, noise)
+    low, high = (quotient_end(total, rows, spreads, z * side) for side in (-1, 1))
+    off = total / there
+    low = off - np.hypot(off - low, z * bias) - about.grain
+    high = off + np.hypot(high - off, z * bias) + about.grain
+    variance = (spreads[0] ** 2 + (off * noise) ** 2) / there**2
+    return _within_bounds(about.centre, off, variance, (low, high), there, about, rules)
 
 
-def quotient(total: Ends, rows: Ends, about: About, z: float, q: Question) -> Ends:
+def average_of_sums(
+    total: Ends, rows: Ends, about: AverageScale, z: float, q: Question, rules: Rules = RULES
+) -> Ends:
     """Return averages of two sums that were measured apart, by group.
 
     Args:
         total, rows: Their intervals, in the values' unit and in rows.
-        about: Its centre is not what values were taken from, only where they lie.
-        z: How many standard deviations wide these are.
+        about: Its centre was not taken from values; it is where they lie.
+        z: How many standard deviations wide these are; they are widened already.
         q: What was asked.
+        rules: Constants.
+
+    Source: Fieller (1954), each side with its own standard deviations.
     """
     n, n_low, n_high = total
     m, m_low, m_high = rows
     up, down = np.maximum(n_high - n, 1e-12) / z, np.maximum(n - n_low, 1e-12) / z
     more, less = np.maximum(m_high - m, 1e-9) / z, np.maximum(m - m_low, 1e-9) / z
-    least = np.maximum(m, (more + less) / 2)
-    centre = float(n.sum() / max(m.sum(), 1.0)) if len(n) > 1 else about.centre
-    centre = min(max(centre, about.bounds[0]), about.bounds[1])
-    off = n / least - centre
-    size = np.minimum(np.abs(off + centre), max(map(abs, about.bounds)))
-    variances = (
-        (down**2 + (size * more) ** 2) / least**2, (up**2 + (size * less) ** 2) / least**2,
-    )  # fmt: skip
-    none = np.zeros(len(n))
-    # their intervals are widened already
-    return _shrunk(centre, off, variances, none, least, about, q, replace(RULES, widen=1.0))
+    mine = upper(q.beta / 2 / len(n))
+    low = quotient_end(n, m, (down, more), -mine)
+    if about.bounds[0] >= 0:  # an end that was cut at 0 says nothing of how far it lay
+        low = np.where(n_low <= 0, 0.0, low)
+    high = quotient_end(n, m, (up, less), mine)
+    there = np.maximum(m, (more + less) / 2)
+    centre = about.centre
+    if len(n) > 1:
+        centre = float(np.clip(n.sum() / max(float(m.sum()), 1.0), *about.bounds))
+    variance = ((up**2 + down**2) / 2 + (n / there * more) ** 2) / there**2
+    ends = low - centre, high - centre
+    return _within_bounds(centre, n / there - centre, variance, ends, there, about, rules)
 
 
-def variance(squares: Ends, rows: Ends, mean: Ends, about: About) -> Ends:
+def quotient_end(n: Floats, d: Floats, spreads: tuple[Floats, Floats], z: float) -> Floats:
+    """Return an end of all theta with (n - theta d)² <= z² (s_n² + theta² s_d²); z < 0: the lower.
+
+    Infinite where d may be 0: then nothing is known.
+
+    Example:
+        >>> one = np.ones(1)
+        >>> quotient_end(100 * one, 10 * one, (one, 0 * one), 2.0).tolist()
+        [10.2]
+        >>> quotient_end(100 * one, 10 * one, (one, 6 * one), 2.0).tolist()
+        [inf]
+    """
+    s_n, s_d = spreads
+    a = d * d - z * z * s_d * s_d
+    sure = (d > 0) & (a > 0)
+    inside = np.maximum(n * n * s_d * s_d + a * s_n * s_n, 0.0)
+    with np.errstate(all="ignore"):
+        end = (n * d + z * np.sqrt(inside)) / a
+    return np.where(sure, end, math.copysign(math.inf, z))
+
+
+def variance(squares: Ends, rows: Ends, mean: Ends, about: AverageScale) -> Ends:
     """Return variances by group: the mean of (v - c)² less (mean - c)².
 
     Errors of the two sums are taken to be independent, as in `quotient`.
@@ -118,14 +153,14 @@ def variance(squares: Ends, rows: Ends, mean: Ends, about: About) -> Ends:
     Args:
         squares: Sums of (v - c)², in the values' unit squared, with their intervals.
         rows, mean: How many there are, and their average.
-        about: Has c, and the bounds of values.
+        about: Has c, the bounds of values, and the grain of their squares.
     """
     q, q_low, q_high = squares
     n, n_low, n_high = rows
     least = np.maximum(n, np.maximum((n_high - n_low) / 2, 1e-9))
     per_row = q / least
-    up = np.hypot(q_high - q, per_row * (n - n_low)) / least
-    down = np.hypot(q - q_low, per_row * (n_high - n)) / least
+    up = np.hypot(q_high - q, per_row * (n - n_low)) / least + about.grain
+    down = np.hypot(q - q_low, per_row * (n_high - n)) / least + about.grain
     offs = np.stack([(some - about.centre) ** 2 for some in mean])
     inside = (mean[1] <= about.centre) & (about.centre <= mean[2])
     smallest = np.where(inside, 0.0, offs.min(axis=0))
@@ -135,39 +170,31 @@ def variance(squares: Ends, rows: Ends, mean: Ends, about: About) -> Ends:
     return np.clip(per_row - offs[0], low, high), low, high
 
 
-def _shrunk(
+def _within_bounds(
     centre: float,
     off: Floats,
-    variances: tuple[Floats, Floats],
-    bias: Floats,
+    variance: Floats,
+    ends: tuple[Floats, Floats],
     rows: Floats,
-    about: About,
-    q: Question,
+    about: AverageScale,
     rules: Rules,
 ) -> Ends:
-    """Return centre + off by group, and intervals, where groups lie about the centre.
+    """Return centre + off by group, and the interval, within the bounds of values.
 
-    Intervals are of a group that lies `wide` spreads about it; values go towards the centre by how
-    far the groups are seen to lie from it (empirical Bayes; Morris 1983).
+    Values go towards the centre by how far the groups are seen to lie from it (empirical Bayes;
+    Morris 1983). Intervals do not: where a group lies is not assumed.
     """
-    groups, wide = len(off), (rules.wide * about.spread) ** 2
-    low, high = variances
-    variance, prior = (low + high) / 2, wide
-    if groups > 2:
+    prior = (rules.wide * about.spread) ** 2
+    if len(off) > 2:
         seen = float((rows**2 * (off**2 - variance)).sum() / (rows**2).sum())
-        prior = min(max(seen, (0.15 * about.spread) ** 2), wide)
+        prior = min(max(seen, (0.15 * about.spread) ** 2), max(prior, seen))
+    low, high = (np.clip(centre + end, *about.bounds) for end in ends)
     value = centre + off * prior / (prior + variance)
-    middle = centre + off * wide / (wide + variance)
-    z = upper(q.beta / 2 / groups) * rules.widen
-    down, up = (np.hypot(np.sqrt(v * wide / (wide + v)), bias) * z for v in (low, high))
-    least, most = about.bounds
-    low_end = np.clip(np.minimum(middle - down, value), least, most)
-    high_end = np.clip(np.maximum(middle + up, value), least, most)
-    return np.clip(value, low_end, high_end), low_end, high_end
+    return np.clip(value, low, high), low, high
 
 
 def apart(column: ColumnValues, rules: Rules = RULES) -> bool:
     """Tell whether values are so heavy that sum and rows are measured apart: with one weight, those
     who are cut would have the high values."""
     signed = column.edges[0] < 0 < column.edges[-1]
-    return column.spread > (2.5 if signed else 1.0) * rules.ratio * column.size
+    return column.spread > (1.7 if signed else 1.0) * rules.ratio * column.size

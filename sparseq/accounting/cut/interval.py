@@ -74,26 +74,27 @@ def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
         exact = _Ends(answer, answer - noise, answer + noise)
         return _shown(choice, answer, exact, IntervalKind.EXACT)
     if q.signed.any():
-        assumed = _signed(choice, answer)
+        assumed = _signed_ends(choice, answer)
     else:
-        assumed = (_one if q.one else _alike)(choice, answer, rules)
+        assumed = (_one_number if q.one else _groups)(choice, answer, rules)
     if q.declared:
-        return _shown(choice, answer, _proved(choice, answer, assumed), IntervalKind.BOUNDED)
+        return _shown(choice, answer, _proved_ends(choice, answer, assumed), IntervalKind.BOUNDED)
     return _shown(choice, answer, assumed, IntervalKind.ASSUMED)
 
 
-def _one(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+def _one_number(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     """Return the interval of one number that is never negative.
 
     What was cut is added back: the median of its samples, and a little more as their mean is
     larger. The ends are quantiles of the answer, its noise and the samples, each of which may be
-    wrong by `unsure`; what is cut is never negative, which bounds the lower end.
+    wrong by `unsure`; what is cut is never negative, which bounds the lower end. The tail is least
+    known, so the upper end leaves out a quarter of beta, and the lower one a half.
     """
     m, half_beta = choice.missing, choice.of.beta / 2
     # the middle of each of 150 equal parts of the samples
     lost = np.quantile(m.lost, (np.arange(150) + 0.5) / 150)
     spread = np.hypot(m.noise, rules.unsure * lost)
-    low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta))
+    low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta / 2))
     value = (1 + rules.skew) * float(np.median(m.lost))
     low = max(value - (value - low) * rules.widen, -upper(half_beta) * m.noise * rules.widen)
     high = value + (high - value) * rules.widen
@@ -113,7 +114,7 @@ def _mixed_quantile(means: Floats, spreads: Floats, probability: float) -> float
     return (low + high) / 2
 
 
-def _alike(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     """Return the intervals of several numbers that are never negative.
 
     Each grows by g, the same for all. `alike`: a group's share of what was cut is its share of the
@@ -128,7 +129,8 @@ def _alike(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     at = np.maximum(there, m.noise)
     g_high = max(g_high, float(np.quantile(m.lost, 1 - q.beta / 2)) * 1.3 / total)
     chance = total / (m.heavy * at)
-    unlike = np.minimum(np.sqrt(rules.alike**2 + rules.unlike**2 + chance), 2.5)
+    alike = (2 if q.people else 1) * rules.alike
+    unlike = np.minimum(np.sqrt(alike**2 + rules.unlike**2 + chance), 2.5)
     up = np.hypot((g_high - g) / each, g * unlike)
     down = np.hypot((g - g_low) / each, g * unlike)
     noise = m.noise * (1 + g)
@@ -139,7 +141,7 @@ def _alike(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     return _Ends(value, np.minimum(low, value), np.maximum(high, value))
 
 
-def _signed(choice: Choice, answer: Floats) -> _Ends:
+def _signed_ends(choice: Choice, answer: Floats) -> _Ends:
     """Return the intervals of numbers that may be negative: what was cut may be of either sign."""
     q, m = choice.of, choice.missing
     lost = float(np.quantile(m.lost, 1 - q.beta / 2))
@@ -147,7 +149,7 @@ def _signed(choice: Choice, answer: Floats) -> _Ends:
     return _Ends(answer, answer - half, answer + half)
 
 
-def _proved(choice: Choice, answer: Floats, around: _Ends) -> _Ends:
+def _proved_ends(choice: Choice, answer: Floats, around: _Ends) -> _Ends:
     """Return the proved interval: all cells to the cap, without clipping, slope or visibility.
 
     Half of beta is for the answer's noise, the other half for the pilots', over every C and start.

@@ -1,4 +1,4 @@
-"""What the cells of a pilot may hold: samples of people per cell, given what was measured.
+"""Samples of how many people each cell of a pilot holds, given what was measured.
 
 The model, which is named and may be wrong: log2 of the people in a cell is a smooth curve whose
 slope changes by a normal step from cell to cell and tends to fall; beyond the last visible cell
@@ -22,6 +22,7 @@ from sparseq.accounting.cut.rules import Rules
 
 SAMPLES = 600
 _NOBODY = -12.0  # log2 of people where there are none
+_UNLIKE = 10  # one in so many samples is not like the parent, where nothing stands out
 _ROWS = 5  # cells that a person with many rows is above one with one row, where nothing is known
 _LEAST = -0.5  # log2 of the fewest people that count as some
 
@@ -68,9 +69,10 @@ def posterior(seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0
     draw = np.random.Generator(np.random.PCG64(1))
     loud = np.flatnonzero(seen.people > rules.loud * seen.sd)
     if len(loud) == 0 and (seen.top < 0 or parent is not None):
-        found = (
-            _anywhere(seen, reach, draw) if parent is None else _like_the_parent(seen, parent, draw)
-        )
+        found = _anywhere(seen, reach, draw)
+        if parent is not None:  # few of those samples: they widen the interval, and not C
+            likely = _like_the_parent(seen, parent, draw)
+            found = np.where(np.arange(SAMPLES)[:, None] % _UNLIKE == 0, found, likely)
     else:
         found = _up_the_ladder(seen, parent, rules, draw, loud)
     found[:, seen.ladder.cap + 1 :] = 0.0
@@ -104,9 +106,9 @@ def _up_the_ladder(
         most, hide = 3 * sd, rules.hide
     for k in range(first + 1, CELLS):
         if h[k] > rules.loud * sd[k]:
-            weight = _measured(at, seen, rules, k, fresh=len(loud) > 0 and k == first + 1)
+            weight = _to_loud_cell(at, seen, rules, k, fresh=len(loud) > 0 and k == first + 1)
         else:
-            weight = _modelled(at, seen, rules, k, most, hide)
+            weight = _to_quiet_cell(at, seen, rules, k, most, hide)
         at.height = np.maximum(at.height, _NOBODY)
         at.people[:, k] = np.where(at.height > _LEAST, 2.0**at.height, 0.0)
         at.weigh(weight)
@@ -115,7 +117,7 @@ def _up_the_ladder(
     return at.people
 
 
-def _measured(at: _Filter, seen: Reading, rules: Rules, k: int, fresh: bool) -> Floats:
+def _to_loud_cell(at: _Filter, seen: Reading, rules: Rules, k: int, fresh: bool) -> Floats:
     """Go to a loud cell: as it was measured, weighed by how likely that change of slope is."""
     error = max(_relative(seen.people, seen.sd, k), 1e-6)
     height = math.log2(seen.people[k]) + error * at.draw.standard_normal(SAMPLES)
@@ -126,7 +128,7 @@ def _measured(at: _Filter, seen: Reading, rules: Rules, k: int, fresh: bool) -> 
     return np.zeros(SAMPLES) if fresh else np.asarray(likely)
 
 
-def _modelled(
+def _to_quiet_cell(
     at: _Filter, seen: Reading, rules: Rules, k: int, most: Floats | None, hide: float
 ) -> Floats:
     """Go to a cell that hardly stands out: as the model has it, weighed by what was measured."""

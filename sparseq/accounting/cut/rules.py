@@ -36,7 +36,7 @@ class Rules:
             part of their size.
         values, once: The mean of cut rows lies so many spreads from the others' (standard
             deviation), and where a person has one value.
-        wide: A group's average lies so many spreads from the column's.
+        wide: An average's value is drawn towards the column's as if it lay so many spreads from it.
         ranks: The share of cut rows below a value lies so many sqrt(F (1 - F)) from F.
         opened: Of a quantile's interval, as it is opened to whole bins.
     """

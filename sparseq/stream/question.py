@@ -1,0 +1,74 @@
+"""What is public about measures of one weight: what C is chosen for, and the price of its noise."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+
+from sparseq.accounting import Budget
+from sparseq.accounting.cut.choice import Choice, Question
+from sparseq.query.plan import Options
+from sparseq.stream.joint import LEAST_PRICE, Joint
+
+MOST_EXACT = 8.0
+"""1/a_min up to which a count of people has a scale that nobody is above."""
+
+
+def question_of(
+    asked: Joint, least_allowance: float, budget: Budget, beta: float, price: float
+) -> Question:
+    """Return what is public about measures of one weight: what C is chosen for.
+
+    Args:
+        asked: They.
+        least_allowance: a_min, nobody's is smaller.
+        budget: The store's.
+        beta: Of the interval.
+        price: Of the answer.
+    """
+    query, a_min = asked.query, least_allowance
+    scale = asked.scale
+    if scale is None and asked.most <= 1 and 1 / a_min <= MOST_EXACT:
+        scale = 1 / a_min  # nobody can be above it: no pilots, and noise alone
+    return Question(
+        coordinates=query.coordinates, cells=asked.cells, signed=asked.signed,
+        sigma_0=budget.sigma_0, beta=beta, price=price, least_allowance=a_min,
+        pilots=needs_pilots(asked.most, scale, a_min), declared=asked.declared,
+        scale=scale, most_scale=asked.most_scale, reach=asked.reach,
+        people=asked.by_type,
+    )  # fmt: skip
+
+
+def priced(choice: Choice, options: Options, asked: Joint, most: float) -> Choice:
+    """Return a choice at the price, up to `most`, that a wanted sigma or accuracy takes."""
+    wanted = _wanted_noise(choice, options, asked)
+    if wanted is None:
+        return choice
+    m, q = choice.missing, choice.of
+    finer = m.scale * q.sigma_0 / max(wanted, sys.float_info.min)
+    price = min(max(finer * finer, LEAST_PRICE), most)
+    noise = m.scale * q.sigma_0 / math.sqrt(price)
+    return replace(choice, of=replace(q, price=price), missing=replace(m, noise=noise))
+
+
+def _wanted_noise(choice: Choice, options: Options, asked: Joint) -> float | None:
+    """Return the standard deviation that a caller asks for, in joint units."""
+    q, unit = choice.of, asked.parts[0].unit
+    if options.sigma is not None:
+        return options.sigma / unit
+    if options.accuracy is not None:
+        return options.accuracy / unit / q.z()
+    if options.precision is not None:
+        return options.precision * max(choice.total, 1.0) / math.sqrt(q.cells) / q.z()
+    return None
+
+
+def needs_pilots(most: float, scale: float | None, a_min: float) -> bool:
+    """Tell whether anybody can be above C: by the release log and declared bounds alone.
+
+    Example:
+        >>> needs_pilots(1.0, 2.0, 0.5), needs_pilots(1.0, None, 0.5), needs_pilots(3.0, 2.0, 1.0)
+        (False, True, True)
+    """
+    return most > (1.0 if scale is None else scale) * a_min * (1 + 1e-12)

@@ -1,0 +1,81 @@
+"""Whatever pilots, answers and columns released, what is made of them is numbers: nothing raises.
+
+An exception after noise was drawn would leave the question uncharged, and to be asked until none
+comes; so no released number may lead to one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_cut import asked
+
+from sparseq.accounting.cut import CELLS, RULES, Reading, ladder, parent_of, visible_top
+from sparseq.accounting.cut.average import (
+    AverageScale,
+    apart,
+    average_about_centre,
+    average_of_sums,
+    average_risk,
+    variance,
+)
+from sparseq.accounting.cut.choice import choose
+from sparseq.accounting.cut.column import column_of, value_edges
+from sparseq.accounting.cut.interval import interval
+from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
+
+size = st.sampled_from([0.0, -1.0, 1e-9, 3.0, 40.0, 1e4, 1e9, -1e9, 2.0**40])
+cells = st.lists(size, min_size=CELLS, max_size=CELLS).map(np.array)
+noise = st.sampled_from([1e-6, 0.1, 7.0, 1e5])
+bounds = st.sampled_from(
+    [(0.0, 1e-30), (0.0, 500.0), (-1e9, 3.0), (2.0**140, 2.0**141), (-5.0, 0.0)]
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    cells, cells, noise, st.sampled_from([(math.inf, 1.0), (3.5, 0.2), (1e3, 1e-3)]),
+    st.sampled_from([1, 2, 12]), st.booleans(), st.booleans(), bounds, size, st.integers(0, 2**32),
+)  # fmt: skip
+def test_nothing_that_was_released_leads_to_an_error(
+    people: np.ndarray, above: np.ndarray, sd: float, of: tuple[float, float], d: int,
+    signed: bool, declared: bool, ends: tuple[float, float], scale: float, seed: int,
+) -> None:  # fmt: skip
+    rungs, g = ladder(*of), np.random.default_rng(seed)
+    spreads = np.full(CELLS, 4 * sd)
+    seen = Reading(rungs, people, spreads, min(visible_top(people, spreads, RULES), rungs.cap))
+    parent = parent_of(above, sd, ladder(math.inf, 1.0), RULES).shift(int(g.integers(-8, 9)))
+    question = asked(
+        d, signed=np.full(d, signed), sigma_0=sd, declared=declared, least_allowance=of[1],
+        reach=int(g.integers(0, 40)),
+    )  # fmt: skip
+    answer = scale * g.normal(1, 2, d)
+    choice = choose(question, seen, parent)
+    found = interval(choice, answer)
+    assert (found.low <= found.value).all()
+    assert (found.value <= found.high).all()
+
+    edges = value_edges(*ends)
+    column = column_of(edges, scale * g.normal(0.2, 1, len(edges) - 1), sd)
+    assert all(map(math.isfinite, map(math.log2, (column.size, column.spread))))  # units
+    assert apart(column) in (True, False)
+    about = AverageScale(column.centre, column.spread, column.spread / 2, signed, ends)
+    pair = asked(2 * d, cells=d, signed=np.full(2 * d, signed), sigma_0=sd)
+    choice = choose(pair, seen, parent, risk=average_risk(about))
+    rows, total = answer, column.spread * g.normal(0, 3, d) * answer
+    mean = average_about_centre(choice, rows, total, about)
+    sides = [(x, x - abs(x) - sd, x + abs(x) + sd) for x in (total, rows)]
+    other = average_of_sums(sides[0], sides[1], about, 2.2, pair)
+    spread = variance(sides[0], sides[1], mean, about)
+    levels = [0.001, 0.5, 0.97]
+    grid = np.array(quantile_edges(column, levels))
+    counts = scale * g.normal(0.1, 1, (d, len(grid) - 1))
+    choice = choose(question, seen, parent, risk=quantile_risk(len(grid) - 1))
+    ranks = [quantile(choice, counts, level, grid) for level in levels]
+    for value, low, high in (mean, other, spread, *ranks):
+        assert np.isfinite([value, low, high]).all()
+        assert (low <= value).all()
+        assert (value <= high).all()
