@@ -74,9 +74,14 @@ def limits(session: str, events: EventSet) -> dict[str, float]:
     """Return the most that figures of a session may be."""
     if session not in ("every60", "mixed60"):
         return ASIDE.get((session, events.name), {})
+    if session == "every60":
+        if events.people < SMALL:
+            return {"beside_fixed": 1.3, "half": 0.6}
+        return {"error_90": 0.3, "half": 0.12, "beside_fixed": 1.25}
     if events.people < SMALL:
-        return {"beside_fixed": 1.3, "half": 0.6}
-    return {"error": 0.035, "error_90": 0.3, "half": 0.12, "beside_fixed": 1.5}
+        return {"beside_fixed": 1.4}
+    error, half = (0.04, 0.18) if events.name == "flights" else (0.025, 0.12)
+    return {"error": error, "error_90": 0.3, "half": half, "cell": half, "beside_fixed": 1.5}
 
 
 @dataclass(frozen=True)
