@@ -27,8 +27,8 @@ from test_reference import cut
 
 import sparseq
 import sparseq.stream.contributors
-import sparseq.stream.weighted
-from sparseq.query.plan import Options
+import sparseq.stream.sums
+from sparseq.query.plan import PAIR, Options
 from sparseq.stream.course import Course
 from sparseq.stream.parents import column_pilot, quantile_pilot
 from sparseq.stream.pricing import charges_of
@@ -51,12 +51,13 @@ class Row(NamedTuple):
 
 class Measure(NamedTuple):
     """`value` of a row (None: nothing), in a lattice of `scale`; counts have none, but of a
-    quantile's bins. To the power `power`, about whatever centre the stream announces."""
+    quantile's bins. About whatever centre the stream announces; a product if it is `times` another
+    value, about that one's."""
 
     kind: str
     value: Callable[[Row], float | None]
     scale: float | None = None
-    power: int = 1
+    times: Callable[[Row], float | None] | None = None
 
 
 def finite(x: float | None) -> int | None:
@@ -67,9 +68,9 @@ def above(x: float | None, least: float) -> bool:
     return x is not None and (math.isnan(x) or x > least)  # NaN is above every number
 
 
-def squared_about(x: float, centre: float) -> float:
-    """In doubles, as SQL has it: too large is infinite."""
-    return (x - centre) * (x - centre)
+def in_both(of: Callable[[Row], float | None]) -> Callable[[Row], float | None]:
+    """The value in rows with both x and v."""
+    return lambda r: of(r) if r.x is not None and r.v is not None and finite(r.v * r.x) else None
 
 
 def clamped(x: float | None) -> float:
@@ -78,6 +79,7 @@ def clamped(x: float | None) -> float:
 
 SUM_X, SUM_V = Measure("sum", lambda r: r.x, 50), Measure("sum", lambda r: r.v, 8)
 FINITE_X = Measure("rows", lambda r: finite(r.x))
+PAIRED_X, PAIRED_V = in_both(lambda r: r.x), in_both(lambda r: r.v)
 AGGREGATES: dict[str, tuple[Measure, ...]] = {
     "count(*)": (Measure("rows", lambda r: 1),),
     "count(x)": (Measure("rows", lambda r: None if r.x is None else 1),),
@@ -98,7 +100,15 @@ AGGREGATES: dict[str, tuple[Measure, ...]] = {
         Measure("rows", lambda r: finite(r.v) if above(r.x, 3.25) else None),
         Measure("sum", lambda r: r.v if above(r.x, 3.25) else None, 8),
     ),
-    "stddev(x)": (FINITE_X, SUM_X, Measure("sum", lambda r: r.x, 2500, 2)),
+    "stddev(x)": (FINITE_X, SUM_X, Measure("sum", lambda r: r.x, 2500, lambda r: r.x)),
+    "corr(v, x)": (
+        Measure("rows", in_both(lambda r: 1)),
+        Measure("sum", PAIRED_X, 50),
+        Measure("sum", PAIRED_V, 8),
+        Measure("sum", PAIRED_X, 2500, PAIRED_X),
+        Measure("sum", PAIRED_V, 64, PAIRED_V),
+        Measure("sum", PAIRED_X, 400, PAIRED_V),
+    ),
     "median(v)": (Measure("rows", lambda r: r.v, 8),),
     "quantile(x, 0.9)": (Measure("rows", lambda r: r.x, 50),),
 }
@@ -137,7 +147,8 @@ class Asked:
     def measures(self) -> list[Measure]:
         found: list[tuple[bool, Measure]] = []
         for a in self.aggregates:
-            own = "avg" in a or "stddev" in a  # what they are made of is measured for them alone
+            # what they are made of is measured for them alone
+            own = "avg" in a or "stddev" in a or "corr" in a
             found += [(own, m) for m in AGGREGATES[a] if (own, m) not in found]
         return [m for _, m in found]
 
@@ -167,7 +178,7 @@ class Asked:
         m: Measure,
         rows: list[Row],
         step: Fraction,
-        centre: float = 0.0,
+        centres: Sequence[float] = (0.0,),
         edges: Sequence[float] = (),
         grouped: bool = True,
     ) -> dict[int, Vector]:
@@ -187,7 +198,11 @@ class Asked:
                 bins = len(edges) - 1
                 place, value = place * bins + min(max(at, 0), bins - 1), 1
             elif value is not None and m.kind == "sum":
-                value = value - centre if m.power == 1 else squared_about(value, centre)
+                value -= centres[0]
+                if m.times is not None:  # in doubles, as SQL has it: too large is infinite
+                    other = m.times(row)
+                    assert other is not None
+                    value *= other - centres[-1]
             x = on_lattice(value, float(step))
             if x:
                 vector[place] = 1 if m.kind == "users" else vector.get(place, 0) + x
@@ -204,10 +219,10 @@ def step_of(m: Measure) -> Fraction:
     return Fraction(1) if m.scale is None else power_of_two_above(m.scale) / 2**17
 
 
-def centre_of(measure: Any) -> float:
+def centres_of(measure: Any) -> list[float]:
     """What was taken from each value, as it was announced."""
     found = re.findall(r"- CAST\('([^']+)' AS DOUBLE\)", measure.value.sql if measure.value else "")
-    return float(found[-1]) if found else 0.0
+    return list(map(float, found)) or [0.0]
 
 
 def power_of_two_above(x: float) -> Fraction:
@@ -299,10 +314,10 @@ class Turn:
 @contextlib.contextmanager
 def tapped(silent: bool) -> Iterator[list[Turn]]:
     """Listen to the weighted step; `silent`: its noise is 0."""
-    turns, place = list[Turn](), sparseq.stream.weighted
-    counting, step = sparseq.stream.contributors, place.WeightedStep
+    turns, place = list[Turn](), sparseq.stream.sums
+    counting, step = sparseq.stream.contributors, place.Sums
     hats, draw, histogram = counting.hats, place.rounded_gaussian, Hats.histogram
-    parent, values, chosen, weigh = step._ask_parent, step._values, step._chosen, step._weigh
+    parent, values, chosen, weigh = step.ask_parent, step.values, step.chosen, step.weigh
 
     def heard_hats(r: Any, a: Any, edges: Any, start: int = 0) -> Hats:
         turns[-1].rungs.append(Rungs(tuple(edges.tolist()), start, 0))
@@ -340,10 +355,10 @@ def tapped(silent: bool) -> Iterator[list[Turn]]:
         patch.setattr(counting, "hats", heard_hats)
         patch.setattr(place, "rounded_gaussian", heard_draw)
         patch.setattr(Hats, "histogram", heard_histogram)
-        patch.setattr(step, "_ask_parent", heard_parent)
-        patch.setattr(step, "_values", heard_values)
-        patch.setattr(step, "_chosen", heard_chosen)
-        patch.setattr(step, "_weigh", heard_weigh)
+        patch.setattr(step, "ask_parent", heard_parent)
+        patch.setattr(step, "values", heard_values)
+        patch.setattr(step, "chosen", heard_chosen)
+        patch.setattr(step, "weigh", heard_weigh)
         yield turns
 
 
@@ -452,7 +467,8 @@ class Running:
     def _check_turns(self, query: Any, turns: list[Turn], before: Course) -> None:
         """Every measure has a weight; what was asked once for many is kept; no other is."""
         asked = [m.label for t in turns if t.of == "part" for m in t.asked.query.measures]
-        assert sorted(asked) == sorted(m.label for m in query.measures)
+        twice = [query.measures[s.places[0]].label for s in query.statistics if s.role == PAIR]
+        assert sorted(asked) == sorted([*(m.label for m in query.measures), *twice])
         kept = {k for k, p in self.course.parents.items() if before.parents.get(k) != p}
         once = [t.asked if t.of == "parent" else t.asked.key for t in turns if t.of != "part"]
         once = [key for key in once if key]
@@ -523,8 +539,8 @@ class Running:
             unit = Fraction(noise.scale) / scale
             measures.append(measure)
             said.append(Announced(step, unit, noise.sigma, noise.granularity))
-            centre = centre_of(one)
-            vectors.append(asked.vectors(measure, self.rows, step, centre, one.edges))
+            centres = centres_of(one)
+            vectors.append(asked.vectors(measure, self.rows, step, centres, one.edges))
         r = joint_norms(vectors, said)
         cautious = (course.tau + 0.5 * course.clock) * max(price, 0.5)
         a = self.reference.allowances(set(r), cautious)

@@ -16,7 +16,7 @@ from sparseq.stream import contributors
 from sparseq.stream import weights as w
 from sparseq.stream.bill import Dues
 from sparseq.stream.contributors import Contributors, Loops
-from sparseq.stream.weighted import pilot_noise
+from sparseq.stream.sums import pilot_noise
 
 MANY = 20_000
 

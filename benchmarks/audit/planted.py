@@ -31,7 +31,7 @@ import sparseq.query.plan
 import sparseq.store
 import sparseq.stream.contributors
 import sparseq.stream.question
-import sparseq.stream.weighted
+import sparseq.stream.sums
 from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.cut.column import column_of
 from sparseq.accounting.strategies import ONE
@@ -225,7 +225,7 @@ def noise_too_small() -> Iterator[None]:
     """The noise has 10 % less sigma than is stated."""
     draw = sparseq.stream.step.rounded_gaussian
     with contextlib.ExitStack() as stack:
-        for place in (sparseq.stream.step, sparseq.stream.weighted):
+        for place in (sparseq.stream.step, sparseq.stream.sums):
             less = _set(place, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest))
             stack.enter_context(less)
         yield
@@ -377,7 +377,7 @@ def sniffed_type() -> AbstractContextManager[None]:
 @contextlib.contextmanager
 def scale_of_exact_counts() -> Iterator[None]:
     """C is chosen from a pilot's exact sums, before their noise."""
-    choose, histogram, kept = sparseq.stream.weighted.choose, Hats.histogram, list[Any]()
+    choose, histogram, kept = sparseq.stream.sums.choose, Hats.histogram, list[Any]()
 
     def counted(hats: Hats, cells: int) -> Any:
         kept[:] = [histogram(hats, cells)]
@@ -389,7 +389,7 @@ def scale_of_exact_counts() -> Iterator[None]:
 
     with (
         _set(Hats, "histogram", counted),
-        _set(sparseq.stream.weighted, "choose", chosen),
+        _set(sparseq.stream.sums, "choose", chosen),
     ):
         yield
 
@@ -397,8 +397,8 @@ def scale_of_exact_counts() -> Iterator[None]:
 @contextlib.contextmanager
 def centre_of_exact_values() -> Iterator[None]:
     """Averages and quantiles are about the values of a column pilot before its noise."""
-    step, weighted, kept = sparseq.stream.weighted.WeightedStep, Contributions.weighted, list[Any]()
-    weigh, values = step._weigh, step._values
+    step, weighted, kept = sparseq.stream.sums.Sums, Contributions.weighted, list[Any]()
+    weigh, values = step.weigh, step.values
 
     def summed(made: Contributions, weights: Any) -> Any:
         kept[:] = weighted(made, weights)
@@ -416,9 +416,9 @@ def centre_of_exact_values() -> Iterator[None]:
 
     with (
         _set(Contributions, "weighted", summed),
-        _set(step, "_weigh", weighed),
-        _set(step, "_values", exact),
-        _set(sparseq.stream.weighted, "column_of", lambda e, rows, _: column_of(e, rows, 0.0)),
+        _set(step, "weigh", weighed),
+        _set(step, "values", exact),
+        _set(sparseq.stream.sums, "column_of", lambda e, rows, _: column_of(e, rows, 0.0)),
     ):
         yield
 

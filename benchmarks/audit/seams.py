@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import sparseq.engine._duckdb.reader
 import sparseq.store
+import sparseq.stream.sums
 import sparseq.stream.weighted
 from sparseq.comparison import Comparison
 from sparseq.engine._duckdb.connection import OPTIMIZERS
@@ -271,10 +272,10 @@ class Weighted:
 
     def places(self) -> list[tuple[Any, str, Any]]:
         """Return what is wrapped: (where, name, what stands there)."""
-        place = sparseq.stream.weighted
+        place, step = sparseq.stream.sums, sparseq.stream.weighted.WeightedStep
         draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
-        weighted, answer = Contributions.weighted, place.WeightedStep.answer
-        weigh = place.WeightedStep._weigh
+        weighted, answer = Contributions.weighted, step.answer
+        weigh = place.Sums.weigh
 
         def said(variance: int, budget: Any) -> Any:
             noise = pilot_noise(variance, budget)
@@ -322,7 +323,7 @@ class Weighted:
             (place, "rounded_gaussian", drawn), (place, "pilot_noise", said),
             (Contributors, "tally", tallied(Contributors.tally)),
             (Loops, "tally", tallied(Loops.tally)), (Contributions, "weighted", summed),
-            (place.WeightedStep, "answer", answered), (place.WeightedStep, "_weigh", weighed),
+            (step, "answer", answered), (place.Sums, "weigh", weighed),
         ]  # fmt: skip
 
     def _step(self, done: Any) -> Step:

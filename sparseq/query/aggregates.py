@@ -12,7 +12,7 @@ HISTOGRAM, MEDIAN, QUANTILE        rows by declared bin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ from sparseq.query.binning import as_double, bin_of, even_bins
 from sparseq.query.limits import ROWS
 from sparseq.query.paired import PAIRED, PairMoments
 from sparseq.query.parse import said
-from sparseq.query.plan import AVERAGE, QUANTILE, VARIANCE, Cell, Kind, Measure, Statistic
+from sparseq.query.plan import AVERAGE, PAIR, QUANTILE, VARIANCE, Cell, Kind, Measure, Statistic
 from sparseq.query.scope import Scope, integral, refuse
 from sparseq.query.statistics import QuantileNode, RatioNode, VarianceNode
 from sparseq.query.terms import call
@@ -52,6 +52,7 @@ class Aggregates:
         self._places: dict[Measure, int] = {}  # without their labels
         self._averages: list[tuple[int, ...]] = []
         self._variances: list[tuple[int, ...]] = []
+        self._pairs: list[tuple[int, ...]] = []
         self._quantiles: dict[int, set[float]] = {}
 
     def is_aggregate(self, e: exp.Expr) -> bool:
@@ -210,6 +211,7 @@ class Aggregates:
         return (
             *(Statistic(AVERAGE, places) for places in averages),
             *(Statistic(VARIANCE, places) for places in variances),
+            *(Statistic(PAIR, places) for places in dict.fromkeys(self._pairs)),
             *(Statistic(QUANTILE, (i,), tuple(sorted(q))) for i, q in self._quantiles.items()),
         )
 
@@ -257,22 +259,34 @@ class Aggregates:
         y, x = _argument(e), e.args["expression"]
         both = exp.Mul(this=exp.paren(y.copy()), expression=exp.paren(x.copy()))
         counted = _and(exp.Anonymous(this="isfinite", expressions=[both]), condition)
-        if isinstance(e, exp.RegrAvgx | exp.RegrAvgy):
+        own = self._role(x) and self._role(y) and not isinstance(e, exp.RegrCount)
+        if isinstance(e, exp.RegrAvgx | exp.RegrAvgy) and not own:
             return self._average(x if isinstance(e, exp.RegrAvgx) else y, counted)
         (middle_y, from_y), (middle_x, from_x) = self._centred(y), self._centred(x)
+        role = PAIR if own else ""
 
-        def total(*factors: exp.Expr) -> out.Node:
+        def named(which: str, value: exp.Expr) -> str:
+            return _moment(which, value, condition) + (" in pairs" if own else "")
+
+        def total(*factors: exp.Expr) -> int:
             value = factors[0]
             for factor in factors[1:]:
                 value = exp.Mul(this=exp.paren(value.copy()), expression=exp.paren(factor.copy()))
-            return out.measure(self._sum(value, counted, _moment("sum", value, condition)))
+            return self._sum(value, counted, named("sum", value), role)
 
+        number = self._add(Measure(Kind.ROWS, self._truth(counted), named("number", both)), role)
+        factors = (from_x,), (from_y,), (from_x, from_x), (from_y, from_y), (from_x, from_y)
+        places = (number, *(total(*some) for some in factors)) if own else ()
+        if own:
+            self._pairs.append(places)
+
+        def moment(i: int) -> Callable[[], out.Node]:
+            return lambda: out.measure(total(*factors[i]))
+
+        x_of, y_of, xx_of, yy_of, xy_of = map(moment, range(5))
         return PairMoments(
-            out.measure(self._rows(counted, _moment("number", both, condition))),
-            lambda: total(from_x), lambda: total(from_y),
-            lambda: total(from_x, from_x), lambda: total(from_y, from_y),
-            lambda: total(from_x, from_y), middle_x, middle_y,
-        ).statistic(type(e))  # fmt: skip
+            out.measure(number), x_of, y_of, xx_of, yy_of, xy_of, middle_x, middle_y, places
+        ).statistic(type(e))
 
     # -- bins ------------------------------------------------------------------------------------
 

@@ -66,8 +66,8 @@ def less(value: Cell, amount: float) -> Cell:
     return Cell.of(call("-", "({0} - {1})", DOUBLE, as_double(value.term), taken))
 
 
-def squared(value: Cell) -> Cell:
-    """Return the square of a DOUBLE."""
-    if value.term is None:
-        return Cell(f"({value.sql} * {value.sql})")
-    return Cell.of(call("*", "({0} * {1})", DOUBLE, value.term, value.term))
+def times(one: Cell, other: Cell) -> Cell:
+    """Return the product of two DOUBLEs."""
+    if one.term is None or other.term is None:
+        return Cell(f"({one.sql} * {other.sql})")
+    return Cell.of(call("*", "({0} * {1})", DOUBLE, one.term, other.term))

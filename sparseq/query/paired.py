@@ -1,7 +1,8 @@
 """Statistics of pairs of values, from noised moments: covariance, correlation, a regression line.
 
 All are of the rows where both values are numbers; y is the first argument, x the second, as in SQL.
-Moments are about public middles (a, b), which halves their scale; sums of deviations don't change
+A weighted answer measures what they are made of for itself (`sparseq.stream.moments`). Elsewhere
+moments are about public middles (a, b), which halves their scale; sums of deviations don't change
 with them:
 
     Sxy = sum (x - a)(y - b) - sum (x - a) sum (y - b) / n
@@ -25,6 +26,8 @@ from sparseq.query.outputs import (
     constant,
     monotone,
 )
+from sparseq.query.plan import AVERAGE, CORRELATION, COVARIANCE, SLOPE, VARIANCE
+from sparseq.query.statistics import StatisticNode
 
 PAIRED: tuple[type[exp.AggFunc], ...] = (
     exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
@@ -40,6 +43,8 @@ class PairMoments:
         count: Rows.
         x, y, xx, yy, xy: Make the sum of what they are called after, about the middles.
         middle_x, middle_y: What the values are taken from.
+        places: Of the number, both totals, squares of each, and products, x before y; empty: it is
+            not measured for itself.
     """
 
     count: Node
@@ -50,14 +55,17 @@ class PairMoments:
     xy: Callable[[], Node]
     middle_x: float
     middle_y: float
+    places: tuple[int, ...] = ()
 
     def statistic(self, kind: type[exp.Expr]) -> Node:
-        """Return the node of one of `PAIRED`, averages aside."""
+        """Return the node of one of `PAIRED`."""
         statistics: dict[type[exp.Expr], Callable[[], Node]] = {
             exp.RegrCount: lambda: self.count,
             exp.RegrSxx: lambda: self._sxx,
             exp.RegrSyy: lambda: self._syy,
             exp.RegrSxy: lambda: self._sxy,
+            exp.RegrAvgx: lambda: self._mean_x,
+            exp.RegrAvgy: lambda: self._mean_y,
             exp.CovarPop: lambda: arithmetic("/", self._sxy, self.count),
             exp.CovarSamp: lambda: arithmetic(
                 "/", self._sxy, arithmetic("-", self.count, constant(1))
@@ -81,35 +89,53 @@ class PairMoments:
 
     @cached_property
     def _mean_x(self) -> Node:
-        return arithmetic("+", constant(self.middle_x), arithmetic("/", self._x, self.count))
+        mean = arithmetic("+", constant(self.middle_x), arithmetic("/", self._x, self.count))
+        return self._own(AVERAGE, (0, 1), mean)
 
     @cached_property
     def _mean_y(self) -> Node:
-        return arithmetic("+", constant(self.middle_y), arithmetic("/", self._y, self.count))
+        mean = arithmetic("+", constant(self.middle_y), arithmetic("/", self._y, self.count))
+        return self._own(AVERAGE, (0, 2), mean)
 
     @cached_property
     def _sxx(self) -> Node:
-        return _not_negative(self._around(self.xx(), self._x, self._x))
+        squares = _not_negative(self._around(self.xx(), self._x, self._x))
+        return self._sum_of(VARIANCE, (0, 1, 3), squares)
 
     @cached_property
     def _syy(self) -> Node:
-        return _not_negative(self._around(self.yy(), self._y, self._y))
+        squares = _not_negative(self._around(self.yy(), self._y, self._y))
+        return self._sum_of(VARIANCE, (0, 2, 4), squares)
 
     @cached_property
     def _sxy(self) -> Node:
-        return self._around(self.xy(), self._x, self._y)
+        return self._sum_of(COVARIANCE, (*range(6),), self._around(self.xy(), self._x, self._y))
 
     def _around(self, product: Node, a: Node, b: Node) -> Node:
         return arithmetic("-", product, arithmetic("/", arithmetic("*", a, b), self.count))
 
     @cached_property
     def _slope(self) -> Node:
-        return arithmetic("/", self._sxy, self._sxx)
+        return self._own(SLOPE, (*range(6),), arithmetic("/", self._sxy, self._sxx))
 
     @cached_property
     def _correlation(self) -> Node:
         spread = monotone(np.sqrt, arithmetic("*", self._sxx, self._syy))
-        return _between(-1, 1, arithmetic("/", self._sxy, spread))
+        of_moments = _between(-1, 1, arithmetic("/", self._sxy, spread))
+        return self._own(CORRELATION, (*range(6),), of_moments)
+
+    def _own(self, role: str, of: tuple[int, ...], otherwise: Node) -> Node:
+        """Return the node of what is measured for itself, where it is."""
+        if not self.places:
+            return otherwise
+        return StatisticNode((role, tuple(self.places[i] for i in of), 0.0), otherwise)
+
+    def _sum_of(self, role: str, of: tuple[int, ...], otherwise: Node) -> Node:
+        """Return the node of what is measured for itself by row, of all rows."""
+        if not self.places:
+            return otherwise
+        each = self._own(role, of, arithmetic("/", otherwise, self.count))
+        return arithmetic("*", each, self.count)
 
 
 def _not_negative(inner: Node) -> Node:

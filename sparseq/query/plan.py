@@ -246,7 +246,8 @@ class Statistic:
 
     Attributes:
         role: Which: an average (of its number and its total), quantiles (of one measure), a
-            variance (of its number, its total and its squares).
+            variance (of its number, its total and its squares), a pair of values (of their number,
+            both totals, squares of each, and products).
         places: Of its measures.
         levels: Of quantiles, ascending.
     """
@@ -261,7 +262,9 @@ class Statistic:
         return " ".join([self.role, *map(repr, self.levels)])
 
 
-AVERAGE, QUANTILE, VARIANCE = "average", "quantile", "variance"
+AVERAGE, QUANTILE, VARIANCE, PAIR = "average", "quantile", "variance", "pair"
+COVARIANCE, CORRELATION, SLOPE = "covariance", "correlation", "slope"
+"""What a pair of values has, beside averages and variances."""
 
 
 @dataclass(frozen=True)

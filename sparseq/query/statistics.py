@@ -19,6 +19,7 @@ from sparseq.query.outputs import (
     Measurements,
     MeasureNode,
     Node,
+    StatisticKey,
     arithmetic,
     measure,
 )
@@ -63,6 +64,24 @@ class RatioNode:
         low = np.where(unsure, -np.inf, value - down)
         low = np.where((n.low >= 0) & (d.high > 0), np.maximum(low, 0.0), low)
         return Estimate(value, low, np.where(unsure, np.inf, value + up))
+
+
+@dataclass(frozen=True)
+class StatisticNode:
+    """The node of a statistic: its own estimate, where it has one, else what it is made of.
+
+    Attributes:
+        key: What it is, of which measures, and its level.
+        otherwise: The node of what it is made of.
+    """
+
+    key: StatisticKey
+    otherwise: Node
+
+    def __call__(self, noised: Measurements) -> Estimate | NDArray[Any]:
+        if noised.weighted is None or self.key not in noised.weighted.statistics:
+            return self.otherwise(noised)
+        return Estimate(*noised.weighted.statistics[self.key])
 
 
 @dataclass(frozen=True)

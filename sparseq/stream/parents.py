@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sparseq.accounting.cut.column import value_edges
 from sparseq.accounting.cut.ladder import Floats
 from sparseq.accounting.cut.parent import NO_PARENT, Parent
-from sparseq.query.binning import bin_of, even_bins, less, squared
+from sparseq.query.binning import bin_of, even_bins, less, times
 from sparseq.query.plan import Cell, Kind, Measure, Query, Relation
 from sparseq.query.terms import Term
 from sparseq.stream.joint import BELOW, Joint
@@ -164,27 +164,35 @@ def centred_total(total: Measure, centre: float, spread: float) -> tuple[Measure
     return replace(total, value=value, bounds=bounds, scale=scale, integral=False), centre
 
 
-def squares_of(about_centre: Measure, squares: Measure, spread: float) -> Measure:
-    """Return the sum of squares of values about a centre.
+def product_of(x: Measure, y: Measure, products: Measure, size: float) -> Measure:
+    """Return the sum of products of two values about their centres, or of squares of one.
 
-    Its lattice has 2**17 steps to the greatest square, or up to 2**8 as many where values lie in a
-    small part of their bounds: then a person may have 64 rows of the greatest square in a cell.
+    Its lattice has 2**17 steps to the greatest product, or up to 2**8 as many where values lie in a
+    small part of their bounds: then a person may have 64 rows of the greatest product in a cell.
+
+    Args:
+        x, y: Sums of the values about their centres; the same: squares.
+        products: What is asked for.
+        size: Of a product, about.
 
     Example:
         >>> from sparseq.query.plan import Cell
         >>> about = Measure(Kind.SUM, Cell("x"), "sum", False, 8.0, bounds=(-4.0, 8.0))
-        >>> one = squares_of(about, about, 0.1)
+        >>> one = product_of(about, about, about, 0.01)
         >>> one.bounds, one.scale
         ((0.0, 64.0), 1.0)
     """
-    assert about_centre.value is not None
-    assert about_centre.bounds is not None
-    most = max(map(abs, about_centre.bounds)) ** 2
-    finer = min(max(math.floor(math.log2(most / spread**2)) - 6, 0), 8)
-    value = squared(about_centre.value)
+    assert x.value is not None
+    assert y.value is not None
+    assert x.bounds is not None
+    assert y.bounds is not None
+    ends = [a * b for a in x.bounds for b in y.bounds]
+    most = max(map(abs, ends))
+    finer = min(max(math.floor(math.log2(most / size)) - 6, 0), 8)
     return replace(
-        squares, value=value, bounds=(0.0, most), scale=math.ldexp(most, -finer), integral=False
-    )
+        products, value=times(x.value, y.value), bounds=(0.0 if x is y else min(ends), max(ends)),
+        scale=math.ldexp(most, -finer), integral=False,
+    )  # fmt: skip
 
 
 def _parent(query: Query, measure: Measure) -> Query:

@@ -15,7 +15,7 @@ from sparseq.accounting.cut.choice import Choice
 from sparseq.accounting.cut.interval import Interval, IntervalKind, interval
 from sparseq.engine.reduce import Index, Ints
 from sparseq.query.outputs import Intervals, Measurements, StatisticKey
-from sparseq.query.plan import AVERAGE, VARIANCE, Kind, Plan, Query, Statistic
+from sparseq.query.plan import AVERAGE, PAIR, VARIANCE, Kind, Plan, Query, Statistic
 from sparseq.query.render import key_columns
 from sparseq.stream.course import Course
 from sparseq.stream.joint import Joint
@@ -34,7 +34,8 @@ class WeightedPart:
     def costs(self) -> tuple[float, int]:
         """How many answers it is at most, in price, and how many times it has pilots."""
         role = self.statistic.role if self.statistic is not None else ""
-        return {AVERAGE: (1.0, 2), VARIANCE: (1.5, 3)}.get(role, (1.0, 1))
+        costs = {AVERAGE: (1.0, 2), VARIANCE: (1.5, 3), PAIR: (2.5, 7)}
+        return costs.get(role, (1.0, 1))
 
     def of(self, query: Query) -> Query:
         """Return the question that is about these measures only."""

@@ -25,6 +25,7 @@ from sparseq.accounting.cut.average import (
 from sparseq.accounting.cut.choice import choose
 from sparseq.accounting.cut.column import column_of, value_edges
 from sparseq.accounting.cut.interval import interval
+from sparseq.accounting.cut.pair import covariance, over
 from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
 
 size = st.sampled_from([0.0, -1.0, 1e-9, 3.0, 40.0, 1e4, 1e9, -1e9, 2.0**40])
@@ -70,12 +71,15 @@ def test_nothing_that_was_released_leads_to_an_error(
     sides = [(x, x - abs(x) - sd, x + abs(x) + sd) for x in (total, rows)]
     other = average_of_sums(sides[0], sides[1], about, 2.2, pair)
     spread = variance(sides[0], sides[1], mean, about)
+    together = covariance(sides[0], sides[1], (mean, other), (about, about), 0.1)
+    made = over(together, (spread, spread), 0.5, 1.0), over(together, (spread,), 1.0)
     levels = [0.001, 0.5, 0.97]
     grid = np.array(quantile_edges(column, levels))
     counts = scale * g.normal(0.1, 1, (d, len(grid) - 1))
     choice = choose(question, seen, parent, risk=quantile_risk(len(grid) - 1))
     ranks = [quantile(choice, counts, level, grid) for level in levels]
-    for value, low, high in (mean, other, spread, *ranks):
-        assert np.isfinite([value, low, high]).all()
+    for value, low, high in (mean, other, spread, together, *made, *ranks):
+        assert np.isfinite(value).all()
+        assert not np.isnan([low, high]).any()
         assert (low <= value).all()
         assert (value <= high).all()

@@ -22,6 +22,7 @@ from sparseq.accounting.cut.average import (
 from sparseq.accounting.cut.choice import Choice, Risk, choose, upper
 from sparseq.accounting.cut.column import ColumnValues, column_of, value_edges
 from sparseq.accounting.cut.interval import interval
+from sparseq.accounting.cut.pair import covariance, over
 from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
 from sparseq.stream.weights import weights
 
@@ -215,3 +216,69 @@ def test_quantiles_hold_the_truth(values: str, level: float) -> None:
     assert inside >= 37
     if values == "lognormal":
         assert np.median(half) < 0.12
+
+
+def pairs(seed: int, groups: int, slope: float) -> tuple[tuple[Floats, ...], ...]:
+    """Value, low, high and truth of covariances, correlations and slopes of y on x, by group."""
+    g = np.random.default_rng([seed, groups, 7])
+    r = rows(g, 4000, groups, 0.4)
+    other = np.clip(60 + slope * (r.value - 22) + g.normal(0, 9, len(r.who)), 0.0, 1000.0)
+    both = r, r._replace(value=other)
+    known = [column(one, g) for one in both]
+    abouts = [AverageScale(k.centre, k.spread, k.spread / 2, False, (0.0, 1000.0)) for k in known]
+    off = [one.value - about.centre for one, about in zip(both, abouts, strict=True)]
+    ones = np.ones(len(r.who))
+    means, sums = list[tuple[Floats, ...]](), list[tuple[Floats, ...]]()
+    for about, one in zip(abouts, off, strict=True):
+        x = by_person(r, ones, groups), by_person(r, one / about.unit, groups)
+        choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
+        counted, total = np.split(answer, 2)
+        means.append(average_about_centre(choice, counted, total * about.unit, about))
+    for first, second in ((0, 0), (1, 1), (0, 1)):
+        size = known[first].spread * known[second].spread
+        signed = first != second
+        x = by_person(r, off[first] * off[second] / size, groups)
+        found = interval(*measured(x, g, signed=signed))
+        sums.append(tuple(size * end for end in (found.value, found.low, found.high)))
+    found = interval(*measured(by_person(r, ones, groups), g))
+    number = found.value, found.low, found.high
+    spreads = [
+        variance(square, number, mean, about)  # type: ignore[arg-type]
+        for square, mean, about in zip(sums, means, abouts, strict=False)
+    ]
+    together = covariance(sums[2], number, means, abouts, 0.0)  # type: ignore[arg-type]
+    exact = [np.cov(r.value[r.group == k], other[r.group == k], bias=True) for k in range(groups)]
+    c, x_, y_ = (np.array([m[at] for m in exact]) for at in ((0, 1), (0, 0), (1, 1)))
+    return (
+        (*together, c), (*over(together, spreads, 0.5, 1.0), c / np.sqrt(x_ * y_)),
+        (*over(together, spreads[:1], 1.0), c / x_),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("groups", "slope"), [(1, 1.0), (5, 1.0), (1, -0.3), (1, 0.0)])
+def test_pairs_hold_the_truth_and_are_narrow(groups: int, slope: float) -> None:
+    """27 of 30 hold all groups, of each; a correlation is told to 0.25, by group to 0.5."""
+    inside, halves = np.zeros(3), list[float]()
+    for seed in range(30):
+        found = pairs(seed, groups, slope)
+        inside += [bool(((low <= t) & (t <= high)).all()) for _, low, high, t in found]
+        _, low, high, _ = found[1]
+        halves.append(float((high - low).mean() / 2))
+    assert (inside >= 27).all(), inside
+    assert np.median(halves) < (0.25 if groups == 1 else 0.5)
+
+
+def test_of_a_value_and_itself_the_correlation_is_1() -> None:
+    def ends(value: float, off: float) -> tuple[Floats, Floats, Floats]:
+        return np.array([value]), np.array([value - off]), np.array([value + off])
+
+    about = AverageScale(0.0, 1.0, 1.0, False, (-10.0, 10.0))
+    rows, mean, squares = ends(100.0, 1e-6), ends(2.0, 1e-6), ends(1300.0, 1e-6)
+    spread = variance(squares, rows, mean, about)
+    together = covariance(squares, rows, (mean, mean), (about, about), 0.0)
+    assert spread[0][0] == pytest.approx(9.0)
+    assert together[0][0] == pytest.approx(9.0)
+    (value,), (low,), (high,) = over(together, (spread, spread), 0.5, 1.0)
+    assert value == pytest.approx(1.0)
+    assert 1 - 1e-5 < low <= high == 1.0
+    assert over(together, (ends(4.0, 5.0),), 1.0)[1][0] == -np.inf  # it may be 0

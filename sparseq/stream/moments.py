@@ -1,0 +1,242 @@
+"""Statistics that are mechanisms of their own: averages, variances, pairs of values, quantiles.
+
+Each releases what it is made of, by `Sums`, about a released centre, and reads its estimate and its
+interval off that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sparseq.accounting.cut import NO_PARENT
+from sparseq.accounting.cut.average import (
+    AverageScale,
+    Ends,
+    apart,
+    average_about_centre,
+    average_of_sums,
+    average_risk,
+    variance,
+)
+from sparseq.accounting.cut.choice import upper
+from sparseq.accounting.cut.column import ColumnValues
+from sparseq.accounting.cut.interval import interval
+from sparseq.accounting.cut.pair import covariance, over
+from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
+from sparseq.query.outputs import StatisticKey
+from sparseq.query.plan import (
+    AVERAGE,
+    CORRELATION,
+    COVARIANCE,
+    PAIR,
+    QUANTILE,
+    SLOPE,
+    VARIANCE,
+    Measure,
+    Options,
+    Query,
+    Statistic,
+)
+from sparseq.stream.joint import joint
+from sparseq.stream.parents import (
+    binned_anew,
+    centred_total,
+    column_pilot,
+    product_of,
+    quantile_pilot,
+)
+from sparseq.stream.parts import WeightGroup
+from sparseq.stream.sums import Sums
+
+Found = tuple[list[WeightGroup], dict[StatisticKey, Ends]]
+APART: Mapping[str, tuple[tuple[int, float], ...]] = {
+    AVERAGE: ((0, 1 / 2), (1, 1 / 2)),
+    VARIANCE: ((0, 1 / 4), (1, 1 / 4)),
+    PAIR: ((0, 1 / 12), (1, 1 / 12), (2, 1 / 12)),
+}
+"""Of a join, the measures that are read as they are, and each one's part of beta."""
+MOST_OF_A_PAIR = 0.5
+"""The part of the price that averages and squares have, where they serve a pair of values."""
+
+
+def average(
+    sums: Sums,
+    query: Query,
+    asked_for: Statistic,
+    options: Options,
+    beta: float,
+    part: float = 1.0,
+) -> Found:
+    """Release the rows and the sum of an average: about a centre, or apart.
+
+    Args:
+        sums: What it is released by.
+        query: Of its number and its total.
+        asked_for: The statistic.
+        options: Of the question.
+        beta: Of its interval.
+        part: Of the price.
+    """
+    which, key = asked_for.places, (AVERAGE, asked_for.places, 0.0)
+    number, total = query.measures
+    column = _column(sums, query, total)
+    assert total.bounds is not None
+    once = not query.relation.stored
+    if apart(column) or query.relation.caps:
+        groups = [
+            sums.measured(
+                replace(query, measures=(measure,)), (place,), options, beta / 2, part / 2
+            )
+            for measure, place in zip(query.measures, which, strict=True)
+        ]
+        about = AverageScale(column.centre, column.spread, 1.0, once, total.bounds)
+        number_of, total_of = (group.ends() for group in groups)
+        of = replace(groups[0].choice.of, beta=beta)
+        z = upper(beta / 4 / query.groups)
+        return groups, {key: average_of_sums(total_of, number_of, about, z, of)}
+    shifted, centre = centred_total(total, column.centre, column.spread)
+    asked = replace(query, measures=(number, shifted))
+    half = round(math.log2(column.spread / 2))
+    counted = joint(replace(query, measures=(number,)), Options(), sums.budget)
+    parent = sums.parents(counted.query)(counted).shift(2)  # values are about two units off
+    whole = joint(asked, options, sums.budget, sums.rows, {1: half})
+    unit, grain = whole.parts[1].unit, whole.parts[1].step / 2
+    about = AverageScale(centre, column.spread, unit, once, total.bounds, grain)
+    released = sums.chosen(whole, parent, options, beta, part, average_risk(about))
+    rows, off = np.split(released.answer, 2)
+    found = average_about_centre(released.choice, rows, off * unit, about)
+    return [released.about_a_centre(which, about)], {key: found}
+
+
+def moments(
+    sums: Sums,
+    query: Query,
+    asked_for: Statistic,
+    options: Options,
+    beta: float,
+    part: float = 1.0,
+) -> Found:
+    """Release an average, and apart from it the sum of squares about the column's centre.
+
+    Args:
+        sums, options, beta, part: See `average`.
+        query: Of a number, a total and squares.
+        asked_for: The statistic.
+    """
+    number, total, squares = query.measures
+    *which, last = asked_for.places
+    whose = replace(query, measures=(number, total))
+    groups, means = average(sums, whose, Statistic(AVERAGE, tuple(which)), options, beta / 2, part)
+    column = _column(sums, query, total)
+    about, centre = centred_total(total, column.centre, column.spread)
+    squared = product_of(about, about, squares, column.spread**2)
+    group, grain = _product(sums, query, squared, last, column.spread**2, options, beta / 2)
+    assert total.bounds is not None
+    scale = AverageScale(centre, column.spread, 1.0, False, total.bounds, grain)
+    (mean,) = means.values()
+    found = variance(group.ends(), groups[0].ends(), mean, scale)
+    return [*groups, group], means | {(VARIANCE, asked_for.places, 0.0): found}
+
+
+def pair(sums: Sums, query: Query, asked_for: Statistic, options: Options, beta: float) -> Found:
+    """Release averages and squares of two values, and the sum of their products.
+
+    Args:
+        sums, options, beta: See `average`.
+        query: Of a number, two totals, squares of each, and products.
+        asked_for: The statistic.
+    """
+    places, (_, *totals, _, _, products) = asked_for.places, query.measures
+    groups, told, variances = list[WeightGroup](), dict[StatisticKey, Ends](), list[Ends]()
+    centres, scales, spread = list[Measure](), list[AverageScale](), 1.0
+    for i, total in enumerate(totals, 1):
+        of_value = 0, i, i + 2
+        whose = replace(query, measures=tuple(query.measures[j] for j in of_value))
+        at = tuple(places[j] for j in of_value)
+        more, found = moments(
+            sums, whose, Statistic(VARIANCE, at), options, beta / 3, MOST_OF_A_PAIR
+        )
+        groups, told = groups + more, told | found
+        variances.append(found[VARIANCE, at, 0.0])
+        column = _column(sums, query, total)
+        about, centre = centred_total(total, column.centre, column.spread)
+        assert total.bounds is not None
+        centres.append(about)
+        scales.append(AverageScale(centre, column.spread, 1.0, False, total.bounds))
+        spread *= column.spread
+    product = product_of(centres[0], centres[1], products, spread)
+    group, grain = _product(sums, query, product, places[5], spread, options, beta / 3)
+    means = [told[AVERAGE, (places[0], places[i]), 0.0] for i in (1, 2)]
+    x, y = variances
+    together = covariance(group.ends(), groups[0].ends(), means, scales, grain)
+    told |= {
+        (COVARIANCE, places, 0.0): together,
+        (CORRELATION, places, 0.0): over(together, (x, y), 0.5, 1.0),
+        (SLOPE, places, 0.0): over(together, (x,), 1.0),
+    }
+    return [*groups, group], told
+
+
+def _product(
+    sums: Sums,
+    query: Query,
+    product: Measure,
+    place: int,
+    size: float,
+    options: Options,
+    beta: float,
+) -> tuple[WeightGroup, float]:
+    """Release a sum of products about centres; return it, and what rounding may change of one."""
+    asked = replace(query, measures=(product,))
+    unit = math.floor(math.log2(size)) - 3  # cells for what is far below it, too
+    whole = joint(asked, options, sums.budget, units={0: unit})
+    released = sums.chosen(whole, NO_PARENT, options, beta, 0.5)
+    group = released.group((place,), interval(released.choice, released.answer))
+    return group, whole.parts[0].step / 2
+
+
+def quantiles(
+    sums: Sums, query: Query, asked_for: Statistic, options: Options, beta: float
+) -> Found:
+    """Release ranks around where the column has its quantiles, or on given edges.
+
+    Args:
+        sums, options, beta: See `average`.
+        query: Of rows by bin.
+        asked_for: The statistic.
+    """
+    (measure,) = query.measures
+    pilot = quantile_pilot(query, measure)
+    if pilot is not None and not query.relation.caps:
+        column = sums.column(query, pilot)
+        measure = binned_anew(measure, quantile_edges(column, asked_for.levels))
+        query = replace(query, measures=(measure,))
+    whole = joint(query, options, sums.budget, sums.rows)
+    parent = sums.parents(query)(whole)
+    released = sums.chosen(whole, parent, options, beta, risk=quantile_risk(measure.bins))
+    counts = released.answer.reshape(query.groups, measure.bins)
+    edges, each = np.array(measure.edges), len(asked_for.levels)
+    choice = replace(released.choice, of=replace(released.choice.of, beta=beta / each))
+    found = {
+        (QUANTILE, asked_for.places, level): quantile(choice, counts, level, edges)
+        for level in asked_for.levels
+    }
+    between = interval(released.choice, released.answer)
+    return [released.group(asked_for.places, between)], found
+
+
+def _column(sums: Sums, query: Query, total: Measure) -> ColumnValues:
+    """Return what is known of the values of a sum that has bounds."""
+    pilot = column_pilot(query, total)
+    assert pilot is not None
+    return sums.column(query, pilot)
+
+
+MEASURED: Mapping[str, Callable[[Sums, Query, Statistic, Options, float], Found]] = {
+    AVERAGE: average, VARIANCE: moments, PAIR: pair, QUANTILE: quantiles,
+}  # fmt: skip
+"""How a statistic is measured, by its role."""
