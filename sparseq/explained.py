@@ -17,13 +17,13 @@ from sparseq.query.plan import calibrate
 from sparseq.query.render import ERROR_SUFFIX
 from sparseq.stream.course import QUESTION
 from sparseq.stream.joint import joint
-from sparseq.stream.outlook import outlook
+from sparseq.stream.outlook import Expected, least_half_width, outlook
 from sparseq.stream.parents import once_for
 from sparseq.stream.parts import WeightedPart, parts_of
 from sparseq.stream.question import question_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sparseq.accounting import Budget
     from sparseq.accounting.cut.choice import Question
@@ -193,7 +193,7 @@ def weighted_price(facts: dict[str, Any], budget: Budget) -> list[tuple[str, str
         ("price", f"{price}\nwho contributes nothing pays nothing"),
         ("noise", f"{scale}; at scale 1, sigma is {number(facts['sigma_at_1'])}"),
     ]
-    lines += [("expect", _expected(one)) for one in facts["expected"]]
+    lines.append(("expect", "\n".join(_expected(facts))))
     if facts["parents"]:
         first = "once for all questions of this kind: " + ", ".join(facts["parents"])
         lines.append(("first", f"{first};\nit costs a person 1 at most, each"))
@@ -218,12 +218,15 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
         "pilots": pilots,
         "scale": None if pilots else parts[0].question.scale or 1.0,
         "sigma_at_1": budget.sigma_0 / math.sqrt(price),
-        "expected": [
-            {"measure": one.query.measures[0].label}
-            | asdict(outlook(course, one.query, options, budget))
+        "least": {
+            one.query.measures[0].label: least_half_width(course, one.query, options, budget)
             for one in parts
             if len(one.query.measures) == 1 and one.part.statistic is None
-        ],
+        },
+        "expected": {
+            name: asdict(one)
+            for name, one in outlook(course, query, options, budget, stream.terms.rows).items()
+        },
         "parents": [
             key
             for key in dict.fromkeys(key for one in parts for key in once_for(one.query))
@@ -235,14 +238,35 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
     }
 
 
-def _expected(facts: dict[str, Any]) -> str:
-    """Return in words how wide an interval is going to be."""
-    least, most, label = facts["least"], facts["most"], one_line(facts["measure"], 40)
-    if most is not None and most != least:
-        return f"{label} about ± {format_bound(most)} if nearly all rows are in it, less if few are"
-    if least is None:
-        return f"{label}: the first answer about these rows lets this say how wide it will be"
-    return f"{label} ± {format_bound(least)}" + ("" if most == least else " at least")
+def _expected(facts: dict[str, Any]) -> list[str]:
+    """Return in words what an answer is going to be like."""
+    told = [
+        f"{one_line(label, 40)} ± {format_bound(least)} at least"
+        for label, least in facts["least"].items()
+        if least is not None
+    ]
+    expected = {name: Expected(**one) for name, one in facts["expected"].items()}
+    if expected:
+        return [*told, f"if all rows are in it: {said(expected)}"]
+    return [*told, "how wide is known when somebody has asked about these rows"]
+
+
+def no_use(stream: Stream, query: Query, options: Options) -> str:
+    """Return what an answer is expected to be, in words, if all of its intervals are expected to be
+    wider than their values even if all rows were in it; else "": it is of use, or nothing is known.
+    """
+    if not stream.weighs(query) or stream.course is None:
+        return ""
+    expected = outlook(stream.course, query, options, stream.terms.budget, stream.terms.rows)
+    return "" if any(one.useful for one in expected.values()) else said(expected)
+
+
+def said(expected: Mapping[str, Expected]) -> str:
+    """Return what columns are expected to be, in words."""
+    return ", ".join(
+        f"{name} about {number(float(f'{one.value:.3g}'))} ± {format_bound(one.half_width)}"
+        for name, one in expected.items()
+    )
 
 
 def _rows_sql(query: Query) -> str:

@@ -1,83 +1,255 @@
-"""How wide an interval is going to be, from released numbers alone, before anything is asked."""
+"""What an answer is going to be like, from released numbers alone, before anything is asked.
+
+The question is measured as it would be (`sparseq.stream.weighted.measured`), but nothing is drawn:
+in place of what pilots and sums would release stands what the table's parents and column pilots let
+expect if all of its rows were in it.
+"""
 
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparseq.accounting import Budget
-from sparseq.accounting.cut import CELLS, RULES, Reading, ladder, visible_top
-from sparseq.accounting.cut.choice import choose
-from sparseq.accounting.cut.interval import interval
-from sparseq.query.plan import Kind, Options, Query
+from sparseq.accounting.cut import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
+from sparseq.accounting.cut.choice import C_STEPS, Risk, choose
+from sparseq.accounting.cut.column import ColumnValues, column_of
+from sparseq.accounting.cut.reading import nothing_read
+from sparseq.query.plan import Kind, Measure, Options, Query
+from sparseq.query.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, render
 from sparseq.stream.course import Course
-from sparseq.stream.joint import joint
-from sparseq.stream.parents import parents_of
+from sparseq.stream.joint import Joint, JointMeasure, joint
+from sparseq.stream.parents import (
+    ColumnPilot,
+    factors,
+    parent_in,
+    parents_of,
+    quantile_pilot,
+    rows_of,
+)
+from sparseq.stream.parts import Floats, ReleasedSums
 from sparseq.stream.question import question_of
+from sparseq.stream.sums import Sums
+from sparseq.stream.weighted import confident, measured
+
+_SQUARES = 3
+"""Squares are measured in units of which 2**3 are the size of one."""
+_NOBODY = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """Of one measure: public.
+class Expected:
+    """A column of an answer, if all rows of the table were in it: public.
 
     Attributes:
-        least: Half-width of a count's interval if nobody counts more than once; None: of a sum.
-        most: About the half-width if it were about all rows of the table, as a parent pilot showed
-            them; None: nobody has asked about these rows yet.
-        scale: The scale that would be chosen then.
+        value, half_width: Of the column, the median over groups.
     """
 
-    least: float | None
-    most: float | None = None
-    scale: float | None = None
+    value: float
+    half_width: float
+
+    @property
+    def useful(self) -> bool:
+        """The interval isn't wider than the value; of what may be 0 that is not known."""
+        return self.value == 0 or self.half_width <= abs(self.value)
 
 
 def outlook(
-    course: Course, query: Query, options: Options, budget: Budget, before: bool = False
-) -> Outlook:
-    """Return about how wide the interval of an answer is going to be.
-
-    A question about some of the rows has fewer and lighter people than one about all of them, so
-    what a parent pilot released is about the worst case of it.
+    course: Course, query: Query, options: Options, budget: Budget, rows: int | None
+) -> dict[str, Expected]:
+    """Return what each noised column is expected to be; nothing where too little was released.
 
     Args:
         course: Of the stream.
-        query: Of one measure.
+        query: The question.
         options: Of the question.
         budget: The store's.
-        before: A parent pilot will do of the rows that there were before others came.
+        rows: The most that a person has in a table, if that was declared.
     """
-    asked = joint(query, options, budget)
-    beta = 1 - (options.confidence if options.confidence is not None else 0.95)
-    price = options.price if options.price is not None else 1.0
-    question = question_of(asked, course.least_allowance(price), budget, beta, price)
-    unit = asked.parts[0].unit
-    least = None
-    if query.measures[0].kind is not Kind.SUM:
-        least = question.z() * (asked.scale or 1.0) * budget.sigma_0 / math.sqrt(price)
-    known = [course.parents.get(key) for key in parents_of(query)]
-    parent = known[0] if known else None
-    old = parent is None or (parent.epoch != course.epoch and not before)
-    if parent is None or old or not question.pilots:
-        return Outlook(least, None if question.pilots else least, asked.scale)
-    people = np.array(parent.people)
-    sd = np.full(CELLS, math.sqrt(RULES.parent) * budget.sigma_0)
-    of = ladder(asked.most, question.least_allowance)
-    reading = Reading(of, people, sd, min(visible_top(people, sd, RULES), of.cap))
-    choice = choose(replace(question, pilots=True), reading)
-    between = interval(choice, np.full(query.coordinates, choice.total / max(asked.cells, 1)))
-    width = float((between.high - between.low).mean()) / 2 * unit
-    return Outlook(least, width, choice.missing.scale * unit)
+    options = options.over(query.options)
+    sums = _Foreseen(budget, course, rows, options)
+    try:
+        answer = measured(sums, query, options, confident(options))
+    except _UnforeseenError:
+        return {}
+    table = render(answer.plan, answer.measurements())
+    found = {}
+    for name in columns_of(table):
+        if name + ERROR_SUFFIX not in table.column_names:
+            continue
+        value, low, high = (
+            [x for x in table[name + suffix].to_pylist() if x is not None and math.isfinite(x)]
+            for suffix in ("", LOW_SUFFIX, HIGH_SUFFIX)
+        )
+        if len(value) == len(low) == len(high) > 0:
+            half = [(b - a) / 2 for a, b in zip(low, high, strict=True)]
+            found[name] = Expected(statistics.median(value), statistics.median(half))
+    return found
+
+
+def least_half_width(
+    course: Course, query: Query, options: Options, budget: Budget
+) -> float | None:
+    """Return the half-width of a count's interval if nobody counts more than once.
+
+    Args:
+        course, options, budget: See `outlook`.
+        query: Of one measure. Of a sum it is None.
+    """
+    if query.measures[0].kind is Kind.SUM:
+        return None
+    asked, price = joint(query, options, budget), options.price or 1.0
+    least = course.least_allowance(price)
+    question = question_of(asked, least, budget, confident(options), price)
+    scale = asked.scale if asked.scale is not None else question.scale or 1.0
+    return float(question.z() * scale * budget.sigma_0 / math.sqrt(price))
 
 
 def expected_widths(
     course: Course, query: Query, options: Options, budget: Budget
 ) -> tuple[float, ...]:
     """Return about how wide the intervals of each measure will be; 0 where nothing is known."""
-    found = [
-        outlook(course, replace(query, measures=(measure,)), options, budget, before=True)
+    return tuple(
+        _expected_width(course, replace(query, measures=(measure,)), options, budget)
         for measure in query.measures
-    ]
-    return tuple((o.most if o.most is not None else o.least) or 0.0 for o in found)
+    )
+
+
+def _expected_width(course: Course, query: Query, options: Options, budget: Budget) -> float:
+    sums = _Foreseen(budget, course, None, options)
+    try:
+        answer = measured(sums, query, options, confident(options))
+    except _UnforeseenError:
+        return least_half_width(course, query, options, budget) or 0.0
+    low, high = answer.measurements().ends(0)
+    return float((high - low).mean()) / 2
+
+
+class _UnforeseenError(Exception):
+    """Too little was released to expect anything."""
+
+
+class _Foreseen(Sums):
+    """Sums that are expected, in place of any that are released: nothing is drawn or charged.
+
+    Args:
+        budget, course, rows: See `Sums`.
+        options: Have the price.
+    """
+
+    def __init__(self, budget: Budget, course: Course, rows: int | None, options: Options) -> None:
+        self.budget, self.rows, self.course = budget, rows, course
+        self._base = options.price if options.price is not None else 1.0
+        self._column: ColumnValues | None = None
+
+    def column(self, query: Query, pilot: ColumnPilot) -> ColumnValues:
+        """Return what is known of a column's values."""
+        known = self.course.parents.get(pilot.key)
+        if known is None or query.relation.caps:
+            raise _UnforeseenError
+        noise = self.budget.sigma_0 / math.sqrt(pilot.price)
+        self._column = column_of(pilot.edges, np.array(known.people), noise)
+        return self._column
+
+    def parents(self, query: Query) -> Callable[[Joint], Parent]:
+        """Return what the parents say of a question."""
+        known = {key: self._parent(key) for key in parents_of(query)}
+        return lambda asked: parent_in(known, asked)
+
+    def _parent(self, key: str) -> Parent:
+        known = self.course.parents.get(key)
+        if known is None:
+            raise _UnforeseenError
+        return replace(self.course, epoch=known.epoch).parent(key, self.budget.sigma_0)
+
+    def chosen(
+        self,
+        asked: Joint,
+        parent: Parent,
+        options: Options,
+        beta: float,
+        part: float = 1.0,
+        risk: Risk | None = None,
+    ) -> ReleasedSums:
+        """Choose C from what pilots are expected to show; return the sums that are expected."""
+        least, price = self.course.least_allowance(self._base), self._base * part
+        question = question_of(asked, least, self.budget, beta, price)
+        of, rows = ladder(asked.most, least), self._rows(asked.query)
+        norms, measures = parent, asked.query.measures
+        if all(m.kind is Kind.USERS for m in measures):
+            norms = _in_groups(rows)
+        elif any(m.role and factors(m) for m in measures):
+            norms = rows.shift(_SQUARES if len(measures) == 1 else 1)
+        reading = self._reading(question.pilots, norms, of)
+        choice = choose(question, reading, parent.shift(question.faded), risk=risk)
+        plan = asked.after(choice.steps / C_STEPS, price, self.budget, beta)
+        expected = [self._expected(one, asked, rows, parent) for one in asked.parts]
+        return ReleasedSums(plan, asked, choice, np.concatenate(expected), _NOBODY)
+
+    def _reading(self, pilots: bool, parent: Parent, of: Ladder) -> Reading:
+        if not pilots or parent.samples is None:
+            return nothing_read(of)
+        people = np.median(parent.samples, axis=0)[:CELLS]
+        beyond = people[of.cap + 1 :].sum()
+        people = np.where(np.arange(CELLS) <= of.cap, people, 0.0)
+        people[of.cap] += beyond
+        sd = np.full(CELLS, self.budget.sigma_0 / math.sqrt(1 / RULES.first + 1 / RULES.second))
+        return Reading(of, people, sd, min(visible_top(people, sd, RULES), of.cap))
+
+    def _rows(self, query: Query) -> Parent:
+        """Return people by their rows in the table."""
+        if not query.relation.stored:
+            raise _UnforeseenError
+        found = self._parent(rows_of(query.relation.stored))
+        if found.samples is None:
+            raise _UnforeseenError
+        return found
+
+    def _expected(self, one: JointMeasure, asked: Joint, rows: Parent, parent: Parent) -> Floats:
+        """Return a measure's values in joint units, were all rows of the table in the question."""
+        measure, groups = one.measure, asked.query.groups
+        number = _norms(rows) / groups
+        if measure.kind is Kind.USERS:
+            assert rows.samples is not None
+            people = float(np.median(rows.samples.sum(axis=1)))
+            return np.full(groups, min(people, number))
+        if measure.kind is Kind.ROWS:
+            return np.tile(number * self._shares(asked.query, measure), groups)
+        assert measure.bounds is None or measure.bounds[0] < measure.bounds[1]
+        if measure.role and factors(measure):
+            squares = measure.bounds is not None and measure.bounds[0] == 0
+            return np.full(groups, number * 2.0**_SQUARES if squares else 0.0)
+        if len(asked.parts) == 1 and parents_of(asked.query):
+            return np.full(groups, _norms(parent) / groups)
+        if self._column is None:
+            raise _UnforeseenError
+        return np.full(groups, number * self._column.centre / one.unit)
+
+    def _shares(self, query: Query, measure: Measure) -> Floats:
+        """Return the shares of rows in each bin of a measure."""
+        column = self._column
+        pilot = quantile_pilot(query, measure) if measure.role else None
+        if measure.bins == 1 or column is None or (pilot is None and not measure.role):
+            return np.full(measure.bins, 1 / measure.bins)
+        below = np.interp(measure.edges, column.edges, column.below)
+        below[0], below[-1] = 0.0, 1.0  # the nearest bin has what lies outside
+        return np.diff(below)
+
+
+def _norms(parent: Parent) -> float:
+    """Return what norms add up to."""
+    assert parent.samples is not None
+    return float(np.median(parent.samples[:, :CELLS] @ np.ldexp(1.0, np.arange(CELLS))))
+
+
+def _in_groups(rows: Parent) -> Parent:
+    """Return people by the root of their rows: who has r rows is in r groups at most."""
+    assert rows.samples is not None
+    found = np.zeros_like(rows.samples)
+    for cell in range(CELLS):
+        found[:, (cell + 1) // 2] += rows.samples[:, cell]
+    return Parent(found)

@@ -109,14 +109,15 @@ def parents_of(query: Query) -> dict[str, Query]:
         return {}
     found = {}
     if kinds != {Kind.SUM}:
-        found[_rows_of(table)] = _parent(query, Measure(Kind.ROWS, None, "rows"))
+        found[rows_of(table)] = _parent(query, Measure(Kind.ROWS, None, "rows"))
     for measure in query.measures:
         if measure.kind is Kind.SUM and _column(measure):
             found[_sum_of(measure, table)] = _parent(query, replace(measure, edges=(), bin=None))
     return found
 
 
-def _rows_of(table: str) -> str:
+def rows_of(table: str) -> str:
+    """Return the name of the parent pilot of a table's rows."""
     return f"rows of {table}"
 
 
@@ -131,7 +132,7 @@ def parent_in(known: Mapping[str, Parent], asked: Joint) -> Parent:
     value that is its unit.
     """
     table = asked.query.relation.stored
-    rows, found = known.get(_rows_of(table), NO_PARENT), NO_PARENT
+    rows, found = known.get(rows_of(table), NO_PARENT), NO_PARENT
     for part in asked.parts:
         measure = part.measure
         own = known.get(_sum_of(measure, table)) if measure.kind is Kind.SUM else rows
@@ -162,6 +163,26 @@ def centred_total(total: Measure, centre: float, spread: float) -> tuple[Measure
     value = less(total.value, centre)
     scale = max(map(abs, bounds))
     return replace(total, value=value, bounds=bounds, scale=scale, integral=False), centre
+
+
+def factors(measure: Measure) -> int:
+    """Return of how many values about a centre a sum is: 1, 2 of products, 0 of anything else.
+
+    Example:
+        >>> from sparseq.query.plan import Cell
+        >>> from sparseq.query.terms import Term
+        >>> from sparseq.query.types import DOUBLE
+        >>> x = Measure(Kind.SUM, Cell.of(Term(DOUBLE, "x", column="x")), "sum of x", bounds=(0, 8))
+        >>> about, _ = centred_total(x, 2.5, 0.5)
+        >>> factors(x), factors(about), factors(product_of(about, about, about, 0.3))
+        (0, 1, 2)
+    """
+    term = None if measure.value is None else measure.value.term
+    if (not measure.role and measure.kind is not Kind.SUM) or term is None:
+        return 0
+    if term.function == "*":
+        return 2 * all(one.function == "-" for one in term.arguments)
+    return int(term.function == "-")
 
 
 def product_of(x: Measure, y: Measure, products: Measure, size: float) -> Measure:

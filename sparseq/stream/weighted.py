@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from sparseq.accounting import Budget
 from sparseq.accounting.cut.average import Ends
 from sparseq.engine.contributions import Contributions
@@ -60,32 +62,17 @@ class WeightedStep:
     def answer(self, query: Query, options: Options) -> WeightedAnswer:
         """Answer a question; see `sparseq.stream.weighted`."""
         options = options.over(query.options)
-        beta = 1 - (options.confidence if options.confidence is not None else 0.95)
+        beta = confident(options)
         sums = self._sums(options.price if options.price is not None else 1.0)
-        parts = parts_of(query)
-        beta_each = beta / len(parts)
-        # a given C is of rows and sums; people who are counted beside them have their own
-        own = [replace(options, scale=None) if i else options for i in range(len(parts))]
-        asked = [part.of(query) for part in parts]
-        for some, one in zip(asked, own, strict=True):
-            self._refuse_what_has_no_scale(some, one)
-        self._foresee([
-            plan
-            for some, part, one in zip(asked, parts, own, strict=True)
-            for plan in self._plans(some, part, one, beta_each)
-        ])  # fmt: skip
-        measured, told = list[WeightGroup](), dict[StatisticKey, Ends]()
-        for some, part, one in zip(asked, parts, own, strict=True):
-            if part.statistic is None:
-                measured.append(sums.measured(some, part.which, one, beta_each))
-                continue
-            method = MEASURED[part.statistic.role]
-            groups, found = method(sums, some, part.statistic, one, beta_each)
-            measured += groups
-            told |= found
+        asked = _asked(query, options)
+        beta_each = beta / len(asked)
+        for some, _, own in asked:
+            self._refuse_what_has_no_scale(some, own)
+        self._foresee([plan for one in asked for plan in self._plans(*one, beta_each)])
+        found = measured(sums, query, options, beta)
         course = replace(sums.course, answers=sums.course.answers + 1)
         users, charges = sums.bill.users, sums.bill.charges
-        return WeightedAnswer(query, beta, tuple(measured), course, users, charges, told)
+        return replace(found, course=course, users=users, charges=charges)
 
     def _refuse_what_has_no_scale(self, query: Query, options: Options) -> None:
         """Refuse, before any noise, what the later parts of a question could be refused for: sums
@@ -114,3 +101,42 @@ class WeightedStep:
             plan(replace(query, measures=(query.measures[i],)), beta * share)
             for i, share in APART[part.statistic.role]
         ]
+
+
+def measured(sums: Sums, query: Query, options: Options, beta: float) -> WeightedAnswer:
+    """Release all parts of a question, one after the other; the bill is not in what is returned.
+
+    Args:
+        sums: What they are released by.
+        query: The question.
+        options: Of it, and what the caller said.
+        beta: Of all intervals at once.
+    """
+    groups, told = list[WeightGroup](), dict[StatisticKey, Ends]()
+    asked = _asked(query, options)
+    for some, part, own in asked:
+        if part.statistic is None:
+            groups.append(sums.measured(some, part.which, own, beta / len(asked)))
+            continue
+        method = MEASURED[part.statistic.role]
+        more, found = method(sums, some, part.statistic, own, beta / len(asked))
+        groups += more
+        told |= found
+    nobody = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    return WeightedAnswer(query, beta, tuple(groups), sums.course, *nobody, told)
+
+
+def confident(options: Options) -> float:
+    """Return the beta of intervals: one less the confidence that is asked for, or 0.95."""
+    return 1 - (options.confidence if options.confidence is not None else 0.95)
+
+
+def _asked(query: Query, options: Options) -> list[tuple[Query, WeightedPart, Options]]:
+    """Return the parts of a question, and the options of each.
+
+    A given C is of rows and sums; people who are counted beside them have their own.
+    """
+    return [
+        (part.of(query), part, replace(options, scale=None) if i else options)
+        for i, part in enumerate(parts_of(query))
+    ]
