@@ -63,6 +63,8 @@ class Asking(ABC):
         price: float | None = None,
         scale: float | None = None,
         confidence: float | None = None,
+        interval: str | None = None,
+        at_least_useful: bool = False,
         request_id: str | None = None,
         fresh: bool = False,
         timeout: float | None = None,
@@ -79,6 +81,9 @@ class Asking(ABC):
             scale: C, the most that one person adds; pilots choose it if nothing is said, or it is
                 what is public.
             confidence: Of every ±, for all values at once; 0.95.
+            interval: What intervals rest on: "proved" (declared maxima) or "alike" (the assumption
+                that docs/intervals.md states); by default proved where maxima were declared.
+            at_least_useful: Refuse it if its intervals are expected to be wider than its values.
             request_id, fresh: See `Store.ask`.
             timeout: Seconds that it may take until it is committed; none by default. That a
                 question was cancelled by a clock tells how long it took, which depends on rows.
@@ -94,7 +99,9 @@ class Asking(ABC):
             >>> con.sql("SELECT count(DISTINCT who) AS people FROM t").arrow().num_rows
             1
         """
-        options = Options(sigma, accuracy, scale, confidence, price, precision)
+        options = Options(
+            sigma, accuracy, scale, confidence, price, precision, interval, at_least_useful
+        )
         with Cancellation(checked_seconds(timeout)):
             query = self.lower(self._bound(sql, params))
             return self.ask(query, options, request_id, fresh)

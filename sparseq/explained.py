@@ -17,13 +17,13 @@ from sparseq.query.plan import calibrate
 from sparseq.query.render import ERROR_SUFFIX
 from sparseq.stream.course import QUESTION
 from sparseq.stream.joint import joint
-from sparseq.stream.outlook import Expected, least_half_width, outlook
+from sparseq.stream.outlook import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.parents import once_for
 from sparseq.stream.parts import WeightedPart, parts_of
 from sparseq.stream.question import question_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sparseq.accounting import Budget
     from sparseq.accounting.cut.choice import Question
@@ -207,6 +207,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
     options = options.over(query.options)
     price, parts = _weighed(stream, query, options)
     answers, pilots = _most_costs(price, parts)
+    expected = outlook(course, query, options, budget, stream.terms.rows)
     return {
         "query": query.text,
         "keys": [{"name": d.name, "size": len(d.values)} for d in query.domains],
@@ -223,10 +224,8 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
             for one in parts
             if len(one.query.measures) == 1 and one.part.statistic is None
         },
-        "expected": {
-            name: asdict(one)
-            for name, one in outlook(course, query, options, budget, stream.terms.rows).items()
-        },
+        "expected": {name: asdict(one) for name, one in expected.items()},
+        "doubt": doubt(expected),
         "parents": [
             key
             for key in dict.fromkeys(key for one in parts for key in once_for(one.query))
@@ -245,28 +244,10 @@ def _expected(facts: dict[str, Any]) -> list[str]:
         for label, least in facts["least"].items()
         if least is not None
     ]
-    expected = {name: Expected(**one) for name, one in facts["expected"].items()}
+    expected = {name: Outlook(**one) for name, one in facts["expected"].items()}
     if expected:
         return [*told, f"if all rows are in it: {said(expected)}"]
-    return [*told, "how wide is known when somebody has asked about these rows"]
-
-
-def no_use(stream: Stream, query: Query, options: Options) -> str:
-    """Return what an answer is expected to be, in words, if all of its intervals are expected to be
-    wider than their values even if all rows were in it; else "": it is of use, or nothing is known.
-    """
-    if not stream.weighs(query) or stream.course is None:
-        return ""
-    expected = outlook(stream.course, query, options, stream.terms.budget, stream.terms.rows)
-    return "" if any(one.useful for one in expected.values()) else said(expected)
-
-
-def said(expected: Mapping[str, Expected]) -> str:
-    """Return what columns are expected to be, in words."""
-    return ", ".join(
-        f"{name} about {number(float(f'{one.value:.3g}'))} ± {format_bound(one.half_width)}"
-        for name, one in expected.items()
-    )
+    return [*told, "how wide is not known before somebody has asked about these rows"]
 
 
 def _rows_sql(query: Query) -> str:

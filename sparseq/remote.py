@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -26,7 +27,7 @@ from sparseq.asking import Params
 from sparseq.errors import ParameterError, ServerError, SparseqError, Why
 from sparseq.explained import Explanation
 from sparseq.query.catalog import Catalog
-from sparseq.query.plan import KNOWN_OPTIONS, Options
+from sparseq.query.plan import Options
 
 TOKEN = "SPARSEQ_TOKEN"
 """The variable of the environment that has a token where none is given."""
@@ -82,6 +83,8 @@ class Remote:
         price: float | None = None,
         scale: float | None = None,
         confidence: float | None = None,
+        interval: str | None = None,
+        at_least_useful: bool = False,
         request_id: str | None = None,
         fresh: bool = False,
         timeout: float | None = None,
@@ -93,7 +96,9 @@ class Remote:
             QueryRefused: It can't be answered privately; nothing was charged.
             ServerError: The server won't answer now, or not this token; see its `why`.
         """
-        options = Options(sigma, accuracy, scale, confidence, price, precision)
+        options = Options(
+            sigma, accuracy, scale, confidence, price, precision, interval, at_least_useful
+        )
         return self.asked(sql, options, request_id, params, fresh, timeout)
 
     def asked(
@@ -198,8 +203,10 @@ class Remote:
             from sparseq.query.parameters import bound
 
             sql = bound(sql, params)
-        given = {name: getattr(options or Options(), name) for name in KNOWN_OPTIONS}
-        return {"sql": sql} | {name: value for name, value in given.items() if value is not None}
+        given = asdict(options or Options())
+        return {"sql": sql} | {
+            name: value for name, value in given.items() if value not in (None, False)
+        }
 
     def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         return json.loads(self._call(method, path, body))

@@ -315,7 +315,7 @@ class Turn:
 def tapped(silent: bool) -> Iterator[list[Turn]]:
     """Listen to the weighted step; `silent`: its noise is 0."""
     turns, place = list[Turn](), sparseq.stream.sums
-    counting, step = sparseq.stream.contributors, place.Sums
+    counting, step = sparseq.stream.contributors, place.WeightedSums
     hats, draw, histogram = counting.hats, place.rounded_gaussian, Hats.histogram
     parent, values, chosen, weigh = step.ask_parent, step.values, step.chosen, step.weigh
 

@@ -28,7 +28,7 @@ PLAIN = (
     "aggregation keep monitor more less private sparseq sql start stop text training people "
     "estimate feature for engine arrival inbox version charged again schema print or out serve "
     "revoke expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since "
-    "picks encoding statement timeout"
+    "picks encoding statement timeout at useful"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (

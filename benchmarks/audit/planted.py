@@ -397,7 +397,7 @@ def scale_of_exact_counts() -> Iterator[None]:
 @contextlib.contextmanager
 def centre_of_exact_values() -> Iterator[None]:
     """Averages and quantiles are about the values of a column pilot before its noise."""
-    step, weighted, kept = sparseq.stream.sums.Sums, Contributions.weighted, list[Any]()
+    step, weighted, kept = sparseq.stream.sums.WeightedSums, Contributions.weighted, list[Any]()
     weigh, values = step.weigh, step.values
 
     def summed(made: Contributions, weights: Any) -> Any:

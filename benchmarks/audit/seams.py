@@ -275,7 +275,7 @@ class Weighted:
         place, step = sparseq.stream.sums, sparseq.stream.weighted.WeightedStep
         draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
         weighted, answer = Contributions.weighted, step.answer
-        weigh = place.Sums.weigh
+        weigh = place.WeightedSums.weigh
 
         def said(variance: int, budget: Any) -> Any:
             noise = pilot_noise(variance, budget)
@@ -323,7 +323,7 @@ class Weighted:
             (place, "rounded_gaussian", drawn), (place, "pilot_noise", said),
             (Contributors, "tally", tallied(Contributors.tally)),
             (Loops, "tally", tallied(Loops.tally)), (Contributions, "weighted", summed),
-            (step, "answer", answered), (place.Sums, "weigh", weighed),
+            (step, "answer", answered), (place.WeightedSums, "weigh", weighed),
         ]  # fmt: skip
 
     def _step(self, done: Any) -> Step:

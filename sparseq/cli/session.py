@@ -15,7 +15,7 @@ from sparseq.cli.history import LAST, history_text
 from sparseq.cli.options import open_store
 from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
 from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
-from sparseq.cli.sql import Knobs
+from sparseq.cli.sql import Knobs, of_no_use
 from sparseq.cli.statements import is_command, items
 from sparseq.cli.stopping import standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import error_text, say, terminal_width, unexpected
@@ -122,7 +122,7 @@ class ShellSession:
         options = self._options()
         with Output(self.output if self.mode in BINARY else None, self.mode) as out:
             query = self.store.lower(text)
-            if self.confirms and not self._confirmed(text):
+            if not self._wanted(text):
                 say("not asked, nothing charged", err=True)
                 return
             with stoppable():
@@ -145,10 +145,17 @@ class ShellSession:
     def _options(self) -> Options:
         return replace(Knobs(), confidence=self.confidence).options()
 
-    def _confirmed(self, query: str) -> bool:
+    def _wanted(self, query: str) -> bool:
+        """Tell whether to ask: after its price with .confirm, or what is expected of no use."""
         if self._agreed is None:
-            raise ParameterError("there is nobody to confirm the query", ".confirm off")
-        say(self.store.explain(query, self._options()).price)
+            if self.confirms:
+                raise ParameterError("there is nobody to confirm the query", ".confirm off")
+            return True
+        plan = self.store.explain(query, self._options())
+        doubt = of_no_use(plan)
+        if not self.confirms and not doubt:
+            return True
+        say(doubt or plan.price)
         return self._agreed("ask it? [y/N] ")
 
     def _append(self, text: str | bytes) -> None:

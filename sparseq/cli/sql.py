@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,9 +27,10 @@ from sparseq.cli.stopping import INTERRUPTED, standing, stoppable, stopped_text,
 from sparseq.cli.text import say, terminal_width
 from sparseq.errors import ParameterError
 from sparseq.json_text import json_text
-from sparseq.query.plan import Options
+from sparseq.query.plan import RESTS_ON, Options
 
 if TYPE_CHECKING:
+    from sparseq.explained import Explanation
     from sparseq.remote import Remote
     from sparseq.store import Store
 
@@ -43,12 +45,15 @@ class Knobs:
     confidence: float | None = None
     price: float | None = None
     precision: float | None = None
+    interval: str | None = None
+    at_least_useful: bool = False
 
     def options(self) -> Options:
         """Return it as the store takes it; raises `ParameterError` where it makes no sense."""
         return Options(
-            self.sigma, self.accuracy, self.scale, self.confidence, self.price, self.precision
-        )
+            self.sigma, self.accuracy, self.scale, self.confidence, self.price, self.precision,
+            self.interval, self.at_least_useful,
+        )  # fmt: skip
 
 
 @command(short_help="Ask a query, and get a private answer with its error bound.")
@@ -84,6 +89,10 @@ class Knobs:
     type=float,
     help="Confidence of every ±, for all values at once. [default: 0.95]",
 )
+@click.option("--interval", type=click.Choice(RESTS_ON), help="What intervals rest on. [default: "
+              "proved where maxima were declared, else alike]")  # fmt: skip
+@click.option("--at-least-useful", is_flag=True, help="Refuse it if its intervals are expected to "
+              "be wider than its values; nothing is charged then.")  # fmt: skip
 @click.option(
     "--timeout",
     type=float,
@@ -107,6 +116,8 @@ def sql(
     price: float | None,
     scale: float | None,
     confidence: float | None,
+    interval: str | None,
+    at_least_useful: bool,
     timeout: float | None,
 ) -> None:
     """Ask QUERY, one SELECT that aggregates; - reads it from standard input.
@@ -130,7 +141,7 @@ def sql(
     elif store is None:
         raise click.UsageError("Missing argument 'STORE'.")
     text = query_text(query, file)
-    knobs = Knobs(sigma, accuracy, scale, confidence, price, precision)
+    knobs = Knobs(sigma, accuracy, scale, confidence, price, precision, interval, at_least_useful)
     knobs.options()
     width = terminal_width() if output is None else None
     before: tuple[int, float] | None = None
@@ -141,6 +152,8 @@ def sql(
         ):
             if explain:
                 out.write(explanation(opened, text, knobs, chosen))
+            elif not wanted(opened, text, knobs):
+                say("not asked, nothing charged", err=True)
             else:
                 before = standing(opened) if isinstance(opened, Asking) else None
                 with stoppable(), Cancellation(checked_seconds(timeout)):
@@ -152,6 +165,20 @@ def sql(
             show = f"sparseq history {store} --show {{}}"
             say("\nsparseq: " + stopped_text(opened, before, show), err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def wanted(store: Store | Remote, text: str, knobs: Knobs) -> bool:
+    """Tell whether to ask: on a terminal, what is expected to be of no use is asked for twice."""
+    if knobs.at_least_useful or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    doubt = of_no_use(store.explain(text, knobs.options()))
+    return not doubt or click.confirm(f"{doubt}. Ask it?", err=True)
+
+
+def of_no_use(plan: Explanation) -> str:
+    """Return in words that an answer is expected to be of no use, or ""."""
+    known = plan.facts.get("known", {}).get("free")
+    return "" if known else str(plan.facts.get("doubt", ""))
 
 
 def _opened(store: str | None, server: str | None) -> Store | Remote:

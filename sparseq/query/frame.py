@@ -115,13 +115,11 @@ class Aggregation:
         return text
 
     @checked
-    def ask(
-        self, *, request_id: str | None = None, fresh: bool = False, **options: float
-    ) -> Answer:
+    def ask(self, *, request_id: str | None = None, fresh: bool = False, **options: Any) -> Answer:
         """Ask it; see `Store.sql` for the options."""
         return self.store.ask(self.store.lower(self.sql), Options(**options), request_id, fresh)
 
-    def explain(self, **options: float) -> Plan:
+    def explain(self, **options: Any) -> Plan:
         """Return its plan: noise, bounds and worst case. Nothing is charged."""
         return self.store.explain(self.store.lower(self.sql), Options(**options))
 

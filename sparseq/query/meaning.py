@@ -69,7 +69,8 @@ class Meaning:
         confidence = _CONFIDENCE if options.confidence is None else options.confidence
         knobs = options.sigma, options.accuracy, options.precision, price
         measured = sorted(m.key for m in self.measures)
-        told = repr((self.origin, self.keys, measured, knobs, options.scale, confidence))
+        asked = (self.origin, self.keys, measured, knobs, options.scale, confidence)
+        told = repr(asked if options.interval is None else (*asked, options.interval))
         return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

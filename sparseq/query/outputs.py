@@ -51,6 +51,7 @@ class Intervals:
         z: Quantiles that all noise stays within at once, one a measure.
         statistics: Value, low and high by group of what was measured for itself, by what it is and
             the places of its measures.
+        proved: All of them are.
     """
 
     lows: Sequence[Floats]
@@ -60,6 +61,7 @@ class Intervals:
     missing: Sequence[Floats]
     z: Sequence[float]
     statistics: Mapping[StatisticKey, tuple[Floats, ...]] = field(default_factory=dict)
+    proved: bool = False
 
     def told(self, places: Sequence[int]) -> Iterator[tuple[StatisticKey, tuple[Floats, ...]]]:
         """Yield the statistics of some measures, by the measures' places among these."""

@@ -181,6 +181,10 @@ _PRICES = (2.0**-10, 2.0**10)
 KNOBS = ("sigma", "accuracy", "precision", "price")
 """Options that say how fine the noise is: one at most."""
 KNOWN_OPTIONS = (*KNOBS, "scale", "confidence")
+"""Options that are numbers."""
+PROVED, ALIKE = "proved", "alike"
+RESTS_ON = (PROVED, ALIKE)
+"""What an interval may be asked to rest on: declared maxima, or a stated assumption."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,9 @@ class Options:
         price: p, of weighted answers: the noise is C · sigma_0 / sqrt(p), and nobody pays more
             than p for the answer.
         precision: Wanted half-width of the noise, as a part of the answer.
+        interval: What intervals rest on, one of `RESTS_ON`: by default they are proved where maxima
+            were declared, and rest on the assumption elsewhere.
+        at_least_useful: It is refused if its intervals are expected to be wider than its values.
     """
 
     sigma: float | None = None
@@ -203,8 +210,15 @@ class Options:
     confidence: float | None = None
     price: float | None = None
     precision: float | None = None
+    interval: str | None = None
+    at_least_useful: bool = False
 
     def __post_init__(self) -> None:
+        if self.interval is not None and self.interval not in RESTS_ON:
+            raise ParameterError(
+                f"interval is {self.interval!r}; it is {' or '.join(RESTS_ON)}",
+                "leave it out: intervals are proved where maxima were declared",
+            )
         for name in (*KNOBS, "scale"):
             value = getattr(self, name)
             if value is not None and not (is_real(value) and 0 < value <= sys.float_info.max):
@@ -237,7 +251,12 @@ class Options:
         mine = any(getattr(self, name) is not None for name in knobs)
         chosen = self if mine else other
         confidence = self.confidence if self.confidence is not None else other.confidence
-        return replace(chosen, confidence=confidence)
+        return replace(
+            chosen,
+            confidence=confidence,
+            interval=self.interval or other.interval,
+            at_least_useful=self.at_least_useful or other.at_least_useful,
+        )
 
 
 @dataclass(frozen=True)

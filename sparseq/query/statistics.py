@@ -36,7 +36,7 @@ class RatioNode:
     Of a weighted answer: an average's own estimate, where it has one. Else that of the two
     intervals, whose errors are taken to be independent and small beside the denominator (the delta
     method): what was cut of one is mostly cut of the other too, so they are wider than they need
-    be. In or out: arithmetic on intervals.
+    be. In or out, and where intervals are proved: arithmetic on intervals.
     """
 
     total: int
@@ -45,7 +45,7 @@ class RatioNode:
 
     def __call__(self, noised: Measurements) -> Estimate:
         known = noised.weighted
-        if known is None:
+        if known is None or known.proved:
             found = arithmetic("/", measure(self.total), measure(self.number))(noised)
             assert isinstance(found, Estimate)
         elif (key := (AVERAGE, (self.number, self.total), 0.0)) in known.statistics:

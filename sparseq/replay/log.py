@@ -300,7 +300,7 @@ def _check_text(*texts: str) -> None:
 
 
 def _options(given: Mapping[str, Any]) -> Options:
-    numbers: dict[str, float] = {}
+    numbers: dict[str, Any] = {}
     for name, value in given.items():
         if name not in KNOWN_OPTIONS:
             raise ValueError(f"there is no option {name!r}; there are {', '.join(KNOWN_OPTIONS)}")

@@ -1,7 +1,7 @@
 """Statistics that are mechanisms of their own: averages, variances, pairs of values, quantiles.
 
-Each releases what it is made of, by `Sums`, about a released centre, and reads its estimate and its
-interval off that.
+Each releases what it is made of, by `WeightedSums`, about a released centre, and reads its estimate
+and its interval off that.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from sparseq.stream.parents import (
     quantile_pilot,
 )
 from sparseq.stream.parts import WeightGroup
-from sparseq.stream.sums import Sums
+from sparseq.stream.sums import WeightedSums
 
 Found = tuple[list[WeightGroup], dict[StatisticKey, Ends]]
 APART: Mapping[str, tuple[tuple[int, float], ...]] = {
@@ -64,7 +64,7 @@ MOST_OF_A_PAIR = 0.5
 
 
 def average(
-    sums: Sums,
+    sums: WeightedSums,
     query: Query,
     asked_for: Statistic,
     options: Options,
@@ -113,7 +113,7 @@ def average(
 
 
 def moments(
-    sums: Sums,
+    sums: WeightedSums,
     query: Query,
     asked_for: Statistic,
     options: Options,
@@ -142,7 +142,9 @@ def moments(
     return [*groups, group], means | {(VARIANCE, asked_for.places, 0.0): found}
 
 
-def pair(sums: Sums, query: Query, asked_for: Statistic, options: Options, beta: float) -> Found:
+def pair(
+    sums: WeightedSums, query: Query, asked_for: Statistic, options: Options, beta: float
+) -> Found:
     """Release averages and squares of two values, and the sum of their products.
 
     Args:
@@ -182,7 +184,7 @@ def pair(sums: Sums, query: Query, asked_for: Statistic, options: Options, beta:
 
 
 def _product(
-    sums: Sums,
+    sums: WeightedSums,
     query: Query,
     product: Measure,
     place: int,
@@ -200,7 +202,7 @@ def _product(
 
 
 def quantiles(
-    sums: Sums, query: Query, asked_for: Statistic, options: Options, beta: float
+    sums: WeightedSums, query: Query, asked_for: Statistic, options: Options, beta: float
 ) -> Found:
     """Release ranks around where the column has its quantiles, or on given edges.
 
@@ -229,14 +231,14 @@ def quantiles(
     return [released.group(asked_for.places, between)], found
 
 
-def _column(sums: Sums, query: Query, total: Measure) -> ColumnValues:
+def _column(sums: WeightedSums, query: Query, total: Measure) -> ColumnValues:
     """Return what is known of the values of a sum that has bounds."""
     pilot = column_pilot(query, total)
     assert pilot is not None
     return sums.column(query, pilot)
 
 
-MEASURED: Mapping[str, Callable[[Sums, Query, Statistic, Options, float], Found]] = {
+MEASURED: Mapping[str, Callable[[WeightedSums, Query, Statistic, Options, float], Found]] = {
     AVERAGE: average, VARIANCE: moments, PAIR: pair, QUANTILE: quantiles,
 }  # fmt: skip
 """How a statistic is measured, by its role."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from sparseq.accounting.cut import CELLS, RULES, Ladder, Parent, Reading, ladder
 from sparseq.accounting.cut.choice import C_STEPS, Risk, choose
 from sparseq.accounting.cut.column import ColumnValues, column_of
 from sparseq.accounting.cut.reading import nothing_read
+from sparseq.errors import QueryRefused
 from sparseq.query.plan import Kind, Measure, Options, Query
 from sparseq.query.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, render
 from sparseq.stream.course import Course
@@ -33,7 +34,7 @@ from sparseq.stream.parents import (
 )
 from sparseq.stream.parts import Floats, ReleasedSums
 from sparseq.stream.question import question_of
-from sparseq.stream.sums import Sums
+from sparseq.stream.sums import WeightedSums
 from sparseq.stream.weighted import confident, measured
 
 _SQUARES = 3
@@ -42,7 +43,7 @@ _NOBODY = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True)
-class Expected:
+class Outlook:
     """A column of an answer, if all rows of the table were in it: public.
 
     Attributes:
@@ -60,7 +61,7 @@ class Expected:
 
 def outlook(
     course: Course, query: Query, options: Options, budget: Budget, rows: int | None
-) -> dict[str, Expected]:
+) -> dict[str, Outlook]:
     """Return what each noised column is expected to be; nothing where too little was released.
 
     Args:
@@ -87,8 +88,52 @@ def outlook(
         )
         if len(value) == len(low) == len(high) > 0:
             half = [(b - a) / 2 for a, b in zip(low, high, strict=True)]
-            found[name] = Expected(statistics.median(value), statistics.median(half))
+            found[name] = Outlook(statistics.median(value), statistics.median(half))
     return found
+
+
+def refuse_no_use(
+    course: Course, query: Query, options: Options, budget: Budget, rows: int | None
+) -> None:
+    """Refuse a question all of whose intervals are expected to be wider than their values.
+
+    Args:
+        course, query, options, budget, rows: See `outlook`.
+
+    Raises:
+        QueryRefused: It is one.
+    """
+    if why := doubt(outlook(course, query, options, budget, rows)):
+        raise QueryRefused(
+            why, "ask about more rows or in fewer groups, or pay for less noise (price 4 halves it)"
+        )
+
+
+def doubt(expected: Mapping[str, Outlook]) -> str:
+    """Return in words that all intervals are expected to be wider than their values, or ""."""
+    if not expected or any(one.useful for one in expected.values()):
+        return ""
+    told = f"{said(expected)}, if all rows were in it"
+    return f"the interval is expected to be wider than the value: {told}"
+
+
+def said(expected: Mapping[str, Outlook]) -> str:
+    """Return what columns are expected to be, in words.
+
+    Example:
+        >>> said({"n": Outlook(69932.4, 1437.2), "share": Outlook(0.0351, 0.3)})
+        'n about 69,900 ± 1,440, share about 0.0351 ± 0.300'
+    """
+    return ", ".join(
+        f"{name} about {_rounded(one.value)} ± {_rounded(one.half_width)}"
+        for name, one in expected.items()
+    )
+
+
+def _rounded(value: float) -> str:
+    """Return a number with three digits."""
+    digits = 2 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{round(value, digits):,.{max(digits, 0)}f}"
 
 
 def least_half_width(
@@ -133,11 +178,11 @@ class _UnforeseenError(Exception):
     """Too little was released to expect anything."""
 
 
-class _Foreseen(Sums):
-    """Sums that are expected, in place of any that are released: nothing is drawn or charged.
+class _Foreseen(WeightedSums):
+    """What is expected, in place of what is released: nothing is drawn or charged.
 
     Args:
-        budget, course, rows: See `Sums`.
+        budget, course, rows: See `WeightedSums`.
         options: Have the price.
     """
 
@@ -221,8 +266,11 @@ class _Foreseen(Sums):
             return np.tile(number * self._shares(asked.query, measure), groups)
         assert measure.bounds is None or measure.bounds[0] < measure.bounds[1]
         if measure.role and factors(measure):
-            squares = measure.bounds is not None and measure.bounds[0] == 0
-            return np.full(groups, number * 2.0**_SQUARES if squares else 0.0)
+            if factors(measure) == 1:
+                return np.zeros(groups)
+            if measure.bounds is not None and measure.bounds[0] < 0:
+                raise _UnforeseenError  # how two values go together
+            return np.full(groups, number * 2.0**_SQUARES)
         if len(asked.parts) == 1 and parents_of(asked.query):
             return np.full(groups, _norms(parent) / groups)
         if self._column is None:

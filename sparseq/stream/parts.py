@@ -210,6 +210,7 @@ class WeightedAnswer:
                 units(lambda part: part.interval.low), units(lambda part: part.interval.high),
                 units(lambda part: part.answer), sigmas,
                 units(lambda part: part.interval.missing), z, self.statistics,
+                self.kind in (IntervalKind.EXACT, IntervalKind.BOUNDED),
             ),
         )  # fmt: skip
 

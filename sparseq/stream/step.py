@@ -218,6 +218,8 @@ class Stream:
         if question is None:
             return None
         release = self.recall.release(question)
+        if release is None and options.interval is not None:
+            return None
         if release is None:
             fits = partial(self._fits, question)
             return self.recall.following(question, lambda d: anyhow or fits(d), self.flush)
@@ -313,6 +315,10 @@ class Stream:
         from sparseq.stream.weighted import WeightedStep
 
         assert self.course is not None
+        if options.at_least_useful:
+            from sparseq.stream.outlook import refuse_no_use
+
+            refuse_no_use(self.course, query, options, self.terms.budget, self.terms.rows)
         step = WeightedStep(
             self.terms.budget,
             self.accounts,

@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 _ALL_PARTS = 1.5
 
 
-class Sums:
+class WeightedSums:
     """What a question is answered with, part after part.
 
     Args:

@@ -9,6 +9,7 @@ allowances it never has to say no.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,16 +18,17 @@ import numpy as np
 from sparseq.accounting import Budget
 from sparseq.accounting.cut.average import Ends
 from sparseq.engine.contributions import Contributions
+from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import Entropy
 from sparseq.query.outputs import StatisticKey
-from sparseq.query.plan import QUANTILE, Kind, Options, Plan, Query
+from sparseq.query.plan import PROVED, QUANTILE, Kind, Options, Plan, Query
 from sparseq.stream.course import Course
 from sparseq.stream.joint import joint
 from sparseq.stream.moments import APART, MEASURED
 from sparseq.stream.parents import parents_of
 from sparseq.stream.parts import WeightedAnswer, WeightedPart, WeightGroup, parts_of
-from sparseq.stream.sums import Sums, needs_units
+from sparseq.stream.sums import WeightedSums, needs_units
 
 
 class WeightedStep:
@@ -54,14 +56,16 @@ class WeightedStep:
     ) -> None:
         self._budget, self._course, self._rows, self._foresee = budget, course, rows, foresee
 
-        def sums(price: float) -> Sums:
-            return Sums(budget, accounts, course, contributions, entropy, rows, price)
+        def sums(price: float) -> WeightedSums:
+            return WeightedSums(budget, accounts, course, contributions, entropy, rows, price)
 
         self._sums = sums
 
     def answer(self, query: Query, options: Options) -> WeightedAnswer:
         """Answer a question; see `sparseq.stream.weighted`."""
         options = options.over(query.options)
+        if options.interval == PROVED:
+            query = self._provable(query, options)
         beta = confident(options)
         sums = self._sums(options.price if options.price is not None else 1.0)
         asked = _asked(query, options)
@@ -73,6 +77,19 @@ class WeightedStep:
         course = replace(sums.course, answers=sums.course.answers + 1)
         users, charges = sums.bill.users, sums.bill.charges
         return replace(found, course=course, users=users, charges=charges)
+
+    def _provable(self, query: Query, options: Options) -> Query:
+        """Return the question made of measures whose intervals are proved, and of nothing else."""
+        measures = tuple(replace(m, role="") for m in query.measures)
+        query = replace(query, measures=measures, statistics=())
+        for some, _, own in _asked(query, options):
+            if math.isinf(joint(some, own, self._budget, self._rows).most):
+                raise QueryRefused(
+                    "nothing bounds what one person may add, so no interval can be proved",
+                    "declare the most rows of a person when the store is made (sparseq create "
+                    "--most rows=500); or leave out interval",
+                )
+        return query
 
     def _refuse_what_has_no_scale(self, query: Query, options: Options) -> None:
         """Refuse, before any noise, what the later parts of a question could be refused for: sums
@@ -103,7 +120,7 @@ class WeightedStep:
         ]
 
 
-def measured(sums: Sums, query: Query, options: Options, beta: float) -> WeightedAnswer:
+def measured(sums: WeightedSums, query: Query, options: Options, beta: float) -> WeightedAnswer:
     """Release all parts of a question, one after the other; the bill is not in what is returned.
 
     Args:

@@ -81,7 +81,10 @@ def test_neighbours_are_told_the_same() -> None:
     with_odd = pa.concat_tables([ROWS, ODD])
     here, there = asyncio.run(seen(ROWS)), asyncio.run(seen(with_odd))
     # what is expected follows from the noised answers of pilots
-    outlook = re.compile(r"'(least|most|scale)': [^,}]*|expect[^\n]*|(?<=the answer: n ± )[\d,]+")
+    outlook = re.compile(
+        r"'(value|half_width|scale|doubt)': [^,}]*|expect[^\n]*\n *if all[^\n]*|"
+        r"expect[^\n]*|(?<=the answer: n ± )[\d,]+"
+    )
     assert len(here) == len(there) == 5 * len(QUESTIONS) + 8
     for one, other in zip(here, there, strict=True):
         assert outlook.sub("", str(one)) == outlook.sub("", str(other))

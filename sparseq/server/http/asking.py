@@ -13,7 +13,7 @@ from sparseq.csv_text import answer_csv
 from sparseq.json_text import json_text
 from sparseq.pictures.answer_texts import said
 from sparseq.plain_facts import answer_facts
-from sparseq.query.plan import KNOWN_OPTIONS, Options
+from sparseq.query.plan import KNOWN_OPTIONS, RESTS_ON, Options
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, while_connected
 from sparseq.server.service import Statement
@@ -26,6 +26,8 @@ TAKES = {
     "sql": SQL,
     "params": InputField(InputType.VALUES),
     **dict.fromkeys(KNOWN_OPTIONS, InputField(InputType.NUMBER, 0, over=True)),
+    "interval": InputField(InputType.TEXT, choices=RESTS_ON),
+    "at_least_useful": InputField(InputType.FLAG, default=False),
     "timeout": InputField(InputType.NUMBER, 0, MOST_SECONDS, over=True),
     "fresh": InputField(InputType.FLAG, default=False),
 }
@@ -56,7 +58,8 @@ async def explain(call: Call) -> Response:
 
 def _statement(call: Call, request_id: str = "") -> Statement:
     given = call.given
-    options = Options(**{name: given[name] for name in KNOWN_OPTIONS})
+    names = (*KNOWN_OPTIONS, "interval", "at_least_useful")
+    options = Options(**{name: given[name] for name in names})
     return Statement(given["sql"], given["params"], options, request_id, given["fresh"])
 
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sparseq.errors import did_you_mean
-from sparseq.query.plan import Options
+from sparseq.query.plan import RESTS_ON, Options
 from sparseq.server.wire.states import INVALID_PARAMETER, WireError
 
 VERSION = "15.8"
@@ -69,6 +69,7 @@ _REPORTED = {
 _SPELLED = _REPORTED | {"lc_collate": "lc_collate"}
 _OURS = ("sigma", "accuracy", "scale", "confidence", "price", "precision")
 REQUEST_ID, FRESH = "sparseq.request_id", "sparseq.fresh"
+_WORDS = {"interval": RESTS_ON, "at_least_useful": ("on", "off")}
 _UNITS = {"us": 0.001, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
 
 
@@ -181,7 +182,9 @@ class Settings:
         for name in _OURS:
             if value := self._values.get(f"sparseq.{name}", ""):
                 given[name] = _number(name, value)
-        return replace(Options(), **given)
+        interval = self._values.get("sparseq.interval", "") or None
+        useful = self._values.get("sparseq.at_least_useful", "off") == "on"
+        return replace(Options(), **given, interval=interval, at_least_useful=useful)
 
     @property
     def request_id(self) -> str:
@@ -212,8 +215,11 @@ class Settings:
         if key in _CHECKS:
             return _CHECKS[key](value)
         if key.startswith("sparseq."):
+            words = _WORDS.get(key[8:])
+            if words is not None:
+                return _word(name, value, words)
             if key != REQUEST_ID and key[8:] not in _OURS:
-                hint = did_you_mean(key[8:], [*_OURS, "request_id", "fresh"])
+                hint = did_you_mean(key[8:], [*_OURS, *_WORDS, "request_id", "fresh"])
                 raise WireError("42704", f'unrecognized configuration parameter "{name}"', hint)
             if key != REQUEST_ID and value:
                 _number(key[8:], value)
@@ -229,6 +235,14 @@ def _key(name: str) -> str:
 
 def _unknown(name: str) -> WireError:
     return WireError("42704", f'unrecognized configuration parameter "{name}"')
+
+
+def _word(name: str, value: str, words: Sequence[str]) -> str:
+    found = value.strip().lower()
+    if found not in ("", *words):
+        told = f'{name} is "{value}"; it is {" or ".join(words)}'
+        raise WireError(INVALID_PARAMETER, told, f"RESET {name} for the default")
+    return found
 
 
 def _number(name: str, value: str) -> float:
