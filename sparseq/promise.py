@@ -118,6 +118,7 @@ class StorePromise:
         return {
             "answers": course.answers,
             "least_weight": course.least_allowance(1.0) if course.sure else 0.0,
+            "usual_weight": course.usual_weight(self.budget.sigma_0),
             "full_answers": course.full_answers,
         }
 

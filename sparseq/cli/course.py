@@ -20,11 +20,14 @@ def course_text(facts: dict[str, Any]) -> str:
             "such people count for less, and intervals widen"
         )
     if facts["least_weight"] > 0:
-        return (
+        share, usual = percent(round(facts["least_weight"], 2)), facts["usual_weight"]
+        text = (
             "nobody is left out, but whoever was wholly in every\nquestion so far counts for "
-            f"{percent(round(facts['least_weight'], 2))} now: intervals about such people widen "
-            "with each question"
+            f"{share} now, and intervals widen with each question"
         )
+        if usual is None:
+            return text
+        return f"{text}\n(on average a person counts for {percent(round(usual, 2))})"
     return (
         "series have charged whatever people had: whoever they\nhave used up is not in later "
         "answers, and no interval is about them"

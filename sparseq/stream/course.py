@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting.charge import UNITS_PER_NORM
-from sparseq.accounting.cut import NO_PARENT, RULES, Parent, ladder, parent_of
+from sparseq.accounting.cut import (
+    CELLS,
+    NO_PARENT,
+    RULES,
+    Parent,
+    ladder,
+    parent_of,
+    visible_top,
+)
 from sparseq.errors import ParameterError
 
 COURSE = "course"
@@ -32,7 +40,10 @@ QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
 LEAST_TAU = 2.0
 """Of tau: so that a question with its pilots, at any price, fits into what everybody has left."""
 PARENT_PAYS = 8.0
-"""What questions may have cost before a parent pilot is asked anew after rows have arrived."""
+"""What questions may have cost before a parent pilot is asked anew after rows have arrived, and
+before it is asked for the first time how people have faded."""
+WEIGHTS = "people of "
+"""Before the name of a table: its people by 1/a. Asked each time that the clock has doubled."""
 
 
 def tau_for(norm_budget: float) -> float:
@@ -67,11 +78,18 @@ def planned_price(norm_budget: float) -> float:
 
 @dataclass(frozen=True)
 class Known:
-    """A parent pilot that was released: people per cell, when, and of which rows."""
+    """A parent pilot that was released: people per cell, when, and of which rows.
+
+    Attributes:
+        people: By cell.
+        clock, epoch: Of the course then.
+        allowance: a_min then.
+    """
 
     people: tuple[float, ...]
     clock: float
     epoch: int
+    allowance: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -162,13 +180,16 @@ class Course:
     def wants(self, key: str) -> bool:
         """Tell whether a parent pilot is to be asked (again)."""
         known = self.parents.get(key)
+        if key.startswith(WEIGHTS):
+            return self.clock >= (PARENT_PAYS if known is None else 2 * known.clock)
         if known is None:
             return True
         return known.epoch != self.epoch and self.clock - known.clock >= PARENT_PAYS
 
     def with_parent(self, key: str, people: np.typing.NDArray[np.float64]) -> Course:
         """Return the course with a parent pilot that is released now."""
-        known = Known(tuple(people.tolist()), self.clock, self.epoch)
+        least = self.least_allowance(1.0)
+        known = Known(tuple(people.tolist()), self.clock, self.epoch, least)
         return replace(self, parents={**self.parents, key: known})
 
     def parent(self, key: str, sigma_0: float) -> Parent:
@@ -177,6 +198,56 @@ class Course:
         if known is None or known.epoch != self.epoch:
             return NO_PARENT
         return _parent(known.people, sigma_0)
+
+    def usual_weight(self, sigma_0: float) -> float | None:
+        """Return for how much people count on average, as it was asked last; None: it was not.
+
+        Whoever has allowance a adds a to the cells about 1/a, so that the cells add up to what
+        people count for, and times their edges to the people.
+
+        Example:
+            >>> people = np.zeros(CELLS); people[:2] = 5000, 300
+            >>> course = Course(tau=12.0, least=3.0, clock=64.0)
+            >>> round(course.with_parent("people of t", people).usual_weight(7.0), 2)
+            0.95
+        """
+        asked = [one for key, one in self.parents.items() if key.startswith(WEIGHTS)]
+        if not asked:
+            return None
+        people = np.array(max(asked, key=lambda one: one.clock).people)
+        sd = np.full(CELLS, math.sqrt(RULES.weights) * sigma_0)
+        seen = people[: visible_top(people, sd, RULES) + 1]
+        number = float(seen @ np.ldexp(1.0, np.arange(len(seen))))
+        return min(max(float(seen.sum()) / number, 0.0), 1.0) if number > 0 else None
+
+    def faded(self, key: str, least_allowance: float, sigma_0: float) -> int:
+        """Return by how many cells fading may have moved people up, but for a few.
+
+        It is the last cell of 1/a that stood out when it was asked, and what whoever was wholly in
+        every question since has faded more; at most what whoever was in every question has.
+
+        Args:
+            key: Of the people by 1/a.
+            least_allowance: a_min of a question.
+            sigma_0: Of the store.
+
+        Example:
+            >>> people = np.zeros(CELLS); people[:2] = 5000, 300
+            >>> course = Course(tau=12.0, least=3.0, clock=64.0)
+            >>> course.faded("", course.least_allowance(1.0), 7.0)
+            2
+            >>> asked = course.with_parent("people of t", people)
+            >>> asked.faded("people of t", course.least_allowance(1.0), 7.0)
+            1
+        """
+        most = max(math.log2(1 / least_allowance), 0.0)
+        known = self.parents.get(key)
+        if known is not None:
+            sd = np.full(CELLS, math.sqrt(RULES.weights) * sigma_0)
+            top = visible_top(np.array(known.people), sd, RULES)
+            if top >= 0:
+                most = min(most, top + max(math.log2(known.allowance / least_allowance), 0.0))
+        return math.ceil(most - 1e-9)
 
     # -- in a ledger -----------------------------------------------------------------------------
 
@@ -188,7 +259,7 @@ class Course:
     def from_dict(cls, data: Mapping[str, Any]) -> Course:
         """Return what `to_dict` made."""
         parents = {
-            key: Known(tuple(one["people"]), one["clock"], one["epoch"])
+            key: Known(**{**one, "people": tuple(one["people"])})
             for key, one in data["parents"].items()
         }
         return cls(**{**data, "parents": parents})

@@ -230,7 +230,9 @@ class _Foreseen(WeightedSums):
         elif any(m.role and factors(m) for m in measures):
             norms = rows.shift(_SQUARES if len(measures) == 1 else 1)
         reading = self._reading(question.pilots, norms, of)
-        choice = choose(question, reading, parent.shift(question.faded), risk=risk)
+        choice = choose(
+            question, reading, parent.shift(self.faded(asked.query, question)), risk=risk
+        )
         plan = asked.after(choice.steps / C_STEPS, price, self.budget, beta)
         expected = [self._expected(one, asked, rows, parent) for one in asked.parts]
         return ReleasedSums(plan, asked, choice, np.concatenate(expected), _NOBODY)

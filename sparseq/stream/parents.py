@@ -12,6 +12,7 @@ from sparseq.accounting.cut.parent import NO_PARENT, Parent
 from sparseq.query.binning import bin_of, even_bins, less, times
 from sparseq.query.plan import Cell, Kind, Measure, Query, Relation
 from sparseq.query.terms import Term
+from sparseq.stream.course import WEIGHTS
 from sparseq.stream.joint import BELOW, Joint
 
 OWN_PRICE = 0.25
@@ -88,7 +89,7 @@ def once_for(query: Query) -> list[str]:
     pilots = [column_pilot(query, m) or quantile_pilot(query, m) for m in query.measures]
     several = len(query.measures) > 1 or any(m.role for m in query.measures)
     columns = [one.key for one in pilots if one is not None and one.key and several]
-    return [*parents_of(query), *dict.fromkeys(columns)]
+    return [*parents_of(query), *people_of(query), *dict.fromkeys(columns)]
 
 
 def everything(query: Query) -> Relation:
@@ -114,6 +115,14 @@ def parents_of(query: Query) -> dict[str, Query]:
         if measure.kind is Kind.SUM and _column(measure):
             found[_sum_of(measure, table)] = _parent(query, replace(measure, edges=(), bin=None))
     return found
+
+
+def people_of(query: Query) -> dict[str, Query]:
+    """Return the pilot of people by how they have faded, by its name; none without parents."""
+    table = query.relation.stored
+    if not parents_of(query):
+        return {}
+    return {f"{WEIGHTS}{table}": _parent(query, Measure(Kind.USERS, None, "people"))}
 
 
 def rows_of(table: str) -> str:

@@ -24,7 +24,7 @@ from sparseq.accounting.cut import (
     ladder,
     visible_top,
 )
-from sparseq.accounting.cut.choice import C_STEPS, Risk, choose
+from sparseq.accounting.cut.choice import C_STEPS, Question, Risk, choose
 from sparseq.accounting.cut.column import ColumnValues, column_of
 from sparseq.accounting.cut.interval import interval
 from sparseq.accounting.cut.reading import nothing_read
@@ -38,7 +38,7 @@ from sparseq.stream.bill import Bill
 from sparseq.stream.contributors import Contributors, contributors, together
 from sparseq.stream.course import Course
 from sparseq.stream.joint import Joint, joint
-from sparseq.stream.parents import ColumnPilot, column_pilot, parent_in, parents_of
+from sparseq.stream.parents import ColumnPilot, column_pilot, parent_in, parents_of, people_of
 from sparseq.stream.parts import ReleasedSums, WeightGroup
 from sparseq.stream.question import priced, question_of
 from sparseq.stream.weights import PILOT_BITS
@@ -115,7 +115,9 @@ class WeightedSums:
         question = question_of(asked, least, self.budget, beta, price)
         of = ladder(asked.most, question.least_allowance)
         reading = self._pilots(people, of) if question.pilots else nothing_read(of)
-        choice = choose(question, reading, parent.shift(question.faded), risk=risk)
+        choice = choose(
+            question, reading, parent.shift(self.faded(asked.query, question)), risk=risk
+        )
         choice = priced(choice, options, asked, self.course.tau / _ALL_PARTS)
         scale, price = choice.steps / C_STEPS, choice.of.price
         plan, answer, faint = self.weigh(asked, made, people, scale, price, beta)
@@ -191,7 +193,7 @@ class WeightedSums:
     def parents(self, query: Query) -> Callable[[Joint], Parent]:
         """Ask for parent pilots where there are none; return what they say of a question."""
         kin = parents_of(query)
-        for key, parent in kin.items():
+        for key, parent in (kin | people_of(query)).items():
             if self.course.wants(key):
                 self.ask_parent(key, parent)
         known = {key: self.course.parent(key, self.budget.sigma_0) for key in kin}
@@ -203,9 +205,16 @@ class WeightedSums:
         made = self._contributions(asked.before(0.5))
         (rows,) = made.measures
         people = self._people(rows.users, [rows.norms], asked, 1.0)
-        counts = self._histogram(people, ladder(math.inf, 1.0), RULES.parent, 0, key)
+        weights = asked.query.measures[0].kind is Kind.USERS
+        variance = RULES.weights if weights else RULES.parent
+        counts = self._histogram(people, ladder(math.inf, 1.0), variance, 0, key)
         course, self._worst = self.course.after(self._worst, 1.0), 0.0
         self.course = course.with_parent(key, counts)
+
+    def faded(self, query: Query, question: Question) -> int:
+        """Return by how many cells fading may have moved people up."""
+        (key,) = people_of(query) or ("",)
+        return self.course.faded(key, question.least_allowance, self.budget.sigma_0)
 
     # -- pilots ----------------------------------------------------------------------------------
 

@@ -62,11 +62,6 @@ class Question:
         """It is one number that is never negative."""
         return self.coordinates == 1 and not bool(self.signed[0])
 
-    @property
-    def faded(self) -> int:
-        """Cells that fading may have moved people up by."""
-        return max(math.ceil(math.log2(1 / self.least_allowance) - 1e-9), 0)
-
     def z(self) -> float:
         """Quantile for the answer's noise, all coordinates at once."""
         return upper(self.beta / 2 / self.coordinates)

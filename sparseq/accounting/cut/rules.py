@@ -10,9 +10,9 @@ class Rules:
     """Constants; where they were measured: docs/theorems/pilots.md.
 
     Attributes:
-        first, second, parent: Variances of the pilots' cells, in units of sigma_0²: the first over
-            all cells, the second over the upper ones, the parent's, over all. Each costs a person
-            a²/variance.
+        first, second, parent, weights: Variances of the pilots' cells, in units of sigma_0²: the
+            first over all cells, the second over the upper ones, the parent's, over all, and that
+            of people by how they have faded. Each costs a person a²/variance.
         floor: An answer is never finer than this part of itself.
         seen: Standard deviations over which a cell is visible next to one that is.
         gap: What each empty cell between adds to `seen`.
@@ -44,6 +44,7 @@ class Rules:
     first: int = 16
     second: int = 4
     parent: int = 1
+    weights: int = 4
     floor: float = 0.003
     seen: float = 2.5
     gap: float = 0.5
