@@ -120,7 +120,7 @@ def _weighed(stream: Stream, query: Query, options: Options) -> tuple[float, lis
     """Return the price of a weighted answer, and the parts of a question."""
     assert stream.course is not None
     price, budget = options.price if options.price is not None else 1.0, stream.terms.budget
-    parts, least = [], stream.course.least_allowance(price)
+    parts, least = [], stream.course.about(query.span).least_allowance(price)
     for part in parts_of(query):
         one = part.of(query)
         asked = joint(one, options, budget)
@@ -231,7 +231,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
             for key in dict.fromkeys(key for one in parts for key in once_for(one.query))
             if course.wants(key)
         ],
-        "least_weight": course.least_allowance(price),
+        "least_weight": course.about(query.span).least_allowance(price),
         "notes": list(query.notes),
         "charged": False,
     }

@@ -299,6 +299,8 @@ class Query:
         comparisons: 0: sums are released with Gaussian noise. Otherwise they are compared by a
             sparse vector with noise of Laplace scale sigma, at most so many times in its run.
         apart: No value adds up rows of two windows of a person, where windows have accounts.
+        span: The first and the last window that its rows may be of; None: of any, or there are no
+            windows.
         left_out: Which rows are in no group, in words: public, and said with the answer.
         statistics: What is made of measures that have a role.
     """
@@ -312,6 +314,7 @@ class Query:
     options: Options = field(default_factory=Options)
     comparisons: int = 0
     apart: bool = False
+    span: tuple[int, int] | None = None
     left_out: tuple[str, ...] = ()
     statistics: tuple[Statistic, ...] = ()
 

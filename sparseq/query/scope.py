@@ -40,7 +40,7 @@ from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
 from sparseq.query.unions import combined
 from sparseq.query.unnesting import reads_people, unnest
-from sparseq.query.windows import is_window_apart
+from sparseq.query.windows import is_window_apart, span_of
 from sparseq.query.work import (
     Equality,
     cap,
@@ -187,6 +187,14 @@ class Scope:
         if window is None or not isinstance(e, exp.Column):
             return False
         return e.table == self.private[0].alias and e.name.lower() == window.person.lower()
+
+    def span(self) -> tuple[int, int] | None:
+        """Return the first and the last window of time that rows may be of; None: any."""
+        table, alias = self.private[0].table, self.private[0].alias
+        if len(self.private) > 1 or table is None or table.window is None:
+            return None
+        time = exp.column(table.time.lower(), alias, quoted=True)
+        return span_of(table.window.unit, self.term(time), self.conditions())
 
     def window_apart(self) -> AccountWindow | None:
         """Return what has accounts, if no value adds up rows of two such windows of a person."""

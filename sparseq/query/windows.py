@@ -40,13 +40,25 @@ def is_window_apart(
     """
     if any(nested(found, unit) for key in keys if (found := cells(key, time))):
         return True
+    span = span_of(unit, time, conditions)
+    return span is not None and span[1] <= span[0]
+
+
+def span_of(unit: str, time: Term, conditions: Sequence[Term]) -> tuple[int, int] | None:
+    """Return the first and the last window that conditions let pass; None: any.
+
+    Where they let nothing pass the last comes before the first.
+
+    Args:
+        unit, time, conditions: See `is_window_apart`.
+    """
     passed = passing(conditions, time)
     if passed is None or not isinstance(passed.known, Spans):
-        return False
+        return None
     if not passed.known:
-        return True
+        return 0, -1
     if not all(map(math.isfinite, passed.known.ends)):
-        return False
+        return None
     one = DAY if time.type.family is Family.DATE else 1
     first, last = (UNITS[unit].index(int(end) * one) for end in passed.known.ends)
-    return first == last
+    return first, last

@@ -1,7 +1,9 @@
 """How far a stream of weighted answers has come: public, from the release log alone.
 
 Nothing here looks at an account. `least` is what the poorest person can have left at least, were
-that person wholly in every question so far; `clock` is what such questions have cost at most.
+that person wholly in every question so far; `clock` is what such questions have cost at most. Where
+windows of time have accounts, each window that a question's conditions let pass has its own two
+numbers: who is in other windows does not fade.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ GROWTH = 0.5
 """c of the design: by how much tau grows with the clock."""
 _ROUNDED = 1 + 2.0**-10
 _UNITS = 16 / UNITS_PER_NORM
+_MOST_WINDOWS = 1024
 _UNKNOWN = 2.0**-10
 """Where nothing is known of what is left, fading is taken to be sqrt of this over tau."""
 QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
@@ -92,17 +95,24 @@ class Known:
     allowance: float = 1.0
 
 
+Span = tuple[int, int]
+"""The first and the last window of time that a question is about."""
+
+
 @dataclass(frozen=True)
 class Course:
     """Public.
 
     Attributes:
         tau: Of the store: weights are full until so much of the budget is left.
-        least: Squared norm that everybody has left at least; below 0: nothing is known.
-        clock: P_t, the worst price of all answers so far.
+        least: Squared norm that everybody has left at least, in windows that no question was about
+            alone; below 0: nothing is known.
+        clock: P_t, the worst price of all answers so far about those.
         answers: How many there were.
         epoch: How often rows have arrived.
         parents: Parent pilots, by what they are of.
+        windows: `least` and `clock` of other windows of time.
+        span: What the next answer is about; None: any window.
 
     Example:
         >>> course = Course(tau=12.0, least=48.0)
@@ -120,6 +130,8 @@ class Course:
     answers: int = 0
     epoch: int = 0
     parents: Mapping[str, Known] = field(default_factory=dict)
+    windows: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    span: Span | None = None
 
     @classmethod
     def begun(cls, tau: float, least: float, share: Fraction) -> Course:
@@ -139,22 +151,61 @@ class Course:
 
     def cautious(self, price: float) -> float:
         """Return tau_t · p: who has less left than that is weighted down."""
-        return (self.tau + GROWTH * self.clock) * max(price, 0.5)
+        clock = max(clock for _, clock in self._touched())
+        return (self.tau + GROWTH * clock) * max(price, 0.5)
 
     def least_allowance(self, price: float) -> float:
         """Return a_min: nobody's allowance is smaller, as far as the release log says."""
-        left = max(self.least, _UNKNOWN)
-        return math.sqrt(min(1.0, left / self.cautious(price)))
+        return self._allowance(self.least_left, price)
+
+    @property
+    def least_left(self) -> float:
+        """Squared norm that everybody in the next answer has left at least."""
+        return min(least for least, _ in self._touched())
+
+    def _allowance(self, least: float, price: float) -> float:
+        return math.sqrt(min(1.0, max(least, _UNKNOWN) / self.cautious(price)))
 
     @property
     def sure(self) -> bool:
         """Nobody can be out: in-or-out answers have not taken what there is."""
-        return self.least > 0
+        return self.about(None).least_left > 0
+
+    def about(self, span: Span | None) -> Course:
+        """Return the course of what is about some windows of time, or about any.
+
+        Example:
+            >>> course = Course(tau=12.0, least=48.0).about((3, 4)).after(40.0, 1.0)
+            >>> [round(course.about(s).least_allowance(1.0), 2) for s in ((3, 3), (5, 9), None)]
+            [0.5, 1.0, 0.5]
+        """
+        if span is not None and span[1] - span[0] >= _MOST_WINDOWS:
+            span = None
+        return replace(self, span=span)
+
+    def _touched(self) -> list[tuple[float, float]]:
+        """Return `least` and `clock` of all windows that the next answer is about."""
+        rest = self.least, self.clock
+        if self.span is None:
+            return [rest, *self.windows.values()]
+        first, last = self.span
+        return [self.windows.get(w, rest) for w in range(first, last + 1)] or [rest]
 
     def after(self, worst: float, price: float) -> Course:
         """Return the course after what costs nobody more than `worst` · a²."""
-        least = self.least - worst * self.least_allowance(price) ** 2 * _ROUNDED - _UNITS
-        return replace(self, least=least, clock=self.clock + worst)
+
+        def paid(least: float, clock: float) -> tuple[float, float]:
+            a = self._allowance(least, price)
+            return least - worst * a**2 * _ROUNDED - _UNITS, clock + worst
+
+        if self.span is None:
+            windows = {w: paid(*one) for w, one in self.windows.items()}
+            least, clock = paid(self.least, self.clock)
+            return replace(self, least=least, clock=clock, windows=windows)
+        first, last = self.span
+        rest = self.least, self.clock
+        mine = {w: paid(*self.windows.get(w, rest)) for w in range(first, last + 1)}
+        return replace(self, windows={**self.windows, **mine})
 
     def after_answer(self, worst: float, price: float) -> Course:
         """Return the course after an answer, pilots and all."""
@@ -163,7 +214,12 @@ class Course:
 
     def after_in_or_out(self, worst: float) -> Course:
         """Return the course after an answer that costs nobody more than `worst`."""
-        return replace(self, least=max(self.least - worst * _ROUNDED - _UNITS, -1.0))
+
+        def paid(least: float) -> float:
+            return max(least - worst * _ROUNDED - _UNITS, -1.0)
+
+        windows = {w: (paid(least), clock) for w, (least, clock) in self.windows.items()}
+        return replace(self, least=paid(self.least), windows=windows)
 
     def after_rows(self) -> Course:
         """Return the course after rows have arrived."""
@@ -172,7 +228,8 @@ class Course:
     @property
     def full_answers(self) -> int:
         """How many more questions somebody who is wholly in all of them takes part in fully."""
-        spare = min(self.least - self.cautious(1.0), 1e9)
+        course = self.about(None)
+        spare = min(course.least_left - course.cautious(1.0), 1e9)
         return max(math.floor(spare / ((1 + GROWTH) * QUESTION)), 0)
 
     # -- parents ---------------------------------------------------------------------------------
@@ -180,16 +237,17 @@ class Course:
     def wants(self, key: str) -> bool:
         """Tell whether a parent pilot is to be asked (again)."""
         known = self.parents.get(key)
+        clock = self._latest
         if key.startswith(WEIGHTS):
-            return self.clock >= (PARENT_PAYS if known is None else 2 * known.clock)
+            return clock >= (PARENT_PAYS if known is None else 2 * known.clock)
         if known is None:
             return True
-        return known.epoch != self.epoch and self.clock - known.clock >= PARENT_PAYS
+        return known.epoch != self.epoch and clock - known.clock >= PARENT_PAYS
 
     def with_parent(self, key: str, people: np.typing.NDArray[np.float64]) -> Course:
         """Return the course with a parent pilot that is released now."""
         least = self.least_allowance(1.0)
-        known = Known(tuple(people.tolist()), self.clock, self.epoch, least)
+        known = Known(tuple(people.tolist()), self._latest, self.epoch, least)
         return replace(self, parents={**self.parents, key: known})
 
     def parent(self, key: str, sigma_0: float) -> Parent:
@@ -198,6 +256,11 @@ class Course:
         if known is None or known.epoch != self.epoch:
             return NO_PARENT
         return _parent(known.people, sigma_0)
+
+    @property
+    def _latest(self) -> float:
+        """The clock of the window that has come furthest."""
+        return max(clock for _, clock in self.about(None)._touched())
 
     def usual_weight(self, sigma_0: float) -> float | None:
         """Return for how much people count on average, as it was asked last; None: it was not.
@@ -253,7 +316,8 @@ class Course:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return vars(self) | {"parents": {k: vars(one) for k, one in self.parents.items()}}
+        kept = vars(self) | {"parents": {k: vars(one) for k, one in self.parents.items()}}
+        return kept | {"windows": list(self.windows.items()), "span": None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Course:
@@ -262,7 +326,8 @@ class Course:
             key: Known(**{**one, "people": tuple(one["people"])})
             for key, one in data["parents"].items()
         }
-        return cls(**{**data, "parents": parents})
+        windows = {int(w): tuple(one) for w, one in data.get("windows", ())}
+        return cls(**{**data, "parents": parents, "windows": windows})
 
 
 @lru_cache(maxsize=64)

@@ -72,7 +72,7 @@ def outlook(
         rows: The most that a person has in a table, if that was declared.
     """
     options = options.over(query.options)
-    sums = _Foreseen(budget, course, rows, options)
+    sums = _Foreseen(budget, course.about(query.span), rows, options)
     try:
         answer = measured(sums, query, options, confident(options))
     except _UnforeseenError:
@@ -148,7 +148,7 @@ def least_half_width(
     if query.measures[0].kind is Kind.SUM:
         return None
     asked, price = joint(query, options, budget), options.price or 1.0
-    least = course.least_allowance(price)
+    least = course.about(query.span).least_allowance(price)
     question = question_of(asked, least, budget, confident(options), price)
     scale = asked.scale if asked.scale is not None else question.scale or 1.0
     return float(question.z() * scale * budget.sigma_0 / math.sqrt(price))
@@ -165,7 +165,7 @@ def expected_widths(
 
 
 def _expected_width(course: Course, query: Query, options: Options, budget: Budget) -> float:
-    sums = _Foreseen(budget, course, None, options)
+    sums = _Foreseen(budget, course.about(query.span), None, options)
     try:
         answer = measured(sums, query, options, confident(options))
     except _UnforeseenError:

@@ -161,9 +161,12 @@ class WeightedSums:
             return column_of(pilot.edges, np.zeros(len(pilot.edges) - 1), 1.0)
         known = self.course.parents.get(pilot.key)
         if known is None or self.course.wants(pilot.key):
+            span = self.course.span
+            if pilot.key:  # it is of all rows
+                self.course = self.course.about(None)
             rows = self.values(pilot)
             if pilot.key:
-                self.course = self.course.with_parent(pilot.key, rows)
+                self.course = self.course.with_parent(pilot.key, rows).about(span)
         else:
             rows = np.array(known.people)
         return column_of(pilot.edges, rows, self.budget.sigma_0 / math.sqrt(pilot.price))
@@ -200,7 +203,8 @@ class WeightedSums:
         return partial(parent_in, known)
 
     def ask_parent(self, key: str, query: Query) -> None:
-        """Release a parent pilot."""
+        """Release a parent pilot: it is of all rows."""
+        span, self.course = self.course.span, self.course.about(None)
         asked = joint(query, Options(), self.budget)
         made = self._contributions(asked.before(0.5))
         (rows,) = made.measures
@@ -209,7 +213,7 @@ class WeightedSums:
         variance = RULES.weights if weights else RULES.parent
         counts = self._histogram(people, ladder(math.inf, 1.0), variance, 0, key)
         course, self._worst = self.course.after(self._worst, 1.0), 0.0
-        self.course = course.with_parent(key, counts)
+        self.course = course.with_parent(key, counts).about(span)
 
     def faded(self, query: Query, question: Question) -> int:
         """Return by how many cells fading may have moved people up."""

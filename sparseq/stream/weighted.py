@@ -68,13 +68,14 @@ class WeightedStep:
             query = self._provable(query, options)
         beta = confident(options)
         sums = self._sums(options.price if options.price is not None else 1.0)
+        sums.course = sums.course.about(query.span)
         asked = _asked(query, options)
         beta_each = beta / len(asked)
         for some, _, own in asked:
             self._refuse_what_has_no_scale(some, own)
         self._foresee([plan for one in asked for plan in self._plans(*one, beta_each)])
         found = measured(sums, query, options, beta)
-        course = replace(sums.course, answers=sums.course.answers + 1)
+        course = replace(sums.course.about(None), answers=sums.course.answers + 1)
         users, charges = sums.bill.users, sums.bill.charges
         return replace(found, course=course, users=users, charges=charges)
 

@@ -1,0 +1,96 @@
+"""The public clock: what everybody has left at least, by window of time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq.accounting.charge import UNITS_PER_NORM
+from sparseq.stream.course import Course
+
+DAY = dt.date(2024, 1, 1)
+MONTHS = [2024 * 12 + month for month in range(4)]
+OF_A_MONTH = "day >= DATE '2024-0{}-01' AND day < DATE '2024-0{}-01'"
+
+
+def store(people: int = 300, **more: Any) -> sparseq.Store:
+    """People with some rows in each of four months; one has many."""
+    g = np.random.default_rng(4)
+    who = np.repeat(np.arange(people), 8)
+    who[:200] = 0
+    day = [DAY + dt.timedelta(int(n)) for n in g.integers(0, 121, len(who))]
+    rows = pa.table({"who": who, "day": pa.array(day), "x": g.uniform(0, 10, len(who))})
+    return sparseq.create(
+        None, rows, table="t", user="who", time="day", bounds={"x": (0, 10)}, seed=2, **more
+    )
+
+
+def of_months(first: int, last: int, what: str = "count(*)") -> str:
+    return f"SELECT {what} FROM t WHERE {OF_A_MONTH.format(first + 1, last + 2)}"
+
+
+def test_whoever_no_question_was_about_does_not_fade() -> None:
+    con = store(window="month")
+    for _ in range(60):
+        con.sql(of_months(0, 0), fresh=True)
+    course = con.stream.course
+    assert course is not None
+    weights = [course.about((w, w)).least_allowance(1.0) for w in MONTHS]
+    assert weights[0] < 0.5
+    assert weights[1:] == [1.0] * 3  # but for the parents, which are of all rows
+    assert course.about((MONTHS[0], MONTHS[2])).least_allowance(1.0) == weights[0]
+    assert course.about(None).least_allowance(1.0) == weights[0]
+    assert con.explain(of_months(1, 2)).facts["least_weight"] == 1.0
+    assert con.explain("SELECT count(*) FROM t").facts["least_weight"] == weights[0]
+    assert con.budget()["weighted"]["least_weight"] == weights[0]
+
+
+def test_without_windows_every_question_is_about_everybody() -> None:
+    con = store()
+    for _ in range(60):
+        con.sql(of_months(0, 0), fresh=True)
+    course = con.stream.course
+    assert course is not None
+    assert course.windows == {}
+    assert course.about((MONTHS[3], MONTHS[3])).least_allowance(1.0) < 0.5
+
+
+@pytest.mark.parametrize("window", ["month", "week"])
+def test_nobody_has_less_left_than_is_said_of_the_window(window: str) -> None:
+    """Of any stream of questions: about a month, some, or all, of counts, people and averages."""
+    g = np.random.default_rng(9)
+    con = store(window=window, norm_budget=8.0)
+    for _ in range(40):
+        first = int(g.integers(0, 4))
+        last = int(g.integers(first, 4))
+        what = ["count(*)", "avg(x)", "count(DISTINCT who)", "sum(x)", "median(x)"][g.integers(5)]
+        if window == "week" and "DISTINCT" in what:
+            continue  # in several windows a person is several people
+        if "DISTINCT" in what:
+            last = first
+        sql = of_months(first, last, what) if g.random() < 0.8 else "SELECT count(*) FROM t"
+        con.sql(sql, fresh=True)
+        course, accounts = con.stream.course, con.stream.accounts
+        assert course is not None
+        everybody = np.arange(con.stream.people, dtype=np.int32)
+        names = con.stream.ledger.identifiers(everybody.tolist())
+        left = accounts.left(everybody) / UNITS_PER_NORM
+        assert left.min() >= course.about(None).least_left
+        for user, mine in zip(everybody.tolist(), left.tolist(), strict=True):
+            day = dt.date.fromisoformat(str(names[user]).rsplit(",", 1)[1])
+            at = day.year * 12 + day.month - 1
+            if window == "month":
+                assert mine >= course.about((at, at)).least_left
+
+
+def test_a_course_comes_back_as_it_was() -> None:
+    course = Course(12.0, 48.0).about((3, 5)).after(2.0, 1.0).about((4, 4)).after(1.0, 1.0)
+    course = course.about(None).with_parent("people of t", np.ones(32)).after(1.0, 2.0)
+    assert Course.from_dict(course.to_dict()) == course
+    old = {k: v for k, v in course.to_dict().items() if k not in ("windows", "span")}
+    assert Course.from_dict(old).windows == {}
