@@ -29,8 +29,10 @@ def cells() -> list[Any]:
 def shown(cells: list[Any], source: str) -> dict[str, str]:
     """What the cell that ends with a line puts out, by kind."""
     (cell,) = (cell for cell in cells if cell.source.endswith(source))
+    if all(output.output_type == "stream" for output in cell.outputs):  # it comes in pieces
+        return {"text/plain": "".join(output["text"] for output in cell.outputs)}
     (output,) = cell.outputs
-    found: dict[str, str] = output.get("data") or {"text/plain": output["text"]}
+    found: dict[str, str] = output["data"]
     return found
 
 

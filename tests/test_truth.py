@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
-import sparseq
 from benchmarks.truth import SESSIONS, Outcome, Plan, outcome, upper_limit
 from benchmarks.truth.asking import by_group
 from benchmarks.truth.fixed import best_fixed
@@ -17,8 +13,6 @@ from benchmarks.truth.judge import judged, summary
 from benchmarks.truth.made import ROWS, made
 from benchmarks.truth.questions import MIXED, SOME, Asker
 from benchmarks.truth.sets import EventSet, cdnow
-from sparseq.explained import weighted_facts
-from sparseq.query.plan import Options
 
 
 @pytest.fixture(scope="module")
@@ -100,25 +94,3 @@ def test_the_upper_limit_is_that_of_clopper_and_pearson() -> None:
     assert upper_limit(100, 100) == 1.0
     assert 0.95 < upper_limit(1880, 2000) < 0.953
     assert upper_limit(1860, 2000) < 0.95
-
-
-def test_an_explained_question_says_about_how_wide_its_interval_will_be() -> None:
-    """From what a parent pilot released: of all rows about right, before it nothing."""
-    draw = np.random.default_rng(5)
-    rows = pa.table({"who": draw.integers(0, 4000, 30_000), "x": draw.uniform(0, 10, 30_000)})
-    con = sparseq.create(None, rows, table="t", user="who", seed=2, bounds={"x": (0, 10)})
-
-    def expected(sql: str) -> dict[str, Any]:
-        (one,) = weighted_facts(con.stream, con.lower(sql), Options())["expected"]
-        return dict(one)
-
-    for sql, first in (
-        ("SELECT count(*) AS n FROM t", 10.0), ("SELECT sum(x) AS n FROM t", None)
-    ):  # fmt: skip
-        before = expected(sql)
-        assert before["most"] is None
-        assert before["least"] is None if first is None else before["least"] > first
-        (row,) = con.sql(sql, fresh=True).rows()
-        half = (row["n_high"] - row["n_low"]) / 2
-        assert 0.4 < expected(sql)["most"] / half < 2.5
-        assert expected(f"{sql} WHERE x > 5")["most"] == expected(sql)["most"]

@@ -255,7 +255,10 @@ def pairs(seed: int, groups: int, slope: float) -> tuple[tuple[Floats, ...], ...
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("groups", "slope"), [(1, 1.0), (5, 1.0), (1, -0.3), (1, 0.0)])
+@pytest.mark.parametrize(
+    ("groups", "slope"),
+    [(1, 1.0), *(pytest.param(*some, marks=pytest.mark.deep) for some in ((5, 1.0), (1, 0.0)))],
+)
 def test_pairs_hold_the_truth_and_are_narrow(groups: int, slope: float) -> None:
     """27 of 30 hold all groups, of each; a correlation is told to 0.25, by group to 0.5."""
     inside, halves = np.zeros(3), list[float]()

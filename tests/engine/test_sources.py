@@ -93,7 +93,7 @@ def _duckdb(place: Path) -> object:
     return f"{place / 't.duckdb'}#visits"
 
 
-def _partitions(place: Path, count: int = 1000) -> object:
+def _partitions(place: Path, count: int = 300) -> object:
     folder = place / "parts"
     for k in range(count):
         part = TABLE.slice(k * N // count, (k + 1) * N // count - k * N // count)
@@ -109,7 +109,7 @@ SOURCES: dict[str, Callable[[Path], object]] = {
     "workbook": _workbook,
     "SQLite": _sqlite,
     "DuckDB": _duckdb,
-    "1,000 files of partitions": _partitions,
+    "300 files of partitions": _partitions,
     "LazyFrame": lambda place: pl.scan_parquet(place / "t.parquet"),
     "DataFrame": lambda place: pl.from_arrow(TABLE),
     "dataset": lambda place: ds.dataset(place / "t.parquet"),

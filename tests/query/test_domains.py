@@ -281,8 +281,12 @@ def test_a_text_that_is_compared_as_a_number_has_many_spellings(value: str) -> N
 
 
 @pytest.mark.parametrize(
-    "key", ["floor(epoch(ts) / 86400)", "floor(epoch(ts) / 60 / 60)", "floor(epoch(ts) / 2)"]
-)
+    "key",
+    [
+        "floor(epoch(ts) / 86400)", "floor(epoch(ts) / 60 / 60)", "floor(epoch(ts) / 600)",
+        pytest.param("floor(epoch(ts) / 2)", marks=pytest.mark.deep),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("year", [1, 1969, 2024, 9000])
 def test_seconds_of_a_range_end_in_all_their_parts(key: str, year: int) -> None:
     """Divisions round: far from 1970 the last microsecond of a day has the next day's number."""
