@@ -47,6 +47,7 @@ class Plan:
 
 SESSIONS = {
     "every60": Plan(EVERY, 60),
+    "every180": Plan(EVERY, 180, inside=0.93),
     "mixed60": Plan(MIXED, 60),
     "mixed240": Plan(MIXED, 240, 240),
     "some240": Plan(SOME, 240, 240),
@@ -220,9 +221,22 @@ def _figures(session: str, found: Outcome) -> Iterator[dict[str, Any]]:
         seen["beside_worst"] = got.error / worst, "x error of worst-case composition"
     for figure, (value, unit) in seen.items():
         yield _at_most(f"{name}.{figure}", value, unit, most.get(figure))
+    yield from _by_sixty(name, found)
     for title, of in (("best_fixed", found.fixed), ("worst_case", found.worst)):
         if of:
             yield _at_most(f"{name}.{title}", summary(of).error, "median error") | _parts(of)
+
+
+def _by_sixty(name: str, found: Outcome) -> Iterator[dict[str, Any]]:
+    """Yield the figures of each sixty questions of a session, one after the other."""
+    length = found.plan.length
+    if length == 60 or found.refused:
+        return
+    for first in range(0, length, 60):
+        some = [a for i, a in enumerate(found.answers) if first <= i % length < first + 60]
+        got = summary(some)
+        title = f"{name}.{first + 1}_to_{first + 60}"
+        yield _at_most(f"{title}.half", got.half, f"{got.inside:.1%} inside, {got.error:.1%} off")
 
 
 def _coverage(name: str, found: Outcome, least: float | None) -> Iterator[dict[str, Any]]:
