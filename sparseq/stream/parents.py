@@ -86,9 +86,8 @@ def binned_anew(measure: Measure, edges: tuple[float, ...]) -> Measure:
 def once_for(query: Query) -> list[str]:
     """Return what is asked once for many questions, before measures that share a weight, at most:
     the names of parent and column pilots."""
-    pilots = [column_pilot(query, m) or quantile_pilot(query, m) for m in query.measures]
-    several = len(query.measures) > 1 or any(m.role for m in query.measures)
-    columns = [one.key for one in pilots if one is not None and one.key and several]
+    pilots = [column_pilot(query, m) or quantile_pilot(query, m) for m in query.measures if m.role]
+    columns = [one.key for one in pilots if one is not None and one.key]
     return [*parents_of(query), *people_of(query), *dict.fromkeys(columns)]
 
 

@@ -25,7 +25,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WeightedPart:
-    """Measures that share a weight: their places, and the statistic that they are measured for."""
+    """Measures that share a weight.
+
+    Attributes:
+        which: Their places.
+        statistic: What they are measured for; None: for themselves.
+    """
 
     which: tuple[int, ...]
     statistic: Statistic | None = None
@@ -33,9 +38,10 @@ class WeightedPart:
     @property
     def costs(self) -> tuple[float, int]:
         """How many answers it is at most, in price, and how many times it has pilots."""
-        role = self.statistic.role if self.statistic is not None else ""
+        if self.statistic is None:
+            return 1.0, 1
         costs = {AVERAGE: (1.0, 2), VARIANCE: (1.5, 3), PAIR: (2.5, 7)}
-        return costs.get(role, (1.0, 1))
+        return costs.get(self.statistic.role, (1.0, 1))
 
     def of(self, query: Query) -> Query:
         """Return the question that is about these measures only."""
@@ -43,22 +49,22 @@ class WeightedPart:
 
 
 def parts_of(query: Query) -> list[WeightedPart]:
-    """Return the measures that share a weight: sums and counts of rows; each statistic; people.
+    """Return the measures that share a weight: counts of rows; people; each sum, each statistic.
 
-    A person counts once, and may have many rows: in one weight the count of people would have the
-    noise that the rows need.
+    A person counts once, and may have many rows, and few of high value: in one weight each would
+    have the noise that the heaviest needs. Each of them is paid for.
 
-    Example: of `count(*), count(DISTINCT user), sum(x)` they are (0, 2) and (1,).
+    Example: of `count(*), count(DISTINCT user), sum(x)` they are (0,), (2,) and (1,).
     """
-    kinds = [m.kind for m in query.measures]
-    people = tuple(i for i, kind in enumerate(kinds) if kind is Kind.USERS)
-    plain = tuple(
-        i for i, m in enumerate(query.measures) if not m.role and m.kind is not Kind.USERS
-    )
+
+    def plain(kind: Kind) -> tuple[int, ...]:
+        return tuple(i for i, m in enumerate(query.measures) if m.kind is kind and not m.role)
+
     parts = [
-        WeightedPart(plain),
+        WeightedPart(plain(Kind.ROWS)),
+        *(WeightedPart((i,)) for i in plain(Kind.SUM)),
         *(WeightedPart(s.places, s) for s in query.statistics),
-        WeightedPart(people),
+        WeightedPart(plain(Kind.USERS)),
     ]
     return [part for part in parts if part.which]
 

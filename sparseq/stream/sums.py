@@ -38,7 +38,7 @@ from sparseq.stream.bill import Bill
 from sparseq.stream.contributors import Contributors, contributors, together
 from sparseq.stream.course import Course
 from sparseq.stream.joint import Joint, joint
-from sparseq.stream.parents import ColumnPilot, column_pilot, parent_in, parents_of, people_of
+from sparseq.stream.parents import ColumnPilot, parent_in, parents_of, people_of
 from sparseq.stream.parts import ReleasedSums, WeightGroup
 from sparseq.stream.question import priced, question_of
 from sparseq.stream.weights import PILOT_BITS
@@ -90,8 +90,7 @@ class WeightedSums:
     ) -> WeightGroup:
         """Release the pilots and the sums of measures with one weight, at a part of the price."""
         parent = self.parents(query)
-        units = self._units(query)
-        asked = joint(query, options, self.budget, self.rows, units)
+        asked = joint(query, options, self.budget, self.rows)
         released = self.chosen(asked, parent(asked), options, beta, part)
         between = interval(released.choice, released.answer)
         return released.group(which, between)
@@ -182,17 +181,6 @@ class WeightedSums:
         self.course = self.course.after(pilot.price, 1.0)
         return counts
 
-    def _units(self, query: Query) -> dict[int, int]:
-        """Return the units of sums that share a weight: about the size of a value."""
-        if not needs_units(query):
-            return {}
-        pilots = {i: column_pilot(query, m) for i, m in enumerate(query.measures)}
-        return {
-            i: round(math.log2(self.column(query, pilot).size))
-            for i, pilot in pilots.items()
-            if pilot is not None
-        }
-
     def parents(self, query: Query) -> Callable[[Joint], Parent]:
         """Ask for parent pilots where there are none; return what they say of a question."""
         kin = parents_of(query)
@@ -254,12 +242,6 @@ class WeightedSums:
 
     def _noise_of(self, part: str) -> Entropy:
         return self._entropy(f"{self._turn}/{part}")
-
-
-def needs_units(query: Query) -> bool:
-    """Tell whether sums need units, as they share a weight with others."""
-    several = len(query.measures) > 1 and any(m.kind is Kind.SUM for m in query.measures)
-    return several and not query.relation.caps
 
 
 @lru_cache(maxsize=64)

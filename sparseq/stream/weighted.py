@@ -28,7 +28,7 @@ from sparseq.stream.joint import joint
 from sparseq.stream.moments import APART, MEASURED
 from sparseq.stream.parents import parents_of
 from sparseq.stream.parts import WeightedAnswer, WeightedPart, WeightGroup, parts_of
-from sparseq.stream.sums import WeightedSums, needs_units
+from sparseq.stream.sums import WeightedSums
 
 
 class WeightedStep:
@@ -110,7 +110,7 @@ class WeightedStep:
             return joint(some, options, self._budget, self._rows).before(beta)
 
         if part.statistic is None:
-            return [] if parents_of(query) or needs_units(query) else [plan(query, beta)]
+            return [] if parents_of(query) else [plan(query, beta)]
         if not query.relation.caps:
             return []
         if part.statistic.role == QUANTILE:
@@ -152,9 +152,11 @@ def confident(options: Options) -> float:
 def _asked(query: Query, options: Options) -> list[tuple[Query, WeightedPart, Options]]:
     """Return the parts of a question, and the options of each.
 
-    A given C is of rows and sums; people who are counted beside them have their own.
+    A given C is of rows and sums; people and statistics beside them have their own.
     """
-    return [
-        (part.of(query), part, replace(options, scale=None) if i else options)
-        for i, part in enumerate(parts_of(query))
-    ]
+    found = []
+    for i, part in enumerate(parts_of(query)):
+        some = part.of(query)
+        own = i == 0 or (part.statistic is None and some.measures[0].kind is not Kind.USERS)
+        found.append((some, part, options if own else replace(options, scale=None)))
+    return found
