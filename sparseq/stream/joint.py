@@ -1,9 +1,9 @@
 """A question's measures in one joint unit: public, from the query and what was declared.
 
-One weight serves measures that are made together, so their norms are measured together: r_i² is the
-sum over measures of (‖q_m‖ / u_m)², with u_m the size of the joint unit in the measure's own. A unit
-is one row where rows are counted; that of values about a centre is about their spread, that of a sum
-a part of the greatest value.
+One weight serves measures that are made together, so their norms are measured together: r_i² is
+the sum over measures of (‖q_m‖ / u_m)², with u_m the size of the joint unit in the measure's own. A
+unit is one row where rows are counted; that of values about a centre is about their spread, that of
+a sum a part of the greatest value.
 """
 
 from __future__ import annotations
