@@ -94,3 +94,33 @@ def test_a_course_comes_back_as_it_was() -> None:
     assert Course.from_dict(course.to_dict()) == course
     old = {k: v for k, v in course.to_dict().items() if k not in ("windows", "span")}
     assert Course.from_dict(old).windows == {}
+
+
+@pytest.mark.parametrize("months", [24, pytest.param(120, marks=pytest.mark.deep)])
+def test_the_last_month_is_answered_like_the_second(months: int) -> None:
+    """Two questions about each month: at the same width for people, within a tenth for rows."""
+    g = np.random.default_rng(6)
+    people = 2000
+    who = np.tile(np.arange(people), months)
+    month = np.repeat(np.arange(months), people)
+    often = g.poisson(1.5, len(who)) + 1
+    day = [dt.date(2010 + m // 12, m % 12 + 1, 3) for m in range(months)]
+    rows = pa.table({
+        "who": np.repeat(who, often), "day": pa.array([day[m] for m in np.repeat(month, often)]),
+    })  # fmt: skip
+    con = sparseq.create(None, rows, table="t", user="who", time="day", seed=2, window="month")
+    widths: dict[str, list[float]] = {"count(DISTINCT who)": [], "count(*)": []}
+    off: dict[str, list[float]] = {"count(DISTINCT who)": [], "count(*)": []}
+    for m in range(months):
+        begins, ends = day[m].replace(day=1), (day[m] + dt.timedelta(31)).replace(day=1)
+        true = {"count(DISTINCT who)": people, "count(*)": int(often[month == m].sum())}
+        for what, found in widths.items():
+            sql = f"SELECT {what} AS v FROM t WHERE day >= DATE '{begins}' AND day < DATE '{ends}'"
+            (row,) = con.sql(sql).rows()
+            found.append(row["v_high"] - row["v_low"])
+            off[what].append(abs(row["v"] - true[what]) / true[what])
+    assert widths["count(DISTINCT who)"][1] == pytest.approx(widths["count(DISTINCT who)"][-1])
+    first, last = (np.median(widths["count(*)"][some]) for some in (slice(1, 9), slice(-8, None)))
+    assert last < 1.1 * first
+    for found in off.values():
+        assert np.median(found[-8:]) < 0.02
