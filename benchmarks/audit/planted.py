@@ -52,6 +52,8 @@ from sparseq.query.inner import _Inner
 from sparseq.query.scope import Scope
 from sparseq.query.types import Family
 from sparseq.store import Store
+from sparseq.stream.bill import Bill
+from sparseq.stream.course import WEIGHTS
 from sparseq.stream.weights import PILOT_BITS, Hats
 
 Plant = Callable[[], AbstractContextManager[None]]
@@ -432,6 +434,37 @@ def account_of_another() -> AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
+def clock_by_accounts() -> Iterator[None]:
+    """Everybody counts for less as soon as somebody has little left: accounts set the clock."""
+    made = sparseq.stream.sums.contributors
+
+    def looked(dues: Any, norms: Any, exponents: Any, cautious: float) -> Any:
+        poorest = int(dues.left.min(initial=2**62))
+        slow = 1.0 if poorest > 2**24 else 4.0
+        return made(dues, norms, exponents, slow * cautious)
+
+    with _set(sparseq.stream.sums, "contributors", looked):
+        yield
+
+
+@contextlib.contextmanager
+def fading_for_nothing() -> Iterator[None]:
+    """Nobody pays for being asked how far people have faded."""
+    sums = sparseq.stream.sums.WeightedSums
+    ask = sums.ask_parent
+
+    def asked(self: Any, key: str, query: Any) -> None:
+        before = self.bill
+        if key.startswith(WEIGHTS):
+            self.bill = Bill(before._accounts)
+        ask(self, key, query)
+        self.bill = before
+
+    with _set(sums, "ask_parent", asked):
+        yield
+
+
+@contextlib.contextmanager
 def pilots_by_accounts() -> Iterator[None]:
     """There are no pilots where nobody has faded: accounts say so, and not the release log."""
     allowances, kept = sparseq.stream.contributors.allowances, list[Any]()
@@ -639,6 +672,11 @@ LEAKS: tuple[Leak, ...] = (
          ("answer", "outcome"), poor=True, weighted=True),
     Leak("a pilot that nobody pays", pilots_for_nothing, (_COUNT,), ("undercharged",),
          weighted=True),
+    Leak("a clock that looks at accounts", clock_by_accounts, (_COUNT,) * 12,
+         ("answer", "own contribution", "own charge", "charges of others"),
+         poor=True, weighted=True),
+    Leak("a histogram of what is left that nobody pays", fading_for_nothing, (_COUNT,) * 9,
+         ("undercharged",), weighted=True),
     Leak("a tap that is not charged", tap_not_charged, (), ("undercharged",), series=True),
     Leak("a late row that is free", late_rows_free, (),
          ("undercharged", "own contribution"), series=True),
