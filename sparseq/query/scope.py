@@ -40,7 +40,7 @@ from sparseq.query.typed import ExpressionReader
 from sparseq.query.types import BIGINT, type_named
 from sparseq.query.unions import combined
 from sparseq.query.unnesting import reads_people, unnest
-from sparseq.query.windows import is_window_apart, span_of
+from sparseq.query.windows import is_window_apart, names, span_of, window_of
 from sparseq.query.work import (
     Equality,
     cap,
@@ -190,26 +190,19 @@ class Scope:
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last window of time that rows may be of; None: any."""
-        table, alias = self.private[0].table, self.private[0].alias
-        if len(self.private) > 1 or table is None or table.window is None:
-            return None
-        time = exp.column(table.time.lower(), alias, quoted=True)
-        return span_of(table.window.unit, self.term(time), self.conditions())
+        found = window_of(self.private)
+        return found and span_of(found[0].unit, self.term(found[1]), self.conditions())
 
     def window_apart(self) -> AccountWindow | None:
         """Return what has accounts, if no value adds up rows of two such windows of a person."""
-        table, alias = self.private[0].table, self.private[0].alias
-        if len(self.private) > 1 or table is None or table.window is None:
+        found, group = window_of(self.private), self.select.args.get("group")
+        if found is None:
             return None
-        time = exp.column(table.time.lower(), alias, quoted=True)
-        group = self.select.args.get("group")
-        keys = [
-            self.term(key)
-            for key in (group.expressions if group else [])
-            if any((c.table, c.name) == (alias, time.name) for c in key.find_all(exp.Column))
-        ]
-        apart = is_window_apart(table.window.unit, self.term(time), self.conditions(), keys)
-        return table.window if apart else None
+        window, time = found
+        by = group.expressions if group else []
+        keys = [self.term(key) for key in by if names(key, time)]
+        apart = is_window_apart(window.unit, self.term(time), self.conditions(), keys)
+        return window if apart else None
 
     def _names_user(self, e: exp.Expr | None) -> bool:
         if isinstance(e, exp.Paren):

@@ -175,10 +175,8 @@ class _Outer:
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
         notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None
-        return Query(
-            "", relation, domains, measures, shown, notes, apart=apart, span=self.scope.span(),
-            left_out=left_out, statistics=self.aggregates.statistics(),
-        )  # fmt: skip
+        return Query("", relation, domains, measures, shown, notes, left_out=left_out, apart=apart,
+                     span=self.scope.span(), statistics=self.aggregates.statistics())  # fmt: skip
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
         """Refuse an answer that is too large, or takes too long to compute from noised values."""

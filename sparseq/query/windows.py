@@ -10,11 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from sqlglot import exp
+
 from sparseq.query.calendar import DAY, UNITS, nested
+from sparseq.query.catalog import AccountWindow
 from sparseq.query.instants import cells, passing
+from sparseq.query.sources import FromItem
 from sparseq.query.spans import Spans
 from sparseq.query.terms import Term
 from sparseq.query.types import Family
+
+
+def window_of(private: Sequence[FromItem]) -> tuple[AccountWindow, exp.Column] | None:
+    """Return what has accounts, and the column of time it is of; None: people, or of a join."""
+    table = private[0].table
+    if len(private) > 1 or table is None or table.window is None:
+        return None
+    return table.window, exp.column(table.time.lower(), private[0].alias, quoted=True)
+
+
+def names(e: exp.Expr, column: exp.Column) -> bool:
+    """Tell whether an expression names a column."""
+    return any((c.table, c.name) == (column.table, column.name) for c in e.find_all(exp.Column))
 
 
 def is_window_apart(
