@@ -23,6 +23,7 @@ import times
 from algorithm2 import UNITS, Lifelong
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampled import one_in
 from sqlglot import exp, parse_one
 from test_reference import DAY, Asked, Row, Running, Stream, follow, streams
 
@@ -266,9 +267,7 @@ def vectors_of(
     return found
 
 
-@pytest.mark.parametrize(
-    ("first", "number"), [(0, 12), pytest.param(1000, 1000, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize(("first", "number"), one_in(3, [(0, 5), (0, 12), (1000, 1000)]))
 def test_what_all_windows_say_together_is_paid_for_whatever_the_condition(
     first: int, number: int
 ) -> None:

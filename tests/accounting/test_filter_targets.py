@@ -14,6 +14,7 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from exact_formulas import deltas, deterministic, gdp_delta, zcdp_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled import one_in
 
 from sparseq.accounting import gdp, rdp, zcdp
 from sparseq.accounting.filters import (
@@ -34,7 +35,7 @@ TARGETS = list(itertools.product([0.01, 0.1, 1.0, 4.0, 16.0, 50.0], [1e-12, 1e-6
 few = settings(deterministic, max_examples=40)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
+@pytest.mark.parametrize(("epsilon", "delta"), one_in(3, TARGETS))
 def test_ours_admit_never_fewer_than_the_papers_formulas(epsilon, delta):
     for rho in (0.3, 0.01, 1e-4):
         budget = zcdp.rho(epsilon, delta)

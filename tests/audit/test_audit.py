@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from sampled import one_in
 
 import sparseq
 from benchmarks.audit import betting, hostile, planted
@@ -18,7 +19,7 @@ from benchmarks.audit.__main__ import main
 from benchmarks.audit.directed import directed
 from benchmarks.audit.planted import LEAKS, Leak, named
 from benchmarks.audit.seams import Watching
-from benchmarks.audit.search import search
+from benchmarks.audit.search import KINDS, search
 from benchmarks.language import TYPES, functions
 from sparseq.monitor import ActiveWatch
 from sparseq.query.functions import FUNCTIONS
@@ -38,22 +39,27 @@ def leaks(quick: Callable[[int, Leak], bool]) -> pytest.MarkDecorator:
     )
 
 
-@leaks(lambda i, leak: i % 2 == 0 and leak.windows != "person")
+@leaks(lambda i, leak: i % 4 == 0 and leak.windows != "person")
 def test_a_planted_leak_is_found(leak: Leak) -> None:
     assert named(directed(leak), leak)
 
 
-@leaks(lambda i, leak: i % 3 == 0 and not (leak.series or leak.windows or leak.keys))
+@leaks(lambda i, leak: i % 6 == 0 and not (leak.series or leak.windows or leak.keys))
 def test_without_it_the_same_questions_find_nothing(leak: Leak) -> None:
     assert directed(leak, planted=False) == []
 
 
 @pytest.mark.parametrize(
-    "length", [SHORT, pytest.param(LONG, marks=pytest.mark.deep)], ids=["short", "long"]
+    ("seed", "kinds", "length"),
+    one_in(3, [(1, ("poor",), SHORT), (13, KINDS, SHORT), (13, KINDS, LONG)]),
+    ids=["quick", "short", "long"],
 )
-def test_the_audit_finds_nothing(length: tuple[float, int]) -> None:
+def test_the_audit_finds_nothing(
+    seed: int, kinds: tuple[str, ...], length: tuple[float, int]
+) -> None:
+    """The quick one is in a world of people who have soon spent what they have."""
     seconds, worlds = length
-    result = search(13, seconds, worlds=worlds)
+    result = search(seed, seconds, kinds=kinds, worlds=worlds)
     assert [(f.rule, f.detail, f.case, f.reproduction) for f in result.findings] == []
     assert result.cases > 50
     assert result.answered > result.questions / 4

@@ -7,17 +7,20 @@ import sys
 from typing import Any
 
 import pytest
+from sampled import one_in
 
 from benchmarks.audit.search import search
 from sparseq.server.wire.selects import Selects
 
-SEED = 110
-"""Of a world that is sent TABLE t after some other messages."""
+LONG, SHORT = 110, 388
+"""Of worlds that are sent TABLE t after some other messages, more or fewer."""
 
 
+@pytest.mark.parametrize(("seed", "first"), one_in(2, [(SHORT, True), (LONG, False)]))
 def test_neighbours_get_the_same_bytes_until_something_tells(
-    monkeypatch: pytest.MonkeyPatch,
+    seed: int, first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The quick one ends with what it finds first, the long one with all that a world is sent."""
     told = Selects.table
 
     async def telling(selects: Selects, text: str) -> Any:
@@ -27,7 +30,7 @@ def test_neighbours_get_the_same_bytes_until_something_tells(
         return await told(selects, text)
 
     monkeypatch.setattr(Selects, "table", telling)
-    result = search(SEED, math.inf, kinds=("wire",), worlds=1)
+    result = search(seed, math.inf, first=first, kinds=("wire",), worlds=1)
     (finding,) = result.findings
     assert finding.case.endswith("TABLE t"), finding
     assert (finding.rule, " rows" in finding.detail) == ("wording", True)

@@ -159,8 +159,9 @@ def lives(folder: Path, seed: int, count: int, steps: int, fleet: Fleet) -> tupl
     return asked_, answered
 
 
-def test_a_life_in_a_lake_is_that_of_one_machine(tmp_path: Path) -> None:
-    assert lives(tmp_path, 11, 2, 8, Here())[1] > 2
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_a_life_in_a_lake_is_that_of_one_machine(tmp_path: Path, count: int) -> None:
+    assert lives(tmp_path, 11, count, 8, Here())[1] > count
 
 
 @pytest.mark.deep

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import duckdb
 import pytest
+from sampled import one_in
 
 from sparseq.engine.files.convert import expression
 from sparseq.engine.files.schema import Declarations, declared_type
@@ -55,8 +57,7 @@ def value(con: duckdb.DuckDBPyConnection, text: str, target: str, format: str = 
     return con.execute(f"SELECT {sql} FROM (SELECT ? AS x)", [text]).fetchall()[0][0]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("kind", EXTREMES)
+@pytest.mark.parametrize(("kind", "target"), one_in(3, itertools.product(EXTREMES, TARGETS)))
 def test_every_value_has_a_result(con: duckdb.DuckDBPyConnection, kind: str, target: str) -> None:
     """In a crowd the same as alone, too: an error on one would be an error for all."""
     formats = {"DATE": ["", "%d/%m/%Y", "%Y-%m-%d %z"], "DOUBLE": ["", ","]}.get(target, [""])

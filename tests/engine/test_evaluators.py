@@ -20,9 +20,10 @@ NUMPY = tuple(w for w in WAYS if (sparseq.compiled, "COLD", 1) not in w.settings
 """Loops are compiled for each mix of types, which takes a minute: `test_reduce` compares them."""
 
 
-def test_all_ways_come_to_the_same() -> None:
-    ways = [replace(w, every=min(w.every, 150)) for w in NUMPY]
-    report = run(200, 5, ways=ways)
+@pytest.mark.parametrize("questions", [40, pytest.param(200, marks=pytest.mark.deep)])
+def test_all_ways_come_to_the_same(questions: int) -> None:
+    ways = [replace(w, every=min(w.every, 3 * questions // 4)) for w in NUMPY]
+    report = run(questions, 5, ways=ways)
     assert report.differences == []
     assert report.both > report.questions / 3
     assert {w.name for w in NUMPY} == set(report.ways)

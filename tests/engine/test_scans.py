@@ -162,8 +162,10 @@ def test_the_order_of_rows_and_the_layout_by_time_change_nothing(
     assert stream(load(events().take(order), time=time)) == expected
 
 
-@pytest.mark.parametrize("parts", one_in(3, [MAX_RUNS, MAX_RUNS - 1, 2, 2 * MAX_RUNS + 3]))
-@pytest.mark.parametrize("opened_again", [False, True])
+@pytest.mark.parametrize(
+    ("parts", "opened_again"),
+    one_in(5, itertools.product([MAX_RUNS, MAX_RUNS - 1, 2 * MAX_RUNS + 3, 2], [False, True])),
+)
 def test_rows_that_arrive_in_parts_are_as_if_they_had_come_at_once(
     parts: int,
     opened_again: bool,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from grammar import Pair, queries
 from hypothesis import HealthCheck, Phase, given, settings
+from sampled import one_in
 from shop import events, store
 
 import sparseq
@@ -65,6 +66,10 @@ def con() -> sparseq.Store:
     return store()
 
 
+CASES = one_in(5, itertools.product(WRITTEN, [1, 16, 1 << 16], [True, False]))
+"""Queries, rows of a block, and whether loops are compiled: each of them is always tried."""
+
+
 def facts(found: Contributions, people: int) -> list[tuple[list[int], list[int]]]:
     """Squared norms by person, 0 for who contributes nothing, and sums."""
     facts = []
@@ -112,9 +117,7 @@ def plans(con: sparseq.Store, text: str) -> list[Plan]:
     return found
 
 
-@pytest.mark.parametrize("text", WRITTEN)
-@pytest.mark.parametrize("rows", [1, 16, 1 << 16])
-@pytest.mark.parametrize("by_loops", [True, False])
+@pytest.mark.parametrize(("text", "rows", "by_loops"), CASES)
 def test_a_written_query_is_duckdbs(
     con: sparseq.Store, text: str, rows: int, by_loops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,9 +131,7 @@ def test_a_written_query_is_duckdbs(
     assert plans(con, text)
 
 
-@pytest.mark.parametrize("text", WRITTEN)
-@pytest.mark.parametrize("rows", [1, 16, 1 << 16])
-@pytest.mark.parametrize("by_loops", [True, False])
+@pytest.mark.parametrize(("text", "rows", "by_loops"), CASES)
 def test_weighted_sums_are_duckdbs(
     con: sparseq.Store, text: str, rows: int, by_loops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

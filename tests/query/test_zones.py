@@ -84,15 +84,17 @@ def counted(con: sparseq.Store, judge: duckdb.DuckDBPyConnection) -> Callable[..
     return count
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("column", ["zoned", "plain", "day", "clock"])
 def test_a_text_means_what_duckdb_says_or_is_refused(
-    counted: Callable[..., int], judge: duckdb.DuckDBPyConnection, column: str
+    counted: Callable[..., int], judge: duckdb.DuckDBPyConnection, column: str, step: int
 ) -> None:
+    """Deep: each template with each text; else with each third one, from another one on."""
     answered = 0
-    for template in TEMPLATES:
+    for k, template in enumerate(TEMPLATES):
         if column == "clock" and "TIMESTAMP" in template + "DATE" * ("CAST" in template):
             continue
-        for text in TEXTS:
+        for text in TEXTS[k % step :: step]:
             condition = template.format(c=column, t=text)
             try:
                 ours = counted(condition)
@@ -101,7 +103,7 @@ def test_a_text_means_what_duckdb_says_or_is_refused(
             ((theirs,),) = judge.execute(f"SELECT count(*) FROM t WHERE {condition}").fetchall()
             assert ours == theirs, condition
             answered += 1
-    assert answered >= (6 if column == "clock" else 100)
+    assert answered >= (6 if column == "clock" else 100) // step
 
 
 @pytest.mark.parametrize("zone", ["+02:00", "-05:00", " Europe/Berlin", "+0530", "-01"])

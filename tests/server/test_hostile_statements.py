@@ -38,9 +38,15 @@ def results(
     return found, medians
 
 
-def test_some_are_ended_or_refused(tmp_path: Path) -> None:
-    found, _ = results(tmp_path, short(), 0.5, 2.0)
-    assert len(found) == 10
+@pytest.mark.parametrize(
+    ("which", "number"),
+    [(slice(1, None, 4), 3), pytest.param(slice(None), 10, marks=pytest.mark.deep)],
+    ids=["three", "ten"],
+)
+def test_some_are_ended_or_refused(tmp_path: Path, which: slice, number: int) -> None:
+    """Ten of them; in the quick one three, over HTTP and the wire."""
+    found, _ = results(tmp_path, short()[which], 0.5, 2.0)
+    assert len(found) == number
     assert [one for one in found if not one.good] == []
 
 
