@@ -231,7 +231,7 @@ def interrupt(
     return went_on, closed
 
 
-@pytest.mark.parametrize("operation", one_in(2, OPERATIONS), ids=lambda o: o.__name__)
+@pytest.mark.parametrize("operation", one_in(4, OPERATIONS), ids=lambda o: o.__name__)
 def test_interrupted_at_some_statements(
     operation: Callable[[sparseq.Store, int], None], tmp_path: Path
 ) -> None:

@@ -68,9 +68,10 @@ def public(query: Query) -> Query:
     return replace(query, outputs=None)
 
 
+@pytest.mark.parametrize("texts", [4, pytest.param(12, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_lowers_as_the_text_does(con: sparseq.Store, name: str) -> None:
-    for i in range(12):
+def test_a_shape_lowers_as_the_text_does(con: sparseq.Store, name: str, texts: int) -> None:
+    for i in range(texts):
         text = SHAPES[name].format(DAYS[2 * i], DAYS[2 * i + 5])
         assert public(con.lower(text)) == public(
             lowering.lower_sql(text, con.catalog, con.lowering.public)

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from sampled import one_in
 
 import sparseq
 from sparseq.engine._duckdb.reader import Reader
@@ -117,7 +118,7 @@ def stores() -> Any:
     return store(PEOPLE), store(PEOPLE, most=None), alone, left
 
 
-@pytest.mark.parametrize("sql", JOINS)
+@pytest.mark.parametrize("sql", one_in(2, JOINS))
 def test_who_is_out_is_decided_by_their_own_rows(sql: str, stores: Any) -> None:
     """Alone, in a crowd, or without a limit: a person pays the same, or is out and pays nothing."""
     limited, unlimited, alone, left = stores
