@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from sampled import one_in
 
 import sparseq
 from sparseq.answer import Answer
@@ -63,6 +64,7 @@ def when(seen: Callable[[], bool], do: Callable[[], object]) -> threading.Thread
         until = monotonic() + 60
         while not seen():
             assert monotonic() < until
+            sleep(0.005)  # processors are for what is waited for
         do()
 
     thread = threading.Thread(target=wait)
@@ -70,7 +72,7 @@ def when(seen: Callable[[], bool], do: Callable[[], object]) -> threading.Thread
     return thread
 
 
-def busy(process: int, seconds: float = 1.0) -> Callable[[], bool]:
+def busy(process: int, seconds: float = 0.5) -> Callable[[], bool]:
     """Tell whether a process has used processors for so long since now."""
     tick = os.sysconf("SC_CLK_TCK")
 
@@ -234,7 +236,7 @@ def test_one_of_a_group_is_cancelled_and_the_others_are_answered() -> None:
     assert standing(con) == standing(other)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", one_in(2, range(4)))
 def test_cancelled_at_random_moments_it_is_answered_or_was_not_asked(seed: int) -> None:
     """The ledger is as before, or has the answer; and the next questions are answered as without.
 

@@ -20,6 +20,8 @@ from sparseq.stream.found import DELTAS
 
 ROWS = 20_000
 BLOCK = 1 << 18
+blocks = pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.deep)])
+"""A bit of each block, or of each other one."""
 QUERIES = (
     "SELECT sum(x) AS n FROM t",
     "SELECT count(*) AS n FROM t WHERE day > DATE '2024-01-05'",
@@ -49,11 +51,14 @@ def flipped(whole: bytes, path: Path, at: int) -> Path:
     return path
 
 
-def test_a_flipped_bit_is_told_and_no_answer_lacks_anybody(whole: bytes, tmp_path: Path) -> None:
+@blocks
+def test_a_flipped_bit_is_told_and_no_answer_lacks_anybody(
+    whole: bytes, tmp_path: Path, every: int
+) -> None:
     path, told = tmp_path / "s.sparseq", 0
     path.write_bytes(whole)
     truth = [found(path, query) for query in QUERIES]
-    for at in range(BLOCK // 2, len(whole), BLOCK):
+    for at in range(BLOCK // 2, len(whole), every * BLOCK):
         flipped(whole, path, at)
         for query, right in zip(QUERIES, truth, strict=True):
             answer = found(path, query)
@@ -63,7 +68,7 @@ def test_a_flipped_bit_is_told_and_no_answer_lacks_anybody(whole: bytes, tmp_pat
                 told += 1
             else:
                 assert abs(answer["n"] - right["n"]) < 4 * right["n_error"]
-    assert told > 5
+    assert told > 5 // every
 
 
 def found(path: Path, query: str) -> Any:
@@ -74,9 +79,12 @@ def found(path: Path, query: str) -> Any:
         return error
 
 
-def test_the_command_line_says_it_wherever_it_comes_up(whole: bytes, tmp_path: Path) -> None:
+@blocks
+def test_the_command_line_says_it_wherever_it_comes_up(
+    whole: bytes, tmp_path: Path, every: int
+) -> None:
     path, told = tmp_path / "s.sparseq", 0
-    for at in range(BLOCK // 2, len(whole), BLOCK):
+    for at in range(BLOCK // 2, len(whole), every * BLOCK):
         flipped(whole, path, at)
         store = str(path)
         for arguments in (["history", store], ["curator", "user", store, "77"],
@@ -84,7 +92,7 @@ def test_the_command_line_says_it_wherever_it_comes_up(whole: bytes, tmp_path: P
             result = CliRunner().invoke(command, arguments)
             assert result.exit_code in (0, StoreError.exit_code), result.output
             told += result.exit_code != 0 and "is damaged" in result.output
-    assert told > 5
+    assert told > 5 // every
 
 
 @pytest.mark.parametrize("sql", ["SELECT CAST(s AS INTEGER)", "SELECT error(s)"])

@@ -7,8 +7,10 @@ comes; so no released number may lead to one.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_cut import asked
@@ -36,12 +38,29 @@ bounds = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    cells, cells, noise, st.sampled_from([(math.inf, 1.0), (3.5, 0.2), (1e3, 1e-3)]),
-    st.sampled_from([1, 2, 12]), st.booleans(), st.booleans(), bounds, size, st.integers(0, 2**32),
+released = given(
+    people=cells, above=cells, sd=noise,
+    of=st.sampled_from([(math.inf, 1.0), (3.5, 0.2), (1e3, 1e-3)]), d=st.sampled_from([1, 2, 12]),
+    signed=st.booleans(), declared=st.booleans(), ends=bounds, scale=size,
+    seed=st.integers(0, 2**32),
 )  # fmt: skip
-def test_nothing_that_was_released_leads_to_an_error(
+few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@few
+@released
+def test_nothing_that_was_released_leads_to_an_error(**drawn: Any) -> None:
+    check_no_error(**drawn)
+
+
+@pytest.mark.deep
+@settings(few, max_examples=150)
+@released
+def test_nothing_of_many_that_were_released_leads_to_an_error(**drawn: Any) -> None:
+    check_no_error(**drawn)
+
+
+def check_no_error(
     people: np.ndarray, above: np.ndarray, sd: float, of: tuple[float, float], d: int,
     signed: bool, declared: bool, ends: tuple[float, float], scale: float, seed: int,
 ) -> None:  # fmt: skip

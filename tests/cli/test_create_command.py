@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sampled import one_in
 
 from conftest import output, run
 
@@ -128,7 +129,7 @@ def test_shares_that_make_no_sense(
 
 @pytest.mark.parametrize(
     ("extra", "code", "says"),
-    [
+    one_in(2, [
         (["--keys", "day=2024-01-01,soon"], 2, "'soon' is not a DATE"),
         (["--keys", "page"], 2, "--keys page can't be read"),
         (["--keys", "page=@missing.txt"], 2, "'missing.txt' can't be read"),
@@ -145,8 +146,8 @@ def test_shares_that_make_no_sense(
         (["--user", "whom"], 6, "no column 'whom'"),
         (["--time", "when"], 6, "when"),
         (["missing.csv"], 6, "missing.csv"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_mistakes_leave_nothing(
     folder: Path, tmp_path: Path, extra: list[str], code: int, says: str
 ) -> None:

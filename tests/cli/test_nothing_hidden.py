@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from sampled import one_in
 
 import sparseq
 from sparseq.cli import text
@@ -136,7 +137,7 @@ SHOWN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", SHOWN)
+@pytest.mark.parametrize("what", one_in(2, SHOWN))
 def test_a_terminal_is_given_nothing_that_it_would_obey(what: str, folder: Path) -> None:
     if what.startswith("history"):
         with sparseq.connect("s.sparseq") as con:

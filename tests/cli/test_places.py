@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deploy.shipped import can_isolate
+from sampled import one_in
 
 import sparseq
 from sparseq.writing import for_others
@@ -52,7 +53,7 @@ def test_what_commands_make_is_their_owners_alone(folder: Path, tmp_path: Path) 
 
 
 @pytest.mark.skipif(not can_isolate(), reason="needs root, and namespaces")
-@pytest.mark.parametrize("how", ["full", "read-only"])
+@pytest.mark.parametrize("how", one_in(2, ["read-only", "full"]))
 def test_a_place_that_cannot_be_written_is_told_in_plain_words(
     folder: Path, tmp_path: Path, how: str
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
+from sampled import one_in
 from test_sql_command import COUNT, releases
 
 from conftest import output, run
@@ -15,8 +17,13 @@ from sparseq.server.wire.settings import Settings
 from sparseq.server.wire.states import WireError
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a.csv.gz", "a.tsv", "a.jsonl", "a.sqlite", "a.duckdb"])
-@pytest.mark.parametrize("command", ["sql", "history", "curator"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    one_in(5, itertools.product(
+        ["sql", "history", "curator"],
+        ["a.xlsx", "a.csv.gz", "a.tsv", "a.jsonl", "a.sqlite", "a.duckdb"],
+    )),
+)  # fmt: skip
 def test_a_file_is_what_its_name_says(store: Path, tmp_path: Path, name: str, command: str) -> None:
     before = releases(store)
     words = {"sql": ["sql", store, COUNT], "history": ["history", store],

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from browser import browse, needs_browser
+from sampled import one_in
 
 import sparseq
 from conftest import output, run
@@ -244,7 +245,7 @@ def test_the_bar_tells_what_was_asked() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message", "code"),
-    [
+    one_in(2, [
         ({"--features": "vists"}, "did you mean 'visits'?", 3),
         ({"--features": "pay,income"}, "income can't be a feature: its values are not public", 3),
         ({"--features": "age,age/3"}, "twice", 2),
@@ -267,8 +268,8 @@ def test_the_bar_tells_what_was_asked() -> None:
         ({"--report": "model.txt"}, ".html, .png, .svg", 2),
         ({"--table": "nobody"}, "no table", 3),
         ({"--clip": "0"}, "clip", 2),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_mistakes_are_told_and_charge_nobody(
     people: Path, wrong: dict[str, str], message: str, code: int
 ) -> None:

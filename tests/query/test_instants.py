@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import sqlglot
+from sampled import one_in
 from sqlglot import exp
 from times import COLUMNS, calls, conditions, expression, of_time, one_window, term, values
 
@@ -111,9 +112,7 @@ def check(text: str, found: Term, seen: dict[str, int]) -> None:
 DATE_ENDS = DATE.low, DATE.high
 
 
-@pytest.mark.parametrize(
-    ("seed", "number"), [(1, 500), pytest.param(2, 8000, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize(("seed", "number"), one_in(3, [(1, 150), (1, 500), (2, 8000)]))
 def test_what_a_condition_says_is_so_on_each_row(seed: int, number: int) -> None:
     """Deep: 8,000 conditions."""
     seen = {"exact": 0, "said": 0}
@@ -123,9 +122,7 @@ def test_what_a_condition_says_is_so_on_each_row(seed: int, number: int) -> None
     assert seen["said"] > number / 2
 
 
-@pytest.mark.parametrize(
-    ("seed", "number"), [(3, 120), pytest.param(4, 5000, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize(("seed", "number"), one_in(2, [(3, 120), (4, 5000)]))
 def test_keys_and_values_are_those_of_rows(seed: int, number: int) -> None:
     """What a term can be, which stretch of time it keeps, and what decides it."""
     draw, among, seen = random.Random(seed), conditions(seed), dict.fromkeys(("a", "b", "c"), 0)
@@ -164,9 +161,7 @@ def columns(text: str) -> list[exp.Column]:
     return list(sqlglot.parse_one(text, dialect=Dialect).find_all(exp.Column))
 
 
-@pytest.mark.parametrize(
-    ("seed", "number"), [(5, 200), pytest.param(6, 6000, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize(("seed", "number"), one_in(3, [(5, 80), (5, 200), (6, 6000)]))
 def test_what_is_told_to_be_one_window_is_one(seed: int, number: int) -> None:
     """By random conditions, of which some span a window, and random keys."""
     draw, told = random.Random(seed), 0

@@ -183,8 +183,11 @@ def test_a_place_for_answers_that_is_none(name: str, tmp_path: Path) -> None:
         AnswerFile(tmp_path / name, {}, False)
 
 
-def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(shop: Path, tmp_path: Path) -> None:
-    """kill -9 in the middle, twice over; then the whole is what an unbroken run gives."""
+@pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(
+    shop: Path, tmp_path: Path, kills: int
+) -> None:
+    """kill -9 in the middle, or twice over; then the whole is what an unbroken run gives."""
     log = lines_of([buyers(day) for day in WEEK * 5], tmp_path / "l.jsonl")
     for name in ("killed", "whole"):
         shutil.copy(shop, tmp_path / f"{name}.sparseq")
@@ -192,7 +195,7 @@ def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(shop: Path, tmp_
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     out = tmp_path / "killed.parquet"
     seen: dict[int, bytes] = {}
-    for kill in (1, 2):
+    for kill in range(1, kills + 1):
         running = subprocess.Popen(
             [*command, str(tmp_path / "killed.sparseq"), str(log), "-o", str(out), "--resume"],
             env=env, stderr=subprocess.DEVNULL,

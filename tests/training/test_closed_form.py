@@ -121,13 +121,25 @@ def datasets(draw: st.DrawFn) -> Any:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=75)
 @given(data=datasets())
 def test_a_users_vector_is_the_users_alone_and_squares_cover_it(data: Any) -> None:
     """v_u is what removing everybody else leaves; sums add up exactly; squares are never too low.
 
     Users alone, and in another order among others, give the same integers, bit by bit.
     """
+    check_vectors(data)
+
+
+@pytest.mark.deep
+@settings(max_examples=300)
+@given(data=datasets())
+def test_any_users_vector_is_the_users_alone(data: Any) -> None:
+    """Four times as many."""
+    check_vectors(data)
+
+
+def check_vectors(data: Any) -> None:
     name, users, x, y, params, weights, exponent = data
     step = 2.0**exponent
     engine = ClosedForm(model(name), users, x, y, bound=1.0)
