@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
+from sampled import one_in
 from sqlglot.errors import SqlglotError
 
 import sparseq
@@ -237,7 +238,7 @@ class Stop:
         return self if Path(code.co_filename).name == self._at[0] else None
 
 
-@pytest.mark.parametrize("command", ["shell", "sql"])
+@pytest.mark.parametrize("command", one_in(2, ["shell", "sql"]))
 @pytest.mark.parametrize(
     ("file", "name", "event", "said"),
     [

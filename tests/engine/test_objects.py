@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from sampled import one_in
 
 from sparseq.engine.files import objects
 from sparseq.engine.files.json_lines import JsonFile
@@ -51,8 +53,10 @@ def values(path: Path, lines: list[str], types: dict[str, str], monkeypatch: pyt
     return [array.to_pylist() for array in arrays]
 
 
-@pytest.mark.parametrize("target", ["", "VARCHAR", "DOUBLE", "DECIMAL(18,3)"])
-@pytest.mark.parametrize("spaces", ["", " "])
+@pytest.mark.parametrize(
+    ("target", "spaces"),
+    one_in(3, itertools.product(["", "VARCHAR", "DOUBLE", "DECIMAL(18,3)"], ["", " "])),
+)
 def test_together_or_alone_a_line_has_the_same_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, spaces: str
 ) -> None:
@@ -80,7 +84,7 @@ def _is_number(text: object) -> bool:
     return True
 
 
-@pytest.mark.parametrize("key", VALUES)
+@pytest.mark.parametrize("key", one_in(2, VALUES))
 def test_each_value_after_usual_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:

@@ -176,7 +176,7 @@ def extreme(kind: pa.DataType, value: Any) -> pa.Array:
     )
 
 
-@pytest.mark.parametrize(("kind", "values"), one_in(2, TYPED), ids=lambda v: str(v)[:24])
+@pytest.mark.parametrize(("kind", "values"), one_in(4, TYPED), ids=lambda v: str(v)[:24])
 @pytest.mark.parametrize("how", ["memory", "parquet", "arrow"])
 def test_an_extreme_value_of_any_type_in_any_column(
     tmp_path: Path, kind: pa.DataType, values: list[Any], how: str
@@ -236,7 +236,7 @@ ODD: dict[str, Callable[[], pa.Array]] = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(2, ODD))
+@pytest.mark.parametrize("name", one_in(4, ODD))
 @pytest.mark.parametrize("how", ["memory", "parquet", "arrow"])
 def test_any_type_in_any_column_is_taken_in(tmp_path: Path, name: str, how: str) -> None:
     column = ODD[name]()
@@ -249,7 +249,7 @@ def test_any_type_in_any_column_is_taken_in(tmp_path: Path, name: str, how: str)
             assert [row[0] for row in found] == [1, 2]
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", one_in(4, ODD))
 def test_any_type_when_a_table_is_made(name: str) -> None:
     table = pa.table({"who": [1, 2], "x": ODD[name]()})
     con = sparseq.create(None, table, user="who", table="t", seed=1, in_or_out=True)
@@ -380,7 +380,7 @@ def test_one_row_does_not_move_everybody_to_another_month(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("kind", "first", "common", "odd", "stored"),
-    one_in(2, [
+    one_in(4, [
         (None, "a", "1e3", "x", "1e3"),
         (None, "a", "TRUE", "x", "TRUE"),
         (None, "a", "1.50", "x", "1.50"),

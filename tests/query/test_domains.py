@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import re
 from typing import Any
 
@@ -219,10 +220,12 @@ GROUPED = [
 ]
 
 
-@pytest.mark.parametrize(("group", "of"), one_in(3, GROUPED))
-@pytest.mark.parametrize("op", one_in(3, ["<", "<=", ">", "=", ">=", "<>"]))
-def test_all_groups_that_a_condition_allows_are_there(group: str, of: str, op: str) -> None:
+@pytest.mark.parametrize(
+    ("grouped", "op"), one_in(17, itertools.product(GROUPED, ["<", "<=", ">", "=", ">=", "<>"]))
+)
+def test_all_groups_that_a_condition_allows_are_there(grouped: tuple[str, str], op: str) -> None:
     """A row an hour for two years; which groups it has, DuckDB says."""
+    group, of = grouped
     plain = duckdb.connect()
     plain.register("t", HOURS)
     units, answered, same = ("year", "quarter", "month", "week"), 0, 0
@@ -287,7 +290,7 @@ def test_a_text_that_is_compared_as_a_number_has_many_spellings(value: str) -> N
         pytest.param("floor(epoch(ts) / 2)", marks=pytest.mark.deep),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("year", [1, 1969, 2024, 9000])
+@pytest.mark.parametrize("year", one_in(3, [1, 1969, 2024, 9000]))
 def test_seconds_of_a_range_end_in_all_their_parts(key: str, year: int) -> None:
     """Divisions round: far from 1970 the last microsecond of a day has the next day's number."""
     start = dt.datetime(year, 1, 2)
