@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from sampled import one_in
 
 from conftest import output, run
 from sparseq import connect
@@ -171,7 +172,7 @@ def test_no_color(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [["-m", "sparseq"], [str(ROOT / "cli.py")]], ids=["-m", "cli.py"]
+    "program", one_in(2, [["-m", "sparseq"], [str(ROOT / "cli.py")]]), ids=["-m", "cli.py"]
 )
 def test_runs_as_a_program(program: list[str], store: Path) -> None:
     done = subprocess.run(

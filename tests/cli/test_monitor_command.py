@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sampled import one_in
 
 import sparseq
 from conftest import output, run
@@ -61,7 +62,7 @@ def test_without_a_file_it_is_csv(store: Path, queries: tuple[Path, Path]) -> No
 
 @pytest.mark.parametrize(
     ("more", "code", "says"),
-    [
+    one_in(2, [
         (["--from", "soon"], 2, "'soon' is not a date"),
         (["--from", "2024-01-02", "--to", "2024-01-01"], 2, "before the first"),
         (["--from", "2999-01-01"], 2, "has not ended yet"),
@@ -73,7 +74,7 @@ def test_without_a_file_it_is_csv(store: Path, queries: tuple[Path, Path]) -> No
         (["--from", "2024-01-01", "--to", "2024-01-02"], 2, ":least"),
         (["--from", "2024-01-01", "--to", "2024-01-02", "--param", "least='; x"], 3, ""),
         (["--from", "2024-01-01", "--to", "2024-01-02", "--param", "least=1", "-ox"], 2, "kind"),
-    ],
+    ]),
 )  # fmt: skip
 def test_what_is_wrong_is_said_and_nothing_is_asked(
     store: Path, queries: tuple[Path, Path], more: list[str], code: int, says: str

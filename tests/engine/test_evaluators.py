@@ -37,10 +37,11 @@ def test_all_ways_come_to_the_same_with_loops_and_for_long() -> None:
     assert {w.name for w in WAYS} == set(report.ways)
 
 
-def test_a_mask_of_numbers_is_found() -> None:
+@pytest.mark.parametrize("seed", [15, pytest.param(9, marks=pytest.mark.deep)])
+def test_a_mask_of_numbers_is_found(seed: int) -> None:
     """As it was: NOT of a constant beside a column with NULLs became a number."""
     with masks_of_numbers():
-        report = run(600, 9, first=True, world=200, ways=NUMPY)
+        report = run(600, seed, first=True, world=200, ways=NUMPY)
     assert report.differences
 
 

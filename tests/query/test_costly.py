@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from sampled import one_in
 
 import sparseq
 from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
@@ -165,7 +167,7 @@ def test_there_are_enough() -> None:
     assert len(COSTLY) >= 40
 
 
-@pytest.mark.parametrize("name", COSTLY)
+@pytest.mark.parametrize("name", one_in(3, COSTLY))
 def test_it_is_lowered_or_refused_at_once(con: sparseq.Store, name: str) -> None:
     started = time.process_time()
     with contextlib.suppress(QueryRefused):
@@ -209,7 +211,7 @@ def lowered(con: sparseq.Store, sql: str) -> int:
     return len(outputs.sql)
 
 
-@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize("name", one_in(3, GROWING))
 def test_the_text_grows_as_the_query_does(con: sparseq.Store, name: str) -> None:
     """Of an operation at most 4,000 characters, whether it is the sixth or the twentieth."""
     short, long = (lowered(con, GROWING[name](k)) for k in (6, 20))
@@ -238,8 +240,7 @@ def _check_same(names: dict[str, list[Any]], whole: dict[str, list[Any]]) -> Non
             assert same, (column, a, b)
 
 
-@pytest.mark.parametrize("name", GROWING)
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize(("name", "times"), one_in(4, itertools.product(GROWING, [1, 2, 3])))
 def test_parts_with_names_have_the_values_and_intervals_of_the_whole(
     con: sparseq.Store, monkeypatch: pytest.MonkeyPatch, name: str, times: int
 ) -> None:
@@ -263,7 +264,7 @@ CLAUSES = [
 ]
 
 
-@pytest.mark.parametrize("sql", CLAUSES, ids=range(len(CLAUSES)))
+@pytest.mark.parametrize("sql", one_in(2, CLAUSES), ids=range(len(CLAUSES)))
 def test_every_clause_stays_where_it_means_the_same(
     con: sparseq.Store, monkeypatch: pytest.MonkeyPatch, sql: str
 ) -> None:
