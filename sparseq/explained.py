@@ -120,11 +120,11 @@ def _weighed(stream: Stream, query: Query, options: Options) -> tuple[float, lis
     """Return the price of a weighted answer, and the parts of a question."""
     assert stream.course is not None
     price, budget = options.price if options.price is not None else 1.0, stream.terms.budget
-    parts, least = [], stream.course.about(query.span).least_allowance(price)
+    parts, course = [], stream.course.about(query.span)
     for part in parts_of(query):
         one = part.of(query)
         asked = joint(one, options, budget)
-        question = question_of(asked, least, budget, 0.05, price)
+        question = question_of(asked, course, budget, 0.05, price, price)
         parts.append(_PartFacts(part, one, question))
     return price, parts
 

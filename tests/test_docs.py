@@ -22,17 +22,13 @@ _NEEDS = {"networks.md": "torch", "lake.md": "deltalake"}
 """Pages whose examples need an extra."""
 
 
-_LONG = {"networks.md", "replay.md", "sgd.md", "training.md"}
-"""Pages whose examples take seconds each."""
-
-
 def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.deep) if page.name in _LONG else page for page in PAGES],
+    PAGES,
     ids=_name,
 )
 def test_examples_run_as_written(

@@ -675,7 +675,7 @@ LEAKS: tuple[Leak, ...] = (
     Leak("a clock that looks at accounts", clock_by_accounts, (_COUNT,) * 12,
          ("answer", "own contribution", "own charge", "charges of others"),
          poor=True, weighted=True),
-    Leak("a histogram of what is left that nobody pays", fading_for_nothing, (_COUNT,) * 9,
+    Leak("a histogram of what is left that nobody pays", fading_for_nothing, (_COUNT,) * 14,
          ("undercharged",), weighted=True),
     Leak("a tap that is not charged", tap_not_charged, (), ("undercharged",), series=True),
     Leak("a late row that is free", late_rows_free, (),

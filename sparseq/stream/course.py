@@ -36,6 +36,7 @@ GROWTH = 0.5
 _ROUNDED = 1 + 2.0**-10
 _UNITS = 16 / UNITS_PER_NORM
 _MOST_WINDOWS = 1024
+_OFTEN = 3.0
 _UNKNOWN = 2.0**-10
 """Where nothing is known of what is left, fading is taken to be sqrt of this over tau."""
 QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
@@ -46,7 +47,9 @@ PARENT_PAYS = 8.0
 """What questions may have cost before a parent pilot is asked anew after rows have arrived, and
 before it is asked for the first time how people have faded."""
 WEIGHTS = "people of "
-"""Before the name of a table: its people by 1/a. Asked each time that the clock has doubled."""
+"""Before the name of a table: its people by 1/a."""
+OFTEN = 1.2
+"""That is asked anew each time that the clock has grown by such a factor."""
 
 
 def tau_for(norm_budget: float) -> float:
@@ -191,12 +194,19 @@ class Course:
         first, last = self.span
         return [self.windows.get(w, rest) for w in range(first, last + 1)] or [rest]
 
-    def after(self, worst: float, price: float) -> Course:
-        """Return the course after what costs nobody more than `worst` · a²."""
+    def after(self, worst: float, price: float, whole: float | None = None) -> Course:
+        """Return the course after what costs nobody more than `worst` · a².
+
+        Args:
+            worst: For the poorest: under a large scale their a² may be all they pay.
+            price: That allowances were made for.
+            whole: For whoever has not faded, where that is less.
+        """
 
         def paid(least: float, clock: float) -> tuple[float, float]:
             a = self._allowance(least, price)
-            return least - worst * a**2 * _ROUNDED - _UNITS, clock + worst
+            passed = worst if whole is None else whole
+            return least - worst * a**2 * _ROUNDED - _UNITS, clock + passed
 
         if self.span is None:
             windows = {w: paid(*one) for w, one in self.windows.items()}
@@ -239,7 +249,7 @@ class Course:
         known = self.parents.get(key)
         clock = self._latest
         if key.startswith(WEIGHTS):
-            return clock >= (PARENT_PAYS if known is None else 2 * known.clock)
+            return clock >= (2 * PARENT_PAYS if known is None else OFTEN * known.clock)
         if known is None:
             return True
         return known.epoch != self.epoch and clock - known.clock >= PARENT_PAYS
@@ -282,6 +292,26 @@ class Course:
         seen = people[: visible_top(people, sd, RULES) + 1]
         number = float(seen @ np.ldexp(1.0, np.arange(len(seen))))
         return min(max(float(seen.sum()) / number, 0.0), 1.0) if number > 0 else None
+
+    def fading(self, key: str, sigma_0: float) -> Parent:
+        """Return how people have faded: people by 1/a, as it was asked last, and a little more.
+
+        Since then everybody's allowance has fallen with the clock, and by nothing else that is
+        known.
+        """
+        known = self.parents.get(key)
+        if known is None:
+            return NO_PARENT
+        since = math.sqrt(self.cautious(1.0) / (self.tau + GROWTH * known.clock))
+        whole = _parent(known.people, math.sqrt(RULES.weights) * sigma_0)
+        found = whole.stretch(max(since, 1.0))
+        if found.samples is None:
+            return found
+        edges = np.ldexp(1.0, np.arange(CELLS))
+        left = np.minimum(self.cautious(1.0) / edges**2 / (4 * self.tau), 1.0)
+        spent = np.maximum(1 - left, 0.02)
+        often = _OFTEN * (np.arange(len(found.samples)) * 7 % 100 + 0.5) / 100
+        return Parent(found.samples[:, :CELLS] * spent ** often[:, None])
 
     def faded(self, key: str, least_allowance: float, sigma_0: float) -> int:
         """Return by how many cells fading may have moved people up, but for a few.

@@ -148,8 +148,8 @@ def least_half_width(
     if query.measures[0].kind is Kind.SUM:
         return None
     asked, price = joint(query, options, budget), options.price or 1.0
-    least = course.about(query.span).least_allowance(price)
-    question = question_of(asked, least, budget, confident(options), price)
+    course = course.about(query.span)
+    question = question_of(asked, course, budget, confident(options), price, price)
     scale = asked.scale if asked.scale is not None else question.scale or 1.0
     return float(question.z() * scale * budget.sigma_0 / math.sqrt(price))
 
@@ -221,18 +221,16 @@ class _Foreseen(WeightedSums):
         risk: Risk | None = None,
     ) -> ReleasedSums:
         """Choose C from what pilots are expected to show; return the sums that are expected."""
-        least, price = self.course.least_allowance(self._base), self._base * part
-        question = question_of(asked, least, self.budget, beta, price)
-        of, rows = ladder(asked.most, least), self._rows(asked.query)
+        price = self._base * part
+        question = question_of(asked, self.course, self.budget, beta, self._base, price)
+        of, rows = ladder(asked.most, question.least_allowance), self._rows(asked.query)
         norms, measures = parent, asked.query.measures
         if all(m.kind is Kind.USERS for m in measures):
             norms = _in_groups(rows)
         elif any(m.role and factors(m) for m in measures):
             norms = rows.shift(_SQUARES if len(measures) == 1 else 1)
         reading = self._reading(question.pilots, norms, of)
-        choice = choose(
-            question, reading, parent.shift(self.faded(asked.query, question)), risk=risk
-        )
+        choice = choose(question, reading, self.within(parent, asked.query, question), risk=risk)
         plan = asked.after(choice.steps / C_STEPS, price, self.budget, beta)
         expected = [self._expected(one, asked, rows, parent) for one in asked.parts]
         return ReleasedSums(plan, asked, choice, np.concatenate(expected), _NOBODY)

@@ -117,9 +117,9 @@ def parents_of(query: Query) -> dict[str, Query]:
 
 
 def people_of(query: Query) -> dict[str, Query]:
-    """Return the pilot of people by how they have faded, by its name; none without parents."""
+    """Return the pilot of people by how they have faded, by its name; none but of stored tables."""
     table = query.relation.stored
-    if not parents_of(query):
+    if not table:
         return {}
     return {f"{WEIGHTS}{table}": _parent(query, Measure(Kind.USERS, None, "people"))}
 

@@ -9,34 +9,43 @@ from dataclasses import replace
 from sparseq.accounting import Budget
 from sparseq.accounting.cut.choice import Choice, Question
 from sparseq.query.plan import Options
+from sparseq.stream.course import Course
 from sparseq.stream.joint import LEAST_PRICE, Joint
+from sparseq.stream.parents import people_of
 
-MOST_EXACT = 8.0
-"""1/a_min up to which a count of people has a scale that nobody is above."""
+MOST_EXACT, MOST_EXACT_MEASURED = 8.0, 2.0
+"""1/a_min up to which a count of people has a scale that nobody is above; the second, where how
+people have faded has been measured."""
 
 
 def question_of(
-    asked: Joint, least_allowance: float, budget: Budget, beta: float, price: float
+    asked: Joint, course: Course, budget: Budget, beta: float, base: float, price: float
 ) -> Question:
     """Return what is public about measures of one weight: what C is chosen for.
 
     Args:
         asked: They.
-        least_allowance: a_min, nobody's is smaller.
+        course: Of the stream.
         budget: The store's.
         beta: Of the interval.
+        base: Price that allowances are made for.
         price: Of the answer.
     """
-    query, a_min = asked.query, least_allowance
-    scale = asked.scale
-    if scale is None and asked.most <= 1 and 1 / a_min <= MOST_EXACT:
+    query, a_min = asked.query, course.least_allowance(base)
+    measured = any(
+        course.fading(key, budget.sigma_0).samples is not None for key in people_of(query)
+    )
+    scale, once = asked.scale, asked.most <= 1
+    exact = MOST_EXACT_MEASURED if measured else MOST_EXACT
+    if scale is None and once and 1 / a_min <= exact:
         scale = 1 / a_min  # nobody can be above it: no pilots, and noise alone
+    likened = measured and scale is None and once
     return Question(
         coordinates=query.coordinates, cells=asked.cells, signed=asked.signed,
         sigma_0=budget.sigma_0, beta=beta, price=price, least_allowance=a_min,
-        pilots=needs_pilots(asked.most, scale, a_min), declared=asked.declared,
+        pilots=not likened and needs_pilots(asked.most, scale, a_min), declared=asked.declared,
         scale=scale, most_scale=asked.most_scale, reach=asked.reach,
-        people=asked.by_type,
+        people=asked.by_type, likened=likened,
     )  # fmt: skip
 
 

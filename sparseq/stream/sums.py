@@ -110,19 +110,18 @@ class WeightedSums:
         made = self._contributions(asked.before(beta))
         users, norms = together([(m.users, m.norms) for m in made.measures])
         people = self._people(users, norms, asked, self._base)
-        least = self.course.least_allowance(self._base)
-        question = question_of(asked, least, self.budget, beta, price)
+        question = question_of(asked, self.course, self.budget, beta, self._base, price)
         of = ladder(asked.most, question.least_allowance)
         reading = self._pilots(people, of) if question.pilots else nothing_read(of)
-        choice = choose(
-            question, reading, parent.shift(self.faded(asked.query, question)), risk=risk
-        )
+        choice = choose(question, reading, self.within(parent, asked.query, question), risk=risk)
         choice = priced(choice, options, asked, self.course.tau / _ALL_PARTS)
         scale, price = choice.steps / C_STEPS, choice.of.price
         plan, answer, faint = self.weigh(asked, made, people, scale, price, beta)
-        most = asked.most / scale / question.least_allowance
-        worst = self._worst + price * min(1.0, most * most)
-        self.course, self._worst = self.course.after(worst, self._base), 0.0
+        most = asked.most / scale
+        whole, worst = (
+            self._worst + price * min(1.0, (most / a) ** 2) for a in (1.0, question.least_allowance)
+        )
+        self.course, self._worst = self.course.after(worst, self._base, whole), 0.0
         return ReleasedSums(plan, asked, choice, answer, faint)
 
     def weigh(
@@ -203,10 +202,13 @@ class WeightedSums:
         course, self._worst = self.course.after(self._worst, 1.0), 0.0
         self.course = course.with_parent(key, counts).about(span)
 
-    def faded(self, query: Query, question: Question) -> int:
-        """Return by how many cells fading may have moved people up."""
+    def within(self, parent: Parent, query: Query, question: Question) -> Parent:
+        """Return what a parent says of a question now that people have faded."""
         (key,) = people_of(query) or ("",)
-        return self.course.faded(key, question.least_allowance, self.budget.sigma_0)
+        if question.likened:
+            return self.course.fading(key, self.budget.sigma_0)
+        faded = self.course.faded(key, question.least_allowance, self.budget.sigma_0)
+        return parent.shift(faded)
 
     # -- pilots ----------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class Question:
         most_scale: The greatest C that there is noise for.
         reach: The cell that a person with one row can be in.
         people: It counts people: who is in several groups is cut, and may lie in few of them.
+        likened: It has no pilots of its own: its people are taken to have faded as all have.
     """
 
     coordinates: int
@@ -56,6 +57,7 @@ class Question:
     most_scale: float = math.inf
     reach: int = 0
     people: bool = False
+    likened: bool = False
 
     @property
     def one(self) -> bool:
@@ -137,13 +139,16 @@ def choose(
     """
     q, of = question, reading.ladder
     people = np.zeros((SAMPLES, CELLS))
-    if q.pilots:
+    if q.likened and parent.samples is not None:
+        people = parent.samples[:, :CELLS]
+    elif q.pilots:
         people = posterior(reading, parent.samples, rules, q.reach)
     total = float(np.median(people @ of.edges))
     grid = _candidates(q, of, total, rules)
     best = float(grid[0])
     if len(grid) > 1:
-        risks = (risk or _risk)(q, _cut_at(of, people, grid), grid, total, rules)
+        own = _likened_risk if q.likened else _risk
+        risks = (risk or own)(q, _cut_at(of, people, grid), grid, total, rules)
         best = float(grid[int(np.argmin(risks))])
     steps = max(1, math.ceil(C_STEPS * min(best, q.most_scale)))
     union = upper(q.beta / 4 / (2 * CELLS) / (of.cap + 1))
@@ -155,6 +160,8 @@ def _candidates(q: Question, of: Ladder, total: float, rules: Rules) -> Floats:
     """Return the scales to choose from: none finer than a part of what the answer may be."""
     if q.scale is not None:
         return np.array([q.scale])
+    if q.likened:
+        return np.asarray(2.0 ** (np.arange(4 * CELLS) / 4))
     if not q.pilots:
         return of.edges[:1]
     grid = 2.0 ** (np.arange(-8 if q.coordinates > q.cells else 0, 2 * CELLS - 1) / 2)
@@ -214,6 +221,13 @@ def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> 
     apart = g * g * (rules.unlike**2 + alike**2 + np.minimum(d / cut.heavy, 4.0))
     size = total**2 / math.sqrt(d)
     return np.asarray(d * (noise * (1 + g)) ** 2 + size * (_spread(grown) ** 2 + apart))
+
+
+def _likened_risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
+    """Return the finest scale's of those that cut `little` of all: how many people are in a
+    question that has no pilots is not known before it is answered."""
+    share = np.median(cut.share, axis=0)
+    return np.where(share > rules.little, math.inf, scales)
 
 
 def growth(share: Floats, rules: Rules) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,8 @@ def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
         (True, 'assumed')
     """
     q, noise = choice.of, choice.of.z() * choice.missing.noise
+    if q.likened:
+        return _shown(choice, answer, _likened(choice, answer, rules), IntervalKind.ASSUMED)
     if not q.pilots:
         exact = _Ends(answer, answer - noise, answer + noise)
         return _shown(choice, answer, exact, IntervalKind.EXACT)
@@ -139,6 +141,14 @@ def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     low = value - z * rules.widen * np.hypot(noise, at * down)
     low = np.maximum(low, answer - z * rules.widen * m.noise)
     return _Ends(value, np.minimum(low, value), np.maximum(high, value))
+
+
+def _likened(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+    """Return the interval of people who are taken to have faded as all have: a part of these."""
+    m = choice.missing
+    part = min(max(float(answer.sum()), m.noise) / max(choice.total, 1e-9), 1.0)
+    mine = replace(m, lost=m.lost * part, heavy=max(m.heavy * part, 1e-3))
+    return _groups(replace(choice, missing=mine), answer, rules)
 
 
 def _signed_ends(choice: Choice, answer: Floats) -> _Ends:

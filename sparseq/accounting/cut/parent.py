@@ -33,6 +33,28 @@ class Parent:
         lowest = self.samples[:, : 1 - cells].sum(axis=1, keepdims=True)
         return Parent(np.hstack([lowest, self.samples[:, 1 - cells :], none]))
 
+    def stretch(self, factor: float) -> Parent:
+        """Return the same people where all allowances have become smaller by a factor.
+
+        Who adds a to the cells about r/a adds a / factor to those about factor · r/a.
+
+        Example:
+            >>> one = Parent(np.eye(1, CELLS))
+            >>> one.stretch(1.5).samples[0, :3].round(3).tolist()
+            [0.333, 0.333, 0.0]
+            >>> one.stretch(4.0).samples[0, :4].tolist()
+            [0.0, 0.0, 0.25, 0.0]
+        """
+        if self.samples is None:
+            return self
+        cells = math.floor(math.log2(factor))
+        into = factor / 2.0**cells - 1
+        near = self.shift(cells).samples
+        far = self.shift(cells + 1).samples
+        assert near is not None
+        assert far is not None
+        return Parent(((1 - into) * near + into * far) / factor)
+
     def add(self, other: Parent) -> Parent:
         """Return people of both; of one where nothing is known of the other."""
         if self.samples is None or other.samples is None:

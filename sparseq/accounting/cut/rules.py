@@ -39,6 +39,7 @@ class Rules:
         few: Where the share f of cut rows is small, sqrt(1 + few / f) times as far.
         wide: An average's value is drawn towards the column's as if it lay so many spreads from it.
         ranks: The share of cut rows below a value lies so many sqrt(F (1 - F)) from F.
+        little: The share of all people that a question without pilots may cut.
         opened: Of a quantile's interval, as it is opened to whole bins.
     """
 
@@ -71,6 +72,7 @@ class Rules:
     few: float = 0.05
     wide: float = 2.5
     ranks: float = 0.25
+    little: float = 0.03
     opened: float = 0.87
 
 
