@@ -82,7 +82,7 @@ CROWDS = {
 @pytest.mark.parametrize("crowd", one_in(3, CROWDS))
 def test_the_truth_lies_in_the_interval(crowd: str) -> None:
     """At least 93 % of 150; were it 85 %, 129 inside or more would have a chance of 1 in 3, so the
-    test asks for 137 of 150: a true 95 % fails it 19 times in 1,000, a true 85 % passes 15 times."""
+    test asks for 137 of 150: a true 95 % fails it 19 times in 1,000, a true 85 % passes 15."""
     inside = 0
     for seed in range(150):
         g = np.random.default_rng([seed, 1])
