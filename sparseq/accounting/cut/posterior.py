@@ -71,7 +71,7 @@ def posterior(seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0
     if len(loud) == 0 and (seen.top < 0 or parent is not None):
         found = _anywhere(seen, reach, draw)
         if parent is not None:  # few of those samples: they widen the interval, and not C
-            likely = _like_the_parent(seen, parent, draw)
+            likely = _like_the_parent(seen, parent, rules, draw)
             found = np.where(np.arange(SAMPLES)[:, None] % _UNLIKE == 0, found, likely)
     else:
         found = _up_the_ladder(seen, parent, rules, draw, loud)
@@ -165,11 +165,20 @@ def _hiding(most: Floats | None, seen: Reading, rules: Rules) -> float:
     """Return the chance that people of the parent begin in a cell."""
     if most is None:
         return rules.hide_usual
+    return rules.hide if _second(most, seen, rules) < CELLS else rules.hide_usual
+
+
+def _second(most: Floats, seen: Reading, rules: Rules) -> int:
+    """Return the cell where a second population of the parent begins, above a gap; CELLS: none."""
     mode, cells = int(np.argmax(most)), np.arange(CELLS)
     low = np.minimum.accumulate(np.where(cells >= mode, most, np.inf))
     noise = float(seen.sd[0]) * math.sqrt(rules.parent / rules.first)
-    second = (most > 2.5 * low) & (most > 3 * noise) & (cells > mode)
-    return rules.hide if second.any() else rules.hide_usual
+    pair = most + np.append(most[1:], 0.0)  # it may lie about an edge
+    there = (most > 3 * noise) | (pair > 3 * math.sqrt(2) * noise)
+    second = np.flatnonzero((most > 2.5 * low) & there & (cells > mode))
+    if len(second) == 0:
+        return CELLS
+    return mode + int(np.argmin(most[mode : second[0]])) + 1
 
 
 def _within(people: Floats, parent: Floats, top: int) -> None:
@@ -197,10 +206,13 @@ def _anywhere(seen: Reading, reach: int, draw: np.random.Generator) -> Floats:
     return np.asarray(found[draw.permutation(np.minimum(kept, SAMPLES - 1))])
 
 
-def _like_the_parent(seen: Reading, parent: Floats, draw: np.random.Generator) -> Floats:
-    """Return samples where nothing stands out: N people of the parent's shape, some cells lower.
+def _like_the_parent(
+    seen: Reading, parent: Floats, rules: Rules, draw: np.random.Generator
+) -> Floats:
+    """Return samples where nothing stands out: N people of the parent's shape, some cells lower, or
+    of its second population alone, where it has one.
 
-    Both are as likely as what was measured makes them, under a prior that is flat in log N.
+    They are as likely as what was measured makes them, under a prior that is flat in log N.
     """
     mean = parent.mean(axis=0)
     shape = mean / max(float(mean.sum()), 1e-9)
@@ -208,8 +220,14 @@ def _like_the_parent(seen: Reading, parent: Floats, draw: np.random.Generator) -
     sizes = 2.0 ** np.arange(-1, math.log2(max(float(mean.sum()), 2)) + 0.25, 0.25)
     rows = np.array([np.append(shape[m:], np.zeros(m)) for m in range(last + 1)])
     rows[:, 0] += [shape[:m].sum() for m in range(last + 1)]
+    prior = np.full(len(rows), 1 / len(rows))
+    begins = _second(mean, seen, rules)
+    if begins < CELLS:
+        above = np.where(np.arange(CELLS) >= begins, mean, 0.0)
+        rows = np.vstack([rows, above / above.sum()])
+        prior = np.append((1 - rules.hide) * prior, rules.hide)
     off = (seen.people - sizes[None, :, None] * rows[:, None, :]) / seen.sd
-    log_weight = -0.5 * (off**2).sum(axis=2).ravel()
+    log_weight = (np.log(prior)[:, None] - 0.5 * (off**2).sum(axis=2)).ravel()
     weight = np.exp(log_weight - log_weight.max())
     places = (np.arange(SAMPLES) + draw.random()) / SAMPLES
     kept = np.searchsorted(np.cumsum(weight) / weight.sum(), places)
