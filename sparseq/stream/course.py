@@ -36,7 +36,7 @@ GROWTH = 0.5
 _ROUNDED = 1 + 2.0**-10
 _UNITS = 16 / UNITS_PER_NORM
 _MOST_WINDOWS = 1024
-_OFTEN = 3.0
+_COME_AGAIN = 3.0  # who has spent more is in a question more often: by a power from 0 to this
 _UNKNOWN = 2.0**-10
 """Where nothing is known of what is left, fading is taken to be sqrt of this over tau."""
 QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
@@ -294,10 +294,11 @@ class Course:
         return min(max(float(seen.sum()) / number, 0.0), 1.0) if number > 0 else None
 
     def fading(self, key: str, sigma_0: float) -> Parent:
-        """Return how people have faded: people by 1/a, as it was asked last, and a little more.
+        """Return how the people of a question have faded: by 1/a, as it was asked last of all.
 
-        Since then everybody's allowance has fallen with the clock, and by nothing else that is
-        known.
+        Since then allowances have fallen with the clock, and by nothing else that is known. Who has
+        spent more was in more questions, and is in the next one more often: how much more so is
+        another guess in each sample.
         """
         known = self.parents.get(key)
         if known is None:
@@ -310,7 +311,7 @@ class Course:
         edges = np.ldexp(1.0, np.arange(CELLS))
         left = np.minimum(self.cautious(1.0) / edges**2 / (4 * self.tau), 1.0)
         spent = np.maximum(1 - left, 0.02)
-        often = _OFTEN * (np.arange(len(found.samples)) * 7 % 100 + 0.5) / 100
+        often = _COME_AGAIN * (np.arange(len(found.samples)) * 7 % 100 + 0.5) / 100
         return Parent(found.samples[:, :CELLS] * spent ** often[:, None])
 
     def faded(self, key: str, least_allowance: float, sigma_0: float) -> int:
