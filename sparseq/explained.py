@@ -20,7 +20,7 @@ from sparseq.stream.joint import joint
 from sparseq.stream.outlook import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.parents import once_for
 from sparseq.stream.parts import WeightedPart, parts_of
-from sparseq.stream.question import question_of
+from sparseq.stream.question import price_in, question_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
     budget, options = stream.terms.budget, options.over(query.options)
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
-    price, parts = _weighed(stream, query, options)
+    price, parts = _priced_parts(stream, query, options)
     answers, pilots = _most_costs(price, parts)
     return answers + pilots
 
@@ -116,15 +116,15 @@ class _PartFacts:
     question: Question
 
 
-def _weighed(stream: Stream, query: Query, options: Options) -> tuple[float, list[_PartFacts]]:
+def _priced_parts(stream: Stream, query: Query, options: Options) -> tuple[float, list[_PartFacts]]:
     """Return the price of a weighted answer, and the parts of a question."""
     assert stream.course is not None
-    price, budget = options.price if options.price is not None else 1.0, stream.terms.budget
+    price, budget = price_in(options), stream.terms.budget
     parts, course = [], stream.course.about(query.span)
     for part in parts_of(query):
         one = part.of(query)
         asked = joint(one, options, budget)
-        question = question_of(asked, course, budget, 0.05, price, price)
+        question = question_of(asked, course, options, budget, 0.05)
         parts.append(_PartFacts(part, one, question))
     return price, parts
 
@@ -205,7 +205,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
     course, budget = stream.course, stream.terms.budget
     assert course is not None
     options = options.over(query.options)
-    price, parts = _weighed(stream, query, options)
+    price, parts = _priced_parts(stream, query, options)
     answers, pilots = _most_costs(price, parts)
     expected = outlook(course, query, options, budget, stream.terms.rows)
     return {

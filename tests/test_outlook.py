@@ -29,8 +29,8 @@ def store(people: int, **more: Any) -> sparseq.Store:
     rows = {"who": who, "x": x, "y": np.clip(x + g.normal(0, 10, len(who)), 0, 200),
             "g": g.integers(0, 5, len(who))}  # fmt: skip
     return sparseq.create(
-        None, pa.table(rows), table="t", user="who", seed=1, answers=240, keys={"g": [*range(5)]},
-        bounds={"x": (0, 100), "y": (0, 200)}, **more,
+        None, pa.table(rows), table="t", user="who", seed=1, keys={"g": [*range(5)]},
+        bounds={"x": (0, 100), "y": (0, 200)}, **({} if more else {"answers": 240}) | more,
     )  # fmt: skip
 
 
@@ -115,6 +115,63 @@ def test_where_nothing_was_declared_nothing_is_proved() -> None:
     assert counted.facts.interval == "exact"
     with pytest.raises(ParameterError, match="it is proved or alike"):
         con.sql("SELECT count(*) FROM t", interval="true")
+
+
+def faded(con: sparseq.Store) -> None:
+    """Ask until whoever was in every question counts for less than a half."""
+    for _ in range(60):
+        con.sql("SELECT sum(x) FROM t", fresh=True)
+    assert con.stream.course is not None
+    assert con.stream.course.least_allowance(1.0) < 0.4
+
+
+def test_of_people_who_have_faded_what_is_proved_is_proved() -> None:
+    con = store(3000, norm_budget=48.0)
+    faded(con)
+    by_default = con.sql("SELECT count(DISTINCT who) AS v FROM t")
+    assert by_default.facts.interval == "assumed"
+    proved = con.sql("SELECT count(DISTINCT who) AS v FROM t", interval="proved")
+    assert proved.facts.interval in ("exact", "bounded")
+    for (row,) in (by_default.rows(), proved.rows()):
+        assert row["v_low"] <= 3000 <= row["v_high"]
+
+
+def test_where_maxima_were_declared_faded_people_are_counted_by_proof() -> None:
+    con = store(3000, norm_budget=48.0, most={"rows": 40})
+    faded(con)
+    answer = con.sql("SELECT count(DISTINCT who) AS v FROM t")
+    assert answer.facts.interval in ("exact", "bounded")
+
+
+def test_a_precision_of_people_who_have_faded_is_of_those_who_are_counted() -> None:
+    """Of 60 among 3,000: a part of 3,000 would be wider than the value."""
+    con = store(3000, norm_budget=48.0)
+    faded(con)
+    few = con.sql("SELECT count(DISTINCT who) AS v FROM t WHERE x > 70", precision=0.5)
+    usual = con.sql("SELECT count(DISTINCT who) AS v FROM t WHERE x > 70")
+    assert few.facts.sigma[0] < 4 * usual.facts.sigma[0]
+
+
+def test_a_value_that_all_rows_have_is_explained() -> None:
+    con = store(300)
+    con.sql("SELECT sum(1) AS v FROM t")
+    assert con.explain("SELECT sum(1) AS v FROM t").facts["expected"] == {}
+
+
+def test_a_value_that_may_be_negative_is_of_use_where_it_is_near_0() -> None:
+    con = store(3000)
+    con.sql("SELECT avg(x - y) FROM t")
+    con.sql("SELECT count(*) FROM t")
+    plan = con.explain("SELECT avg(x - y) AS v FROM t")
+    assert plan.facts["doubt"] == ""
+
+
+def test_where_people_are_in_or_out_it_is_refused_in_words() -> None:
+    con = store(50, in_or_out=True)
+    for more in ({"interval": "proved"}, {"at_least_useful": True}):
+        with pytest.raises(ParameterError, match="for weighted answers"):
+            con.sql("SELECT count(DISTINCT who) FROM t", **more)
+    assert con.released == 0
 
 
 def test_a_row_tells_nothing_of_what_is_expected(tmp_path: Path) -> None:

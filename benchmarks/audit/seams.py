@@ -272,9 +272,9 @@ class Weighted:
 
     def places(self) -> list[tuple[Any, str, Any]]:
         """Return what is wrapped: (where, name, what stands there)."""
-        place, step = sparseq.stream.sums, sparseq.stream.weighted.WeightedStep
+        place, flow = sparseq.stream.sums, sparseq.stream.weighted
         draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
-        weighted, answer = Contributions.weighted, step.answer
+        weighted, answer = Contributions.weighted, flow.answer
         weigh = place.WeightedSums.weigh
 
         def said(variance: int, budget: Any) -> Any:
@@ -313,9 +313,9 @@ class Weighted:
                 self._parts[i] = replace(self._parts[i], noise=noise)
             return found
 
-        def answered(step: Any, query: Any, options: Any) -> Any:
+        def answered(*asked: Any) -> Any:
             self._parts, self._sums, self._said = [], [], None
-            done = answer(step, query, options)
+            done = answer(*asked)
             self._watching.steps.append(self._step(done))
             return done
 
@@ -323,7 +323,7 @@ class Weighted:
             (place, "rounded_gaussian", drawn), (place, "pilot_noise", said),
             (Contributors, "tally", tallied(Contributors.tally)),
             (Loops, "tally", tallied(Loops.tally)), (Contributions, "weighted", summed),
-            (step, "answer", answered), (place.WeightedSums, "weigh", weighed),
+            (flow, "answer", answered), (place.WeightedSums, "weigh", weighed),
         ]  # fmt: skip
 
     def _step(self, done: Any) -> Step:

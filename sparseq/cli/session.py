@@ -122,7 +122,7 @@ class ShellSession:
         options = self._options()
         with Output(self.output if self.mode in BINARY else None, self.mode) as out:
             query = self.store.lower(text)
-            if not self._wanted(text):
+            if not self._confirmed(text):
                 say("not asked, nothing charged", err=True)
                 return
             with stoppable():
@@ -145,7 +145,7 @@ class ShellSession:
     def _options(self) -> Options:
         return replace(Knobs(), confidence=self.confidence).options()
 
-    def _wanted(self, query: str) -> bool:
+    def _confirmed(self, query: str) -> bool:
         """Tell whether to ask: after its price with .confirm, or what is expected of no use."""
         if self._agreed is None:
             if self.confirms:

@@ -152,7 +152,7 @@ def sql(
         ):
             if explain:
                 out.write(explanation(opened, text, knobs, chosen))
-            elif not wanted(opened, text, knobs):
+            elif not confirmed(opened, text, knobs):
                 say("not asked, nothing charged", err=True)
             else:
                 before = standing(opened) if isinstance(opened, Asking) else None
@@ -167,7 +167,7 @@ def sql(
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def wanted(store: Store | Remote, text: str, knobs: Knobs) -> bool:
+def confirmed(store: Store | Remote, text: str, knobs: Knobs) -> bool:
     """Tell whether to ask: on a terminal, what is expected to be of no use is asked for twice."""
     if knobs.at_least_useful or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True

@@ -429,6 +429,11 @@ def _check_knobs(options: Options) -> None:
         raise ParameterError(
             "precision is for weighted answers; here people are in or out", "give an accuracy"
         )
+    if options.interval is not None or options.at_least_useful:
+        raise ParameterError(
+            "interval and at_least_useful are for weighted answers; here people are in or out",
+            "leave them out: what the ± rests on is proved, and --explain says how wide it is",
+        )
 
 
 @lru_cache(maxsize=1024)

@@ -122,7 +122,7 @@ class Course:
         >>> course.cautious(1.0), course.least_allowance(1.0)
         (12.0, 1.0)
         >>> for _ in range(60):
-        ...     course = course.after_answer(1.3125, 1.0)
+        ...     course = course.after(1.3125, 1.0)
         >>> round(course.least_allowance(1.0), 2)
         0.31
     """
@@ -216,11 +216,6 @@ class Course:
         rest = self.least, self.clock
         mine = {w: paid(*self.windows.get(w, rest)) for w in range(first, last + 1)}
         return replace(self, windows={**self.windows, **mine})
-
-    def after_answer(self, worst: float, price: float) -> Course:
-        """Return the course after an answer, pilots and all."""
-        course = self.after(worst, price)
-        return replace(course, answers=self.answers + 1)
 
     def after_in_or_out(self, worst: float) -> Course:
         """Return the course after an answer that costs nobody more than `worst`."""

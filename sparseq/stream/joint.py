@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import Budget, Price, sigma_for_scale
 from sparseq.accounting._checks import in_range
 from sparseq.accounting.cut import CELLS
-from sparseq.query.plan import ALIKE, Kind, Measure, Noise, Options, Plan, Query, no_public_scale
+from sparseq.query.plan import Kind, Measure, Noise, Options, Plan, Query, no_public_scale
 from sparseq.stream.weights import finer_steps
 
 SUM_STEPS = 17
@@ -183,7 +183,7 @@ def joint(
         parts,
         most,
         by_type,
-        declared and math.isfinite(most) and options.interval != ALIKE,
+        declared and math.isfinite(most),
         _scale(parts, options, top),
         top,
     )

@@ -29,11 +29,10 @@ from sparseq.stream.parents import (
     factors,
     parent_in,
     parents_of,
-    quantile_pilot,
     rows_of,
 )
 from sparseq.stream.parts import Floats, ReleasedSums
-from sparseq.stream.question import question_of
+from sparseq.stream.question import price_in, question_of
 from sparseq.stream.sums import WeightedSums
 from sparseq.stream.weighted import confident, measured
 
@@ -48,15 +47,17 @@ class Outlook:
 
     Attributes:
         value, half_width: Of the column, the median over groups.
+        signed: It may be negative.
     """
 
     value: float
     half_width: float
+    signed: bool = False
 
     @property
     def useful(self) -> bool:
-        """The interval isn't wider than the value; of what may be 0 that is not known."""
-        return self.value == 0 or self.half_width <= abs(self.value)
+        """The interval isn't wider than the value; of what may be negative 0 is a value, too."""
+        return self.signed or self.half_width <= abs(self.value)
 
 
 def outlook(
@@ -88,7 +89,7 @@ def outlook(
         )
         if len(value) == len(low) == len(high) > 0:
             half = [(b - a) / 2 for a, b in zip(low, high, strict=True)]
-            found[name] = Outlook(statistics.median(value), statistics.median(half))
+            found[name] = Outlook(statistics.median(value), statistics.median(half), min(low) < 0)
     return found
 
 
@@ -147,11 +148,10 @@ def least_half_width(
     """
     if query.measures[0].kind is Kind.SUM:
         return None
-    asked, price = joint(query, options, budget), options.price or 1.0
-    course = course.about(query.span)
-    question = question_of(asked, course, budget, confident(options), price, price)
-    scale = asked.scale if asked.scale is not None else question.scale or 1.0
-    return float(question.z() * scale * budget.sigma_0 / math.sqrt(price))
+    asked = joint(query, options, budget)
+    question = question_of(asked, course.about(query.span), options, budget, confident(options))
+    scale = question.scale if question.scale is not None else 1.0
+    return float(question.z() * scale * budget.sigma_0 / math.sqrt(question.price))
 
 
 def expected_widths(
@@ -188,7 +188,7 @@ class _Foreseen(WeightedSums):
 
     def __init__(self, budget: Budget, course: Course, rows: int | None, options: Options) -> None:
         self.budget, self.rows, self.course = budget, rows, course
-        self._base = options.price if options.price is not None else 1.0
+        self._base = price_in(options)
         self._column: ColumnValues | None = None
 
     def column(self, query: Query, pilot: ColumnPilot) -> ColumnValues:
@@ -221,8 +221,7 @@ class _Foreseen(WeightedSums):
         risk: Risk | None = None,
     ) -> ReleasedSums:
         """Choose C from what pilots are expected to show; return the sums that are expected."""
-        price = self._base * part
-        question = question_of(asked, self.course, self.budget, beta, self._base, price)
+        question = question_of(asked, self.course, options, self.budget, beta, part)
         of, rows = ladder(asked.most, question.least_allowance), self._rows(asked.query)
         norms, measures = parent, asked.query.measures
         if all(m.kind is Kind.USERS for m in measures):
@@ -231,7 +230,7 @@ class _Foreseen(WeightedSums):
             norms = rows.shift(_SQUARES if len(measures) == 1 else 1)
         reading = self._reading(question.pilots, norms, of)
         choice = choose(question, reading, self.within(parent, asked.query, question), risk=risk)
-        plan = asked.after(choice.steps / C_STEPS, price, self.budget, beta)
+        plan = asked.after(choice.steps / C_STEPS, question.price, self.budget, beta)
         expected = [self._expected(one, asked, rows, parent) for one in asked.parts]
         return ReleasedSums(plan, asked, choice, np.concatenate(expected), _NOBODY)
 
@@ -263,8 +262,7 @@ class _Foreseen(WeightedSums):
             people = float(np.median(rows.samples.sum(axis=1)))
             return np.full(groups, min(people, number))
         if measure.kind is Kind.ROWS:
-            return np.tile(number * self._shares(asked.query, measure), groups)
-        assert measure.bounds is None or measure.bounds[0] < measure.bounds[1]
+            return np.tile(number * self._shares(measure), groups)
         if measure.role and factors(measure):
             if factors(measure) == 1:
                 return np.zeros(groups)
@@ -277,11 +275,10 @@ class _Foreseen(WeightedSums):
             raise _UnforeseenError
         return np.full(groups, number * self._column.centre / one.unit)
 
-    def _shares(self, query: Query, measure: Measure) -> Floats:
+    def _shares(self, measure: Measure) -> Floats:
         """Return the shares of rows in each bin of a measure."""
         column = self._column
-        pilot = quantile_pilot(query, measure) if measure.role else None
-        if measure.bins == 1 or column is None or (pilot is None and not measure.role):
+        if measure.bins == 1 or column is None or not measure.role:
             return np.full(measure.bins, 1 / measure.bins)
         below = np.interp(measure.edges, column.edges, column.below)
         below[0], below[-1] = 0.0, 1.0  # the nearest bin has what lies outside

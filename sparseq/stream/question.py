@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sparseq.accounting import Budget
 from sparseq.accounting.cut.choice import Choice, Question
-from sparseq.query.plan import Options
+from sparseq.query.plan import ALIKE, PROVED, Options
 from sparseq.stream.course import Course
 from sparseq.stream.joint import LEAST_PRICE, Joint
 from sparseq.stream.parents import people_of
@@ -19,34 +19,41 @@ people have faded has been measured."""
 
 
 def question_of(
-    asked: Joint, course: Course, budget: Budget, beta: float, base: float, price: float
+    asked: Joint, course: Course, options: Options, budget: Budget, beta: float, part: float = 1.0
 ) -> Question:
     """Return what is public about measures of one weight: what C is chosen for.
 
     Args:
         asked: They.
         course: Of the stream.
+        options: Have the price, and what intervals are to rest on.
         budget: The store's.
         beta: Of the interval.
-        base: Price that allowances are made for.
-        price: Of the answer.
+        part: Of the price.
     """
-    query, a_min = asked.query, course.least_allowance(base)
-    measured = any(
-        course.fading(key, budget.sigma_0).samples is not None for key in people_of(query)
-    )
-    scale, once = asked.scale, asked.most <= 1
-    exact = MOST_EXACT_MEASURED if measured else MOST_EXACT
-    if scale is None and once and 1 / a_min <= exact:
-        scale = 1 / a_min  # nobody can be above it: no pilots, and noise alone
-    likened = measured and scale is None and once
-    return Question(
-        coordinates=query.coordinates, cells=asked.cells, signed=asked.signed,
-        sigma_0=budget.sigma_0, beta=beta, price=price, least_allowance=a_min,
-        pilots=not likened and needs_pilots(asked.most, scale, a_min), declared=asked.declared,
-        scale=scale, most_scale=asked.most_scale, reach=asked.reach,
-        people=asked.by_type, likened=likened,
+    base = price_in(options)
+    a_min, scale, once = course.least_allowance(base), asked.scale, asked.most <= 1
+    declared = (asked.declared and options.interval != ALIKE) or options.interval == PROVED
+    as_all = (
+        once and scale is None and not declared and options.precision is None
+        and any(course.fading(key, budget.sigma_0).samples is not None
+                for key in people_of(asked.query))
     )  # fmt: skip
+    if scale is None and once and 1 / a_min <= (MOST_EXACT_MEASURED if as_all else MOST_EXACT):
+        scale = 1 / a_min  # nobody can be above it: no pilots, and noise alone
+        as_all = False
+    return Question(
+        coordinates=asked.query.coordinates, cells=asked.cells, signed=asked.signed,
+        sigma_0=budget.sigma_0, beta=beta, price=base * part, least_allowance=a_min,
+        pilots=not as_all and needs_pilots(asked.most, scale, a_min), declared=declared,
+        scale=scale, most_scale=asked.most_scale, reach=asked.reach,
+        people=asked.by_type, faded_as_all=as_all,
+    )  # fmt: skip
+
+
+def price_in(options: Options) -> float:
+    """Return the price that is asked for, or 1."""
+    return options.price if options.price is not None else 1.0
 
 
 def priced(choice: Choice, options: Options, asked: Joint, most: float) -> Choice:

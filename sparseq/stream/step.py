@@ -312,23 +312,21 @@ class Stream:
         self, query: Query, options: Options, request: RequestId | None, question: Inquiry | None
     ) -> Draft:
         """Measure a query with everybody weighted; nothing is charged yet."""
-        from sparseq.stream.weighted import WeightedStep
+        from sparseq.stream import weighted
+        from sparseq.stream.question import price_in
+        from sparseq.stream.sums import WeightedSums
 
         assert self.course is not None
+        options = options.over(query.options)
         if options.at_least_useful:
             from sparseq.stream.outlook import refuse_no_use
 
             refuse_no_use(self.course, query, options, self.terms.budget, self.terms.rows)
-        step = WeightedStep(
-            self.terms.budget,
-            self.accounts,
-            self.course,
-            self.contributions,
-            self._foresee,
-            self._entropy,
-            self.terms.rows,
-        )
-        done = step.answer(query, options)
+        sums = WeightedSums(
+            self.terms.budget, self.accounts, self.course, self.contributions, self._entropy,
+            self.terms.rows, price_in(options),
+        )  # fmt: skip
+        done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
             self._facts(done.plan, request),
             interval=_about(query, self.course, done.kind),

@@ -106,11 +106,10 @@ class WeightedSums:
     ) -> ReleasedSums:
         """Release pilots, choose C, and release the sums under weights."""
         self._turn += 1
-        price = self._base * part
         made = self._contributions(asked.before(beta))
         users, norms = together([(m.users, m.norms) for m in made.measures])
         people = self._people(users, norms, asked, self._base)
-        question = question_of(asked, self.course, self.budget, beta, self._base, price)
+        question = question_of(asked, self.course, options, self.budget, beta, part)
         of = ladder(asked.most, question.least_allowance)
         reading = self._pilots(people, of) if question.pilots else nothing_read(of)
         choice = choose(question, reading, self.within(parent, asked.query, question), risk=risk)
@@ -205,7 +204,7 @@ class WeightedSums:
     def within(self, parent: Parent, query: Query, question: Question) -> Parent:
         """Return what a parent says of a question now that people have faded."""
         (key,) = people_of(query) or ("",)
-        if question.likened:
+        if question.faded_as_all:
             return self.course.fading(key, self.budget.sigma_0)
         faded = self.course.faded(key, question.least_allowance, self.budget.sigma_0)
         return parent.shift(faded)

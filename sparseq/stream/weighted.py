@@ -15,15 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparseq.accounting import Budget
 from sparseq.accounting.cut.average import Ends
-from sparseq.engine.contributions import Contributions
 from sparseq.errors import QueryRefused
-from sparseq.ledger.accounts import Accounts
-from sparseq.mechanisms import Entropy
 from sparseq.query.outputs import StatisticKey
 from sparseq.query.plan import PROVED, QUANTILE, Kind, Options, Plan, Query
-from sparseq.stream.course import Course
 from sparseq.stream.joint import joint
 from sparseq.stream.moments import APART, MEASURED
 from sparseq.stream.parents import parents_of
@@ -31,94 +26,77 @@ from sparseq.stream.parts import WeightedAnswer, WeightedPart, WeightGroup, part
 from sparseq.stream.sums import WeightedSums
 
 
-class WeightedStep:
-    """One question on its way.
+def answer(
+    sums: WeightedSums, query: Query, options: Options, foresee: Callable[[Sequence[Plan]], None]
+) -> WeightedAnswer:
+    """Answer a question.
 
     Args:
-        budget: The store's.
-        accounts: Of all people.
-        course: How far the stream has come.
-        contributions: Says what everybody contributes to a plan.
+        sums: What it is answered by.
+        query: The question.
+        options: Of the question, and what the caller said over it.
         foresee: Told, before any noise is drawn, which plans are going to be asked for.
-        entropy: Of a part of this release, by its name.
-        rows: The most that a person has in a table, if that was declared.
+
+    Raises:
+        QueryRefused: It can't be answered, or its intervals can't be proved; nothing was drawn.
     """
+    if options.interval == PROVED:
+        query = _provable(sums, query, options)
+    beta = confident(options)
+    sums.course = sums.course.about(query.span)
+    asked = _asked(query, options)
+    for some, _, own in asked:
+        _refuse_what_has_no_scale(sums, some, own)
+    foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
+    found = measured(sums, query, options, beta)
+    course = replace(sums.course.about(None), answers=sums.course.answers + 1)
+    return replace(found, course=course, users=sums.bill.users, charges=sums.bill.charges)
 
-    def __init__(
-        self,
-        budget: Budget,
-        accounts: Accounts,
-        course: Course,
-        contributions: Callable[[Plan], Contributions],
-        foresee: Callable[[Sequence[Plan]], None],
-        entropy: Callable[[str], Entropy],
-        rows: int | None,
-    ) -> None:
-        self._budget, self._course, self._rows, self._foresee = budget, course, rows, foresee
 
-        def sums(price: float) -> WeightedSums:
-            return WeightedSums(budget, accounts, course, contributions, entropy, rows, price)
+def _provable(sums: WeightedSums, query: Query, options: Options) -> Query:
+    """Return the question made of measures whose intervals are proved, and of nothing else."""
+    measures = tuple(replace(m, role="") for m in query.measures)
+    query = replace(query, measures=measures, statistics=())
+    for some, _, own in _asked(query, options):
+        if math.isinf(joint(some, own, sums.budget, sums.rows).most):
+            raise QueryRefused(
+                "nothing bounds what one person may add, so no interval can be proved",
+                "declare the most rows of a person when the store is made (sparseq create "
+                "--most rows=500); or leave out interval",
+            )
+    return query
 
-        self._sums = sums
 
-    def answer(self, query: Query, options: Options) -> WeightedAnswer:
-        """Answer a question; see `sparseq.stream.weighted`."""
-        options = options.over(query.options)
-        if options.interval == PROVED:
-            query = self._provable(query, options)
-        beta = confident(options)
-        sums = self._sums(options.price if options.price is not None else 1.0)
-        sums.course = sums.course.about(query.span)
-        asked = _asked(query, options)
-        beta_each = beta / len(asked)
-        for some, _, own in asked:
-            self._refuse_what_has_no_scale(some, own)
-        self._foresee([plan for one in asked for plan in self._plans(*one, beta_each)])
-        found = measured(sums, query, options, beta)
-        course = replace(sums.course.about(None), answers=sums.course.answers + 1)
-        users, charges = sums.bill.users, sums.bill.charges
-        return replace(found, course=course, users=users, charges=charges)
+def _refuse_what_has_no_scale(sums: WeightedSums, query: Query, options: Options) -> None:
+    """Refuse, before any noise, what the later parts of a question could be refused for: sums
+    without a scale, and values about a centre, and their squares, that are too far apart."""
+    joint(query, options, sums.budget)
+    for measure in query.measures:
+        if measure.role and measure.kind is Kind.SUM and measure.bounds is not None:
+            wide = measure.bounds[1] - measure.bounds[0]
+            for factor in (2.0**-12, 4.0):  # squares about any centre, on any lattice of theirs
+                far = replace(measure, scale=factor * max(wide, measure.scale or 0.0))
+                joint(replace(query, measures=(far,)), options, sums.budget)
 
-    def _provable(self, query: Query, options: Options) -> Query:
-        """Return the question made of measures whose intervals are proved, and of nothing else."""
-        measures = tuple(replace(m, role="") for m in query.measures)
-        query = replace(query, measures=measures, statistics=())
-        for some, _, own in _asked(query, options):
-            if math.isinf(joint(some, own, self._budget, self._rows).most):
-                raise QueryRefused(
-                    "nothing bounds what one person may add, so no interval can be proved",
-                    "declare the most rows of a person when the store is made (sparseq create "
-                    "--most rows=500); or leave out interval",
-                )
-        return query
 
-    def _refuse_what_has_no_scale(self, query: Query, options: Options) -> None:
-        """Refuse, before any noise, what the later parts of a question could be refused for: sums
-        without a scale, and values about a centre, and their squares, that are too far apart."""
-        joint(query, options, self._budget)
-        for measure in query.measures:
-            if measure.role and measure.kind is Kind.SUM and measure.bounds is not None:
-                wide = measure.bounds[1] - measure.bounds[0]
-                for factor in (2.0**-12, 4.0):  # squares about any centre, on any lattice of theirs
-                    far = replace(measure, scale=factor * max(wide, measure.scale or 0.0))
-                    joint(replace(query, measures=(far,)), options, self._budget)
+def _plans(
+    sums: WeightedSums, query: Query, part: WeightedPart, options: Options, beta: float
+) -> list[Plan]:
+    """Return the plans that a part is going to need, if no noise comes before them."""
 
-    def _plans(self, query: Query, part: WeightedPart, options: Options, beta: float) -> list[Plan]:
-        """Return the plans that a part is going to need, if no noise comes before them."""
+    def plan(some: Query, beta: float) -> Plan:
+        return joint(some, options, sums.budget, sums.rows).before(beta)
 
-        def plan(some: Query, beta: float) -> Plan:
-            return joint(some, options, self._budget, self._rows).before(beta)
-
-        if part.statistic is None:
-            return [] if parents_of(query) else [plan(query, beta)]
-        if not query.relation.caps:
-            return []
-        if part.statistic.role == QUANTILE:
-            return [plan(query, beta)]
-        return [
-            plan(replace(query, measures=(query.measures[i],)), beta * share)
-            for i, share in APART[part.statistic.role]
-        ]
+    if part.statistic is None:
+        return [] if parents_of(query) else [plan(query, beta)]
+    if not query.relation.caps:
+        return []
+    if part.statistic.role == QUANTILE:
+        return [plan(query, beta)]
+    return [
+        plan(replace(query, measures=(query.measures[i],)), beta * share)
+        for i, share in APART[part.statistic.role]
+    ]
 
 
 def measured(sums: WeightedSums, query: Query, options: Options, beta: float) -> WeightedAnswer:

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+import sparseq
 
 PATIENCE = 120.0
 _CONTROLS = re.compile(r"\x1b(?:\[[0-9;?]*[a-zA-Z]|[=>])|\r")
@@ -153,3 +156,45 @@ def test_what_was_typed_is_there_the_next_time(store: Path) -> None:
         terminal.see("sigma_0")
     kept = store.parent / "state" / "sparseq" / "history"
     assert kept.stat().st_mode & 0o077 == 0
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """A store of 60 people, made by default, of which one question has been asked."""
+    rows = pa.table({"who": [k % 60 for k in range(200)], "g": [k % 31 for k in range(200)]})
+    path = tmp_path / "few.sparseq"
+    with sparseq.create(path, rows, table="t", user="who", keys={"g": [*range(31)]}) as con:
+        con.sql("SELECT count(*) FROM t")
+    return path
+
+
+OF_NO_USE = "SELECT g, count(*) AS n FROM t GROUP BY g"
+
+
+def test_what_is_of_no_use_is_asked_for_twice(few: Path) -> None:
+    with shell(few) as terminal:
+        terminal.type(OF_NO_USE + ";" + ENTER)
+        terminal.see("expected to be wider than the value: n about", "[y/N]")
+        terminal.type("n" + ENTER)
+        terminal.see("nothing charged", "sparseq>")
+        terminal.type(OF_NO_USE + ";" + ENTER)
+        terminal.see("[y/N]")
+        terminal.type("y" + ENTER)
+        terminal.see("release 2", "sparseq>")
+        terminal.type(OF_NO_USE + ";" + ENTER)
+        terminal.see("asked before (free)", "sparseq>")  # there is nothing to decide
+
+
+def test_a_command_asks_twice_too(few: Path) -> None:
+    command = [sys.executable, "-m", "sparseq", "sql", str(few), OF_NO_USE]
+    for said, expected in (("n", "not asked, nothing charged"), ("y", "release")):
+        terminal = Terminal(command, few.parent / "state")
+        terminal.see("expected to be wider than the value", "[y/N]")
+        terminal.type(said + ENTER)
+        terminal.see(expected)
+        terminal.close()
+    refused = subprocess.run([*command, "--at-least-useful", "--fresh"], capture_output=True)
+    assert refused.returncode == 3
+    assert b"expected to be wider than the value" in refused.stderr
+    with sparseq.connect(few) as con:
+        assert con.released == 2

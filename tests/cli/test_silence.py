@@ -63,6 +63,21 @@ def test_a_share_above_one_is_refused_by_every_door() -> None:
         settings.set("sparseq.sigma", "5%")
 
 
+def test_what_an_interval_rests_on_is_one_of_two_by_every_door() -> None:
+    settings = Settings("ada")
+    settings.set("sparseq.interval", "Proved")
+    settings.set("sparseq.at_least_useful", "on")
+    assert settings.options() == Options(interval="proved", at_least_useful=True)
+    settings.set("sparseq.interval", "")
+    settings.set("sparseq.at_least_useful", "off")
+    assert settings.options() == Options()
+    with pytest.raises(ParameterError, match="it is proved or alike"):
+        Options(interval="sure")
+    for name, value in (("interval", "sure"), ("at_least_useful", "maybe")):
+        with pytest.raises(WireError, match=f'{name} is "{value}"'):
+            settings.set(f"sparseq.{name}", value)
+
+
 def test_a_store_with_windows_has_public_tables(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("k,v\na,1\n")
     (tmp_path / "t.csv").write_text("who,day,k\n1,2024-01-01,a\n2,2024-02-02,a\n")

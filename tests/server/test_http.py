@@ -75,6 +75,21 @@ def test_a_query_is_answered_in_each_format() -> None:
     served(check)
 
 
+def test_what_an_interval_rests_on_is_asked_for() -> None:
+    async def check(get: Get, service: Service) -> None:
+        people = {"sql": "SELECT count(DISTINCT who) AS n FROM t"}
+        proved = await get("/v1/query", people | {"interval": "proved", "at_least_useful": True})
+        assert proved.status_code == 200
+        assert proved.json()["interval"] == "exact"
+        other = await get("/v1/query", COUNT | {"interval": "proved"})
+        assert (other.status_code, other.json()["error"]["type"]) == (422, "QueryRefused")
+        assert "nothing bounds what one person may add" in other.json()["error"]["message"]
+        wrong = await get("/v1/query", COUNT | {"interval": "sure"})
+        assert (wrong.status_code, service.released) == (400, 1)
+
+    served(check)
+
+
 def test_looking_is_free() -> None:
     async def check(get: Get, service: Service) -> None:
         facts = (await get("/v1/explain", COUNT)).json()

@@ -46,13 +46,13 @@ class AverageScale:
         return (rules.once if self.once else rules.values) * self.spread
 
 
-def moved(share: Floats, rules: Rules = RULES) -> Floats:
+def shift_of_mean(share: Floats, rules: Rules = RULES) -> Floats:
     """Return by how much a mean moves that lacks a share of its rows, in units of `off`.
 
     The fewer they are, the further may they lie from the others.
 
     Example:
-        >>> moved(np.array([0.05, 0.5])).round(3).tolist()
+        >>> shift_of_mean(np.array([0.05, 0.5])).round(3).tolist()
         [0.071, 0.524]
     """
     return np.sqrt(share * share + rules.few * share)
@@ -67,7 +67,7 @@ def average_risk(about: AverageScale) -> Risk:
         rows = max(total / 1.5 / groups, 1e-9) * (1 - np.median(share, axis=0))
         noise = 1.15 * about.unit * scales * q.sigma_0 / math.sqrt(q.price) / rows
         apart = 1 + np.minimum(groups / cut.heavy, 4.0)
-        off = (moved(share, rules) ** 2).mean(axis=0) * about.off(rules) ** 2
+        off = (shift_of_mean(share, rules) ** 2).mean(axis=0) * about.off(rules) ** 2
         return np.asarray(noise**2 + off * apart)
 
     return risk
@@ -94,7 +94,7 @@ def average_about_centre(
     there = np.maximum(rows, 0.5 * noise)
     share = min(float(np.quantile(m.share, 0.9)), 0.9)
     heavy = m.heavy * there / max(float(there.sum()), 1e-9)
-    bias = moved(np.array(share), rules) * about.off(rules)
+    bias = shift_of_mean(np.array(share), rules) * about.off(rules)
     bias = bias * np.sqrt(1 + np.minimum(1 / heavy, 9.0))
     spreads = np.full(groups, about.unit * noise), np.full(groups, noise)
     low, high = (quotient_end(total, rows, spreads, z * side) for side in (-1, 1))

@@ -41,7 +41,7 @@ class Question:
         most_scale: The greatest C that there is noise for.
         reach: The cell that a person with one row can be in.
         people: It counts people: who is in several groups is cut, and may lie in few of them.
-        likened: It has no pilots of its own: its people are taken to have faded as all have.
+        faded_as_all: It has no pilots of its own: its people are taken to have faded as all have.
     """
 
     coordinates: int
@@ -57,7 +57,7 @@ class Question:
     most_scale: float = math.inf
     reach: int = 0
     people: bool = False
-    likened: bool = False
+    faded_as_all: bool = False
 
     @property
     def one(self) -> bool:
@@ -139,7 +139,7 @@ def choose(
     """
     q, of = question, reading.ladder
     people = np.zeros((SAMPLES, CELLS))
-    if q.likened and parent.samples is not None:
+    if q.faded_as_all and parent.samples is not None:
         people = parent.samples[:, :CELLS]
     elif q.pilots:
         people = posterior(reading, parent.samples, rules, q.reach)
@@ -147,7 +147,7 @@ def choose(
     grid = _candidates(q, of, total, rules)
     best = float(grid[0])
     if len(grid) > 1:
-        own = _likened_risk if q.likened else _risk
+        own = _finest_risk if q.faded_as_all else _risk
         risks = (risk or own)(q, _cut_at(of, people, grid), grid, total, rules)
         best = float(grid[int(np.argmin(risks))])
     steps = max(1, math.ceil(C_STEPS * min(best, q.most_scale)))
@@ -160,7 +160,7 @@ def _candidates(q: Question, of: Ladder, total: float, rules: Rules) -> Floats:
     """Return the scales to choose from: none finer than a part of what the answer may be."""
     if q.scale is not None:
         return np.array([q.scale])
-    if q.likened:
+    if q.faded_as_all:
         return np.asarray(2.0 ** (np.arange(4 * CELLS) / 4))
     if not q.pilots:
         return of.edges[:1]
@@ -223,7 +223,7 @@ def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> 
     return np.asarray(d * (noise * (1 + g)) ** 2 + size * (_spread(grown) ** 2 + apart))
 
 
-def _likened_risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
+def _finest_risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
     """Return the finest scale's of those that cut `little` of all: how many people are in a
     question that has no pilots is not known before it is answered."""
     share = np.median(cut.share, axis=0)

@@ -70,8 +70,8 @@ def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
         (True, 'assumed')
     """
     q, noise = choice.of, choice.of.z() * choice.missing.noise
-    if q.likened:
-        return _shown(choice, answer, _likened(choice, answer, rules), IntervalKind.ASSUMED)
+    if q.faded_as_all:
+        return _shown(choice, answer, _of_all(choice, answer, rules), IntervalKind.ASSUMED)
     if not q.pilots:
         exact = _Ends(answer, answer - noise, answer + noise)
         return _shown(choice, answer, exact, IntervalKind.EXACT)
@@ -143,7 +143,7 @@ def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     return _Ends(value, np.minimum(low, value), np.maximum(high, value))
 
 
-def _likened(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+def _of_all(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     """Return the interval of people who are taken to have faded as all have: a part of these."""
     m = choice.missing
     part = min(max(float(answer.sum()), m.noise) / max(choice.total, 1e-9), 1.0)

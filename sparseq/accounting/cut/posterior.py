@@ -101,7 +101,7 @@ def _up_the_ladder(
     at.people[:, first] = 2.0**at.height
     at.weigh(weight)
     most = None if parent is None else parent.mean(axis=0)
-    hide = _hiding(most, seen, rules)
+    hide = _chance_of_hidden(most, seen, rules)
     if most is None and seen.ladder.bounded:  # few cells: so many may be in each without notice
         most, hide = 3 * sd, rules.hide
     for k in range(first + 1, CELLS):
@@ -161,7 +161,7 @@ def _few(draw: np.random.Generator, most: float) -> Floats:
     return draw.uniform(-1.0, math.log2(max(most, 1.0)), SAMPLES)
 
 
-def _hiding(most: Floats | None, seen: Reading, rules: Rules) -> float:
+def _chance_of_hidden(most: Floats | None, seen: Reading, rules: Rules) -> float:
     """Return the chance that people of the parent begin in a cell."""
     if most is None:
         return rules.hide_usual
