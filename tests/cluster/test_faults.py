@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from sampled import one_in
 
 import sparseq
 from sparseq.cluster.fleets import Here, Processes
@@ -159,13 +158,13 @@ def test_drivers_that_race_commit_in_some_order(lake: Path) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    one_in(2, [
+    [
         test_of_two_drivers_one_is_told_and_goes_on_after_opening_again,
         test_a_driver_that_slept_through_many_commits_is_told,
         test_drivers_that_race_commit_in_some_order,
-    ]),
+    ],
     ids=["two", "slept", "race"],
-)  # fmt: skip
+)
 def test_without_the_fence_the_same_tests_fail(
     lake: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[Path], None]
 ) -> None:
