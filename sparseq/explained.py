@@ -185,6 +185,8 @@ def weighted_price(facts: dict[str, Any], budget: Budget) -> list[tuple[str, str
     """Return in words what a weighted answer would cost, and how wide it will be."""
     if facts["pilots"]:
         paid, scale = f" and {number(facts['pilots'])} for the pilots", "pilots choose the scale"
+    elif facts["scale"] is None:
+        paid, scale = "", "the scale is told by how people have faded: no pilots"
     else:
         paid, scale = "", f"nobody can be above scale {number(facts['scale'])}: no pilots"
     most, whole = number(facts["price"]), number(budget.norm_budget)
@@ -207,6 +209,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
     options = options.over(query.options)
     price, parts = _priced_parts(stream, query, options)
     answers, pilots = _most_costs(price, parts)
+    faded = any(one.question.faded_as_all for one in parts)
     expected = outlook(course, query, options, budget, stream.terms.rows)
     return {
         "query": query.text,
@@ -217,7 +220,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
         "coordinates": query.coordinates,
         "price": answers,
         "pilots": pilots,
-        "scale": None if pilots else parts[0].question.scale or 1.0,
+        "scale": None if pilots or faded else parts[0].question.scale or 1.0,
         "sigma_at_1": budget.sigma_0 / math.sqrt(price),
         "least": {
             one.query.measures[0].label: least_half_width(course, one.query, options, budget)

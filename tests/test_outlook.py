@@ -128,6 +128,7 @@ def faded(con: sparseq.Store) -> None:
 def test_of_people_who_have_faded_what_is_proved_is_proved() -> None:
     con = store(3000, norm_budget=48.0)
     faded(con)
+    assert "by how people have faded" in repr(con.explain("SELECT count(DISTINCT who) FROM t"))
     by_default = con.sql("SELECT count(DISTINCT who) AS v FROM t")
     assert by_default.facts.interval == "assumed"
     proved = con.sql("SELECT count(DISTINCT who) AS v FROM t", interval="proved")
