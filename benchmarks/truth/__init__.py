@@ -19,7 +19,7 @@ from scipy.special import betaincinv
 
 from benchmarks.truth.asking import session
 from benchmarks.truth.fixed import best_fixed
-from benchmarks.truth.judge import Judged, summary
+from benchmarks.truth.judge import Judged, standard_error, summary
 from benchmarks.truth.made import HARD, made
 from benchmarks.truth.questions import EVERY, GROUPS, MIXED, SAME, SOME, SUMS, Asker, Shape
 from benchmarks.truth.sets import REAL, EventSet
@@ -204,16 +204,22 @@ def _figures(session: str, found: Outcome) -> Iterator[dict[str, Any]]:
     yield _at_most(f"{name}.refused", found.refused, "questions", 0)
     yield _at_most(f"{name}.spent_up", found.spent_up, "of the people", 0.01)
     most = limits(session, found.events)
+    of = {"error": [a.error for a in found.answers], "half": [a.half for a in found.answers]}
+    unsure = {k: f"median, standard error {standard_error(some):.2g}" for k, some in of.items()}
     seen = {
-        "error": (got.error, "median"),
+        "error": (got.error, unsure["error"]),
         "error_90": (got.error_90, "90th percentile"),
-        "half": (got.half, "median half-width"),
+        "half": (got.half, unsure["half"]),
         "cell": (got.cell, "median half-width of a value"),
         "some_marked": (got.some_marked, f"of the answers; {best.some_marked:.3g} by best fixed C"),
         "all_marked": (got.all_marked, f"of the answers; {best.all_marked:.3g} by best fixed C"),
         "beside_fixed": (
             linear.error / best.error,
             "x error of best fixed C, of what it can answer",
+        ),
+        "half_beside_fixed": (
+            linear.half / best.half,
+            "x half-width of whoever knows what the best fixed C cuts",
         ),
     }
     if found.worst:
@@ -222,9 +228,9 @@ def _figures(session: str, found: Outcome) -> Iterator[dict[str, Any]]:
     for figure, (value, unit) in seen.items():
         yield _at_most(f"{name}.{figure}", value, unit, most.get(figure))
     yield from _by_sixty(name, found)
-    for title, of in (("best_fixed", found.fixed), ("worst_case", found.worst)):
-        if of:
-            yield _at_most(f"{name}.{title}", summary(of).error, "median error") | _parts(of)
+    for title, some in (("best_fixed", found.fixed), ("worst_case", found.worst)):
+        if some:
+            yield _at_most(f"{name}.{title}", summary(some).error, "median error") | _parts(some)
 
 
 def _by_sixty(name: str, found: Outcome) -> Iterator[dict[str, Any]]:

@@ -95,6 +95,18 @@ class Summary:
     all_marked: float
 
 
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of a median: of those of 400 samples with replacement (Efron 1979).
+
+    Example:
+        >>> round(standard_error([1.0, 2.0, 3.0, 4.0] * 25), 1)
+        0.5
+    """
+    draw = np.random.default_rng(0)
+    some = draw.choice(np.asarray(values, float), (400, len(values)))
+    return float(np.median(some, axis=1).std())
+
+
 def summary(answers: Sequence[Judged]) -> Summary:
     """Summarise judged answers."""
     errors = np.array([a.error for a in answers])
