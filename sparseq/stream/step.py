@@ -313,8 +313,6 @@ class Stream:
     ) -> Draft:
         """Measure a query with everybody weighted; nothing is charged yet."""
         from sparseq.stream import weighted
-        from sparseq.stream.question import price_in
-        from sparseq.stream.sums import WeightedSums
 
         assert self.course is not None
         options = options.over(query.options)
@@ -322,10 +320,9 @@ class Stream:
             from sparseq.stream.outlook import refuse_no_use
 
             refuse_no_use(self.course, query, options, self.terms.budget, self.terms.rows)
-        sums = WeightedSums(
-            self.terms.budget, self.accounts, self.course, self.contributions, self._entropy,
-            self.terms.rows, price_in(options),
-        )  # fmt: skip
+        sums = weighted.sums_for(
+            options, self.terms, self.accounts, self.course, self.contributions, self._entropy
+        )
         done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
             self._facts(done.plan, request),

@@ -16,14 +16,33 @@ from dataclasses import replace
 import numpy as np
 
 from sparseq.accounting.cut.average import Ends
+from sparseq.engine.contributions import Contributions
 from sparseq.errors import QueryRefused
+from sparseq.ledger.accounts import Accounts
+from sparseq.mechanisms import Entropy
 from sparseq.query.outputs import StatisticKey
 from sparseq.query.plan import PROVED, QUANTILE, Kind, Options, Plan, Query
+from sparseq.stream.course import Course
 from sparseq.stream.joint import joint
 from sparseq.stream.moments import APART, MEASURED
 from sparseq.stream.parents import parents_of
 from sparseq.stream.parts import WeightedAnswer, WeightedPart, WeightGroup, parts_of
+from sparseq.stream.question import price_in
 from sparseq.stream.sums import WeightedSums
+from sparseq.stream.terms import Terms
+
+
+def sums_for(
+    options: Options,
+    terms: Terms,
+    accounts: Accounts,
+    course: Course,
+    contributions: Callable[[Plan], Contributions],
+    entropy: Callable[[str], Entropy],
+) -> WeightedSums:
+    """Return what a question is answered by: see `WeightedSums`."""
+    price = price_in(options)
+    return WeightedSums(terms.budget, accounts, course, contributions, entropy, terms.rows, price)
 
 
 def answer(

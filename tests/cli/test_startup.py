@@ -6,6 +6,11 @@ from benchmarks.startup import LIBRARIES, MOST_TIMES, measured
 
 
 def test_commands_start_soon() -> None:
-    spent = measured(2)
-    times = {name: spent[name] / spent[LIBRARIES] for name in MOST_TIMES}
-    assert {name: part for name, part in times.items() if part > MOST_TIMES[name]} == {}
+    most = {}
+    for repetitions in (2, 4, 8):  # the least of few is too much where others are busy
+        spent = measured(repetitions)
+        times = {name: spent[name] / spent[LIBRARIES] for name in MOST_TIMES}
+        most = {name: part for name, part in times.items() if part > MOST_TIMES[name]}
+        if not most:
+            break
+    assert most == {}
