@@ -224,9 +224,14 @@ def account(store: Store, identifier: str) -> Account:
         user = known.user
         id = store.stream.ledger.identifiers([user])[user]
         rows = {t.name: store.backend.count_rows(t, user) for t in store.catalog.private}
+        all_pots = store.stream.pots
+        moved = {Pot.QUERIES: all_pots.moved(user)}
         pots = {
-            pot.name.lower(): (_norm(part.spent[user]), _norm(part.budgets[user]))
-            for pot, part in store.stream.pots.items()
+            name: (
+                _norm(all_pots[pot].spent[user] - moved.get(pot, 0)) * all_pots.worth(pot),
+                _norm(all_pots[pot].budgets[user] - moved.get(pot, 0)) * all_pots.worth(pot),
+            )
+            for name, pot in all_pots.named().items()
         }
         return Account(
             id,

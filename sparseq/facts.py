@@ -45,6 +45,7 @@ class Facts:
             not follow, the last of them was paid for.
         keys_delta: Of the store (see `Budget`).
         notes: Which rows are in no group, in words.
+        series: Whose part of the budget paid; "": that of questions, or what is set aside.
     """
 
     release: int
@@ -71,6 +72,7 @@ class Facts:
     parts: tuple[int, ...] = ()
     keys_delta: float = 0.0
     notes: tuple[str, ...] = ()
+    series: str = ""
 
     @property
     def reach(self) -> tuple[float, ...]:

@@ -15,6 +15,7 @@ from sparseq.engine.files.found import table_name
 from sparseq.engine.files.schema import NULLS, Declarations, schemas_of
 from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.purposes import Purpose, made
 from sparseq.query.catalog import WINDOWS, Bound
 from sparseq.query.limits import check_most
 from sparseq.store import Store
@@ -60,6 +61,7 @@ def create(
     lifetime_kappa: float | None = None,
     seed: int | None = None,
     buckets: int | None = None,
+    purposes: Sequence[Purpose] = (),
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
 
@@ -126,6 +128,8 @@ def create(
         lifetime_kappa: With `window`, the level of all windows of a person together, kept by an
             account of the person beside those of the windows. Windows are then in or out.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
+        purposes: Series that have a part of every budget for themselves: whatever is asked beside
+            them, they go on, and the other way round (see `sparseq.Purpose`).
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
 
@@ -146,6 +150,10 @@ def create(
         kappa, epsilon, delta, norm_budget, gaussian="watch" not in shares, keys_delta=keys_delta
     )
     weights = _weights(budget, budget_column, least_budget) if weighted else None
+    least = 0.0 if budget_column else None
+    if weights is not None and budget_column:
+        least = weights["least"]
+    parts = made(purposes, budget, sum(shares.values()), least)
     sources = _sources(source, table, tables)
     if window is not None and keys_delta:
         raise ParameterError("a store with windows finds no keys", "leave keys_delta out")
@@ -154,7 +162,7 @@ def create(
             f"window is {window!r}, by the column {time!r}",
             f'one of {", ".join(WINDOWS)}, with the column that says when: time="date"',
         )
-    _check_lifetime(lifetime_kappa, budget, window, halt or bool(shares))
+    _check_lifetime(lifetime_kappa, budget, window, halt or bool(shares) or bool(parts))
     read_as = Declarations(
         types or {}, multiline, schemas_of(schema or {}), window=window or "", time=time,
         nulls=NULLS if nulls is None else tuple(nulls), bounds=bounds or {},
@@ -163,7 +171,7 @@ def create(
     declaration = Declaration(
         sources, public or {}, budget, user, time, keys or {}, bounds or {}, row_key,
         budget_column, halt, weights, shares, limits, read_as, seed, again,
-        lifetime_kappa=lifetime_kappa,
+        purposes=parts, lifetime_kappa=lifetime_kappa,
     )  # fmt: skip
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):
@@ -288,7 +296,7 @@ def _sources(source: Any, table: str | None, tables: Mapping[str, Any] | None) -
 
 def _reserves(shares: Mapping[str, float]) -> dict[str, float]:
     """Return the shares set aside, by name, those of nothing left out."""
-    known = [pot.name.lower() for pot in Pot if pot is not Pot.QUERIES]
+    known = [pot.name.lower() for pot in (Pot.WATCH, Pot.FORECAST)]
     for name in shares:
         if name not in known:
             raise ParameterError(f"nothing is set aside for {name!r}", f"one of {', '.join(known)}")

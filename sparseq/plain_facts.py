@@ -84,7 +84,7 @@ def release_facts(release: Release) -> dict[str, Any]:
         "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
         "request_id": release.request_id,
         "asked_by": release.asker.value,
-        "pot": release.pot.name.lower(),
+        "pot": answer.facts.series or release.pot.name.lower(),
         "query": release.query,
         "coordinates": release.coordinates,
         "sigma": list(release.sigma),

@@ -19,6 +19,7 @@ from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.address import backend_at
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.purposes import Purpose
 from sparseq.ledger.watch_begun import watch_begun
 from sparseq.stream.course import COURSE, Course
 
@@ -36,6 +37,7 @@ class StorePromise:
     Attributes:
         budget: What is promised, and the norm_budget of a person.
         reserves: The shares of every budget that are set aside, by what for.
+        purposes: The series that have parts of every budget.
         halt: Whoever could not pay once stays out.
         seed: Of noise that can be repeated; None: there is privacy.
         losses: See `sparseq.Store`.
@@ -53,6 +55,7 @@ class StorePromise:
             keys_delta=settings.get("keys_delta", 0.0),
         )
         self.halt: bool = settings["halt"]
+        self.purposes: tuple[Purpose, ...] = backend.ledger.pots.purposes
         self.seed: int | None = settings["seed"]
         self.losses: tuple[Loss, ...] = backend.losses
         self.window: AccountWindow | None = backend.catalog.window
@@ -61,15 +64,22 @@ class StorePromise:
     def parts(self) -> dict[Pot, float]:
         """What each pot has of norm_budget."""
         whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
-        return {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
+        parts = {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
+        series = sum(p.kappa for p in self.purposes) / self.budget.kappa
+        return parts | {Pot.QUERIES: parts[Pot.QUERIES] - series * self.budget.norm_budget}
 
     @cached_property
     def begun(self) -> Course | None:
         """What a stream of weighted answers begins with; None: people are in or out."""
         if self._weights is None:
             return None
-        share = 1 - sum(map(Fraction, self.reserves.values()), Fraction())
-        return Course.begun(self._weights["tau"], self._weights["least"], share)
+        return Course.begun(self._weights["tau"], self._weights["least"], self.for_questions)
+
+    @property
+    def for_questions(self) -> Fraction:
+        """What of every budget a new store has for questions."""
+        shares = [*self.reserves.values(), *(p.share for p in self.purposes if not p.came)]
+        return 1 - sum(map(Fraction, shares), Fraction())
 
     @property
     def course(self) -> Course | None:
@@ -98,6 +108,17 @@ class StorePromise:
             "epsilon": [dict(one) for one in _epsilons(budget)],
             "norm_budget": budget.norm_budget,
             "parts": {pot.name.lower(): part for pot, part in self.parts.items()},
+            "purposes": [
+                {
+                    "name": p.name,
+                    "kappa": p.kappa,
+                    "share": p.share,
+                    "later": p.came > 0,
+                    "ticks": p.ticks,
+                    "sigma": p.budget().sigma_0,
+                }
+                for p in self.purposes
+            ],
             "sigma_0": budget.sigma_0,
             "worst_case_queries": budget.worst_case_queries(),
             "watch": self.watch,

@@ -91,6 +91,7 @@ class Store(Asking):
                 promise.begun,
                 self.most.get(ROWS),
                 self.catalog.unit,
+                tuple(promise.reserves.values()),
             ),
             _weakly(self._check_open),
             _weakly(self._abandon),
@@ -111,6 +112,7 @@ class Store(Asking):
         options: Options | None = None,
         request_id: RequestId | str | None = None,
         fresh: bool = False,
+        pot: Pot = Pot.QUERIES,
     ) -> Answer:
         """Answer one lowered query (Algorithm 2, one step), if it is not answered already.
 
@@ -125,11 +127,12 @@ class Store(Asking):
                 no charge. Any text; it is an analyst's, and never that of a monitor's tick or of
                 anything else that the system asks (see `sparseq.ledger.request_id`).
             fresh: Ask anew, and pay, also what was answered before.
+            pot: What it is paid from.
 
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
-        return self.stream.ask(query, options, request_id, fresh)
+        return self.stream.ask(query, options, request_id, fresh, pot)
 
     def step(
         self,

@@ -348,3 +348,65 @@ def power_above(x: Fraction) -> Fraction:
     while power < x:
         power *= 2
     return power
+
+
+# Parts of a budget by purpose ---------------------------------------------------------------------
+
+
+@dataclass
+class Parted:
+    """Filters beside each other, one a purpose; what is in each adds up to one budget.
+
+    `parts` are by name, "questions" first; `level` is kappa and norm_budget of each.
+    """
+
+    kappa: float
+    norm_budget: float
+    parts: dict[str, Algorithm2] = field(default_factory=dict)
+    share: dict[str, Fraction] = field(default_factory=dict)
+    came: dict[str, bool] = field(default_factory=dict)
+    moved: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.parts["questions"] = Algorithm2(self.kappa, self.norm_budget)
+
+    def purpose(self, name: str, share: float, kappa: float, counts: float, came: bool) -> None:
+        """A purpose, before anybody is there or after: then it takes of what people have left."""
+        part, questions = Algorithm2(kappa, counts), self.parts["questions"]
+        self.parts[name], self.share[name], self.came[name] = part, Fraction(share), came
+        if came:
+            for user in list(questions.budgets):
+                left = questions.budgets[user] - questions.spent[user]
+                moved = math.floor(Fraction(share) * left)
+                questions.spent[user] += moved
+                self.moved[user] = self.moved.get(user, 0) + moved
+                part.budgets[user], part.spent[user] = self.worth(moved, part), 0
+
+    def worth(self, units: int, part: Algorithm2) -> int:
+        """Units of a part that are worth no more than units of the store."""
+        one = Fraction(self.kappa) / Fraction(self.norm_budget)
+        there = Fraction(part.kappa) / Fraction(part.norm_budget)
+        return min(math.floor(units * one / there), math.floor(Fraction(part.norm_budget) * UNITS))
+
+    def add_user(self, user: int) -> None:
+        whole = math.floor(Fraction(self.norm_budget) * UNITS)
+        given = {n: math.floor(s * whole) for n, s in self.share.items() if not self.came[n]}
+        rest = whole - sum(given.values())
+        for name, share in self.share.items():
+            if self.came[name]:
+                given[name] = math.floor(share * rest)
+                rest -= given[name]
+        self.parts["questions"].budgets[user] = rest
+        self.parts["questions"].spent[user] = 0
+        for name, units in given.items():
+            self.parts[name].budgets[user] = self.worth(units, self.parts[name])
+            self.parts[name].spent[user] = 0
+
+    def loss(self, user: int) -> Fraction:
+        """What all that a person has ever paid for answers is worth, in zCDP."""
+        total = Fraction(0)
+        for name, part in self.parts.items():
+            unit = Fraction(part.kappa) / Fraction(part.norm_budget) / UNITS
+            moved = self.moved.get(user, 0) if name == "questions" else 0
+            total += (part.spent[user] - moved) * unit
+        return total

@@ -19,9 +19,9 @@ GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
 TERMS = [term.lower() for term in re.findall(r"\*\*([^*]+)\*\*", GLOSSARY)]
 PUBLIC = ["sparseq", *(f"sparseq.{p}" for p in ("accounting", "mechanisms", "monitor", "training"))]
 PLAIN = (
-    "accept all answer averaging backup batch below checks column compare complete config convert "
-    "create data demo derive dry epochs error events every examples explain family file follow "
-    "forget format from history ingest last late lateness least left log loss momentum most "
+    "accept add all answer anyway averaging backup batch below checks column compare complete "
+    "config convert create data demo derive dry epochs error events every examples explain family "
+    "file follow forget format from history ingest last late lateness least log loss momentum most "
     "multiline memory name noise null output over param parameter patience plot public quiet rate "
     "recover refused replay report resume result seed settle shell show spend summary table time "
     "to top train type upgrade weighted yes sum id in use modes once orders queries accounting "

@@ -22,8 +22,8 @@ from benchmarks.audit.search import asked, engine_plans, name_counts, search, un
 from benchmarks.audit.trial import Result, Trial
 
 PERSON = "5000"
-SERIES, KEYS, MOMENTS = 1, 1, 1
-"""Seeds of a series that late rows come to, of a store that looks for keys, and of moments."""
+SEEDS = {"series": 1, "keys": 1, "moments": 1, "purposes": 1}
+"""Of a series that late rows come to, a store that looks for keys, moments, and parts."""
 LIVES = (8, 9, 12)
 """Seeds of lives of stores with accounts by window."""
 
@@ -39,11 +39,10 @@ def directed(leak: Leak, planted: bool = True) -> list[Finding]:
     if leak.files:
         with leak.plant() if planted else contextlib.nullcontext():
             return sniffed()
-    if leak.series or leak.keys or leak.moments:
-        kind = "series" if leak.series else "keys" if leak.keys else "moments"
-        seed = {"series": SERIES, "keys": KEYS, "moments": MOMENTS}[kind]
-        with leak.plant() if planted else contextlib.nullcontext():
-            return search(seed, math.inf, kinds=(kind,), worlds=1).findings
+    for kind, seed in SEEDS.items():
+        if getattr(leak, kind):
+            with leak.plant() if planted else contextlib.nullcontext():
+                return search(seed, math.inf, kinds=(kind,), worlds=1).findings
     if leak.windows:
         with leak.plant() if planted else contextlib.nullcontext():
             return lives(leak)

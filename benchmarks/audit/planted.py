@@ -30,6 +30,7 @@ import sparseq.monitor.correlated
 import sparseq.query.plan
 import sparseq.store
 import sparseq.stream.contributors
+import sparseq.stream.new_purpose
 import sparseq.stream.question
 import sparseq.stream.sums
 from benchmarks.audit.neighbours import UNIT, World
@@ -48,6 +49,7 @@ from sparseq.engine.operations.table import OPERATIONS
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import Lifetimes
+from sparseq.ledger.purposes import Purpose
 from sparseq.query.inner import _Inner
 from sparseq.query.scope import Scope
 from sparseq.query.types import Family
@@ -73,6 +75,7 @@ class Leak:
         windows: It is in accounts by window: found by lives of such neighbours (`windows.KINDS`).
         keys: It is in keys that are found privately: found by the life of a store that looks.
         moments: It is in what a moment is: found where answers are compared with an oracle's.
+        purposes: It is in parts of budgets: found by the life of stores that have some.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Leak:
     windows: str = ""
     keys: bool = False
     moments: bool = False
+    purposes: bool = False
 
 
 @contextlib.contextmanager
@@ -284,6 +288,27 @@ def message_with_value() -> AbstractContextManager[None]:
             raise QueryRefused(error.message, f"{error.hint}; {rows} rows were looked at") from None
 
     return _set(Store, "sql", told)
+
+
+def move_by_others() -> AbstractContextManager[None]:
+    """What moves to a purpose is a share of what people have left on average."""
+    right = sparseq.stream.new_purpose.charges_for
+
+    def moved(left: Any, share: float) -> Any:
+        return right(np.full_like(left, int(left.mean()) if len(left) else 0), share).clip(max=left)
+
+    return _set(sparseq.stream.new_purpose, "charges_for", moved)
+
+
+def part_of_twice() -> AbstractContextManager[None]:
+    """A part has twice the units that were given for it."""
+    right = Purpose.units
+
+    def units(purpose: Purpose, store: Any, given: Any) -> Any:
+        answers, aside = right(purpose, store, given)
+        return 2 * answers, aside
+
+    return _set(Purpose, "units", units)
 
 
 def float_in_the_gate() -> AbstractContextManager[None]:
@@ -676,7 +701,10 @@ LEAKS: tuple[Leak, ...] = (
          ("answer", "own contribution", "own charge", "charges of others"),
          poor=True, weighted=True),
     Leak("a histogram of what is left that nobody pays", fading_for_nothing, (_COUNT,) * 14,
-         ("undercharged",), weighted=True),
+         ("undercharged",), poor=True, weighted=True),
+    Leak("a move that looks at others", move_by_others, (), ("accounts of others",),
+         purposes=True),
+    Leak("a part that overdraws the whole", part_of_twice, (), ("parts",), purposes=True),
     Leak("a tap that is not charged", tap_not_charged, (), ("undercharged",), series=True),
     Leak("a late row that is free", late_rows_free, (),
          ("undercharged", "own contribution"), series=True),

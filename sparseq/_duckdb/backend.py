@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq._duckdb.memory import held_bytes
-from sparseq.accounting import budget_units
+from sparseq.accounting import Budget, budget_units
 from sparseq.engine._duckdb.connection import ReplaceableConnection
 from sparseq.engine._duckdb.erasure import erase, scrub
 from sparseq.engine._duckdb.storage import Storage
@@ -32,6 +32,7 @@ from sparseq.ledger._duckdb.ledger import DuckLedger
 from sparseq.ledger._duckdb.session import LOSSES, StoreSession
 from sparseq.ledger.entry import Loss
 from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import read
 
 if TYPE_CHECKING:
     from sparseq.backend import Backend
@@ -118,6 +119,8 @@ class DuckBackend:
         self.ledger = DuckLedger(
             connection, reserves, self.settings["halt"], self.storage.get(FORMER) or 0,
             self.session, self.storage.in_transaction, self.settings.get("lifetime"),
+            read(self.settings.get("purposes")),
+            Budget(self.settings["kappa"], self.settings["norm_budget"]),
         )  # fmt: skip
 
     @cached_property

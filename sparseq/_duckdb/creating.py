@@ -26,6 +26,7 @@ from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger._duckdb import curator_log
 from sparseq.ledger._duckdb.failure import told_where_not_written
 from sparseq.ledger._duckdb.journal import TABLES
+from sparseq.ledger.purposes import Purpose, kept
 from sparseq.query.catalog import AccountWindow, Bound, Catalog, Table, declared
 from sparseq.writing import private_folder
 
@@ -55,6 +56,7 @@ class Declaration:
     read_as: Declarations
     seed: int | None
     again: bool
+    purposes: Sequence[Purpose] = ()
     coded: Mapping[str, frozenset[str]] | None = None
     lifetime_kappa: float | None = None
 
@@ -69,6 +71,7 @@ class Declaration:
             "halt": self.halt,
             "weights": None if self.weights is None else dict(self.weights),
             "reserves": dict(self.reserves),
+            "purposes": kept(self.purposes),
             "most": dict(self.most),
             "seed": self.seed,
             "budget_column": self.budget_column,

@@ -59,7 +59,8 @@ def budget_text(facts: dict[str, Any]) -> str:
         *([("windows", windows_line(unit, facts["lifetime_kappa"]))] if unit else []),
         ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
         ("budget", budget),
-        *aside_lines(facts["parts"]),
+        *purpose_lines(facts["purposes"]),
+        *aside_lines(facts),
         *_watch_lines(facts["watch"]),
         *[("lost", f"after release {loss['after']:,}, {loss['at']}: {loss['missing']}")
           for loss in facts["losses"]],
@@ -71,9 +72,9 @@ def budget_text(facts: dict[str, Any]) -> str:
     return "\n".join([*loud, labelled(lines)])
 
 
-def aside_lines(parts: dict[str, float]) -> list[tuple[str, str]]:
+def aside_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what of norm_budget is set aside, and what for: public."""
-    whole = sum(parts.values())
+    parts, whole = facts["parts"], facts["norm_budget"]
     why = {
         "watch": "to estimate how many people have been left out;\n"
         "its alarm is no Gaussian, so only zCDP is claimed",
@@ -84,8 +85,20 @@ def aside_lines(parts: dict[str, float]) -> list[tuple[str, str]]:
         for name, part in parts.items()
         if name in why
     ]
-    left = [f"{number(parts['queries'])} of {number(whole)} are left for queries"] if lines else []
-    return [("set aside" if i == 0 else "", line) for i, line in enumerate([*lines, *left])]
+    left = f"{number(round(parts['queries'], 6))} of {number(whole)} are left for questions"
+    lines += [left] * bool(lines or facts["purposes"])
+    return [("set aside" if i == 0 else "", line) for i, line in enumerate(lines)]
+
+
+def purpose_lines(purposes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return what series have of every budget: public."""
+    lines = [
+        f"{p['name']} has {percent(p['share'])} of {'what was left' if p['later'] else 'it'} "
+        f"(kappa {number(p['kappa'])}) for {p['ticks']:,} ticks: a count has noise of sigma "
+        f"{number(p['sigma'])}"
+        for p in purposes
+    ]
+    return [("series" if i == 0 else "", line) for i, line in enumerate(lines)]
 
 
 def _watch_lines(begun: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import click
 import sparseq
 from sparseq.accounting import simultaneous_bound
 from sparseq.address import address
-from sparseq.cli.budget import aside_lines
+from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.course import course_text
 from sparseq.cli.declare import (
     bounds_of,
@@ -33,12 +33,11 @@ from sparseq.cli.options import (
     memory_option,
     new_store_argument,
     open_store,
-    reserve_option,
-    reserves_of,
     seed_option,
     store_argument,
     table_option,
 )
+from sparseq.cli.purpose_text import PurposeText, parted
 from sparseq.cli.text import banner, labelled, one_line, say, windows_line
 from sparseq.curator import counts
 from sparseq.engine.files.load import IncomingRows
@@ -99,7 +98,10 @@ again_option = click.option(
 @click.option("--in-or-out", is_flag=True, help="Leave people out of what they can't pay wholly; "
               "scales are declared, and every ± is about those who took part.")  # fmt: skip
 @click.option("--halt", is_flag=True, help="In or out; and once left out, people stay out.")
-@reserve_option
+@click.option("--for", "parts", multiple=True, type=PurposeText(), metavar="NAME=SHARE,…",
+              help="Part every budget by what it is for. A series: daily_buyers=60%,ticks=365, "
+              "as `sparseq plan` prints it; watch=5%, to estimate how many people have been left "
+              "out; questions have the rest.")  # fmt: skip
 @click.option("--type", "types", multiple=True, metavar="COL=TYPE[:FORMAT]",
               help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
               "comma). [default: guessed from the first rows, then fixed]")  # fmt: skip
@@ -155,7 +157,7 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
       sparseq create web.sparseq "exports/visits-*.csv.gz" --user id
       sparseq create shop.sparseq postgresql://db.example/shop#orders --user customer_id
       sparseq create shop.sparseq purchases.parquet --user customer_id
-          --reserve watch=5%,forecast=20%
+          --for daily_buyers=60%,ticks=365
       sparseq create lake://events "events/*.parquet" --user customer_id --buckets 16
     """
 
@@ -182,7 +184,7 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
     options["most"] = most_of(options["most"])
-    options["reserves"] = reserves_of(options.pop("reserve"))
+    options["purposes"], options["reserves"] = parted(options.pop("parts"))
     with sparseq.create(store, tables=tables, public=public, **options) as opened:
         say(made_text(opened, inspected))
         notes = opened.curator_notes()
@@ -255,7 +257,7 @@ def made_text(store: Store, inspected: Inspection) -> str:
 def guarantee_lines(store: Store) -> list[tuple[str, str]]:
     """Return what the two numbers of a store promise, in words."""
 
-    budget, (queries, *_) = store.guarantee, store.parts.values()
+    budget, (queries, *_), facts = store.guarantee, store.parts.values(), store.promise.facts()
     gdp = "" if budget.mu is None else f", {number(budget.mu)}-GDP"
     bound = float(simultaneous_bound(budget.sigma_0, 1, 0.05, lattice_step=1.0))
     window = store.catalog.window
@@ -269,7 +271,8 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
         *([] if window is None else [("windows", windows_line(window.said, window.lifetime))]),
         ("noise", f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} (95 %)"),
         ("budget", _budget_text(store, queries)),
-        *aside_lines({pot.name.lower(): part for pot, part in store.parts.items()}),
+        *purpose_lines(facts["purposes"]),
+        *aside_lines(facts),
     ]
 
 

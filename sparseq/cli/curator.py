@@ -13,7 +13,6 @@ import click
 from sparseq import curator as facts
 from sparseq.address import address
 from sparseq.cli.options import (
-    POTS,
     Group,
     facts_format_option,
     list_format_option,
@@ -27,6 +26,7 @@ from sparseq.csv_text import answer_csv, csv_text
 from sparseq.curator import account, counts, exact_sql
 from sparseq.curator import log as entries
 from sparseq.engine._duckdb.connection import not_judged
+from sparseq.errors import ParameterError
 from sparseq.escape import shown
 from sparseq.json_text import json_text
 from sparseq.ledger.pots import Pot
@@ -115,9 +115,10 @@ def summary(store: Path, format: str) -> None:
 
     with open_store(store) as opened:
         made, spent = counts(opened), facts.spend(opened)
-        aside = {pot: facts.spend(opened, pot) for pot in opened.reserves}
+        named = opened.stream.pots.named()
+        aside = {n: facts.spend(opened, pot) for n, pot in named.items() if pot is not Pot.QUERIES}
     if format == "json":
-        pots = {pot.name.lower(): asdict(of) for pot, of in aside.items()}
+        pots = {name: asdict(of) for name, of in aside.items()}
         say(json_text(asdict(spent) | {"rows": made.rows, "aside": pots}))
         return
     say(
@@ -134,15 +135,15 @@ def summary(store: Path, format: str) -> None:
                 ("left out so far", f"{spent.left_out:,} people"),
                 ("left out next", f"{spent.would_drop:,} people could not pay for one more count"),
                 ("spent", _spent_of(spent)),
-                *((f"spent ({pot.name.lower()})", _spent_of(of)) for pot, of in aside.items()),
+                *((f"spent ({name})", _spent_of(of)) for name, of in aside.items()),
             ]
         )
     )
 
 
-def _paid_of(aside: tuple[Pot, Spend]) -> str:
-    pot, spent = aside
-    return f"and {spent.releases:,} paid by {pot.name.lower()}"
+def _paid_of(aside: tuple[str, Spend]) -> str:
+    name, spent = aside
+    return f"and {spent.releases:,} paid by {name}"
 
 
 def _spent_of(spent: Spend) -> str:
@@ -153,8 +154,8 @@ def _spent_of(spent: Spend) -> str:
 @curator.command(short_help="How far people have spent their budgets.")
 @click.option("--top", type=click.IntRange(min=0), default=10, show_default=True,
               help="Number of people to name, of those who have spent most.")  # fmt: skip
-@click.option("--pot", type=click.Choice(POTS), default="queries", show_default=True,
-              help="Which part of the budgets.")  # fmt: skip
+@click.option("--pot", default="queries", show_default=True, metavar="NAME",
+              help="Which part of the budgets: queries, watch, or a series.")  # fmt: skip
 @facts_format_option
 @click.pass_obj
 def spend(store: Path, top: int, pot: str, format: str) -> None:
@@ -168,7 +169,10 @@ def spend(store: Path, top: int, pot: str, format: str) -> None:
     """
 
     with open_store(store) as opened:
-        of = Pot[pot.upper()]
+        pots = opened.stream.pots.named()
+        if pot not in pots:
+            raise ParameterError(f"there is no part {pot!r}", f"one of {', '.join(pots)}")
+        of = pots[pot]
         spent, first = facts.spend(opened, of), facts.top_spenders(opened, top, of)
     if format == "json":
         named = [{"id": _name(i), "spent": s, "budget": b} for i, s, b in first]

@@ -1,4 +1,4 @@
-"""`sparseq demo`: a year and a half of daily monitoring on real purchases, in half a minute."""
+"""`sparseq demo`: a year and a half of daily counts of real purchases, and two questions beside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import datetime as dt
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import click
 import numpy as np
 
 import sparseq
-from sparseq.cli.demo_analyst import monitor, root_mean_square, true_buyers
+from sparseq.cli.demo_analyst import BUYERS, asked, monitor, root_mean_square, true_buyers
 from sparseq.cli.options import command, facts_format_option, seed_option
 from sparseq.cli.picture import write_picture
 from sparseq.cli.progress import progress_bar
@@ -31,6 +32,7 @@ from sparseq.writing import how_to_mend
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
+    from sparseq.answer import Answer
     from sparseq.cli.demo_analyst import Findings
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
@@ -39,17 +41,22 @@ DATA = Path(sparseq.__file__).parent / "sample" / "cdnow.parquet"
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of a demo; `rmse_worst_case` is the exact expectation, sigma itself."""
+    """The figures of a demo.
+
+    `share` is what of every budget the series has, `inside` how many exact values lie in their
+    intervals; `rmse_worst_case`, on the same share, is the exact expectation: sigma itself.
+    """
 
     queries: int
     kappa: float
-    norm_budget: float
+    share: float
     epsilon: float
     delta: float
-    rmse_individual: float
+    rmse: float
+    inside: float
     rmse_worst_case: float
     ratio: float
-    alarms: int
+    questions: list[dict[str, Any]]
     seconds: float
     store: str
     page: str
@@ -59,8 +66,6 @@ class Results:
 @command(short_help="Monitor real purchases for 546 days, privately.")
 @click.option("--data", type=click.Path(path_type=Path), metavar="FILE",
               help="The CDNOW purchases. [default: those that come with sparseq]")  # fmt: skip
-@click.option("--norm-budget", type=float, default=40.0, show_default=True, metavar="B",
-              help="Number of daily counts that a customer takes part in.")  # fmt: skip
 @click.option(
     "--kappa", type=float, default=0.5, show_default=True, help="zCDP level of all answers."
 )
@@ -74,7 +79,6 @@ class Results:
 @facts_format_option
 def demo(
     data: Path | None,
-    norm_budget: float,
     kappa: float,
     output: Path,
     keep: bool,
@@ -83,14 +87,15 @@ def demo(
 ) -> None:
     """Ask for the number of buyers on each of 546 days, privately, on real purchases.
 
-    CDNOW sold compact discs; the data are all purchases of 23,570 customers in 1997 and 1998. Each
-    query is made from the answers before it. In the end the demo looks at the exact counts, which
-    an analyst never can, and measures how far the answers were off.
+    CDNOW sold compact discs; the data are all purchases of 23,570 customers in 1997 and 1998. The
+    series has 60 % of every customer's budget. The rest is for questions, two of which are made
+    from what the series said. In the end the demo looks at the exact counts, which an analyst
+    never can, and measures how far the answers were off.
 
     \b
     Examples:
       sparseq demo
-      sparseq demo --norm-budget 20 --kappa 1
+      sparseq demo --kappa 1
       sparseq demo --format json
     """
 
@@ -100,16 +105,18 @@ def demo(
         path = folder / "cdnow.sparseq"
         with sparseq.create(
             path, [str(source)], table="purchases", user="customer_id", time="date",
-            kappa=kappa, norm_budget=norm_budget, seed=seed, in_or_out=True,
+            kappa=kappa, bounds={"amount": (0, 500)}, purposes=[BUYERS], seed=seed,
         ) as store:  # fmt: skip
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
             seen = _monitored(store, days)
-            budget = store.guarantee
+            answers = asked(store, seen)
+            budget, (part,) = store.guarantee, store.promise.purposes
         values, bounds = np.array(seen.values), np.array(seen.bounds)
         truth = true_buyers(str(source), seen.days)
-        figure = demo_figure(seen.days, values, bounds, truth, budget, seed is not None)
+        worst = part.budget().worst_case_sigma(len(days))
+        figure = demo_figure(seen.days, values, bounds, truth, budget, worst, seed is not None)
         page, png = write_files(figure, folder)
-        results = measure(seen, budget, values - truth, path, page, png)
+        results = measure(seen, budget, worst, truth, answers, path, page, png)
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -179,22 +186,24 @@ def write_files(figure: Figure, folder: Path) -> tuple[Path, Path | None]:
 
 
 def measure(
-    seen: Findings, budget: Budget, errors: Floats, store: Path, page: Path, png: Path | None
-) -> Results:
-    """Say how far the answers are from the truth: dropped customers and all."""
+    seen: Findings, budget: Budget, worst: float, truth: Floats,
+    answers: Sequence[tuple[str, Answer]], store: Path, page: Path, png: Path | None,
+) -> Results:  # fmt: skip
+    """Say how far the answers are from the truth about everybody."""
 
+    errors = np.array(seen.values) - truth
     ours = root_mean_square(errors)
-    worst = budget.worst_case_sigma(len(seen.days))
     return Results(
         queries=len(seen.days),
         kappa=budget.kappa,
-        norm_budget=budget.norm_budget,
+        share=BUYERS.share,
         epsilon=budget.epsilon(DELTA),
         delta=DELTA,
-        rmse_individual=ours,
+        rmse=ours,
+        inside=float(np.mean(np.abs(errors) <= np.array(seen.bounds))),
         rmse_worst_case=worst,
         ratio=worst / ours,
-        alarms=len(seen.alarms),
+        questions=[{"query": sql, "rows": answer.rows()} for sql, answer in answers],
         seconds=seen.seconds,
         store=str(store),
         page=str(page),
@@ -215,6 +224,18 @@ def show(figure: Figure, results: Results, seed: int | None, keep: bool) -> None
     say(labelled(closing_lines(results, keep), wrap=width))
 
 
+def _question_text(question: dict[str, Any]) -> str:
+    """Return a question with its answer, each value with its interval."""
+    (row,) = question["rows"]
+    values = [
+        f"{name} {number(row[name])} "
+        f"({number(row[name + '_low'])} to {number(row[name + '_high'])})"
+        for name in row
+        if f"{name}_low" in row
+    ]
+    return f"{question['query']}\n{', '.join(values)}"
+
+
 def closing_lines(results: Results, keep: bool) -> list[tuple[str, str]]:
     """Return the guarantee, the error and where things are."""
     r = results
@@ -222,16 +243,18 @@ def closing_lines(results: Results, keep: bool) -> list[tuple[str, str]]:
     return [
         (
             "Guarantee",
-            f"whether any one customer is in the data hardly changes these {r.queries} answers, or "
+            f"whether any one customer is in the data hardly changes these {r.queries} counts, or "
             f"any later ones: {number(r.kappa)}-zCDP, epsilon {upper(r.epsilon)} at delta "
             f"{DELTA_TEXT}, however many queries follow.",
         ),
         (
             "Error",
-            f"{r.rmse_individual:.1f} customers a day (root mean square; those left out count as "
-            f"error); worst-case composition can expect {r.rmse_worst_case:.1f}, "
-            f"{r.ratio:.1f} times as much. The demo looked at the truth to say so.",
+            f"{r.rmse:.1f} customers a day (root mean square), and {r.inside:.1%} of the exact "
+            f"values lie in the band. Worst-case composition can expect {r.rmse_worst_case:.1f} "
+            f"from the same {r.share:.0%} of every budget, {r.ratio:.1f} times as much. The demo "
+            "looked at the truth to say so.",
         ),
+        *[("Asked beside" if k == 0 else "", _question_text(q)) for k, q in enumerate(r.questions)],
         (
             "Store",
             f"{r.store}, and charts of it: {files}\nask it more: sparseq shell {r.store}"

@@ -1,4 +1,4 @@
-"""The demo's analyst: one query a day, each made from the answers before it."""
+"""The demo's analyst: a series of daily counts, and two questions made from what it said."""
 
 from __future__ import annotations
 
@@ -12,58 +12,74 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from sparseq.ledger.purposes import Purpose
+from sparseq.monitor import Monitor, QueryText, Ticks
+from sparseq.monitor.beside import Beside
+
 if TYPE_CHECKING:
+    from sparseq.answer import Answer
+    from sparseq.monitor.loop import TickResult
     from sparseq.store import Store
 
 Floats = NDArray[np.float64]
-WEEK = 7
+BUYERS = Purpose("daily_buyers", 0.6, 546, counts=14.74, forecast=0.05, cap=0.1, off=0.46)
+"""What `sparseq plan data/cdnow.parquet` recommends for the series on 60 % of every budget."""
+SQL = "SELECT count(DISTINCT customer_id) AS buyers FROM purchases WHERE date = :day"
 
 
 @dataclass
 class Findings:
-    """What the monitor has learned: a noised count and its ± for each day, and busy days.
-
-    `alarms` has the days whose answer was above the level that the query itself named.
-    """
+    """What the analyst has learned: a count and its ± for each day, about everybody."""
 
     days: list[dt.date] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     bounds: list[float] = field(default_factory=list)
-    alarms: list[dt.date] = field(default_factory=list)
     seconds: float = 0.0
 
-    def alarm_level(self) -> int:
-        """Return what the next day must exceed to be busy: the mean of a week's answers, and ±.
+    def take(self, done: TickResult) -> None:
+        """Take in a day."""
+        (row,) = [r for r in done.rows if r.estimate == "corrected"]
+        self.days.append(done.tick.start.date())
+        self.values.append(float(row.value or 0.0))
+        self.bounds.append(float(row.error or 0.0))
 
-        It depends on nothing but answers, so choosing the next query by it is free, and the stream
-        is adaptive: the guarantee holds all the same.
-        """
-        if not self.values:
-            return 0
-        return round(float(np.mean(self.values[-WEEK:])) + self.bounds[-1])
+    @property
+    def busiest_month(self) -> dt.date:
+        """The first day of the month with the most buyers, by released numbers."""
+        months: dict[dt.date, float] = {}
+        for day, value in zip(self.days, self.values, strict=True):
+            first = day.replace(day=1)
+            months[first] = months.get(first, 0.0) + value
+        return max(months, key=lambda month: months[month])
 
-    def next_query(self, day: dt.date) -> str:
-        """Return the query for a day."""
-        count = "count(DISTINCT customer_id)"
-        busy = f", {count} > {self.alarm_level()} AS busy" if self.values else ""
-        return f"SELECT {count} AS buyers{busy} FROM purchases WHERE date = DATE '{day}'"
+    def questions(self) -> list[str]:
+        """Return what is asked next: it depends on nothing but answers, so choosing is free."""
+        first = self.busiest_month
+        next_one = (first + dt.timedelta(days=31)).replace(day=1)
+        when = f"date >= DATE '{first}' AND date < DATE '{next_one}'"
+        return [
+            "SELECT count(DISTINCT customer_id) AS people, count(*) AS orders FROM purchases "
+            f"WHERE {when}",
+            "SELECT avg(amount) AS per_order, median(amount) AS typical FROM purchases",
+        ]
 
 
 def monitor(store: Store, days: Sequence[dt.date], tick: Callable[[Findings], None]) -> Findings:
-    """Ask one query a day, each after the last answer; call `tick` after each."""
-    seen = Findings()
-    started = time.monotonic()
-    for day in days:
-        answer = store.sql(seen.next_query(day), request_id=f"buyers {day}")
-        (row,) = answer.rows()
-        seen.days.append(day)
-        seen.values.append(float(row["buyers"]))
-        seen.bounds.append(float(row["buyers_error"]))
-        if row.get("busy"):
-            seen.alarms.append(day)
+    """Ask for the buyers of each day; call `tick` after each."""
+    seen, started = Findings(), time.monotonic()
+    first, last = (dt.datetime.combine(day, dt.time()) for day in (days[0], days[-1]))
+    ticks = Ticks(first, "1d", last)
+    series = Beside().sources(store, [(BUYERS.name, QueryText.of(SQL))], ticks)
+    for done in Monitor(store, ticks, series).run():
+        seen.take(done)
         tick(seen)
     seen.seconds = time.monotonic() - started
     return seen
+
+
+def asked(store: Store, seen: Findings) -> list[tuple[str, Answer]]:
+    """Ask the two questions, which are paid from another part of every budget."""
+    return [(sql, store.sql(sql)) for sql in seen.questions()]
 
 
 def true_buyers(path: str, days: Sequence[dt.date]) -> Floats:

@@ -34,7 +34,17 @@ from sparseq.monitor.arrivals import Inbox
 from sparseq.monitor.beside import Beside
 from sparseq.monitor.companions import alarming
 from sparseq.monitor.folder import Folder
+from sparseq.monitor.series import QuerySeries
+from sparseq.monitor.series_outlook import (
+    SeriesOutlook,
+    about_everybody,
+    outlooks,
+    refuse_what_ends_badly,
+    worst_case_bound,
+)
 from sparseq.monitor.ticks import OF_TICKS, length_of, moment
+from sparseq.pictures.monitor import Rival
+from sparseq.pictures.numbers import format_bound
 from sparseq.pictures.words import NOT_PRIVATE
 from sparseq.query.catalog import TIME_TYPES
 from sparseq.query.parameters import given
@@ -73,13 +83,8 @@ class MonitorOptions:
     once: bool
     confidence: float | None
     alarm_below: float | None
-    forecast: bool
     horizon: int | None
-    forecast_cap: float | None
-    fade: bool
-    season: int
-    strategy: str | None
-    left_out: float
+    anyway: bool
     plot: Path | None
     quiet: bool
 
@@ -123,25 +128,11 @@ class MonitorOptions:
               help="Estimate how many people have ever been left out; an alarm goes off when fewer "
               "than SHARE (such as 90%) have not. The store's reserve for the watch pays.",
               )  # fmt: skip
-@click.option("--forecast", is_flag=True, help="Beside every answer, one corrected for the people "
-              "who are left out. The store's reserve for forecasts pays.")  # fmt: skip
 @click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
-              help="Number of ticks that these two are planned for. [default: a year, or to --to]",
-              )  # fmt: skip
-@click.option("--forecast-cap", type=Share(0, 1, min_open=True), metavar="SHARE",
-              help="With --forecast: the most of a full contribution that is forecast for one "
-              "person; `sparseq plan` recommends it. [default: 100%]")  # fmt: skip
-@click.option("--fade", is_flag=True, help="With --forecast: people take part with a smaller "
-              "weight before they run out; `sparseq plan` says whether it pays.")  # fmt: skip
-@click.option("--season", type=click.IntRange(0, 1000), default=0, metavar="TICKS",
-              help="With --forecast: forecasts follow the answers' season, such as 7 days.",
-              )  # fmt: skip
-@click.option("--strategy", metavar="TAPS", help="What is measured of people's last ticks, so that "
-              "noise is correlated: news, fractional:0.1, window:28, sqrt, or taps such as "
-              "1,-0.08,-0.04; fixed at the first tick. [default: none]")  # fmt: skip
-@click.option("--left-out", type=Share(0, 1, max_open=True), default=0.0, metavar="SHARE",
-              help="With --strategy: every ± has room for people who are left out, SHARE of all "
-              "after 365 ticks; `sparseq plan --for` says how many.")  # fmt: skip
+              help="With --alarm-below: number of ticks that it is planned for. [default: a year, "
+              "or to --to]")  # fmt: skip
+@click.option("--anyway", is_flag=True, help="Ask although it takes most of what the store has for "
+              "questions.")  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @quiet_option
@@ -149,7 +140,9 @@ def monitor(store: Path, **options: Any) -> None:
     """Ask every QUERY once a tick, and write the answers to a file: a row a tick, group and number.
 
     A query has the parameters :day and :next_day (or :tick and :next_tick), and those given with
-    --param. Started again, the monitor goes on where it stopped: no tick is asked twice.
+    --param. How it is asked was said where it got its part of the budget (`create --for`, `purpose
+    add`); one without is paid from what is for questions. Started again, the monitor goes on where
+    it stopped: no tick is asked twice.
 
     With --follow the data arrive in files such as 1997-01-01.parquet, and each is taken in once.
     The monitor then runs until the last tick is answered or it is stopped (Ctrl-C, SIGTERM): it
@@ -183,7 +176,8 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
     alarm = False
     if store.seed is not None:
         wanted.say(banner(NOT_PRIVATE))
-    picture = Picture(wanted.plot, monitor.table, store, wanted.alarm_below)
+    rivals = {s.name: rival_of(s, ticks) for s in sources if isinstance(s, QuerySeries)}
+    picture = Picture(wanted.plot, monitor.table, store, wanted.alarm_below, rivals)
 
     def wait(seconds: float) -> bool:
         picture.refresh()
@@ -192,7 +186,7 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
     folder, steps = steps_of(store, wanted, monitor, wait)
     show = showing(monitor, wanted.output)
     try:
-        with progress(monitor, store, wanted.quiet, wanted.output) as advance:
+        with progress(monitor, store, wanted.quiet, wanted.output, rivals) as advance:
             for ticked in steps:
                 show(ticked)
                 advance(ticked)
@@ -249,12 +243,36 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
     """Return a series for each query file, of its name, and what goes along with them."""
 
     beside = Beside(
-        wanted.strategy or "", wanted.left_out, wanted.forecast, wanted.forecast_cap,
-        wanted.fade, wanted.season, wanted.alarm_below, wanted.horizon,
-        Options(confidence=wanted.confidence), given(wanted.params, OF_TICKS),
+        wanted.alarm_below, wanted.horizon, Options(confidence=wanted.confidence),
+        given(wanted.params, OF_TICKS),
     )  # fmt: skip
     texts = [(path.stem, QueryText.of(query_text(None, str(path)))) for path in wanted.queries]
-    return beside.sources(store, texts, ticks)
+    sources = beside.sources(store, texts, ticks)
+    expected = outlooks(store, sources, ticks)
+    if not wanted.anyway:
+        refuse_what_ends_badly(expected)
+    for one in expected:
+        wanted.say(expected_text(one))
+    return sources
+
+
+def expected_text(told: SeriesOutlook) -> str:
+    """Return what a series is going to be like, in words."""
+    name = shown(told.name)
+    if not told.first:
+        return f"{name}: nothing is known of its errors before its first tick"
+    width = f"± {format_bound(told.first)} for the next tick"
+    if told.last > 1.05 * told.first:
+        width += f", about ± {format_bound(told.last)} for the last of {told.ticks:,}"
+    taken = f"; {told.share:.0%} of what the store has for questions" if told.share else ""
+    return f"{name}: expected {width}{taken}"
+
+
+def rival_of(series: QuerySeries, ticks: Ticks) -> Rival:
+    """Return what a series is drawn beside."""
+    found = worst_case_bound(series, ticks)
+    bound, many = (None, 0) if found is None else found
+    return Rival(bound, many, about_everybody(series))
 
 
 def steps_of(
@@ -275,8 +293,7 @@ def steps_of(
         if wanted.late == "reject":
             folder.reject(arrival.key, "Its ticks are answered, and --late reject was said.")
             return False
-        who = "queries and forecasts" if wanted.forecast else "queries"
-        wanted.say(f"{shown(arrival.key)} is late: its ticks are answered; only later {who} see it")
+        wanted.say(f"{shown(arrival.key)} is late: its ticks are answered; only later ones see it")
         return True
 
     clock = dt.datetime.now if wanted.complete == "clock" else None

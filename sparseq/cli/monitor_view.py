@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import put_out, say
 from sparseq.monitor.output import CsvFormat
 from sparseq.monitor.rows import as_table
-from sparseq.pictures.monitor import monitor_sheet
+from sparseq.pictures.monitor import Rival, monitor_sheet
 from sparseq.pictures.terminal import terminal_chart
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def showing(monitor: Monitor, out: Path | None) -> Callable[[TickResult], None]:
 
 @contextmanager
 def progress(
-    monitor: Monitor, store: Store, quiet: bool, out: Path | None
+    monitor: Monitor, store: Store, quiet: bool, out: Path | None, rivals: Mapping[str, Rival]
 ) -> Iterator[Callable[[TickResult], None]]:
     """Show how far the monitor is, on a terminal's standard error; in the end, what was done."""
 
@@ -58,7 +58,7 @@ def progress(
     bar = progress_bar()
     task = bar.add_task("monitoring", total=total)
     console = bar.console
-    chart = Chart(monitor, store, console)
+    chart = Chart(monitor, store, console, rivals)
     charted = out is not None or not sys.stdout.isatty()  # printed rows would run through it
     live = Live(
         get_renderable=lambda: Group(*([chart.drawn()] if charted else []), bar),
@@ -83,8 +83,11 @@ def progress(
 class Chart:
     """The first number of the first series, as it grows."""
 
-    def __init__(self, monitor: Monitor, store: Store, console: Console) -> None:
+    def __init__(
+        self, monitor: Monitor, store: Store, console: Console, rivals: Mapping[str, Rival]
+    ) -> None:
         self._schema, self._store, self._console = monitor.schema, store, console
+        self._rivals = rivals
         self._rows: list[Row] = []
 
     def add(self, rows: Any) -> None:
@@ -102,7 +105,8 @@ class Chart:
         if len(self._rows) < 2 or width < _NARROW or height < _HEIGHT + 8:
             return Text("")
         rows = as_table(self._rows, self._schema)
-        figure = monitor_sheet(rows, self._store.guarantee, False, None).figures[0]
+        budget = self._store.guarantee
+        figure = monitor_sheet(rows, budget, self._rivals, False, None).figures[0]
         figure = replace(figure, notes=[])
         color = not os.environ.get("NO_COLOR")
         return Text.from_ansi(terminal_chart(figure, min(width - 1, 110), _HEIGHT, color=color))
@@ -112,11 +116,13 @@ class Picture:
     """The file of `--plot`: drawn anew when there is something new to show."""
 
     def __init__(
-        self, path: Path | None, rows: Callable[[], pa.Table], store: Store, alarm: float | None
-    ) -> None:
+        self, path: Path | None, rows: Callable[[], pa.Table], store: Store, alarm: float | None,
+        rivals: Mapping[str, Rival],
+    ) -> None:  # fmt: skip
         if path is not None:
             check_picture(path)
         self._path, self._rows, self._store, self._alarm = path, rows, store, alarm
+        self._rivals = rivals
         self.stale = False
 
     def refresh(self) -> None:
@@ -124,6 +130,7 @@ class Picture:
         if self._path is not None and self.stale and (rows := self._rows()).num_rows:
             seeded = self._store.seed is not None
             write_picture(
-                monitor_sheet(rows, self._store.guarantee, seeded, self._alarm), self._path
+                monitor_sheet(rows, self._store.guarantee, self._rivals, seeded, self._alarm),
+                self._path,
             )
             self.stale = False

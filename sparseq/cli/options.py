@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 Decorator = Callable[[Any], Any]
 LAKE = "lake://"
 """What the address of a lake begins with."""
-POTS = ("queries", "watch", "forecast")
-"""Names of `sparseq.ledger.pots.Pot`, which takes time to import."""
-RESERVES = {"watch": 0.05, "forecast": 0.25}
-"""What can be set aside of every budget, and how much where no share is given."""
 ALARM_BELOW = "90%"
 GOES = "the old name goes in 0.3"
 
@@ -47,21 +43,12 @@ class FormerName(NamedTuple):
 
 _OUT = {"--out": FormerName("--output")}
 FORMER_NAMES = {
-    "create": {
-        "--watch-active": FormerName("--reserve", "watch={}", "5%"),
-        "--forecast": FormerName("--reserve", "forecast={}", "25%"),
-    },
+    "create": {"--watch-active": FormerName("--for", "watch={}", "5%")},
     "monitor": _OUT
     | {
         "--watch-active": FormerName("--alarm-below", alone=ALARM_BELOW),
-        "--clip": FormerName("--forecast-cap"),
-        "--part-time": FormerName("--fade", "", ""),
     },
-    "plan": {
-        "--watch": FormerName("--reserve", "watch={}", "5%"),
-        "--watch-active": FormerName("--reserve", "watch={}", "5%"),
-        "--ticks": FormerName("--horizon"),
-    },
+    "plan": {"--ticks": FormerName("--horizon")},
     "train": _OUT | {"--most": FormerName("--most", "steps={}")},
     "replay": _OUT,
     "derive": _OUT,
@@ -73,8 +60,8 @@ FORMER_NAMES = {
 def of_today(command: str, args: list[str]) -> list[str]:
     """Return the arguments with today's names of options; what is replaced is noted on stderr.
 
-    >>> of_today("monitor", ["a", "--alarm-below", "80%", "--fade"])
-    ['a', '--alarm-below', '80%', '--fade']
+    >>> of_today("monitor", ["a", "--alarm-below", "80%", "--quiet"])
+    ['a', '--alarm-below', '80%', '--quiet']
     """
     former, waiting = FORMER_NAMES.get(command, {}), list(args)
     found: list[str] = []
@@ -145,32 +132,6 @@ class Share(click.FloatRange):
         return float(super().convert(share, param, ctx))
 
 
-class Reserve(click.ParamType[dict[str, float]]):
-    """Shares of every budget by what they are set aside for, as watch=5%,forecast=25%."""
-
-    name = "reserve"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, float]:
-        """Return the shares by name."""
-        shares = {}
-        for part in str(value).split(","):
-            name, equals, share = (word.strip() for word in part.partition("="))
-            if name not in RESERVES:
-                self.fail(
-                    f"nothing can be set aside for {name!r}. Write watch=5%,forecast=25%.",
-                    param, ctx,
-                )  # fmt: skip
-            shares[name] = Share().convert(share, param, ctx) if equals else RESERVES[name]
-        return shares
-
-
-def reserves_of(given: tuple[dict[str, float], ...]) -> dict[str, float]:
-    """Return the shares of all `--reserve` together."""
-    return {name: share for shares in given for name, share in shares.items()}
-
-
 def together(*options: Decorator) -> Decorator:
     """Return several options as one decorator."""
 
@@ -239,14 +200,6 @@ series_output_option = file_option(
     "--output",
     "-o",
     help="Parquet, CSV or JSON Lines, by its name. [default: CSV on standard output]",
-)
-reserve_option = click.option(
-    "--reserve",
-    multiple=True,
-    type=Reserve(),
-    metavar="NAME=SHARE,…",
-    help="Set shares of every budget aside: watch (5 %), to estimate how many people have been "
-    "left out; forecast (25 %), to estimate what they would still contribute.",
 )
 table_option = click.option("--table", metavar="NAME", help="Which table, if there are several.")
 param_option = click.option(

@@ -1,4 +1,4 @@
-"""`sparseq plan`: which norm_budget, and how much in reserve, from data that may be looked at."""
+"""`sparseq plan`: how a series is to be asked, from data that may be looked at."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sparseq
+from sparseq.accounting import Budget
 from sparseq.cli.declare import bounds_of, keys_of
 from sparseq.cli.options import (
-    ALARM_BELOW,
-    GOES,
-    Reserve,
+    Share,
     bounds_option,
     command,
     every_option,
@@ -23,12 +22,11 @@ from sparseq.cli.options import (
     keys_option,
     open_store,
     param_option,
-    reserves_of,
     together,
 )
 from sparseq.cli.picture import check_picture, write_picture
-from sparseq.cli.plan_strategies import comparable, strategies_plain, strategies_text
 from sparseq.cli.progress import late_bar
+from sparseq.cli.purpose_text import written
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.engine.files.load import IncomingRows
@@ -36,11 +34,11 @@ from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
 from sparseq.json_text import json_text
 from sparseq.monitor import QuerySeries, QueryText, Ticks
-from sparseq.monitor.charged_plan import charged_plan, charged_ranks, most_charged
+from sparseq.monitor.charged_plan import charged_ranks, charged_verdict, most_charged
 from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.plan import plan as planned_of
-from sparseq.monitor.plan_strategies import StrategyPlan, plan_strategies, targets_of
+from sparseq.monitor.plan_strategies import PlanTarget, targets_of
 from sparseq.monitor.ticks import OF_TICKS, moment
+from sparseq.monitor.verdict import Method, Verdict, verdict
 from sparseq.pictures.numbers import format_number
 from sparseq.pictures.planning import plan_sheet
 from sparseq.pictures.tables import format_table
@@ -48,7 +46,6 @@ from sparseq.query.parameters import given
 
 if TYPE_CHECKING:
     from sparseq.monitor.known_stream import KnownStream
-    from sparseq.monitor.plan import Candidate, PlanSearch
     from sparseq.monitor.ticks import Ticks
     from sparseq.store import Store
 
@@ -61,8 +58,6 @@ _AHEAD = 512  # ticks that are read together
 ADDS_UP = (
     "What stores about the same people tell adds up: two of kappa 0.5 tell as much as one of 1."
 )
-_COLUMNS = ("norm_budget", "watch", "reserve", "cap", "sigma", "left out", "noise", "bias",
-            "total", "")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,25 +71,14 @@ class PlanOptions:
     params: tuple[str, ...]
     horizon: int | None
     kappa: float | None
-    reserve: tuple[dict[str, float], ...]
-    forecasts: bool
-    targets: str | None
+    share: float
+    targets: str
     plot: Path | None
     format: str
 
     def __post_init__(self) -> None:
         if self.plot is not None:
             check_picture(self.plot)
-
-    @property
-    def others(self) -> float:
-        """The share of the watch."""
-        shares = reserves_of(self.reserve)
-        if "forecast" in shares:
-            raise ParameterError(
-                "the planner chooses the reserve for forecasts", "give --reserve watch=5% alone"
-            )
-        return shares.get("watch", 0.0)
 
 
 planning = together(
@@ -107,24 +91,22 @@ planning = together(
                  help="How many ticks to plan for. Where there are fewer, the data are repeated. "
                  "[default: as many as there are]"),
     param_option,
-    click.option("--kappa", type=float, help="zCDP level. [default: 0.5, or the STORE's]"),
-    click.option("--reserve", multiple=True, type=Reserve(), metavar="watch=SHARE",
-                 help="Plan with SHARE (5 %) of every budget set aside for a watch."),
-    click.option("--forecast/--no-forecast", "forecasts", default=True, show_default=True,
-                 help="Whether to try departure forecasts."),
-    click.option("--for", "targets", metavar="day,week,28d,total",
-                 help="Try strategies too, for what people look at: ticks, sums over windows, the "
-                 "running total; 28d:2 counts twice."),
-    file_option("--plot", help="Draw the trade-off: .html, .png or .svg."),
+    click.option("--kappa", type=float, help="zCDP level of the store. [default: 0.5, or the "
+                 "STORE's]"),
+    click.option("--share", type=Share(0, 0.99, min_open=True), default="60%",
+                 show_default=True, help="Of every budget, for these series together."),
+    click.option("--target", "targets", default="day", show_default=True,
+                 metavar="day,week,28d,total", help="What people look at: ticks, sums over "
+                 "windows, the running total; 28d:2 counts twice."),
+    file_option("--plot", help="Draw errors against budgets: .html, .png or .svg."),
     facts_format_option,
 )  # fmt: skip
 """Options of all plans."""
 
 
-@command(short_help="Choose norm_budget and the reserve, from public or historical data.")
+@command(short_help="Say how a series is to be asked, from public or historical data.")
 @click.argument("source", metavar="FILE|STORE", type=click.Path(path_type=Path))
 @planning
-@click.option("--historical", is_flag=True, hidden=True, help="Now: sparseq curator plan.")
 @click.option("--charged", type=click.FloatRange(min=0, min_open=True), metavar="SIGMA",
               help="Plan on a STORE: release people's totals with noise of SIGMA people, once and "
               "charged, and plan on these.")  # fmt: skip
@@ -134,17 +116,16 @@ planning = together(
 @keys_option
 @bounds_option
 def plan(
-    source: Path, historical: bool, charged: float | None, user: str | None, table: str | None,
+    source: Path, charged: float | None, user: str | None, table: str | None,
     time: str, keys: tuple[str, ...], bounds: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
-    """Try budgets on a FILE of data that may be looked at, and recommend one.
+    """Try ways to ask a series on a FILE of data that may be looked at, and print one line to use.
 
-    The first row is worst-case composition: the error of any system that splits one budget over
-    all answers. Below it, rows for each budget: dropping alone, with departure forecasts, and with
-    people who fade before they run out.
-    Recommended is the least error of those that would be 5 % below the first row's with twice the
-    bias, too. If a plan made on the first half of the data fails on the second half, the first row
-    is recommended.
+    The line goes after --for of `sparseq create`, or into `sparseq purpose add`. Plain has enough
+    for every tick of everybody: the noise of any system that splits one budget over all answers.
+    Forecasts and strategies have less noise where most people come seldom, or come often. One of
+    them is recommended if it would have been better in both halves of the data, chosen on the
+    first.
 
     For a STORE: --charged, or `sparseq curator plan STORE`, which looks at exact facts. Charged
     means: one release of how people's totals are distributed, which everybody in the series pays
@@ -165,22 +146,14 @@ def plan(
         with _made(source, user, table, time, keys, bounds) as store:
             say(banner(EXACT_PLAN), err=True)
             found = _planned(store, wanted)
-        _show(*found, wanted)
+        _show(found, wanted)
     elif charged is not None:
-        if wanted.targets is not None:
-            raise ParameterError(
-                "--for plans on what people do tick by tick, and --charged shows their totals",
-                "leave one of them out",
-            )
         with open_store(source) as store:
             say(_told(store, wanted, charged), err=True)
             with late_bar() as bar:
-                streams, names = streams_of(store, wanted, bar)
-            planned = _charged(store, streams, charged, kappa_of(store, wanted), wanted)
-        _show(planned, names, None, wanted, "")
-    elif historical:
-        say(f"plan STORE --historical is now curator plan STORE; {GOES}", err=True)
-        plan_exactly(source, wanted)
+                streams = streams_of(store, wanted, bar)
+            done = _charged(store, streams, charged, wanted)
+        _show(done, wanted, "")
     else:
         raise ParameterError(
             f"{source} is a store: planning would show exact facts about people in it",
@@ -188,11 +161,11 @@ def plan(
         )
 
 
-@command("plan", short_help="Choose norm_budget and the reserve, from the store's exact data.")
+@command("plan", short_help="Say how a series is to be asked, from the store's exact data.")
 @planning
 @click.pass_obj
 def curator_plan(store: Path, /, **options: Any) -> None:
-    """Try budgets on STORE's exact data, and recommend one. See `sparseq plan --help`.
+    """Try ways to ask a series on STORE's exact data. See `sparseq plan --help`.
 
     What is recommended depends on everybody's rows. Use it where the data may be looked at.
 
@@ -201,71 +174,65 @@ def curator_plan(store: Path, /, **options: Any) -> None:
       sparseq curator plan shop.sparseq --queries queries/daily_buyers.sql
           --from 1997-01-01 --to 1998-06-30 --horizon 730 --format json
     """
-    plan_exactly(store, PlanOptions(**options))
-
-
-def plan_exactly(path: Path, wanted: PlanOptions) -> None:
-    """Plan on a store's exact data."""
+    wanted = PlanOptions(**options)
     say(banner(EXACT_PLAN), err=True)
-    with open_store(path) as store:
-        found = _planned(store, wanted)
-    _show(*found, wanted)
+    with open_store(store) as opened:
+        found = _planned(opened, wanted)
+    _show(found, wanted)
 
 
-def kappa_of(store: Store, wanted: PlanOptions) -> float:
-    """Return the level to plan for."""
-    return wanted.kappa if wanted.kappa is not None else store.guarantee.kappa
+def _budget(store: Store, wanted: PlanOptions) -> Budget:
+    """Return the budget to plan for."""
+    kappa = wanted.kappa if wanted.kappa is not None else store.guarantee.kappa
+    return Budget(kappa, store.guarantee.norm_budget)
 
 
-def _planned(
-    store: Store, wanted: PlanOptions
-) -> tuple[PlanSearch, list[str], StrategyPlan | None]:
-    kappa = kappa_of(store, wanted)
-    targets = None if wanted.targets is None else targets_of(wanted.targets)
+def _share(wanted: PlanOptions) -> float:
+    """Return the share of each series."""
+    return wanted.share / len(wanted.queries)
+
+
+def _planned(store: Store, wanted: PlanOptions) -> list[Verdict]:
+    targets, budget = targets_of(wanted.targets), _budget(store, wanted)
+    if wanted.plot is not None and not _of_ticks(targets):
+        raise ParameterError("--plot draws the errors of single ticks", "--target day")
     with late_bar() as bar:
-        streams, names = streams_of(store, wanted, bar)
-        if targets is not None and len(streams) != 1:
-            raise ParameterError("--for plans for one series", "give one --queries")
-        planned = planned_of(
-            streams, kappa, ticks=wanted.horizon, others=wanted.others,
-            forecasts=wanted.forecasts, period=SEASONS.get(wanted.every, 0),
-            advance=lambda done, of: bar("planning", done, of),
-        )  # fmt: skip
-        if targets is None:
-            return planned, names, None
-        stream = streams[0] if wanted.horizon is None else streams[0].over(wanted.horizon)
-        return planned, names, plan_strategies(
-            stream, kappa, targets, lambda done, of: bar("strategies", done, of)
-        )  # fmt: skip
+        return [
+            verdict(
+                stream if wanted.horizon is None else stream.over(wanted.horizon), name, budget,
+                _share(wanted), targets, period=SEASONS.get(wanted.every, 0),
+                advance=lambda done, of: bar("planning", done, of),
+            )
+            for name, stream in streams_of(store, wanted, bar).items()
+        ]  # fmt: skip
 
 
-def _show(
-    planned: PlanSearch, names: Sequence[str], strategies: StrategyPlan | None,
-    wanted: PlanOptions, warning: str = EXACT_PLAN,
-) -> None:  # fmt: skip
+def _of_ticks(targets: Sequence[PlanTarget]) -> bool:
+    return [t.ticks for t in targets] == [1]
+
+
+def _show(found: list[Verdict], wanted: PlanOptions, warning: str = EXACT_PLAN) -> None:
     if wanted.plot is not None:
-        write_picture(plan_sheet(planned, names, warning), wanted.plot)
+        searches = {v.name: v.planned for v in found if v.planned is not None}
+        write_picture(plan_sheet(searches, warning), wanted.plot)
     if wanted.format == "json":
-        say(as_json(planned, names, strategies))
-        return
-    parts = [as_text(planned, names)]
-    if strategies is not None:
-        totals = planned.recommended.total
-        parts.append(strategies_text(strategies, names[0], comparable(strategies, totals)))
-    say("\n\n".join(parts))
+        say(json_text({"series": [as_plain(v) for v in found]}))
+    else:
+        say("\n\n".join([*map(as_text, found), ADDS_UP]))
 
 
 def _charged(
-    store: Store, streams: Sequence[KnownStream], sigma: float, kappa: float, asked: PlanOptions
-) -> PlanSearch:
+    store: Store, streams: dict[str, KnownStream], sigma: float, asked: PlanOptions
+) -> list[Verdict]:
     """Release the totals, and plan on them."""
-    if len(streams) != 1 or asked.horizon is not None:
+    if len(streams) != 1 or asked.horizon is not None or not _of_ticks(targets_of(asked.targets)):
         raise ParameterError(
-            "--charged plans for one series, over the ticks that there are",
-            "give one --queries, and no --horizon",
+            "--charged plans for single ticks of one series, over the ticks that there are",
+            "give one --queries, and neither --horizon nor --target",
         )
-    ranks = charged_ranks(store, streams[0], sigma)
-    return charged_plan(ranks, kappa, streams[0].ticks, asked.others)
+    ((name, stream),) = streams.items()
+    ranks = charged_ranks(store, stream, sigma)
+    return [charged_verdict(ranks, name, _budget(store, asked), _share(asked), stream)]
 
 
 def _told(store: Store, asked: PlanOptions, sigma: float) -> str:
@@ -304,10 +271,14 @@ def _made(
 
 def streams_of(
     store: Store, asked: PlanOptions, told: Callable[[str, int, int], None]
-) -> tuple[list[KnownStream], list[str]]:
-    """Compute what every user contributes to every query at every tick; return it, and names."""
-    ticks, values, found, names = _ticks(asked), given(asked.params, OF_TICKS), [], []
+) -> dict[str, KnownStream]:
+    """Compute what every user contributes to every query at every tick; return it by name."""
+    ticks, values, found = _ticks(asked), given(asked.params, OF_TICKS), dict[str, KnownStream]()
     for path in asked.queries:
+        if path.stem in found:
+            raise ParameterError(
+                f"two series would be called {path.stem!r}", "a series has the name of its file"
+            )
         text = QueryText.of(query_text(None, str(path)))
         series = QuerySeries(store, path.stem, text, ticks, values)
         queries = [series.lowered(tick) for tick in ticks]
@@ -324,137 +295,91 @@ def streams_of(
             for plan in plans[first : first + _AHEAD]:
                 cells.append(engine.cells(plan, people))
                 told(f"reading {path.stem}", len(cells), len(plans))
-        found.append(KnownStream.of(queries[0], people, cells, granularity))
-        names.append(path.stem)
-    return found, names
+        found[path.stem] = KnownStream.of(queries[0], people, cells, granularity)
+    return found
 
 
 def _ticks(asked: PlanOptions) -> Ticks:
     return Ticks(moment(asked.first), asked.every, moment(asked.last))
 
 
-def as_text(planned: PlanSearch, names: Sequence[str]) -> str:
-    """Return the table, and what is recommended."""
-    rows = [_row(c, planned) for c in planned.rows]
-    series = ", ".join(map(shown, names))
-    head = f"{series}: {planned.ticks} ticks, kappa {planned.kappa:g}; root mean squares"
-    columns, align = list(_COLUMNS), ["r"] * 9 + ["l"]
-    if not any(c.setting.others for c in planned.tried):
-        at = columns.index("watch")
-        columns, rows = columns[:at] + columns[at + 1 :], [r[:at] + r[at + 1 :] for r in rows]
-        align = align[1:]
-    table = format_table(columns, rows, align)
-    return "\n\n".join(
-        [head + _sizes(planned, names), table, advice(planned), *_warned(planned, names), ADDS_UP]
+def as_text(found: Verdict) -> str:
+    """Return what to use, and the table of what was looked at."""
+    best, (mean, size) = found.recommended, found.size
+    rows = [_row(m, found) for m in found.methods]
+    errors = [f"error of {t.name}" if len(found.targets) > 1 else "error" for t in found.targets]
+    columns = ["method", "counts", *errors, "first half", "second half", "all", ""]
+    head = (
+        f"{shown(found.name)}, {best.purpose.ticks:,} ticks on {_share_of(found)} of every budget; "
+        f"a value is {mean:,.4g} on average\n\n  {line(best)}\n\n"
+        f"Use it so: sparseq create … --for {line(best)}\n"
+        f"or, later: sparseq purpose add STORE {line(best)}"
     )
-
-
-def _sizes(planned: PlanSearch, names: Sequence[str]) -> str:
-    """Return how large the series are that the errors are of."""
-    lines = [
-        f"\n{shown(name)} itself: mean {mean:,.4g}, root mean square {size:,.4g}"
-        for name, (mean, size) in zip(names, planned.sizes, strict=True)
-    ]
-    return "".join(lines)
-
-
-def _warned(planned: PlanSearch, names: Sequence[str]) -> list[str]:
-    best = planned.recommended
-    return [
-        f"{shown(names[i])}: publishing 0 at every tick would do as well. The error would be "
-        f"{planned.sizes[i][1]:,.4g}, that of this plan is {best.total[i]:,.4g}."
-        for i in planned.no_better_than_nothing
-    ]
-
-
-def _row(c: Candidate, planned: PlanSearch) -> list[str]:
-    marks = ["worst case"] * c.worst_case
-    marks += ["recommended"] * (c == planned.recommended and not c.worst_case)
-    marks += ["fading"] * c.setting.fade + [f"season {c.period}"] * (c.period > 0)
-    forecast = c.setting.forecast
-    return [
-        format_number(c.setting.norm_budget, 2),
-        f"{c.setting.others:.0%}" if c.setting.others else "–",
-        f"{forecast:.0%}" if forecast else "–",
-        _percent(c.setting.cap) if forecast else "–",
-        *(_numbers(x) for x in (c.sigma,)),
-        f"{c.dropped:.1%}",
-        *(_numbers(x) for x in (c.noise, c.bias, c.total)),
-        ", ".join(marks),
-    ]
-
-
-def _numbers(values: Sequence[float]) -> str:
-    return " / ".join(f"{v:,.4g}" for v in values)
-
-
-def advice(planned: PlanSearch) -> str:
-    """Return what to do, in the words of `create`."""
-    best = planned.recommended
-    if best.worst_case:
-        why = "No smaller budget is sure to be better by 5 %,"
-        if planned.misled:
-            why = (
-                "These data change too much to plan on:\nplanned on the first half, the second "
-                f"would have had {planned.hindsight:.2f} times its error;"
-            )
-        return (
-            f"Recommended: worst-case composition. {why}\nand with this one nobody is left out:\n"
-            f"  sparseq create … --in-or-out --norm-budget {best.setting.norm_budget:g}"
+    table = format_table(columns, rows, ["l", *"r" * (len(columns) - 2), "l"])
+    notes = [head, table, _why(found)]
+    if found.no_better_than_nothing:
+        notes.append(
+            f"{shown(found.name)}: publishing 0 at every tick would do as well: the error would be "
+            f"{size:,.4g}, that of this plan is {best.errors[0]:,.4g}. Ask for coarser ticks or "
+            "fewer groups, or give it more of the budget."
         )
-    setting = best.setting
-    made, run = [f"--norm-budget {setting.norm_budget:g}"], []
-    if not setting.forecast:
-        made.insert(0, "--in-or-out")
-    shares = {"watch": setting.others, "forecast": setting.forecast}
-    reserve = ",".join(f"{name}={_percent(share)}" for name, share in shares.items() if share)
-    if reserve:
-        made.append(f"--reserve {reserve}")
-    if setting.others:
-        run.append(f"--alarm-below {ALARM_BELOW}")
-    if setting.forecast:
-        run.append("--forecast")
-    if run:
-        run.append(f"--horizon {planned.ticks}")
-    if setting.forecast:
-        run.append(f"--forecast-cap {_percent(setting.cap)}")
-        run += ["--fade"] * setting.fade
-        run += [f"--season {best.period}"] * (best.period > 0)
-    text = f"Recommended, {best.relative:.2f} times the error of the worst case:\n"
-    text += f"  sparseq create … {' '.join(made)}"
-    text += f"\n  sparseq monitor … {' '.join(run)}" if run else ""
-    if planned.hindsight is not None:
-        text += (
-            "\nPlanned on the first half of these data and run on the second, "
-            f"{planned.hindsight:.2f} times."
-        )
-    return text
+    return "\n\n".join(notes)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.10g}%"
+def line(method: Method) -> str:
+    """Return a method as `create --for` takes it."""
+    return written(method.purpose, f"{100 * method.purpose.share:.10g}%")
 
 
-def as_json(
-    planned: PlanSearch, names: Sequence[str], strategies: StrategyPlan | None = None
-) -> str:
-    """Return all of it as JSON."""
+def _share_of(found: Verdict) -> str:
+    return f"{100 * found.recommended.purpose.share:.10g}%"
 
-    def plain(c: Candidate) -> dict[str, Any]:
-        fields = asdict(c)
-        setting: dict[str, Any] = fields.pop("setting")
-        return setting | fields
 
-    return json_text(
-        {
-            "series": list(names),
-            "ticks": planned.ticks,
-            "kappa": planned.kappa,
-            "hindsight": planned.hindsight,
-            "sizes": [{"mean": mean, "root_mean_square": size} for mean, size in planned.sizes],
-            "publish_0": [names[i] for i in planned.no_better_than_nothing],
-            "recommended": plain(planned.recommended),
-            "rows": [plain(c) for c in planned.rows],
-        }
-        | ({} if strategies is None else {"strategies": strategies_plain(strategies)}),
+def _row(method: Method, found: Verdict) -> list[str]:
+    return [
+        method.name,
+        format_number(method.purpose.counts, 2),
+        *(f"{error:,.4g}" for error in method.errors),
+        *("–" if ratio is None else f"{ratio:.2f}" for ratio in method.ratios),
+        "recommended" if method is found.recommended else "",
+    ]
+
+
+def _why(found: Verdict) -> str:
+    """Say what the columns are, and what the recommended intervals rest on."""
+    text = (
+        "error: root mean square, of everybody. The halves, and all: to plain, of error or width,\n"
+        "whichever is more; the halves as chosen on the first.\n"
     )
+    best = found.recommended.purpose
+    if best.forecast and found.recommended.ratios[0] is None:
+        return text + (
+            "Totals don't tell when people come: the ± has room for forecasts that are wholly off."
+        )
+    if best.forecast:
+        return text + (
+            f"The ± has room for forecasts that are off by {best.off:.0%}, as they were in the "
+            "second half."
+        )
+    if best.strategy:
+        return text + "The ± has room for 1.4 times what is missing in these data."
+    return text + "Plain assumes nothing: nobody is ever out, and the ± is that of the noise."
+
+
+def as_plain(found: Verdict) -> dict[str, Any]:
+    """Return it as plain data."""
+    methods = [
+        {"method": m.name, "errors": m.errors, "ratios": m.ratios, "line": line(m),
+         "purpose": asdict(m.purpose)}
+        for m in found.methods
+    ]  # fmt: skip
+    at = found.methods.index(found.recommended)
+    return {
+        "name": found.name,
+        "ticks": found.recommended.purpose.ticks,
+        "mean": found.size[0],
+        "root_mean_square": found.size[1],
+        "publish_0": found.no_better_than_nothing,
+        "recommended": methods[at],
+        "methods": methods,
+    }

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from sparseq._duckdb.backend import FORMAT as BUCKET_FORMAT
 from sparseq._duckdb.backend import DuckBackend
 from sparseq._duckdb.creating import Declaration
+from sparseq.accounting import Budget
 from sparseq.cluster._duckdb.bucket import Bucket, bucket_at
 from sparseq.cluster._duckdb.layout import (
     Laid,
@@ -52,6 +53,7 @@ from sparseq.ledger.accounts import Person
 from sparseq.ledger.entry import Loss
 from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine
 from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import read
 from sparseq.query.catalog import Catalog, Table
 from sparseq.writing import make_durable, whole_file
 
@@ -89,8 +91,10 @@ class LakeBackend:
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
         budgets = lake_rows.budgets_of(manifest)
         self.ledger = LakeLedger(
-            log, self._count, budgets, reserves, self.settings["halt"], self._names
-        )
+            log, self._count, budgets, reserves, self.settings["halt"], self._names,
+            read(self.settings.get("purposes")),
+            Budget(self.settings["kappa"], self.settings["norm_budget"]),
+        )  # fmt: skip
         small = sum(row["rows"] for row in manifest) <= _SMALL
         self._fleet: Fleet = fleet or (Here() if small else Processes())
         self.database: Any = self._fleet

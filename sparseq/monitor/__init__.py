@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from sparseq.facade import lazy
 
 if TYPE_CHECKING:
+    from sparseq.ledger.purposes import Purpose
     from sparseq.monitor.arrivals import Arrival, Inbox
+    from sparseq.monitor.beside import series_of
     from sparseq.monitor.loop import Monitor, TickResult
     from sparseq.monitor.rows import Row
     from sparseq.monitor.series import QuerySeries
@@ -18,6 +20,7 @@ __all__ = [
     "Arrival",
     "Inbox",
     "Monitor",
+    "Purpose",
     "QuerySeries",
     "QueryText",
     "Row",
@@ -25,6 +28,7 @@ __all__ = [
     "TickResult",
     "Ticks",
     "WatchEstimate",
+    "series_of",
 ]
 __getattr__ = lazy(
     __name__,
@@ -34,6 +38,8 @@ __getattr__ = lazy(
         "WatchEstimate": "sparseq.monitor.watch",
         "Inbox": "sparseq.monitor.arrivals",
         "Monitor": "sparseq.monitor.loop",
+        "Purpose": "sparseq.ledger.purposes",
+        "series_of": "sparseq.monitor.beside",
         "QuerySeries": "sparseq.monitor.series",
         "QueryText": "sparseq.query.parameters",
         "Row": "sparseq.monitor.rows",

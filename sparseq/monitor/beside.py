@@ -1,4 +1,4 @@
-"""What goes along with the series of a monitor: forecasts, a strategy, an alarm."""
+"""What goes along with the series of a monitor: their methods, and an alarm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 from sparseq.errors import ParameterError
 from sparseq.monitor.companions import WATCH, ForecastSeries, StrategySeries, Watch
 from sparseq.monitor.correlated import has_strategy
+from sparseq.monitor.forecast_notes import ForecastNotes
 from sparseq.monitor.series import QuerySeries, RowSource
+from sparseq.monitor.series_part import SeriesPart
 from sparseq.monitor.ticks import Ticks
 from sparseq.query.parameters import QueryText
 from sparseq.query.plan import Options
@@ -21,22 +23,11 @@ class Beside:
     """How all series of a monitor are asked, and what is asked beside them.
 
     Attributes:
-        strategy: Taps of a strategy; "": that of a series which has one.
-        left_out: Room for people who are left out, of series with a strategy, see
-            `sparseq.monitor.left_out`.
-        forecast: Every series has forecasts.
-        cap, fade, season: Of the forecasts: see `ForecastSeries`.
         alarm_below: The watch raises an alarm there; None: there is none.
-        horizon: Ticks that counters serve.
+        horizon: Ticks that the watch serves.
         options, values: Of each question, and parameters of the queries that no tick gives.
     """
 
-    strategy: str = ""
-    left_out: float = 0.0
-    forecast: bool = False
-    cap: float | None = None
-    fade: bool = False
-    season: int = 0
     alarm_below: float | None = None
     horizon: int | None = None
     options: Options = field(default_factory=Options)
@@ -60,28 +51,40 @@ class Beside:
                 raise ParameterError(
                     f"two series would be called {name!r}", "a series has the name of its file"
                 )
-        if self.forecast and self.strategy:
-            raise ParameterError("a series has forecasts or a strategy", "leave out one of them")
         found: list[RowSource] = [
-            self._series(store, name, text, ticks, len(names)) for name, text in queries
+            series_of(store, name, text, ticks, self.values, self.options) for name, text in queries
         ]
         if self.alarm_below is not None:
             found.append(Watch(store, ticks, self.alarm_below, self.horizon))
         return found
 
-    def _series(
-        self, store: Store, name: str, text: QueryText, ticks: Ticks, series: int
-    ) -> QuerySeries:
-        asked = store, name, text, ticks, dict(self.values), self.options
-        if self.strategy not in ("", "none") or has_strategy(store, name):
-            return StrategySeries(*asked, self.strategy, self.left_out)
-        if self.left_out:
-            raise ParameterError(
-                f"--left-out is for a series with a strategy; {name!r} has none",
-                "leave it out, or give --strategy",
-            )
-        if self.forecast:
-            return ForecastSeries(
-                *asked, self.horizon, self.cap, share=1 / series, fade=self.fade, period=self.season
-            )
-        return QuerySeries(*asked)
+
+def series_of(
+    store: Store,
+    name: str,
+    text: QueryText,
+    ticks: Ticks,
+    values: Mapping[str, Any] | None = None,
+    options: Options | None = None,
+) -> QuerySeries:
+    """Return a series by the method of its part of the budget, or that it was begun with.
+
+    Args:
+        store: Whom to ask.
+        name: Of the series, and of its part.
+        text: Of the query.
+        ticks: When it is asked.
+        values: Of the parameters that are not the tick's.
+        options: Of each question.
+    """
+    asked = store, name, text, ticks, dict(values or {}), options or Options()
+    purpose = SeriesPart.of(store, name).purpose
+    if purpose is None:
+        strategy, room = has_strategy(store, name), 0.0
+        forecasts = ForecastNotes(store.stream.ledger, name).settings() is not None
+    else:
+        strategy, forecasts = bool(purpose.strategy), purpose.forecast > 0
+        room = purpose.left_out
+    if strategy:
+        return StrategySeries(*asked, "" if purpose is None else purpose.strategy, room)
+    return ForecastSeries(*asked) if forecasts else QuerySeries(*asked)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -27,13 +28,18 @@ from sparseq.accounting import Budget
 from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.reduce import Ints
 from sparseq.errors import ParameterError
+from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.plan import CAUTION, Candidate, PlanSearch, check_share
+from sparseq.monitor.plan_strategies import targets_of
 from sparseq.monitor.simulate import BudgetSplit
+from sparseq.monitor.verdict import FORECAST, PLAIN, Method, Verdict
 from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
 from sparseq.store import Store
+
+_ASIDE, _CAP = 0.05, 0.1  # for forecasts: of the part, and of a full contribution
 
 
 def charged_ranks(
@@ -85,6 +91,24 @@ def edges_for(ticks: int) -> list[float]:
     """Return edges from 1 to the number of ticks, each at most a quarter above the last."""
     steps = math.ceil(math.log(max(ticks, 2)) / math.log(1.25))
     return sorted({float(round(ticks ** (k / steps))) for k in range(steps + 1)})
+
+
+def charged_verdict(
+    ranks: Ranks, name: str, budget: Budget, share: float, stream: KnownStream
+) -> Verdict:
+    """Return what to use for people with these ranks: plain, or dropping with a forecast; free.
+
+    Ranks don't tell when people come, so a forecast may be wholly off, and its ± says so.
+    """
+    ticks, purpose = stream.ticks, Purpose(name, share, stream.ticks, kappa=budget.kappa * share)
+    planned = charged_plan(ranks, purpose.kappa, ticks)
+    best, worst, size = planned.recommended, planned.worst_case, planned.sizes[0]
+    methods = [Method(PLAIN, purpose, worst.total)]
+    if not best.worst_case:
+        counts = math.ceil(best.setting.norm_budget / (1 - _ASIDE) * 100) / 100
+        part = replace(purpose, counts=counts, forecast=_ASIDE, cap=_CAP, off=1.0)
+        methods.append(Method(FORECAST, part, best.total, (None, None, best.cautious)))
+    return Verdict(tuple(methods), size, targets_of("day"), planned)
 
 
 def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) -> PlanSearch:

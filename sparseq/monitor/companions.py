@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from sparseq.accounting import corollary_bound
 from sparseq.errors import ParameterError
-from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.left_out import allowance
@@ -97,38 +96,14 @@ class Watch:
 
 @dataclass
 class ForecastSeries(QuerySeries):
-    """A series about everybody: beside every answer, one corrected for those who are left out.
+    """A series about everybody: beside every answer, one corrected for those who are left out."""
 
-    Args:
-        horizon: How many ticks a counter serves, where it is to be said.
-        cap: Forecasts beyond this part of a full contribution are scaled down to it.
-        share: Of the reserve, for a series that is begun.
-        fade: See `sparseq.monitor.fading`; a series that goes on has it if it had it.
-        period: Ticks to a season, or 0.
-    """
-
-    horizon: int | None = None
-    cap: float | None = None
-    share: float = 1.0
-    fade: bool = False
-    period: int = 0
     _forecast: Forecast = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._forecast = _begun_or_new(
-            lambda n: Forecast(
-                self.store,
-                self.name,
-                n,
-                cap=self.cap,
-                share=None if n is None else self.share,
-                fade=self.fade or None,
-                post=PostProcessing(period=self.period),
-                query_of=lambda number: self.lowered(self.ticks[number]),
-            ),
-            self.horizon,
-            self.ticks,
+        self._forecast = Forecast(
+            self.store, self.name, query_of=lambda number: self.lowered(self.ticks[number])
         )
 
     def rows(self, tick: Tick) -> list[Row]:
@@ -176,7 +151,7 @@ class StrategySeries(QuerySeries):
         if self.left_out and one.kind is Kind.SUM and (one.bounds is None or one.bounds[0] < 0):
             raise ParameterError(
                 f"{self.name} sums values that may be negative: what is missing has no bound",
-                "leave out --left-out, or declare bounds (create --bounds x=0..100)",
+                "leave left-out out, or declare bounds (create --bounds x=0..100)",
             )
 
     def rows(self, tick: Tick) -> list[Row]:

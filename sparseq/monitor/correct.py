@@ -38,7 +38,7 @@ WINDOW = 28
 _FEW = 8
 _SEASONS = 4
 _MOST_FACTOR = 3.0
-_DEVIATIONS, _PART = 2.0, 0.5  # of the forecast's error, of the forecast
+_DEVIATIONS = 2.0  # of the forecast's error
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class PostProcessing:
         non_negative: Cut S off at 0, for series that can't be negative.
         period: Ticks to a season: 7 for weekdays. g is then the mean of the answers at the same
             place in the last four seasons, against the mean of all their ticks. 0: g is 1.
+        off: How far forecasts may be off, in parts of them, as the planner saw it (`forecast_off`).
 
     Raises:
         ParameterError: A number is out of its range.
@@ -58,6 +59,7 @@ class PostProcessing:
     smoothing: float = 0.15
     non_negative: bool = False
     period: int = 0
+    off: float = 0.5
 
     def __post_init__(self) -> None:
         in_range("smoothing", self.smoothing, 0.0, 1.0, open_low=True)
@@ -75,12 +77,13 @@ class Correction:
     forecast: Floats
     noise_error: float
     forecast_error: Floats
+    off: float = 0.5
 
     @property
     def error(self) -> Floats:
         """How far the values may be from the sums over everybody: see the module, (d,)."""
         spread = _DEVIATIONS * np.nan_to_num(self.forecast_error)
-        return self.noise_error + np.maximum(spread, _PART * np.abs(self.forecast))
+        return self.noise_error + np.maximum(spread, self.off * np.abs(self.forecast))
 
 
 class Corrector:
@@ -150,7 +153,8 @@ class Corrector:
             both = math.hypot(sigma, deviation)
             noise_error = _bound(both, d, beta, step + self._roundings)
         self._series.append((values, sigma**2 + float(factor.max()) ** 2 * deviation**2))
-        return Correction(values, forecast, noise_error, np.abs(forecast) * self._spread())
+        spread = np.abs(forecast) * self._spread()
+        return Correction(values, forecast, noise_error, spread, self._post.off)
 
     @property
     def _clipped(self) -> bool:

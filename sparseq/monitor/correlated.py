@@ -35,11 +35,11 @@ from sparseq.engine.contributions import Contributions
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.notes import USER, Note, NoteTable
-from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId
 from sparseq.ledger.taken import block_of, forgotten, remember, taken
 from sparseq.monitor.band import Band, looked_up, most_steps
 from sparseq.monitor.forecast_series import column_of
+from sparseq.monitor.series_part import SeriesPart
 from sparseq.query.outputs import KeyNode, OutputColumn, Outputs, measure
 from sparseq.query.plan import Kind, Options, Plan, Query
 from sparseq.store import Store
@@ -105,10 +105,11 @@ class CorrelatedSeries:
     _band: Band
 
     def __init__(self, store: Store, series: str, strategy: str | None = None) -> None:
-        stream = store.stream
-        if stream.course is not None or store.halt:
+        stream, part = store.stream, SeriesPart.of(store, series)
+        if part.purpose is None and (stream.course is not None or store.halt):
             raise ParameterError(
-                "a strategy is for a store in which people are in or out", "create --in-or-out"
+                f"{series!r} has no part of the budget in which people are in or out",
+                f"sparseq purpose add STORE {series}=30%,ticks=365,strategy=…",
             )
         if stream.ledger.lifetimes is not None:
             raise ParameterError(
@@ -116,7 +117,8 @@ class CorrelatedSeries:
                 "make the store without --lifetime-kappa, or the series without a strategy",
             )
         self._store, self.series = store, series
-        self._ledger, self._accounts = stream.ledger, stream.pots[Pot.QUERIES]
+        self._part = part
+        self._ledger, self._accounts = stream.ledger, stream.pots[part.answers]
         self._settings = self._begun()
         self._text = strategy or ""
         self.strategy = self._strategy(strategy)
@@ -207,7 +209,7 @@ class CorrelatedSeries:
         sigma = Options(sigma=settings["sigma"], confidence=options.confidence)
         query = self._measured(plan.query)
         answer = self._store.step(
-            query, contributions, sigma, request_id, pot=Pot.QUERIES, gated=gated
+            query, contributions, sigma, request_id, pot=self._part.answers, gated=gated
         )
         if not admitted:
             raise QueryRefused(
@@ -253,7 +255,7 @@ class CorrelatedSeries:
     def _begin(self, query: Query, options: Options) -> Plan:
         """Return the plan of a tick; what the first one fixes is durable before it is asked."""
         column = column_of(query)
-        rough = self._store.explain(query, options if self._settings is None else Options())
+        rough = self._part.plan(query, options if self._settings is None else Options())
         noise = rough.noise[0]
         shape: dict[str, Any] = {
             "column": column,
@@ -279,9 +281,7 @@ class CorrelatedSeries:
                 "declare the keys (create --keys), so that they are the same at every tick",
             )
         one = replace(query.measures[0], step=settings["step"])
-        return self._store.explain(
-            replace(query, measures=(one,)), Options(sigma=settings["sigma"])
-        )
+        return self._part.plan(replace(query, measures=(one,)), Options(sigma=settings["sigma"]))
 
     def _text_of(self, query: Query) -> str:
         return f"measured for {self.series}: {query.text}"
@@ -313,7 +313,7 @@ class CorrelatedSeries:
             self._take(self._store.release(release))
         settings, band = self._settings, self.strategy.band
         step = math.ldexp(settings["step"], -BITS)
-        price = Price.of(settings["sigma"], step, self._store.guarantee)
+        price = Price.of(settings["sigma"], step, self._part.budget)
         self._band = Band(
             self.strategy, price, settings["coordinates"], max(len(self._done) - band, 0)
         )

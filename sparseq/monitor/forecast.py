@@ -45,7 +45,6 @@ from sparseq.engine.reduce import Index
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Note
-from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
@@ -54,6 +53,7 @@ from sparseq.monitor.fading import CounterState, Fading, anew, by_tick, fine, pr
 from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes, Seen
 from sparseq.monitor.forecast_series import ForecastTick, check_same, column_of, new_settings
 from sparseq.monitor.rates import Form
+from sparseq.monitor.series_part import SeriesPart, purpose_of
 from sparseq.query.outputs import OutputColumn, Outputs, key, measure
 from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
@@ -120,14 +120,17 @@ class Forecast:
         query_of: Callable[[int], Query] | None = None,
     ) -> None:
         self._store = store
-        self._reserve = store.stream.pots[Pot.FORECAST]
+        self._part = SeriesPart.of(store, series)
+        self._reserve = store.stream.pots[self._part.forecasts]
         self._notes = ForecastNotes(store.stream.ledger, series)
         self.series = series
         given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "cap": cap,
                  "fade": fade}  # fmt: skip
-        self._settings = self._notes.settings() or new_settings(
-            series, given, self._notes.all_settings().values()
-        )
+        if (purpose := self._part.purpose) is not None:
+            post = post or PostProcessing(period=purpose.season, off=purpose.off)
+        known = self._notes.all_settings()
+        others = [] if purpose else [s for n, s in known.items() if not purpose_of(store, n)]
+        self._settings = known.get(series) or new_settings(series, given, others, purpose)
         said = {name: value for name, value in given.items() if value is not None}
         check_same(series, self._settings, said)
         self._form = Form.of(self._settings["form"])
@@ -183,7 +186,7 @@ class Forecast:
         self, number: int, query: Query, options: Options, request_id: RequestId | str | None
     ) -> ForecastTick:
         if number not in self._answers:
-            plan = self._store.explain(query, options)
+            plan = self._part.plan(query, options)
             self._check(plan)
             self._recount(number, options)
             self._answer(number, query, options, request_id)
@@ -203,7 +206,7 @@ class Forecast:
             return written
 
         answer = self._store.step(
-            query, self._contributions, options, request_id, pot=Pot.QUERIES, gated=gated
+            query, self._contributions, options, request_id, pot=self._part.answers, gated=gated
         )
         if not after:
             raise QueryRefused(
@@ -241,7 +244,7 @@ class Forecast:
 
     def _fine(self, query: Query, options: Options) -> Query:
         """Return the query, on a lattice for weights if there are any."""
-        return query if self._fading is None else fine(self._store.explain(query, options))
+        return query if self._fading is None else fine(self._part.plan(query, options))
 
     def _seen(self, number: int) -> Seen:
         """Return the contributions of a tick, to be remembered."""
@@ -279,10 +282,10 @@ class Forecast:
         self, fading: Fading, number: int, gated: Participation, written: list[Note]
     ) -> tuple[Callable[[], None], list[Note]]:
         """The same with part time: what is announced, and what it leaves."""
-        pot, notes = self._store.stream.pots[Pot.QUERIES], self._notes
+        pot, notes = self._store.stream.pots[self._part.answers], self._notes
         counter, tick = divmod(number, self._settings["ticks"])
         here = gated.users[gated.active]
-        price, places = price_of(self._store.guarantee, self._sigma), self._settings["coordinates"]
+        price, places = price_of(self._part.budget, self._sigma), self._settings["coordinates"]
         turn = fading.turn(
             number, gated.users[~gated.active], here, pot.spent[here], pot.left(here),
             lambda users: notes.past(users, number, self._form, places, price),
@@ -318,10 +321,8 @@ class Forecast:
         silent = np.setdiff1d(np.arange(len(users)), mine)  # had contributed nothing before
         nothing = np.zeros(len(silent))
         found = CounterRows(users[mine], coordinates.astype(np.int32), left, rates, left)
-        zeros = nothing.astype(np.int64)
-        return found.joined(
-            CounterRows(users[silent], nothing.astype(np.int32), zeros, nothing, zeros)
-        )
+        none, zeros = nothing.astype(np.int32), nothing.astype(np.int64)
+        return found.joined(CounterRows(users[silent], none, zeros, nothing, zeros))
 
     def _fitted(self, left: CounterRows, tick: int) -> CounterRows:
         """Return forecasts left at a counter's tick, on the lattice and within the reserve."""
@@ -344,7 +345,7 @@ class Forecast:
             self._row_query(number),
             lambda plan: self._row_contributions(number, plan),
             Options(sigma=self._columns.sigma),
-            pot=Pot.FORECAST,
+            pot=self._part.forecasts,
             gated=gated,
         )
         self._rows[number] = answer.facts.release
@@ -398,7 +399,7 @@ class Forecast:
         if (revision := backend.revision) == notes.counted:
             return
         plans = [
-            self._store.explain(self._fine(self._query_of(tick), options), options)
+            self._part.plan(self._fine(self._query_of(tick), options), options)
             for tick in range(number)
         ]
         for plan in plans:
@@ -439,12 +440,10 @@ class Forecast:
 
     @property
     def _columns(self) -> Columns:
-        settings, store = self._settings, self._store
-        whole = int(
-            Fraction(store.reserves[Pot.FORECAST]) * budget_units(store.guarantee.norm_budget)
-        )
+        settings, part = self._settings, self._part
+        whole = int(Fraction(part.aside) * budget_units(part.budget.norm_budget))
         scale = settings["cap"] * settings["scale"]
-        return Columns(store.guarantee, settings["ticks"], scale, self._slice(whole))
+        return Columns(part.budget, settings["ticks"], scale, self._slice(whole))
 
     def _slice(self, units: int) -> int:
         """Return what of a reserve one counter of this series may spend."""

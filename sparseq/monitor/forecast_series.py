@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparseq.accounting._checks import count, in_range
 from sparseq.answer import Answer
 from sparseq.errors import ParameterError, QueryRefused
+from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON
 from sparseq.monitor.rates import Form
 from sparseq.query.outputs import Estimate, Measurements, Outputs
@@ -63,18 +64,24 @@ class ForecastTick:
 
 
 def new_settings(
-    series: str, given: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
+    series: str,
+    given: Mapping[str, Any],
+    others: Iterable[Mapping[str, Any]],
+    purpose: Purpose | None = None,
 ) -> dict[str, Any]:
     """Return the settings of a series that is begun.
 
     Args:
         series: Its name.
         given: What was said, None for what was not.
-        others: Settings of the other series of the store.
+        others: Settings of the other series that share its reserve.
+        purpose: Whose part it has, which says some of them.
 
     Raises:
         ParameterError: A number is missing or out of range, or the others have the reserve.
     """
+    if purpose is not None:
+        given = _of_purpose(series, given, purpose)
     if given["ticks"] is None:
         raise ParameterError(f"there is no series {series!r} yet", "to begin one, give ticks")
     settings: dict[str, Any] = {
@@ -95,6 +102,18 @@ def new_settings(
             "give every series a share when it is begun",
         )
     return settings
+
+
+def _of_purpose(series: str, given: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
+    """Return what is said of a series that has a part of its own: what the part says.
+
+    Raises:
+        ParameterError: It was said otherwise.
+    """
+    fixed = {"ticks": purpose.ticks, "cap": purpose.cap, "fade": purpose.fade}
+    said = {name: given[name] for name in fixed if given[name] is not None}
+    check_same(series, fixed, said)
+    return {**given, **fixed}
 
 
 def check_same(series: str, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:

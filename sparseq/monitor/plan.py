@@ -136,6 +136,7 @@ def plan(
     forecasts: bool = True,
     post: PostProcessing | None = None,
     period: int = 0,
+    look_back: bool = True,
     advance: Callable[[int, int], None] = lambda done, of: None,
 ) -> PlanSearch:
     """Try settings on streams that are known: public or historical, for nothing is charged.
@@ -150,6 +151,7 @@ def plan(
         forecasts: Whether to try reserves at all.
         post: How the running sum will be used; smoothing only.
         period: Ticks to a season, such as 7 days: forecasts are tried with it and without.
+        look_back: Whether to see how it would have gone, had it been followed halfway.
         advance: Told how many settings are done, of about how many.
 
     Raises:
@@ -170,7 +172,7 @@ def plan(
         return trials.planned(forecasts)
 
     planned = tried([s if ticks is None else s.over(ticks) for s in streams])
-    if planned.recommended.worst_case:
+    if planned.recommended.worst_case or not look_back:
         return planned
     return replace(planned, hindsight=_hindsight(streams, tried, used))
 

@@ -145,7 +145,7 @@ def plan_strategies(
     if not len(stream.users):
         raise DataError("no query finds anybody in the data", "check the dates")
     looked, of = count(1), 2 * (len(list(families(stream.ticks))) + _BEST + 1)
-    search = _Search(kappa, tuple(targets), lambda: advance(next(looked), of))
+    search = StrategySearch(kappa, tuple(targets), lambda: advance(next(looked), of))
     tried = search.tried(stream)
     half = stream.ticks // 2
     judged = None
@@ -163,7 +163,7 @@ def plan_strategies(
 
 
 @dataclass(frozen=True)
-class _Search:
+class StrategySearch:
     kappa: float
     targets: tuple[PlanTarget, ...]
     advance: Callable[[], None]

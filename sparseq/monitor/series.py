@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -12,12 +12,14 @@ from sparseq.answer import Answer
 from sparseq.errors import ParameterError
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.monitor.rows import Row
+from sparseq.monitor.series_part import SeriesPart
 from sparseq.monitor.ticks import Tick, Ticks, of_tick
 from sparseq.query.outputs import KeyNode, MeasureNode, Outputs
 from sparseq.query.parameters import QueryText, Value
-from sparseq.query.plan import Options, Query
+from sparseq.query.plan import Kind, Options, Query
 from sparseq.query.render import ERROR_SUFFIX
 from sparseq.store import Store
+from sparseq.stream.course import QUESTION
 
 
 class RowSource(Protocol):
@@ -79,6 +81,11 @@ class QuerySeries:
     strategy: str = field(default="", init=False)
     left_out: float = field(default=0.0, init=False)
 
+    @property
+    def part(self) -> SeriesPart:
+        """What it is paid from."""
+        return SeriesPart.of(self.store, self.name)
+
     def __post_init__(self) -> None:
         if not any(name in of_tick(self.ticks[0], True) for name in self.query.names):
             raise ParameterError(
@@ -101,8 +108,17 @@ class QuerySeries:
     def rows(self, tick: Tick) -> list[Row]:
         """Ask, or read back what was answered when the same was asked before."""
         query = self.lowered(tick)
-        request = tick_request(self.name, tick, query)
-        return self.rows_of(tick, query, self.store.ask(query, self.options, request))
+        request, options = tick_request(self.name, tick, query), self.priced(query)
+        answer = self.store.ask(query, options, request, pot=self.part.answers)
+        return self.rows_of(tick, query, answer)
+
+    def priced(self, query: Query) -> Options:
+        """Return the options of a tick: pilots and all, it costs a person at most one count."""
+        given = self.options
+        if self.part.purpose is None or given.sigma or given.accuracy or given.precision:
+            return given
+        cost = tick_cost(query)
+        return given if cost <= 1 else replace(given, price=1 / cost)
 
     def rows_of(self, tick: Tick, query: Query, answer: Answer) -> list[Row]:
         """Return the answer of a tick as rows."""
@@ -152,6 +168,12 @@ class QuerySeries:
             )
         if not _numbers(query):
             raise ParameterError(f"{self.name} selects no number", "SELECT count(*) AS n, …")
+
+
+def tick_cost(query: Query) -> float:
+    """Return what a tick costs a person at most, pilots and all: public."""
+    once = [query.groups <= 1 and m.kind is Kind.USERS for m in query.measures]
+    return sum(1.0 if alone else QUESTION for alone in once)
 
 
 def tick_request(series: str, tick: Tick, query: Query) -> RequestId:

@@ -77,19 +77,28 @@ class Simulation:
         Raises:
             ValueError: There is a cut-off; `corrected` has it.
         """
-        if post.non_negative:
-            raise ValueError("a cut-off has no errors in closed form")
-        variance, missing = np.full(self.active.shape, self.sigma**2), self.active
-        if self.left is not None and self.columns is not None:
-            a, b = [post.smoothing], [1.0, post.smoothing - 1.0]
-            running = np.cumsum(self.left, axis=0) * self.columns.step
-            factor = seasons(self.active, post.period)
-            missing = missing + factor * lfilter(a, b, running, axis=0)
-            smoothed = self.columns.sigma**2 * _gathered(self.stream.ticks, post.smoothing)
-            variance = variance + factor**2 * smoothed[:, None]
-        bias = float(np.mean((missing - self.stream.truth) ** 2))
+        forecast, variance = self.forecast(post)
+        bias = float(np.mean((self.active + forecast - self.stream.truth) ** 2))
         noise = float(np.mean(variance))
         return noise**0.5, bias**0.5, (noise + bias) ** 0.5
+
+    def forecast(self, post: PostProcessing) -> tuple[Floats, Floats]:
+        """Return what forecasts add without noise, and the variance of a tick, (ticks, d) each.
+
+        Raises:
+            ValueError: There is a cut-off; `corrected` has it.
+        """
+        if post.non_negative:
+            raise ValueError("a cut-off has no errors in closed form")
+        variance = np.full(self.active.shape, self.sigma**2)
+        if self.left is None or self.columns is None:
+            return np.zeros_like(self.active), variance
+        a, b = [post.smoothing], [1.0, post.smoothing - 1.0]
+        running = np.cumsum(self.left, axis=0) * self.columns.step
+        factor = seasons(self.active, post.period)
+        smoothed = self.columns.sigma**2 * _gathered(self.stream.ticks, post.smoothing)
+        added = np.asarray(factor * lfilter(a, b, running, axis=0), np.float64)
+        return added, variance + factor**2 * smoothed[:, None]
 
     def corrected(self, seed: int, post: PostProcessing, beta: float = 0.05) -> Floats:
         """Return the series that a store of this seed would give, (ticks, d), bit by bit.

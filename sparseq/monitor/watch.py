@@ -125,7 +125,7 @@ class ActiveWatch:
         if Pot.WATCH not in store.reserves:
             raise ParameterError(
                 "the store has no reserve for a watch",
-                "a reserve is set when a store is made: sparseq create … --reserve watch",
+                "a reserve is set when a store is made: sparseq create … --for watch=5%",
             )
         levels = [threshold] if isinstance(threshold, int | float) else list(threshold or ())
         smallest = store.guarantee.norm_budget if smallest_budget is None else smallest_budget

@@ -13,21 +13,24 @@ from sparseq.pictures.words import NOT_PRIVATE, guarantee
 
 def demo_figure(
     days: Sequence[date], values: Floats, bounds: Floats, truth: Floats, budget: Budget,
-    seeded: bool,
+    sigma: float, seeded: bool,
 ) -> Figure:  # fmt: skip
     """Return the chart.
 
-    The band of worst-case composition is drawn around our own answers: to draw its answers would
-    take a second look at the data, outside the ledger.
+    Args:
+        days, values, bounds: The series.
+        truth: Exact values.
+        budget: Of the store.
+        sigma: Of worst-case composition on the same share of the budget, for so many days.
+        seeded: The noise is repeatable.
     """
-    sigma = budget.worst_case_sigma(len(days))
     worst = float(simultaneous_bound(sigma, 1, 0.05, lattice_step=1.0))
     ours = Series("sparseq, an account per customer", days, values, bounds)
     notes = [
-        f"Each ± holds for one day with 95 % confidence. Both bands: {guarantee(budget)} for all "
-        "answers together.",
-        "Customers whose budget is used up are left out; no ± covers that.",
-        "Each query is made from the answers before it.",
+        f"Each ± is about all customers, with 95 % confidence. Both bands: {guarantee(budget)} for "
+        "all answers of the store together, these and those to questions.",
+        "Worst-case composition: where 95 % of its answers would lie, from the same share of every "
+        "budget.",
         "The exact values are known because these data are public; an analyst never sees any.",
         *([NOT_PRIVATE] if seeded else []),
     ]
@@ -35,7 +38,14 @@ def demo_figure(
         "Customers who bought at CDNOW",
         [
             ours,
-            replace(ours, name="worst-case composition", bound=worst, look="band", color="orange"),
+            replace(
+                ours,
+                name="worst-case composition",
+                values=truth,
+                bound=worst,
+                look="band",
+                color="orange",
+            ),
             Series("exact value", days, truth, look="dots", color="ink", exact=True),
         ],
         y=Axis("a day, noised"),

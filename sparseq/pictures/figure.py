@@ -334,7 +334,7 @@ class Figure:
         for exact in (s for s in self.series if s.exact):
             for s in self.series:
                 same = s.panel == exact.panel and np.array_equal(s.x, exact.x)
-                if same and np.isfinite(s.bounds).any():
+                if same and np.isfinite(s.bounds).any() and s.values is not exact.values:
                     known = np.isfinite(exact.values) & np.isfinite(s.values)
                     inside = int((np.abs(s.values - exact.values) <= s.bounds)[known].sum())
                     notes.append(f"The exact value is in the band of {s.name} at {inside:,} of "

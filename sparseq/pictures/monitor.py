@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparseq.accounting.strategies import Strategy
 from sparseq.monitor.rows import STRATEGY
@@ -22,23 +21,49 @@ if TYPE_CHECKING:
 
 MOST = 24
 """More groups than these are not drawn."""
-OURS, WORST, CORRECTED = (
-    "sparseq, an account per person", "worst-case composition", "corrected for those left out"
-)  # fmt: skip
+OURS, WORST = "sparseq, an account per person", "worst-case composition"
 LEFT_OUT = "People whose budget is used up are left out; no ± of the answers covers that."
-OFF_BY = "What the forecast in the correction is off by is estimated apart."
+OFF_BY = "The ± has room for what forecasts of people who have left may be off by, as planned."
 _ACTIVE, _DROPPED = "People who have never been left out", "People who have ever been left out"
 _LONG = 1024
 _AFTER_KEYS, _NOISED = "estimate", "at each tick, with noise"
 Rows = Sequence[dict[str, Any]]
 
 
-def monitor_sheet(rows: pa.Table, budget: Budget, seeded: bool, alarm: float | None) -> Sheet:
+@dataclass(frozen=True)
+class Rival:
+    """What a series is compared with, and whom it is about.
+
+    Attributes:
+        bound: ± of worst-case composition, on the same part of the budget, for the same question on
+            `ticks` ticks: the best fixed plan. None: what it would be is not known, as where a
+            person's rows would have to be cut.
+        ticks: For how many.
+        everybody: The ± of the series is about everybody.
+    """
+
+    bound: float | None = None
+    ticks: int = 0
+    everybody: bool = True
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return (
+            f"Worst-case composition: the noise of one fixed plan for {self.ticks:,} ticks on the "
+            "same part of every budget, and no answer after them; drawn around our values."
+        )
+
+
+def monitor_sheet(
+    rows: pa.Table, budget: Budget, rivals: Mapping[str, Rival], seeded: bool, alarm: float | None
+) -> Sheet:
     """Return the page of a monitor: a figure for each number of each series, then the watch.
 
     Args:
         rows: As in the series' file (see `sparseq.monitor.rows`); at least one.
         budget: Of the store.
+        rivals: By series: see `Rival`.
         seeded: The noise is repeatable.
         alarm: The share of people below which the watch's alarm goes off.
     """
@@ -48,16 +73,10 @@ def monitor_sheet(rows: pa.Table, budget: Budget, seeded: bool, alarm: float | N
     names = rows.column_names
     keys = names[names.index("tick") + 1 : names.index(_AFTER_KEYS)]
     series = list(dict.fromkeys(n for (n, _), r in found.items() if r[0]["estimate"] != "watch"))
-    ticks = len(set(rows["tick"].to_pylist()))
-    times = budget.worst_case_sigma(max(ticks * len(series), 1)) / budget.sigma_0
-    notes = [
-        f"Worst-case composition has the same guarantee, {guarantee(budget)}, for {len(series)} "
-        f"{'query' if len(series) == 1 else 'queries'} on {ticks:,} ticks, and no answer after "
-        "them.",
-    ]
+    notes = [f"{guarantee(budget)}, for all answers of the store together."]
     said = [NOT_PRIVATE] if seeded else []
     drawn = [
-        _answers(place, of, keys, times, [*notes, *said])
+        _answers(place, of, keys, rivals.get(place[0], Rival()), [*notes, *said])
         for place, of in found.items()
         if of[0]["estimate"] != "watch"
     ]
@@ -68,7 +87,7 @@ def monitor_sheet(rows: pa.Table, budget: Budget, seeded: bool, alarm: float | N
 
 
 def _answers(
-    place: tuple[str, str], rows: Rows, keys: Sequence[str], times: float, notes: Sequence[str]
+    place: tuple[str, str], rows: Rows, keys: Sequence[str], rival: Rival, notes: Sequence[str]
 ) -> Figure:
     """The answers beside worst-case composition; groups are panels."""
     name, column = place
@@ -78,18 +97,21 @@ def _answers(
         groups.setdefault(group, {}).setdefault(row["estimate"], []).append(row)
     drawn: list[Series] = []
     for group, found in list(groups.items())[:MOST]:
-        ours = _series(OURS, found["answer"], panel=group)
+        ours = _series(OURS, found.get("corrected", found["answer"]), panel=group)
+        drawn.append(ours)
+        if rival.bound is not None:
+            drawn.append(replace(ours, name=WORST, bound=rival.bound, look="band", color="orange"))
         strategy = _strategy(found["answer"])
-        alone = ours.bounds / _spread(strategy, len(ours.bounds))
-        worst = replace(ours, name=WORST, bound=alone * times, look="band", color="orange")
-        drawn += [ours, worst]
         if strategy is not None and together(strategy) not in notes:
             notes = [together(strategy), *notes]
-        if "corrected" in found:
-            drawn.append(_series(CORRECTED, found["corrected"], "green", panel=group))
-    notes = [LEFT_OUT, *([OFF_BY] if any(s.name == CORRECTED for s in drawn) else []), *notes]
+        if "corrected" in found and OFF_BY not in notes:
+            notes = [OFF_BY, *notes]
+    if rival.bound is not None:
+        notes = [*notes, rival.text]
+    if not rival.everybody:
+        notes = [LEFT_OUT, *notes]
     if len(groups) > MOST:
-        notes.append(f"{MOST} of {len(groups):,} groups are drawn.")
+        notes = [*notes, f"{MOST} of {len(groups):,} groups are drawn."]
     y = Axis(_NOISED, spread([s for s in drawn if s.look == "line"]))
     return Figure(f"{name}: {column}" if name != column else name, drawn, Axis(), y, notes=notes)
 
@@ -113,13 +135,6 @@ def together(strategy: Strategy) -> str:
 def _strategy(rows: Rows) -> Strategy | None:
     strategy = Strategy.of(rows[0].get(STRATEGY) or "none")
     return strategy if strategy.band else None
-
-
-def _spread(strategy: Strategy | None, ticks: int) -> NDArray[np.float64]:
-    """Return the noise of each tick against that of a measurement."""
-    if strategy is None:
-        return np.ones(ticks)
-    return np.sqrt(np.cumsum(strategy.inverse(max(ticks, 1)) ** 2))[:ticks]
 
 
 def _active(rows: Rows, alarm: float | None, notes: Sequence[str]) -> Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,14 +20,15 @@ _KINDS: tuple[tuple[str, tuple[bool, bool], Color], ...] = (
 _TALLEST = 2.5  # times the error of the worst case
 
 
-def plan_sheet(planned: PlanSearch, names: Sequence[str], warning: str) -> Sheet:
+def plan_sheet(searches: Mapping[str, PlanSearch], warning: str) -> Sheet:
     """Return the page of a plan: a figure for each series."""
-    title = f"A plan for {planned.ticks:,} ticks, kappa {planned.kappa:g}"
-    return Sheet(title, [_figure(planned, i, name) for i, name in enumerate(names)], warning)
+    one = next(iter(searches.values()))
+    title = f"A plan for {one.ticks:,} ticks, kappa {one.kappa:g}"
+    return Sheet(title, [_figure(p, name) for name, p in searches.items()], warning)
 
 
-def _figure(planned: PlanSearch, i: int, name: str) -> Figure:
-    series = []
+def _figure(planned: PlanSearch, name: str) -> Figure:
+    series, i = [], 0
     for label, kind, color in _KINDS:
         rows = [c for c in planned.rows[1:]
                 if (c.setting.forecast > 0, c.setting.fade) == kind]  # fmt: skip

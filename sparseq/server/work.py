@@ -33,6 +33,7 @@ from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.beside import Beside
 from sparseq.monitor.folder import Folder
 from sparseq.monitor.loop import Monitor, TickResult
+from sparseq.monitor.series_outlook import outlooks, refuse_what_ends_badly
 from sparseq.monitor.ticks import Ticks, length_of, moment
 from sparseq.query.parameters import QueryText
 from sparseq.replay.answers import AnswerFile
@@ -64,22 +65,20 @@ class MonitorJob:
     table: str = ""
     lateness: str = "0d"
     settle: float = 2.0
-    strategy: str = ""
-    left_out: float = 0.0
-    forecast: bool = False
     horizon: int = 0
     alarm_below: float = 0.0
+    anyway: bool = False
     kind: str = "monitor"
 
     def steps(self, store: Store) -> Generator[str, None, None]:
         """See `Job`: a tick a step."""
         ticks = Ticks(moment(self.start), self.every, moment(self.last) if self.last else None)
-        beside = Beside(
-            self.strategy, self.left_out, self.forecast, alarm_below=self.alarm_below or None,
-            horizon=self.horizon or None,
-        )  # fmt: skip
+        beside = Beside(self.alarm_below or None, self.horizon or None)
         texts = [(path.stem, QueryText.of(_text(path))) for path in self.queries]
-        monitor = Monitor(store, ticks, beside.sources(store, texts, ticks), self.output)
+        sources = beside.sources(store, texts, ticks)
+        if not self.anyway:
+            refuse_what_ends_badly(outlooks(store, sources, ticks))
+        monitor = Monitor(store, ticks, sources, self.output)
         looks = self._clock(monitor) if self.follow is None else self._files(store, monitor)
         try:
             for done in looks:

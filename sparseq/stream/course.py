@@ -116,6 +116,8 @@ class Course:
         parents: Parent pilots, by what they are of.
         windows: `least` and `clock` of other windows of time.
         span: What the next answer is about; None: any window.
+        until: What the clock will be in the end; None: there is none. Whoever has enough for all
+            that is to come does not fade.
 
     Example:
         >>> course = Course(tau=12.0, least=48.0)
@@ -135,6 +137,7 @@ class Course:
     parents: Mapping[str, Known] = field(default_factory=dict)
     windows: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     span: Span | None = None
+    until: float | None = None
 
     @classmethod
     def begun(cls, tau: float, least: float, share: Fraction) -> Course:
@@ -155,7 +158,10 @@ class Course:
     def cautious(self, price: float) -> float:
         """Return tau_t · p: who has less left than that is weighted down."""
         clock = max(clock for _, clock in self._touched())
-        return (self.tau + GROWTH * clock) * max(price, 0.5)
+        enough = self.tau + GROWTH * clock
+        if self.until is not None:
+            enough = min(enough, max(self.until - clock, 1.0))  # a tick costs 1 at most
+        return enough * max(price, 0.5)
 
     def least_allowance(self, price: float) -> float:
         """Return a_min: nobody's allowance is smaller, as far as the release log says."""
@@ -244,7 +250,8 @@ class Course:
         known = self.parents.get(key)
         clock = self._latest
         if key.startswith(WEIGHTS):
-            return clock >= (2 * PARENT_PAYS if known is None else OFTEN * known.clock)
+            faded = self.about(None).least_allowance(1.0) < 1
+            return faded and clock >= (2 * PARENT_PAYS if known is None else OFTEN * known.clock)
         if known is None:
             return True
         return known.epoch != self.epoch and clock - known.clock >= PARENT_PAYS

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparseq.answer import Answer
+import numpy as np
+
+from sparseq.answer import Answer, Facts
 from sparseq.engine.protocol import Difference
+from sparseq.ledger.accounts import Ints
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import DIFFERENT, CuratorLine
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId
 from sparseq.query.outputs import Measurements
-from sparseq.query.plan import Kind, Plan
+from sparseq.query.plan import Kind, Plan, Query
+from sparseq.query.render import key_columns
 from sparseq.stream.course import Course
 from sparseq.stream.recall import Inquiry
+from sparseq.stream.terms import Terms
 from sparseq.version import __version__
 
 
@@ -73,3 +78,47 @@ def difference_line(release: int, one: Difference, names: Mapping[int, Any]) -> 
         f"among all ({one.said}): answers may be wrong, and people charged for others' rows. Stop "
         f"asking, and report it (sparseq {__version__})",
     )
+
+
+def facts_of(
+    plan: Plan, release: int, request: RequestId | None, terms: Terms, series: str
+) -> Facts:
+    """Return what is public about an answer."""
+    return Facts(
+        release=release,
+        request_id=None if request is None else str(request),
+        query=plan.query.text,
+        labels=tuple(m.label for m in plan.query.measures),
+        kinds=tuple(m.kind.value for m in plan.query.measures),
+        sigma=tuple(n.sigma for n in plan.noise),
+        granularity=tuple(n.granularity for n in plan.noise),
+        scale=tuple(n.scale for n in plan.noise),
+        coordinates=plan.query.coordinates,
+        confidence=1 - plan.beta,
+        kappa=terms.budget.kappa,
+        norm_budget=terms.budget.norm_budget,
+        seeded=terms.seed is not None,
+        gaussian=terms.budget.gaussian,
+        comparisons=plan.query.comparisons,
+        losses=terms.losses,
+        unit=terms.unit,
+        keys_delta=terms.budget.keys_delta,
+        notes=plan.query.left_out,
+        series=series,
+    )
+
+
+def rests_on(query: Query, course: Course, kind: str) -> str:
+    """Return what the intervals of a weighted answer rest on: see `Facts.interval`."""
+    if not course.sure:
+        return "active"
+    return "capped" if query.relation.caps else str(kind)
+
+
+def in_unit(plan: Plan, released: Sequence[Ints]) -> Measurements:
+    """Return released lattice integers in the query's unit."""
+    measures = [
+        np.reshape(total * float(n.granularity), (-1, m.bins))
+        for m, n, total in zip(plan.query.measures, plan.noise, released, strict=True)
+    ]
+    return Measurements(measures, plan.bounds, key_columns(plan.query.domains), plan.query.groups)

@@ -25,17 +25,26 @@ from sparseq.ledger.entry import Entry
 from sparseq.ledger.notes import Fact, Note
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.protocol import Ledger
+from sparseq.ledger.purposes import name_of
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.ledger.taken import held
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.query.catalog import Table
-from sparseq.query.outputs import Measurements
 from sparseq.query.plan import Kind, Options, Plan, Query, calibrate
-from sparseq.query.render import key_columns, render
-from sparseq.stream.course import COURSE, Course
+from sparseq.query.render import render
+from sparseq.stream.budget_part import BudgetPart, budget_parts
+from sparseq.stream.course import Course
 from sparseq.stream.derived import DerivedAnswer
-from sparseq.stream.draft import Draft, difference_line, most_charge, release_of
+from sparseq.stream.draft import (
+    Draft,
+    difference_line,
+    facts_of,
+    in_unit,
+    most_charge,
+    release_of,
+    rests_on,
+)
 from sparseq.stream.gate import gate
 from sparseq.stream.joined import MOST_WIDTH, Piece
 from sparseq.stream.readings import Readings
@@ -66,7 +75,7 @@ class Stream:
     Attributes:
         lock: Whoever holds it has the stream for itself.
         half_done: A step was stopped in a moment in which memory may not be what is durable.
-        course: How far the stream of weighted answers has come: public. None: there is none.
+        parts: Of everybody's budget, by what is paid from them.
         differences: How often, since it was opened, somebody's rows gave another answer alone than
             among all: private.
     """
@@ -83,10 +92,10 @@ class Stream:
         self._check, self._abandon = check, abandon
         self.lock = threading.RLock()
         self.half_done = False
-        kept = ledger.fact(COURSE) if terms.course is not None else None
-        self.course = terms.course if kept is None else Course.from_dict(kept)
+        self.parts = budget_parts(ledger, terms)
+        series_pots = {p.name: Pot(p.answers) for p in self.pots.purposes}
         for series, users, units in held(ledger):
-            self.accounts.hold(series, users, units)
+            self.pots[series_pots.get(series, Pot.QUERIES)].hold(series, users, units)
         self.recall = Recall(ledger, terms.budget, terms.losses)
         self._staged: list[Entry] = []  # charged, not yet durable; empty when nobody has the lock
         self._readings: Readings | None = None
@@ -97,6 +106,11 @@ class Stream:
     def accounts(self) -> Accounts:
         """What queries are paid from: private."""
         return self.pots[Pot.QUERIES]
+
+    @property
+    def course(self) -> Course | None:
+        """How far the questions' stream of weighted answers has come: public; None: none has."""
+        return self.parts[Pot.QUERIES].course
 
     @property
     def pots(self) -> Pots:
@@ -117,6 +131,11 @@ class Stream:
     def next_release(self) -> int:
         """The number of the release to come."""
         return self.ledger.next_id + len(self._staged)
+
+    def part(self, pot: Pot) -> BudgetPart:
+        """Return the part of budgets that a pot is: of what is set aside, as of questions."""
+        found = self.parts.get(pot)
+        return BudgetPart(pot, self.terms.budget, None) if found is None else found
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -155,6 +174,7 @@ class Stream:
         options: Options | None = None,
         request_id: Asked = None,
         fresh: bool = False,
+        pot: Pot = Pot.QUERIES,
     ) -> Answer:
         """Answer one query that the engine evaluates: see `Store.ask`."""
         with self.lock:
@@ -163,12 +183,17 @@ class Stream:
             recorded = self.recorded(query, options, request, fresh)
             if recorded is not None:
                 return recorded
-            answer = self.asked(query, options, request, fresh)
+            answer = self.asked(query, options, request, fresh, pot)
             self.flush()
             return answer
 
     def asked(
-        self, query: Query, options: Options, request: RequestId | None, fresh: bool
+        self,
+        query: Query,
+        options: Options,
+        request: RequestId | None,
+        fresh: bool,
+        pot: Pot = Pot.QUERIES,
     ) -> Answer:
         """Answer a question that has no answer; of most of its groups there may be known ones.
 
@@ -178,7 +203,7 @@ class Stream:
         left = None if known is None else self._left(known)
         if known is None or left is None:
             question = Inquiry.of(query, options)
-            return self._stage(self._drafted(query, options, request, question))
+            return self._stage(self._drafted(query, options, request, question, pot))
         pieces, rest = left
         draft = self._drafted(rest.query, rest.options, None, rest)
         whole = self.recall.completed(known, pieces, rest, draft.answer.facts, draft.noised)
@@ -243,18 +268,19 @@ class Stream:
         return all(w <= b * most for w, b in zip(found.widths, bounds, strict=True))
 
     def _drafted(
-        self, query: Query, options: Options, request: RequestId | None, question: Inquiry | None
-    ) -> Draft:
+        self, query: Query, options: Options, request: RequestId | None, question: Inquiry | None,
+        pot: Pot = Pot.QUERIES,
+    ) -> Draft:  # fmt: skip
         """Measure what the engine evaluates; nothing is charged yet."""
-        if self.weighs(query):
-            return self._weighted(query, options, request, question)
-        plan = calibrate(query, self.terms.budget, options)
-        return self._in_or_out(plan, self.contributions(plan), request, question=question)
+        if self.weighs(query, pot):
+            return self._weighted(self.parts[pot], query, options, request, question)
+        plan = calibrate(query, self.parts[pot].budget, options)
+        return self._in_or_out(plan, self.contributions(plan), request, pot, question=question)
 
-    def weighs(self, query: Query) -> bool:
+    def weighs(self, query: Query, pot: Pot = Pot.QUERIES) -> bool:
         """Tell whether people are weighted in the answer; else they are in or out."""
-        kinds = {m.kind for m in query.measures}
-        return self.course is not None and not query.comparisons and Kind.DENSE not in kinds
+        kinds, course = {m.kind for m in query.measures}, self.parts[pot].course
+        return course is not None and not query.comparisons and Kind.DENSE not in kinds
 
     def step(
         self,
@@ -275,7 +301,7 @@ class Stream:
             recorded = self.ledger.recorded(request, query.text)
             if recorded is not None:
                 return Answer.from_bytes(recorded.answer)
-            plan = calibrate(query, self.terms.budget, options or Options())
+            plan = calibrate(query, self.part(pot).budget, options or Options())
             made = contributions(plan)
             draft = self._in_or_out(plan, made, request, pot, gated, mechanism, None, shown)
             answer = self._stage(draft)
@@ -295,13 +321,14 @@ class Stream:
     ) -> Draft:
         """Gate, sum the active, add noise; nothing is charged yet."""
         admission = gate(plan, contributions, self.pots[pot], self.ledger.lifetimes)
-        noised = _in_unit(plan, (mechanism or add_gaussian)(plan, admission.sums, self._entropy()))
-        answer = Answer(shown() if shown else render(plan, noised), self._facts(plan, request))
+        noised = in_unit(plan, (mechanism or add_gaussian)(plan, admission.sums, self._entropy()))
+        answer = Answer(shown() if shown else render(plan, noised), self._facts(plan, request, pot))
         notes = tuple(gated(Participation(answer.facts.release, admission.users, admission.active)))
-        course = self.course
-        if course is not None and pot is Pot.QUERIES:
+        part = self.part(pot)
+        course = part.course
+        if course is not None:
             course = course.after_in_or_out(most_charge(plan))
-            notes += (Fact(COURSE, course.to_dict()),)
+            notes += (Fact(part.key, course.to_dict()),)
         departed = self.departures.new(admission.left_out if pot is Pot.QUERIES else _NOBODY)
         release, failed = release_of(plan, answer, pot, request), self.engine.take_failures()
         paid = admission.paying, admission.due
@@ -309,32 +336,37 @@ class Stream:
         return Draft(answer, entry, noised, course, question)
 
     def _weighted(
-        self, query: Query, options: Options, request: RequestId | None, question: Inquiry | None
+        self,
+        part: BudgetPart,
+        query: Query,
+        options: Options,
+        request: RequestId | None,
+        question: Inquiry | None,
     ) -> Draft:
         """Measure a query with everybody weighted; nothing is charged yet."""
         from sparseq.stream import weighted
 
-        assert self.course is not None
+        assert part.course is not None
         options = options.over(query.options)
         if options.at_least_useful:
             from sparseq.stream.outlook import refuse_no_use
 
-            refuse_no_use(self.course, query, options, self.terms.budget, self.terms.rows)
+            refuse_no_use(part.course, query, options, part.budget, self.terms.rows)
         sums = weighted.sums_for(
-            options, self.terms, self.accounts, self.course, self.contributions, self._entropy
+            options, part, self.pots[part.pot], self.contributions, self._entropy, self.terms.rows
         )
         done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
-            self._facts(done.plan, request),
-            interval=_about(query, self.course, done.kind),
+            self._facts(done.plan, request, part.pot),
+            interval=rests_on(query, part.course, done.kind),
             price=done.price,
         )
         noised = done.measurements()
         answer = Answer(render(done.plan, noised), facts)
-        departed = self.departures.new(done.faint)
-        notes: tuple[Note, ...] = (Fact(COURSE, done.course.to_dict()),)
+        departed = self.departures.new(done.faint if part.pot is Pot.QUERIES else _NOBODY)
+        notes: tuple[Note, ...] = (Fact(part.key, done.course.to_dict()),)
         release, failed = (
-            release_of(done.plan, answer, Pot.QUERIES, request),
+            release_of(done.plan, answer, part.pot, request),
             self.engine.take_failures(),
         )
         entry = Entry(release, done.users, done.charges, departed, notes, failed)
@@ -354,17 +386,21 @@ class Stream:
             known = self.recall.notes(question, entry.release.id, draft.noised)
             entry = replace(entry, notes=(*entry.notes, *known))
         self.half_done = True
-        self.course = draft.course
         if question is not None:  # from here on the release is the answer, or there is no stream
             self.recall.remember(question, entry.release.id)
+        self.charge(entry, draft.course)
+        self.half_done = False
+        return draft.answer
+
+    def charge(self, entry: Entry, course: Course | None) -> None:
+        """Charge in memory; the next transaction makes it durable. `half_done` is the caller's."""
+        self.part(entry.release.pot).course = course
         self.pots[entry.release.pot].charge(entry.users, entry.charges)
         if self.ledger.lifetimes is not None and entry.lifetimes is not None:
             self.ledger.lifetimes.charge(entry.lifetimes)
         self.departures.add(entry.release.id, entry.departed)
         self._staged.append(entry)
         self.staged_bytes += 3 * len(entry.users) + len(entry.release.answer)
-        self.half_done = False
-        return draft.answer
 
     def flush(self) -> None:
         """Make charges and answers durable together; only then may the answers go.
@@ -415,9 +451,10 @@ class Stream:
         kept = self.recall.standing.after(arrival).kept()
         if kept or self.recall.standing.kept():
             facts.append(Fact(ARRIVALS, kept))
-        if self.course is not None:
-            self.course = self.course.after_rows()
-            facts.append(Fact(COURSE, self.course.to_dict()))
+        for part in self.parts.values():
+            if part.course is not None:
+                part.course = part.course.after_rows()
+                facts.append(Fact(part.key, part.course.to_dict()))
 
         def write() -> None:
             for fact in facts:
@@ -434,28 +471,9 @@ class Stream:
             self.ledger.lifetimes.exhaust()
         self._staged, self.staged_bytes = [], 0
 
-    def _facts(self, plan: Plan, request: RequestId | None) -> Facts:
-        return Facts(
-            release=self.next_release,
-            request_id=None if request is None else str(request),
-            query=plan.query.text,
-            labels=tuple(m.label for m in plan.query.measures),
-            kinds=tuple(m.kind.value for m in plan.query.measures),
-            sigma=tuple(n.sigma for n in plan.noise),
-            granularity=tuple(n.granularity for n in plan.noise),
-            scale=tuple(n.scale for n in plan.noise),
-            coordinates=plan.query.coordinates,
-            confidence=1 - plan.beta,
-            kappa=self.terms.budget.kappa,
-            norm_budget=self.terms.budget.norm_budget,
-            seeded=self.terms.seed is not None,
-            gaussian=self.terms.budget.gaussian,
-            comparisons=plan.query.comparisons,
-            losses=self.terms.losses,
-            unit=self.terms.unit,
-            keys_delta=self.terms.budget.keys_delta,
-            notes=plan.query.left_out,
-        )
+    def _facts(self, plan: Plan, request: RequestId | None, pot: Pot) -> Facts:
+        series = name_of(pot, self.pots.purposes)
+        return facts_of(plan, self.next_release, request, self.terms, series)
 
     def _entropy(self, part: str = "") -> Entropy:
         """The operating system's, or a stream of this seed, release and part."""
@@ -472,19 +490,3 @@ def add_gaussian(plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Int
         total + rounded_gaussian(n.lattice_sigma, len(total), entropy)
         for n, total in zip(plan.noise, sums, strict=True)
     ]
-
-
-def _about(query: Query, course: Course, kind: str) -> str:
-    """Return what the intervals of a weighted answer rest on: see `Facts.interval`."""
-    if not course.sure:
-        return "active"
-    return "capped" if query.relation.caps else str(kind)
-
-
-def _in_unit(plan: Plan, released: Sequence[Ints]) -> Measurements:
-    """Return released lattice integers in the query's unit."""
-    measures = [
-        np.reshape(total * float(n.granularity), (-1, m.bins))
-        for m, n, total in zip(plan.query.measures, plan.noise, released, strict=True)
-    ]
-    return Measurements(measures, plan.bounds, key_columns(plan.query.domains), plan.query.groups)

@@ -31,6 +31,7 @@ class Terms:
         losses: How often the store was opened although a part of it was missing.
         course: What the stream of a new store begins with; None: people are in or out.
         rows: The most that a person has in a table, if that was declared.
+        aside: Shares of every budget that are for something else.
         unit: Whom an account is for, if not for a person.
     """
 
@@ -40,3 +41,4 @@ class Terms:
     course: Course | None = None
     rows: int | None = None
     unit: str = ""
+    aside: tuple[float, ...] = ()

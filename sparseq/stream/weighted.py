@@ -22,27 +22,27 @@ from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import Entropy
 from sparseq.query.outputs import StatisticKey
 from sparseq.query.plan import PROVED, QUANTILE, Kind, Options, Plan, Query
-from sparseq.stream.course import Course
+from sparseq.stream.budget_part import BudgetPart
 from sparseq.stream.joint import joint
 from sparseq.stream.moments import APART, MEASURED
 from sparseq.stream.parents import parents_of
 from sparseq.stream.parts import WeightedAnswer, WeightedPart, WeightGroup, parts_of
 from sparseq.stream.question import price_in
 from sparseq.stream.sums import WeightedSums
-from sparseq.stream.terms import Terms
 
 
 def sums_for(
     options: Options,
-    terms: Terms,
+    part: BudgetPart,
     accounts: Accounts,
-    course: Course,
     contributions: Callable[[Plan], Contributions],
     entropy: Callable[[str], Entropy],
+    rows: int | None,
 ) -> WeightedSums:
     """Return what a question is answered by: see `WeightedSums`."""
+    assert part.course is not None
     price = price_in(options)
-    return WeightedSums(terms.budget, accounts, course, contributions, entropy, terms.rows, price)
+    return WeightedSums(part.budget, accounts, part.course, contributions, entropy, rows, price)
 
 
 def answer(

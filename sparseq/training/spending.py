@@ -89,8 +89,9 @@ class Spending:
 
 def pot_kappa(store: Store, pot: Pot) -> float:
     """Return the part of the store's kappa that a pot has, rounded down."""
-    shares = {p: Fraction(share) for p, share in store.reserves.items()}
-    share = 1 - sum(shares.values()) if pot is Pot.QUERIES else shares.get(pot, Fraction(0))
+    share = Fraction(store.reserves.get(pot, 0.0))
+    if pot is Pot.QUERIES:
+        share = store.promise.for_questions
     return round_down(Fraction(store.guarantee.kappa) * share)
 
 

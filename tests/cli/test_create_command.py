@@ -11,7 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from sampled import one_in
 
+import sparseq
 from conftest import output, run
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Purpose
 
 
 def test_says_what_was_made(
@@ -79,19 +82,17 @@ def test_seeded_store_is_loud(folder: Path, tmp_path: Path) -> None:
     assert "NOT PRIVATE" in output(*args)
 
 
-def test_says_what_is_set_aside_and_claims_zcdp_only(
-    folder: Path, tmp_path: Path, golden: Callable[[str, str], None]
-) -> None:
+def test_says_what_is_set_aside_and_claims_zcdp_only(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     made = output(
         "create", path, folder / "visits.csv", "--user", "who", "--epsilon", "2", "--delta", "1e-6",
-        "--reserve", "watch,forecast=20%", "--seed", "1",
+        "--for", "watch=25%", "--seed", "1",
     )  # fmt: skip
     assert "GDP" not in made
-    assert "36 of 48 are left for queries" in made
-    golden("budget_in_pots", output("budget", path))
+    assert "12 (25 %) to estimate how many people have been left out" in made
+    assert "36 of 48 are left for questions" in made
     facts = json.loads(output("budget", path, "--format", "json"))
-    assert facts["parts"] == pytest.approx({"queries": 36, "watch": 2.4, "forecast": 9.6}, abs=1e-6)
+    assert facts["parts"] == pytest.approx({"queries": 36, "watch": 12}, abs=1e-6)
     assert facts["mu"] is None
     assert [e["gdp"] for e in facts["epsilon"]] == [None] * 4
     assert 1.999 < facts["epsilon"][1]["zcdp"] <= 2.0
@@ -100,28 +101,97 @@ def test_says_what_is_set_aside_and_claims_zcdp_only(
     assert answer["guarantee"]["epsilon"] == facts["epsilon"][1]["zcdp"]
 
 
-def test_a_forecast_alone_stays_gaussian(folder: Path, tmp_path: Path) -> None:
+def test_reserves_of_python_are_told(
+    folder: Path, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    path = tmp_path / "s.sparseq"
+    sparseq.create(
+        path, str(folder / "visits.csv"), user="who", epsilon=2, delta=1e-6,
+        reserves={"watch": 0.05, "forecast": 0.2}, seed=1,
+    ).close()  # fmt: skip
+    golden("budget_in_pots", output("budget", path))
+    facts = json.loads(output("budget", path, "--format", "json"))
+    assert facts["parts"] == pytest.approx({"queries": 36, "watch": 2.4, "forecast": 9.6}, abs=1e-6)
+
+
+SERIES = "visitors=25%,ticks=10,counts=4,forecast=5%"
+
+
+def test_a_series_with_forecasts_stays_gaussian(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     visits = folder / "visits.csv"
-    assert "1-GDP" in output("create", path, visits, "--user", "who", "--reserve", "forecast")
+    assert "1-GDP" in output("create", path, visits, "--user", "who", "--for", SERIES)
     assert json.loads(output("budget", path, "--format", "json"))["parts"]["queries"] == 36
+
+
+def test_what_is_set_aside_is_a_share_of_the_whole_budget(folder: Path, tmp_path: Path) -> None:
+    """Beside a series as without one: 5 % of 48 is 2.4."""
+    path = tmp_path / "s.sparseq"
+    made = output("create", path, folder / "visits.csv", "--user", "who", "--for", "watch=5%",
+                  "--for", SERIES)  # fmt: skip
+    assert "2.4 (5 %) to estimate" in made
+    assert "2.4 (5 %) to estimate" in output("budget", path)
+
+
+def test_parts_are_given_to_series_to_the_watch_and_to_questions(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.sparseq"
+    output("create", path, folder / "visits.csv", "--user", "who", "--kappa", "1",
+           "--for", SERIES, "--for", "queries/orders.sql=15%,ticks=4,strategy=1,-0.5,left-out=2%",
+           "--for", "watch=20%", "--for", "questions=40%")  # fmt: skip
+    with sparseq.connect(path) as store:
+        visitors, orders = store.promise.purposes
+        assert store.reserves == {Pot.WATCH: 0.2}
+        assert float(store.promise.for_questions) == pytest.approx(0.4)
+    assert visitors == Purpose(
+        "visitors", 0.25, 10, 4.0, forecast=0.05, kappa=visitors.kappa, least=visitors.least
+    )
+    assert visitors.kappa == pytest.approx(0.25, rel=1e-6)
+    assert (orders.name, orders.share, orders.ticks) == ("orders", 0.15, 4)
+    assert (orders.strategy, orders.left_out) == ("1,-0.5", 0.02)
+
+
+def test_all_that_can_be_said_of_a_series_is_kept(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.sparseq"
+    said = "visitors=60%,ticks=365,counts=17.5,forecast=5%,cap=10%,fade,season=7,off=0.46"
+    output("create", path, folder / "visits.csv", "--user", "who", "--for", said)
+    (listed,) = json.loads(output("purpose", "list", path, "--format", "json"))
+    expected = {"share": 0.6, "ticks": 365, "counts": 17.5, "forecast": 0.05, "cap": 0.1,
+                "fade": True, "season": 7, "off": 0.46, "strategy": "", "came": 0}  # fmt: skip
+    assert {name: listed[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--reserve", "watch=1.5"], "'1.5' is 150 %"),
-        (
-            ["--reserve", "watch=60%", "--reserve=forecast=40%"],
-            "the shares leave nothing for queries",
-        ),
-        (["--reserve", "more.csv"], "nothing can be set aside for 'more.csv'"),
+        (["watch=1.5"], "'1.5' is 150 %"),
+        (["watch=60%", "a=40%,ticks=3"], "series and what is set aside take 100%"),
+        (["a=60%,ticks=3", "b=39.5%,ticks=3"], "shares that add up to at most 99%"),
+        (["watch=100%"], "the shares leave nothing for queries"),
+        (["more"], "'more' has no share. Write more=20%,ticks=365."),
+        (["more.csv=20%"], "more.csv has no end to plan for. Write more.csv=20%,ticks=365"),
+        (["more=,ticks=3"], "'' is not a share"),
+        (["more=20%,ticks=soon"], "ticks=soon is not a number"),
+        (["more=20%,ticks=0"], "ticks of more is 0"),
+        (["more=20%,ticks=3,forecast=200%"], "'200%' is 200 %"),
+        (["more=20%,ticks=3,coutns=2"], "coutns=2"),
+        (["more=20%,ticks=3,forecast=5%,strategy=news"], "more has forecasts or a strategy"),
+        (["more=20%,ticks=3,fade"], "more fades without forecasts"),
+        (["more=20%,ticks=3,left-out=2%"], "left-out of more is for a strategy"),
+        (["more=20%,ticks=3", "more=10%,ticks=3"], "two series are called 'more'"),
+        (["watch=5%,ticks=3"], "watch has a share and nothing else. Write watch=40%."),
+        (["questions=40%,ticks=3"], "questions has a share and nothing else"),
+        (["a=20%,ticks=3", "questions=40%"], "the shares add up to 0.6, and have to be 100%"),
+        (["a=20%,ticks=3", "watch=5%", "questions=80%"], "the shares add up to 1.05"),
+        (["7=20%,ticks=3"], "a series can't be called '7'"),
     ],
 )
-def test_shares_that_make_no_sense(
+def test_parts_that_make_no_sense(
     folder: Path, tmp_path: Path, options: list[str], says: str
 ) -> None:
-    result = run("create", tmp_path / "s.sparseq", folder / "visits.csv", "--user", "who", *options)
+    parts = [word for option in options for word in ("--for", option)]
+    result = run("create", tmp_path / "s.sparseq", folder / "visits.csv", "--user", "who", *parts)
     assert result.exit_code == 2
     assert says in result.stderr
     assert not (tmp_path / "s.sparseq").exists()

@@ -6,18 +6,20 @@ import datetime as dt
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from conftest import output, run
-from sparseq.cli.demo import find_data, fresh_folder
+from sparseq.cli.demo import Results, closing_lines, find_data, fresh_folder
 from sparseq.cli.demo_analyst import Findings, true_buyers
 
 DATA = Path(__file__).parent.parent.parent / "data" / "cdnow.parquet"
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """The demo's figures, and its folder."""
     folder = tmp_path_factory.mktemp("demo") / "out"
     text = output("demo", "--data", DATA, "--output", folder, "--seed", "1", "--format", "json")
@@ -26,22 +28,56 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], P
 
 def test_individual_accounts_are_three_times_better(done: tuple[dict[str, float], Path]) -> None:
     figures, _ = done
-    assert (figures["queries"], figures["kappa"], figures["norm_budget"]) == (546, 0.5, 40)
-    assert figures["rmse_worst_case"] == pytest.approx(546**0.5)
-    assert figures["ratio"] == pytest.approx(
-        figures["rmse_worst_case"] / figures["rmse_individual"]
-    )
+    assert (figures["queries"], figures["kappa"], figures["share"]) == (546, 0.5, 0.6)
+    assert figures["rmse_worst_case"] == pytest.approx((546 / 0.6) ** 0.5)
+    assert figures["ratio"] == pytest.approx(figures["rmse_worst_case"] / figures["rmse"])
     assert figures["ratio"] > 3
+    assert 0.95 <= figures["inside"] <= 1
 
 
-def test_its_store_has_all_answers(done: tuple[dict[str, str], Path]) -> None:
+def test_its_store_has_all_answers(done: tuple[dict[str, Any], Path]) -> None:
     figures, folder = done
     assert figures["store"] == str(folder / "cdnow.sparseq")
     listed = json.loads(output("history", figures["store"], "--all", "--format", "json"))
-    assert len(listed) == 546
-    assert {r["coordinates"] for r in listed} == {1}
-    levels = {re.search(r"> (-?\d+) AS busy", r["query"]) for r in listed}
-    assert len({m[1] for m in levels if m}) > 20  # the queries are made from the answers
+    assert len(listed) == 546 + 546 + 2, "answers, rows of forecasts, and two questions"
+    assert {r["pot"] for r in listed[:-2]} == {"daily_buyers", "daily_buyers (forecasts)"}
+    assert {r["pot"] for r in listed[-2:]} == {"queries"}
+    assert {r["coordinates"] for r in listed[:-2]} == {1}
+    assert [r["query"] for r in listed[-2:]] == [q["query"] for q in figures["questions"]]
+
+
+def test_questions_are_about_the_busiest_month(done: tuple[dict[str, Any], Path]) -> None:
+    """Of the exact data too; and their intervals, of 95 % each, hold the truth, but for one."""
+    figures, _ = done
+    (month,), (people,) = (q["rows"] for q in figures["questions"])
+    asked = figures["questions"][0]["query"]
+    found = re.search(r"date >= DATE '(\S+)' AND date < DATE '(\S+)'", asked)
+    assert found is not None
+    rows = pq.read_table(DATA).to_pandas()
+    day = rows["date"].astype(str)
+    buyers = rows.groupby(day)["customer_id"].nunique()
+    assert found[1][:7] == buyers.groupby(buyers.index.str[:7]).sum().idxmax()
+    here = rows[(day >= found[1]) & (day < found[2])]
+    held = []
+    for row, name, truth in (
+        (month, "people", here["customer_id"].nunique()),
+        (month, "orders", len(here)),
+        (people, "per_order", rows["amount"].clip(0, 500).mean()),
+        (people, "typical", rows["amount"].median()),
+    ):
+        low, high = row[f"{name}_low"], row[f"{name}_high"]
+        held.append(low <= truth <= high)
+        assert low - (high - low) < truth < high + (high - low)
+    assert sum(held) >= 3
+
+
+def test_what_it_says_is_what_it_found(done: tuple[dict[str, Any], Path]) -> None:
+    figures, _ = done
+    lines = closing_lines(Results(**figures), True)
+    text = "\n".join(f"{label} {line}" for label, line in lines)
+    assert f"{figures['ratio']:.1f} times as much" in text
+    assert "60% of every budget" in text
+    assert all(q["query"] in text for q in figures["questions"])
 
 
 def test_the_page_shows_the_truth_beside_the_answers(done: tuple[dict[str, str], Path]) -> None:
@@ -67,11 +103,15 @@ def test_missing_data(tmp_path: Path) -> None:
     assert find_data(None).name == "cdnow.parquet"
 
 
-def test_next_query_depends_on_the_last_answers() -> None:
-    seen, day = Findings(), dt.date(1997, 1, 2)
-    assert "busy" not in seen.next_query(day)
-    seen.values, seen.bounds = [10.0, 20.0], [5.0, 5.0]
-    assert "> 20 AS busy" in seen.next_query(day)
+def test_questions_depend_on_what_the_series_said() -> None:
+    """The month with the most buyers by released numbers; December is followed by January."""
+    days = [dt.date(1997, month, day) for month in (3, 12) for day in (1, 2)]
+    spring = Findings(days, [90.0, 20.0, 50.0, 50.0], [5.0] * 4)
+    assert spring.busiest_month == dt.date(1997, 3, 1)
+    assert "date >= DATE '1997-03-01' AND date < DATE '1997-04-01'" in spring.questions()[0]
+    winter = Findings(days, [90.0, 20.0, 60.0, 60.0], [5.0] * 4)
+    assert "date >= DATE '1997-12-01' AND date < DATE '1998-01-01'" in winter.questions()[0]
+    assert len(winter.questions()) == 2
 
 
 def test_truth() -> None:

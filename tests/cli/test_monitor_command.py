@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,14 @@ from sampled import one_in
 import sparseq
 from conftest import output, run
 from sparseq.accounting.strategies import Strategy
+from sparseq.cli.purpose_text import PurposeText, purpose_of
+from sparseq.errors import ParameterError
+from sparseq.ledger.purposes import Purpose
+from sparseq.monitor import QueryText, Ticks
+from sparseq.monitor.companions import StrategySeries
+from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.monitor.folder import Folder
+from sparseq.monitor.ticks import moment
 
 VISITORS = "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day"
 PAGES = (
@@ -121,11 +130,11 @@ def test_a_signal_ends_it_between_two_steps(
     asked, out = [], tmp_path / "series.csv"
     ask = sparseq.Store.ask
 
-    def interrupted(*args: Any) -> Any:
+    def interrupted(*args: Any, **more: Any) -> Any:
         asked.append(args)
         if len(asked) == 2:
             os.kill(os.getpid(), number)
-        return ask(*args)
+        return ask(*args, **more)
 
     monkeypatch.setattr(sparseq.Store, "ask", interrupted)
     before = signal.getsignal(number)
@@ -184,14 +193,24 @@ def test_derived_series(store: Path, queries: tuple[Path, Path], tmp_path: Path)
         assert run("derive", tmp_path / "x.csv").exit_code == 4
 
 
+def store_of(
+    path: Path, days: int, *parts: Purpose, people: int = 30, in_or_out: bool = False
+) -> Path:
+    """A store of people who come every day; half of every budget is for what parts there are."""
+    at = np.repeat(np.datetime64("2024-01-01") + np.arange(days), people)
+    visits = pa.table({"who": np.tile(np.arange(people), days), "day": at})
+    sparseq.create(
+        path, visits, table="visits", user="who", in_or_out=in_or_out, seed=2, purposes=parts
+    ).close()
+    return path
+
+
 def test_a_series_with_a_strategy(queries: tuple[Path, Path], tmp_path: Path) -> None:
     """Its file says so, goes on without being told, and `derive` has the wider ± of its sums."""
-    days = np.repeat(np.datetime64("2024-01-01") + np.arange(10), 30)
-    visits = pa.table({"who": np.tile(np.arange(30), 10), "day": days})
-    path, out = tmp_path / "s.sparseq", tmp_path / "series.csv"
-    sparseq.create(path, visits, table="visits", user="who", in_or_out=True, seed=2).close()
+    part = Purpose("visitors", 0.5, 10, 10.0, strategy="news:0.5,3")
+    path, out = store_of(tmp_path / "s.sparseq", 10, part), tmp_path / "series.csv"
     line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--output", out)
-    run(*line, "--to", "2024-01-06", "--strategy", "news:0.5,3", "--quiet")
+    run(*line, "--to", "2024-01-06", "--quiet")
     again = run(*line, "--to", "2024-01-10", "--quiet")
     assert (again.exit_code, again.output) == (0, "")
     rows = list(csv.DictReader(out.read_text().splitlines()))
@@ -202,9 +221,28 @@ def test_a_series_with_a_strategy(queries: tuple[Path, Path], tmp_path: Path) ->
              if r["derived"] == "running_total"]  # fmt: skip
     expected = 1.96 * 20**0.5 * np.sqrt(Strategy.of("news:0.5,3").variance(10, 10))
     assert [float(r["error"]) for r in total] == pytest.approx(expected.tolist(), rel=0.02)
-    other = run(*line, "--to", "2024-01-10", "--strategy", "sqrt")
+    other = run("purpose", "add", path, "visitors=10%,ticks=10,strategy=sqrt")
     assert other.exit_code == 2
-    assert "taps are fixed before the first tick" in other.stderr
+    assert "two series are called 'visitors'" in other.stderr
+
+
+def test_a_series_goes_on_by_the_method_that_it_was_begun_with(
+    queries: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """One without a part, that was begun under a strategy."""
+    path = store_of(tmp_path / "s.sparseq", 4, in_or_out=True)
+    days = Ticks(moment("2024-01-01"), "1d", moment("2024-01-02"))
+    with sparseq.connect(path) as store:
+        begun = StrategySeries(store, "visitors", QueryText.of(VISITORS), days, taps="1,-0.5")
+        values = [row.value for tick in days for row in begun.rows(tick)]
+        with pytest.raises(ParameterError, match="taps are fixed before the first tick"):
+            CorrelatedSeries(store, "visitors", "sqrt")
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--quiet")
+    rows = list(csv.DictReader(output(*line, "--to", "2024-01-04").splitlines()))
+    assert [row["strategy"] for row in rows] == [Strategy.of("1,-0.5").text] * 4
+    assert [float(row["value"]) for row in rows[:2]] == values
+    with sparseq.connect(path) as store:
+        assert store.released == 4
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -212,16 +250,14 @@ def test_room_for_people_who_are_left_out(
     queries: tuple[Path, Path], tmp_path: Path, kind: str
 ) -> None:
     """The file says how much it is, and sums of ticks have room for the sum of it."""
-    days = np.repeat(np.datetime64("2024-01-01") + np.arange(5), 30)
-    visits = pa.table({"who": np.tile(np.arange(30), 5), "day": days})
-    path, out = tmp_path / "s.sparseq", tmp_path / f"series.{kind}"
-    sparseq.create(path, visits, table="visits", user="who", in_or_out=True, seed=2).close()
-    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
-            "2024-01-05", "--quiet", "--strategy", "1,-0.5")  # fmt: skip
     made = []
-    for series, more in ((tmp_path / f"bare.{kind}", ()), (out, ("--left-out", "80%"))):
-        assert run(*line, "--output", series, *more).exit_code == 0
-        rows = csv.DictReader(output("derive", series).splitlines())
+    for k, left_out in enumerate((0.0, 0.8)):
+        part = Purpose("visitors", 0.5, 10, 10.0, strategy="1,-0.5", left_out=left_out)
+        path, out = store_of(tmp_path / f"{k}.sparseq", 5, part), tmp_path / f"series_{k}.{kind}"
+        line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
+                "2024-01-05", "--quiet", "--output", out)  # fmt: skip
+        assert run(*line).exit_code == 0
+        rows = csv.DictReader(output("derive", out).splitlines())
         made.append([float(r["error"]) for r in rows if r["derived"] == "running_total"])
     if kind == "csv":
         lacking = [float(r["left_out"]) for r in csv.DictReader(out.read_text().splitlines())]
@@ -235,13 +271,114 @@ def test_room_for_people_who_are_left_out(
 def test_a_file_that_lacks_ticks_of_a_strategy_is_not_derived_from(
     queries: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    visits = pa.table({"who": [1], "day": np.array(["2024-01-01"], "datetime64[D]")})
-    path, out = tmp_path / "s.sparseq", tmp_path / "series.csv"
-    sparseq.create(path, visits, table="visits", user="who", in_or_out=True, seed=2).close()
+    part = Purpose("visitors", 0.5, 6, 6.0, strategy="news")
+    path, out = store_of(tmp_path / "s.sparseq", 1, part, people=1), tmp_path / "series.csv"
     line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--output", out)
-    run(*line, "--to", "2024-01-06", "--strategy", "news", "--quiet")
+    run(*line, "--to", "2024-01-06", "--quiet")
     head, _, *rows = out.read_text().splitlines()
     out.write_text("\n".join([head, *rows]) + "\n")
     result = run("derive", out)
     assert result.exit_code != 0
     assert "ticks of a series with a strategy are missing" in result.stderr
+
+
+def test_a_series_that_would_take_most_of_what_is_for_questions_is_refused(
+    queries: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Before its first tick, with what to do instead; with --anyway it is asked."""
+    path, out = store_of(tmp_path / "s.sparseq", 40), tmp_path / "series.csv"
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--output", out)
+    refused = run(*line, "--to", "2024-02-09")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    assert "40 ticks of visitors would take " in refused.stderr
+    assert "sparseq purpose add STORE visitors=40%,ticks=40" in refused.stderr
+    assert "or say --anyway" in refused.stderr
+    assert run(*line, "--to", "2024-02-09", "--quiet").exit_code == 3
+    assert output("history", path, "--format", "json").strip() == "[]"
+    assert not out.exists()
+    few = run(*line, "--to", "2024-01-03")  # three questions are not most of them
+    assert few.exit_code == 0
+    assert len(out.read_text().splitlines()) == 1 + 3
+    asked = run(*line, "--to", "2024-02-09", "--anyway")
+    assert asked.exit_code == 0, asked.stderr
+    assert len(out.read_text().splitlines()) == 1 + 40
+
+
+def test_a_series_with_a_part_is_asked_and_leaves_questions_alone(
+    queries: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path, out = store_of(tmp_path / "s.sparseq", 40), tmp_path / "series.csv"
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--output", out,
+            "--to", "2024-02-09")  # fmt: skip
+    assert run(*line).exit_code == 3
+    (hint,) = re.findall(r"sparseq purpose add STORE (\S+?)[,;]? ", run(*line).stderr)
+    output("purpose", "add", path, hint)
+    before = json.loads(output("budget", path, "--format", "json"))["weighted"]
+    done = run(*line)
+    assert done.exit_code == 0, done.stderr
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    with sparseq.connect(path) as store:
+        (part,) = store.promise.purposes
+    assert len(rows) == part.ticks == 40
+    errors = [float(row["error"]) for row in rows]
+    assert max(errors) == pytest.approx(min(errors), rel=1e-9), "it has enough for all of them"
+    assert [float(row["sigma"]) for row in rows] == pytest.approx(
+        [part.budget().sigma_0] * 40, rel=1e-3
+    )
+    after = json.loads(output("budget", path, "--format", "json"))["weighted"]
+    assert after == before, "questions have what they had"
+
+
+def test_a_part_is_for_so_many_ticks(queries: tuple[Path, Path], tmp_path: Path) -> None:
+    path = store_of(tmp_path / "s.sparseq", 10, Purpose("visitors", 0.5, 4))
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01")
+    refused = run(*line, "--to", "2024-01-10")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    assert "visitors has a part of the budget for 4 ticks, and 10 are asked for" in refused.stderr
+    assert len(output(*line, "--to", "2024-01-04").splitlines()) == 1 + 4
+
+
+def test_ticks_of_a_part_that_are_answered_count(
+    queries: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A part for four ticks is not for four and four, one run after the other."""
+    path = store_of(tmp_path / "s.sparseq", 10, Purpose("visitors", 0.5, 4))
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--quiet")
+    assert len(output(*line, "--to", "2024-01-03").splitlines()) == 1 + 3
+    assert len(output(*line, "--to", "2024-01-04").splitlines()) == 1 + 4
+    over = run(*line, "--to", "2024-01-08")
+    assert (over.exit_code, over.stdout) == (3, "")
+    assert "visitors has a part of the budget for 4 ticks" in over.stderr
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_what_error_is_to_be_expected_is_said_before_the_first_tick(
+    queries: tuple[Path, Path], tmp_path: Path, parted: bool
+) -> None:
+    parts = [Purpose("visitors", 0.5, 5)] if parted else []
+    path = store_of(tmp_path / "s.sparseq", 5, *parts)
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
+            "2024-01-05")  # fmt: skip
+    done = run(*line)
+    found = [re.fullmatch(r"visitors: expected ± (\S+) for the next tick(.*)", text)
+             for text in done.stderr.splitlines()]  # fmt: skip
+    (said,) = [match for match in found if match]
+    (first, *_) = csv.DictReader(done.stdout.splitlines())
+    assert float(said[1]) == pytest.approx(float(first["error"]), rel=0.25)
+    assert ("of what the store has for questions" in said[2]) == (not parted)
+    assert "expected" not in run(*line, "--quiet").stderr
+
+
+@pytest.mark.parametrize("method", ["", "forecast=20%,cap=40%", "strategy=1,-0.5"])
+def test_the_error_that_is_expected_is_that_of_the_series_method(
+    queries: tuple[Path, Path], tmp_path: Path, method: str
+) -> None:
+    said = f"visitors=50%,ticks=5,{method}".rstrip(",")
+    given = purpose_of(PurposeText().convert(said, None, None))
+    path = store_of(tmp_path / "s.sparseq", 5, given)
+    done = run("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
+               "2024-01-05")  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    (said,) = re.findall(r"visitors: expected ± (\S+) for the next tick", done.stderr)
+    (first, *_) = csv.DictReader(done.stdout.splitlines())
+    assert float(said) == pytest.approx(float(first["error"]), rel=0.25)

@@ -73,7 +73,7 @@ def made(folder: Path, tmp_path: Path) -> Path:
         norm-budget = 30
         keys = ["page=home,cart"]
         bounds = {seconds = "0..60"}
-        reserve = {watch = "10%"}
+        for = {watch = "10%"}
         halt = true
         """
     )
@@ -147,37 +147,48 @@ def test_former_names_work_and_say_what_they_are_now(folder: Path, tmp_path: Pat
     path = tmp_path / "s"
     made = run(
         "create", path, folder / "visits.csv", "--user", "who", "--seed", "1", "--watch-active",
-        "--forecast=0.2",
+        "--for", "n=20%,ticks=2",
     )  # fmt: skip
-    assert made.stderr.splitlines()[:2] == [
-        "--watch-active is now --reserve watch=5%; the old name goes in 0.3",
-        "--forecast is now --reserve forecast=0.2; the old name goes in 0.3",
+    assert made.stderr.splitlines() == [
+        "--watch-active is now --for watch=5%; the old name goes in 0.3",
     ]
     query = tmp_path / "n.sql"
     query.write_text("SELECT count(*) AS n FROM visits WHERE day = :day")
     line = ("monitor", path, query, "--from", "2024-01-01", "--to", "2024-01-02", "--quiet")
-    asked = run(
-        *line, "--forecast", "--clip", "0.5", "--part-time", "--watch-active", "0.8", "--out",
-        tmp_path / "old.csv",
-    )  # fmt: skip
+    asked = run(*line, "--watch-active", "0.8", "--out", tmp_path / "old.csv")
     assert asked.exit_code == 0, asked.stderr
     assert asked.stderr.splitlines() == [
-        "--clip is now --forecast-cap; the old name goes in 0.3",
-        "--part-time is now --fade; the old name goes in 0.3",
         "--watch-active is now --alarm-below; the old name goes in 0.3",
         "--out is now --output; the old name goes in 0.3",
     ]
-    again = run(
-        *line, "--forecast", "--forecast-cap", "50%", "--fade", "--alarm-below=80%", "--output",
-        tmp_path / "new.csv",
-    )  # fmt: skip
+    again = run(*line, "--alarm-below=80%", "--output", tmp_path / "new.csv")
     assert (again.exit_code, again.stderr) == (0, "")
     assert (tmp_path / "old.csv").read_text() == (tmp_path / "new.csv").read_text()
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("create", ["--reserve", "--forecast"]),
+        ("monitor", ["--forecast", "--forecast-cap", "--fade", "--season", "--strategy",
+                     "--left-out", "--clip", "--part-time"]),
+        ("plan", ["--for", "--reserve", "--no-forecast", "--historical", "--watch"]),
+        ("demo", ["--norm-budget"]),
+    ],
+)  # fmt: skip
+def test_what_a_part_of_the_budget_says_is_an_option_no_more(
+    command: str, words: list[str], folder: Path
+) -> None:
+    for word in words:
+        refused = run(command, folder / "web.sparseq", word)
+        assert refused.exit_code == 2
+        assert f"No such option '{word}'" in refused.stderr
+
+
 def test_todays_names_cause_no_note(folder: Path, tmp_path: Path) -> None:
     made = run(
-        "create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--reserve",
-        "watch=5%,forecast=20%", "--most", "work=1000",
+        "create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--for", "watch=5%",
+        "--for", "n=20%,ticks=2", "--most", "work=1000",
     )  # fmt: skip
+    assert made.exit_code == 0
     assert "is now" not in made.stderr

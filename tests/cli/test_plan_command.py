@@ -1,7 +1,8 @@
-"""`plan`: the table, what it recommends, and whom it refuses."""
+"""`plan`: the table, the one line that it recommends, and whom it refuses."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,9 +15,11 @@ import pytest
 
 import sparseq
 from conftest import output, run
-from sparseq.cli.plan import advice
-from sparseq.monitor.plan import Candidate, PlanSearch
-from sparseq.monitor.simulate import BudgetSplit
+from sparseq.cli.plan import as_plain, as_text, line
+from sparseq.cli.purpose_text import PurposeText, purpose_of
+from sparseq.ledger.purposes import Purpose
+from sparseq.monitor.plan_strategies import targets_of
+from sparseq.monitor.verdict import FORECAST, PLAIN, STRATEGY, Method, Verdict
 
 DAYS = np.datetime64("2024-01-01") + np.arange(30)
 
@@ -47,52 +50,92 @@ def test_the_table(visits: Path, query: Path, golden: Callable[[str, str], None]
     golden("plan", output(*asked(visits, query, "--user", "who")))
 
 
+METHODS = [PLAIN, FORECAST, STRATEGY]
+
+
+def series_of(*words: object) -> list[dict]:
+    """What `plan` finds, as JSON."""
+    return json.loads(output(*words, "--format", "json"))["series"]
+
+
 def test_json_has_the_same_plan_and_a_picture_is_drawn(visits: Path, query: Path) -> None:
     picture = visits.with_name("plan.png")
-    found = json.loads(
-        output(*asked(visits, query, "--user", "who", "--format", "json", "--plot", picture))
-    )
-    assert found["series"] == ["daily"]
-    assert found["rows"][0]["worst_case"]
-    assert found["rows"][0]["norm_budget"] == 30
-    assert found["recommended"] in found["rows"]
-    assert found["recommended"]["relative"] < 0.95
-    assert found["hindsight"] < 1
-    assert found["sizes"][0]["mean"] < found["sizes"][0]["root_mean_square"]
-    assert found["publish_0"] == []
+    line = asked(visits, query, "--user", "who")
+    (found,) = series_of(*line, "--plot", picture)
+    assert (found["name"], found["ticks"]) == ("daily", 30)
+    assert [m["method"] for m in found["methods"]] == METHODS
+    assert found["recommended"] in found["methods"]
+    assert found["recommended"]["line"] in output(*line)
+    assert max(found["recommended"]["ratios"]) < 0.95
+    assert found["methods"][0]["ratios"] == [1, 1, 1]
+    assert found["methods"][0]["errors"] == pytest.approx([(30 / 0.6) ** 0.5], rel=0.01)
+    assert found["mean"] < found["root_mean_square"]
+    assert found["publish_0"] is False
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_recommended_can_be_followed(visits: Path, query: Path) -> None:
-    found = json.loads(output(*asked(visits, query, "--user", "who", "--format", "json")))
-    best = found["recommended"]
-    with sparseq.create(
-        None, str(visits), user="who", norm_budget=best["norm_budget"],
-        reserves={"forecast": best["forecast"]}, seed=1,
-     in_or_out=True) as store:  # fmt: skip
-        lowered = store.lower("SELECT count(DISTINCT who) AS n FROM visits")
-        assert store.explain(lowered).noise[0].sigma == pytest.approx(best["sigma"][0])
+@pytest.mark.parametrize("method", METHODS)
+def test_its_line_is_what_create_takes_and_its_errors_are_those_of_the_series(
+    visits: Path, query: Path, method: str
+) -> None:
+    """Word by word, for `create --for` and for `purpose add`; the monitor then needs no option."""
+    (found,) = series_of(*asked(visits, query, "--user", "who", "--share", "50%"))
+    (planned,) = [m for m in found["methods"] if m["method"] == method]
+    made, later = visits.with_name("made.sparseq"), visits.with_name("later.sparseq")
+    output("create", made, visits, "--user", "who", "--seed", "3", "--for", planned["line"])
+    output("create", later, visits, "--user", "who", "--seed", "3")
+    output("purpose", "add", later, planned["line"])
+    told = {k: v for k, v in planned["purpose"].items() if k not in ("came", "least")}
+    for path in (made, later):
+        (kept,) = json.loads(output("purpose", "list", path, "--format", "json"))
+        assert {k: kept[k] for k in told} == {k: pytest.approx(v) if isinstance(v, float) else v
+                                              for k, v in told.items()}  # fmt: skip
+    text = output("monitor", made, query, "--over", "day", "--from", "2024-01-01", "--to",
+                  "2024-01-30", "--quiet")  # fmt: skip
+    ours = "corrected" if method == FORECAST else "answer"
+    rows = [r for r in csv.DictReader(text.splitlines()) if r["estimate"] == ours]
+    table = pq.read_table(visits)
+    days, who = table["day"].to_numpy(), table["who"].to_numpy()
+    truth = np.array([len(np.unique(who[days == day])) for day in DAYS])
+    off = np.array([float(r["value"]) for r in rows]) - truth
+    assert np.sqrt(np.mean(off**2)) == pytest.approx(planned["errors"][0], rel=0.4)
+    assert np.mean(np.abs(off) <= [float(r["error"]) for r in rows]) >= 0.85
 
 
-def test_with_a_watch_the_table_and_the_advice_say_so(visits: Path, query: Path) -> None:
-    text = output(*asked(visits, query, "--user", "who", "--reserve=watch=10%", "--no-forecast"))
-    head, _, worst, *rows = text.splitlines()[3:]
-    assert head.split()[:2] == ["norm_budget", "watch"]
-    assert worst.split()[:2] == ["30.00", "–"]
-    assert all(row.split()[1] == "10%" for row in rows[: rows.index("")])
-    assert "--reserve watch=10%" in text
-    assert "sparseq monitor … --alarm-below 90% --horizon 30" in text
-    found = json.loads(
-        output(*asked(visits, query, "--user", "who", "--format", "json", "--reserve", "watch"))
+def test_series_share_what_is_for_them(visits: Path, query: Path) -> None:
+    """The noise of all ticks grows with the root of the share."""
+    other = query.with_name("other.sql")
+    other.write_text(query.read_text())
+    (whole,) = series_of(*asked(visits, query, "--user", "who", "--share", "80%"))
+    both = series_of(*asked(visits, query, "--user", "who", "--share", "80%", "--queries", other))
+    assert [one["name"] for one in both] == ["daily", "other"]
+    for one in both:
+        assert one["recommended"]["purpose"]["share"] == 0.4
+        assert one["methods"][0]["errors"][0] == pytest.approx(
+            whole["methods"][0]["errors"][0] * 2**0.5, rel=0.01
+        )
+    lines = [one["recommended"]["line"] for one in both]
+    output("create", visits.with_name("s.sparseq"), visits, "--user", "who", "--for", lines[0],
+           "--for", lines[1], "--for", "questions=20%")  # fmt: skip
+
+
+def test_two_series_of_one_name_are_refused(visits: Path, query: Path) -> None:
+    """As by the monitor: one of them would have no plan, and the other half of what is for both."""
+    (query.parent / "more").mkdir()
+    other = query.parent / "more" / query.name
+    other.write_text(query.read_text())
+    refused = run(*asked(visits, query, "--user", "who", "--queries", other))
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "'daily'" in refused.stderr
+
+
+def test_a_plan_is_for_the_ticks_and_the_level_that_are_said(visits: Path, query: Path) -> None:
+    (found,) = series_of(
+        *asked(visits, query, "--user", "who", "--horizon", "60", "--kappa", "0.1")
     )
-    best = found["recommended"]
-    assert best["others"] == 0.05
-    with sparseq.create(
-        None, str(visits), user="who", norm_budget=best["norm_budget"],
-        reserves={"watch": best["others"], "forecast": best["forecast"]}, seed=1,
-     in_or_out=True) as store:  # fmt: skip
-        lowered = store.lower("SELECT count(DISTINCT who) AS n FROM visits")
-        assert store.explain(lowered).noise[0].sigma == pytest.approx(best["sigma"][0])
+    assert found["ticks"] == found["recommended"]["purpose"]["ticks"] == 60
+    assert "ticks=60" in found["recommended"]["line"]
+    assert found["methods"][0]["errors"] == pytest.approx([(60 / 0.6 / 0.2) ** 0.5], rel=0.01)
 
 
 def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) -> None:
@@ -104,11 +147,10 @@ def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) ->
     assert "PRIVATE" not in refused.stdout
     done = run("curator", *asked(path, query, "--format", "json"))
     assert "Exact, uncharged facts" in done.stderr
-    told = json.loads(done.stdout)
-    former = run(*asked(path, query, "--historical", "--format", "json"))
-    assert "plan STORE --historical is now curator plan STORE" in former.stderr
-    assert former.stdout == done.stdout
+    (told,) = json.loads(done.stdout)["series"]
     assert told["ticks"] == 30
+    (same,) = series_of(*asked(visits, query, "--user", "who"))
+    assert told == same
     with sparseq.connect(path) as store:
         assert store.releases() == []
 
@@ -120,19 +162,28 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
     assert done.exit_code == 0
     assert "Exact" not in done.stderr
     assert "pays up to 3.2 of a budget of 20 (16.0%), as for 3.2 counts" in done.stderr
-    told = json.loads(done.stdout)
-    assert told["rows"][0]["worst_case"]
-    assert all(row["forecast"] == 0 for row in told["rows"])
+    (told,) = json.loads(done.stdout)["series"]
+    plain, *others = told["methods"]
+    assert (plain["method"], [m["method"] for m in others]) == (PLAIN, [FORECAST])
+    assert told["recommended"]["ratios"][-1] <= 0.95
+    assert all(m["ratios"][:2] == [None, None] for m in others), "nobody knows when people come"
+    assert all(m["purpose"]["off"] == 1 for m in others), "so the forecast may be wholly off"
     with sparseq.connect(path) as store:
         assert len(store.releases()) == 1
         assert 0 < store.stream.accounts.spent.max() <= 3.2 * 2**24 * 1.01
+    output("purpose", "add", path, told["recommended"]["line"])
     refused = run(*asked(path, query, "--charged", "1"))
     assert refused.exit_code == 2
     assert "to plan would take 80 of a budget of 20" in refused.stderr
     assert "at least 2.0" in refused.stderr
-    refused = run(*asked(path, query, "--charged", "5", "--horizon", "60"))
-    assert refused.exit_code == 2
-    assert "over the ticks that there are" in refused.stderr
+    other = query.with_name("other.sql")
+    other.write_text(query.read_text())
+    for more in (("--horizon", "60"), ("--target", "week"), ("--queries", other)):
+        refused = run(*asked(path, query, "--charged", "5", *more))
+        assert refused.exit_code == 2
+        assert "over the ticks that there are" in refused.stderr
+    with sparseq.connect(path) as store:
+        assert len(store.releases()) == 2, "planning, and the part"
 
 
 @pytest.mark.parametrize(
@@ -141,63 +192,126 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
         ([], "the user column of FILE is not known"),
         (["--user", "who", "--plot", "plan.pdf"], "has a suffix that is not known"),
         (["--user", "nobody"], "has no column 'nobody'"),
-        (["--user", "who", "--reserve=watch=90%"], "leaves too little"),
+        (["--user", "who", "--share", "100%"], "not in the range"),
+        (["--user", "who", "--share", "60"], "'60' is 6000 %"),
+        (["--user", "who", "--target", "week", "--plot", "plan.png"], "errors of single ticks"),
     ],
 )
 def test_bad_input_is_told(visits: Path, query: Path, more: list[str], message: str) -> None:
     failed = run(*asked(visits, query, *more))
     assert failed.exit_code in (2, 6)
+    assert failed.stdout == ""
     assert message in failed.stderr
+
+
+def test_a_series_has_one_number(visits: Path, query: Path) -> None:
+    query.write_text("SELECT count(*) AS n, count(DISTINCT who) AS m FROM visits WHERE day = :day")
+    failed = run(*asked(visits, query, "--user", "who"))
+    assert failed.exit_code == 2
+    assert "daily has several numbers for each group" in failed.stderr
 
 
 def test_where_0_would_do_as_well_a_line_says_so(visits: Path, query: Path) -> None:
     query.write_text("SELECT count(DISTINCT who) AS n FROM visits WHERE day = :day AND who < 5")
     text = output(*asked(visits, query, "--user", "who"))
-    assert "daily: publishing 0 at every tick would do as well." in text
+    assert "daily: publishing 0 at every tick would do as well: the error would be 0." in text
     assert "two of kappa 0.5 tell as much as one of 1" in text
+    (found,) = series_of(*asked(visits, query, "--user", "who"))
+    assert found["publish_0"] is True
 
 
-def test_the_advice_is_what_create_and_monitor_take() -> None:
-    setting = BudgetSplit(24.22, 0.05, cap=0.1)
-    better = Candidate(setting, False, (4.9,), 0.02, (5.0,), (1.8,), (5.3,), 0.23, 0.26)
-    worst = Candidate(BudgetSplit(546.0), True, (23.4,), 0.0, (23.4,), (0.0,), (23.4,), 1.0, 1.0)
-    assert advice(PlanSearch(0.5, 546, (worst, better))).splitlines() == [
-        "Recommended, 0.23 times the error of the worst case:",
-        "  sparseq create … --norm-budget 24.22 --reserve forecast=5%",
-        "  sparseq monitor … --forecast --horizon 546 --forecast-cap 10%",
+# -- the line ------------------------------------------------------------------------------------
+
+PLAINLY = Method(PLAIN, Purpose("daily_buyers", 0.6, 546), (30.2,))
+BETTER = Method(
+    FORECAST,
+    Purpose("daily_buyers", 0.6, 546, 24.22, forecast=0.05, cap=0.1, off=0.46),
+    (5.3,), (0.25, 0.23, 0.23),
+)  # fmt: skip
+TAPS = Method(
+    STRATEGY,
+    Purpose("daily_buyers", 0.6, 546, 40.0, strategy="news:0.08,28,1", left_out=0.023),
+    (7.1,), (0.3, 0.31, 0.28),
+)  # fmt: skip
+
+
+def verdict_of(*methods: Method) -> Verdict:
+    return Verdict((PLAINLY, *methods), (43.2, 55.5), targets_of("day"), None)
+
+
+def test_the_line_is_what_create_takes() -> None:
+    assert line(PLAINLY) == "daily_buyers=60%,ticks=546"
+    assert line(BETTER) == ("daily_buyers=60%,ticks=546,counts=24.22,forecast=5%,cap=10%,off=0.46")
+    assert line(TAPS) == (
+        "daily_buyers=60%,ticks=546,counts=40,strategy=news:0.08,28,1,left-out=2.3%"
+    )
+    text = as_text(verdict_of(BETTER, TAPS))
+    assert text.splitlines()[:6] == [
+        "daily_buyers, 546 ticks on 60% of every budget; a value is 43.2 on average",
+        "",
+        f"  {line(BETTER)}",
+        "",
+        f"Use it so: sparseq create … --for {line(BETTER)}",
+        f"or, later: sparseq purpose add STORE {line(BETTER)}",
     ]
-    assert "--in-or-out --norm-budget 546" in advice(PlanSearch(0.5, 546, (worst,)))
-    seen = advice(PlanSearch(0.5, 546, (worst, better), hindsight=0.25))
-    assert seen.endswith("run on the second, 0.25 times.")
-    misled = advice(PlanSearch(0.5, 546, (worst, better), hindsight=1.63))
-    assert "the second would have had 1.63 times its error" in misled
-    assert "--norm-budget 546" in misled
-    watched = replace(better, setting=BudgetSplit(24.22, 0.05, 0.05, cap=0.1))
-    assert advice(PlanSearch(0.5, 546, (worst, watched))).splitlines()[1:] == [
-        "  sparseq create … --norm-budget 24.22 --reserve watch=5%,forecast=5%",
-        "  sparseq monitor … --alarm-below 90% --forecast --horizon 546 --forecast-cap 10%",
-    ]
+
+
+@pytest.mark.parametrize(
+    "purpose",
+    [
+        PLAINLY.purpose, BETTER.purpose, TAPS.purpose,
+        replace(BETTER.purpose, share=1 / 3, counts=2.5, fade=True, season=7, cap=0.35, off=8.0),
+        replace(PLAINLY.purpose, name="a.b-c_1", share=0.001, counts=1001.5),
+    ],
+)  # fmt: skip
+def test_a_line_is_read_as_it_was_written(purpose: Purpose) -> None:
+    read = purpose_of(PurposeText().convert(line(Method(PLAIN, purpose, (1.0,))), None, None))
+    assert replace(read, share=purpose.share) == purpose
+    assert read.share == pytest.approx(purpose.share, rel=1e-9)
+
+
+def test_what_would_have_been_worse_in_one_half_is_not_recommended() -> None:
+    """As it would have been chosen on the first half; the table tells all of it."""
+    misled = replace(BETTER, ratios=(0.25, 1.63, 0.23))
+    text = as_text(verdict_of(misled))
+    assert f"--for {line(PLAINLY)}\n" in text
+    assert "Plain assumes nothing: nobody is ever out" in text
+    rows = {row.split()[0]: row.split() for row in text.splitlines() if " 546.00 " in row
+            or " 24.22 " in row or row.startswith("plain")}  # fmt: skip
+    assert rows["forecast"][-3:] == ["0.25", "1.63", "0.23"]
+    assert rows["plain"][-1] == "recommended"
+    hardly = replace(BETTER, ratios=(0.5, 0.981, 0.5))
+    assert verdict_of(hardly).recommended is PLAINLY
+    just = replace(BETTER, ratios=(0.5, 0.98, 0.5))
+    assert verdict_of(just).recommended is just
+    assert verdict_of(just, TAPS).recommended is TAPS, "the largest ratio counts"
+    plain = as_plain(verdict_of(misled, TAPS))
+    assert plain["recommended"]["line"] == line(TAPS)
+    assert [m["method"] for m in plain["methods"]] == METHODS
+
+
+def test_what_intervals_rest_on_is_said() -> None:
+    assert "forecasts that are off by 46%, as they were in the second half" in as_text(
+        verdict_of(BETTER)
+    )
+    assert "room for 1.4 times what is missing in these data" in as_text(verdict_of(TAPS))
 
 
 @pytest.mark.deep
 def test_strategies_are_planned_for_what_people_look_at(visits: Path, query: Path) -> None:
-    line = asked(visits, query, "--user", "who", "--for", "day,total:2")
-    text = output(*line)
-    assert "daily, strategies for day, total: root mean squares" in text
-    assert text.rstrip().splitlines()[-1].startswith("  sparseq monitor … --strategy ")
-    found = json.loads(output(*line, "--format", "json"))["strategies"]
-    assert [target["weight"] for target in found["targets"]] == [1.0, 2.0]
-    assert found["recommended"] == min(found["rows"], key=lambda row: row["relative"])
-    assert found["recommended"]["strategy"] in text
-    assert ("--left-out" in text) == ("left out lack" in text) == (found["lacking"] > 0)
+    words = asked(visits, query, "--user", "who", "--target", "day,total:2")
+    text, (found,) = output(*words), series_of(*words)
+    assert "error of day  error of total" in text
+    plain, best = found["methods"]
+    assert best["method"] == STRATEGY, "forecasts are for single ticks"
+    assert found["recommended"] == best
+    ratio = [b / a for a, b in zip(plain["errors"], best["errors"], strict=True)]
+    assert best["ratios"][2] == pytest.approx(((ratio[0] ** 2 + 2 * ratio[1] ** 2) / 3) ** 0.5)
+    assert best["purpose"]["strategy"] in text
+    assert ("left-out=" in best["line"]) == (best["purpose"]["left_out"] > 0)
 
 
-def test_what_strategies_can_not_be_planned_for_is_said(visits: Path, query: Path) -> None:
-    line = asked(visits, query, "--user", "who", "--for")
-    for more, says in (
-        (("year",), "nothing to plan for"),
-        (("day", "--queries", query), "plans for one series"),
-    ):
-        result = run(*line, *more)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert says in result.stderr
+def test_what_can_not_be_planned_for_is_said(visits: Path, query: Path) -> None:
+    result = run(*asked(visits, query, "--user", "who", "--target", "year"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "nothing to plan for" in result.stderr

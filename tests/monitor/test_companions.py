@@ -13,11 +13,22 @@ from shop_days import BUYERS, DAYS, make, sales, spends, ticks
 from test_follow import Lives, fill, put
 
 import sparseq
+from sparseq.accounting.strategies import Strategy
 from sparseq.errors import ParameterError
-from sparseq.monitor import Monitor, QueryText, Ticks
-from sparseq.monitor.companions import ForecastSeries, Watch, alarming, horizon_of
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Purpose
+from sparseq.monitor import Monitor, QuerySeries, QueryText, Ticks
+from sparseq.monitor.beside import Beside
+from sparseq.monitor.companions import ForecastSeries, StrategySeries, Watch, alarming, horizon_of
+from sparseq.monitor.forecast import Forecast
+from sparseq.monitor.series import tick_request
 
-ASIDE = {"norm_budget": 30, "reserves": {"watch": 0.5, "forecast": 0.4}}
+RESERVES = {"norm_budget": 30, "reserves": {"watch": 0.5, "forecast": 0.4}}
+ASIDE = {
+    "norm_budget": 30,
+    "reserves": {"watch": 0.5},
+    "purposes": [Purpose("buyers", 0.45, 365, 15.0, forecast=0.8)],  # 3 for answers
+}
 
 
 def run(con: sparseq.Store, out: Path, stop_after: int = 99) -> list[Any]:
@@ -60,17 +71,54 @@ def test_rows_of_all_kinds_and_restarts(tmp_path: Path) -> None:
 
 
 def test_several_series_share_the_reserve_and_go_on_as_they_were_begun() -> None:
-    with make(None, **ASIDE) as con:
+    with make(None, **RESERVES) as con:
         texts = {"buyers": QueryText.of(BUYERS), "again": QueryText.of(BUYERS)}
-        for again in (False, True):
-            series = [
-                ForecastSeries(con, name, text, ticks(), cap=None if again else 0.5, share=0.5)
-                for name, text in texts.items()
-            ]
-            assert all(len(s.rows(ticks()[0])) == 2 for s in series)
+        tick, begun = ticks()[0], []
+        for name, text in texts.items():
+            query = QuerySeries(con, name, text, ticks()).lowered(tick)
+            forecast = Forecast(con, name, 365, cap=0.5, share=0.5)
+            begun.append(forecast.ask(0, query, None, tick_request(name, tick, query)))
+        assert con.released == 4
+        for _ in range(2):
+            series = Beside().sources(con, list(texts.items()), ticks())
+            assert [type(one) for one in series] == [ForecastSeries] * 2
+            for one, done in zip(series, begun, strict=True):
+                answer, corrected = one.rows(tick)
+                assert answer.value == done.active.value()
+                assert [corrected.value] == done.corrected.tolist()
         assert con.released == 4
         with pytest.raises(ParameterError, match=r"begun with cap 0.5, not 0.7"):
-            ForecastSeries(con, "buyers", texts["buyers"], ticks(), cap=0.7, share=0.5)
+            Forecast(con, "buyers", cap=0.7, share=0.5)
+
+
+def test_series_are_asked_by_the_methods_of_their_parts() -> None:
+    """Each by its own, from its own part: a series that has none is a question a tick."""
+    purposes = [
+        Purpose("corrected", 0.3, 12, 6.0, forecast=0.5, cap=0.5),
+        Purpose("taps", 0.3, 12, strategy="1,-0.5", left_out=0.1),
+        Purpose("alone", 0.1, 12),
+    ]
+    with make(None, norm_budget=30, purposes=purposes) as con:
+        names = ["corrected", "taps", "alone", "beside"]
+        texts = [(name, QueryText.of(BUYERS)) for name in names]
+        series = Beside().sources(con, texts, ticks())
+        kinds = [ForecastSeries, StrategySeries, QuerySeries, QuerySeries]
+        assert [type(one) for one in series] == kinds
+        assert [(one.strategy, one.left_out) for one in series] == [
+            ("", 0.0), (Strategy.of("1,-0.5").text, 0.1), ("", 0.0), ("", 0.0),
+        ]  # fmt: skip
+        for _ in range(2):
+            rows = [[row.estimate for row in one.rows(ticks()[0])] for one in series]
+            assert rows == [["answer", "corrected"], ["answer"], ["answer"], ["answer"]]
+            assert con.released == 5
+        asked = [(r.pot, str(r.request_id)) for r in con.releases() if r.request_id is not None]
+        found = {name: pot for pot, request in asked for name in names if name in request}
+        assert found == {
+            "corrected": Pot(con.promise.purposes[0].answers),
+            "taps": Pot(con.promise.purposes[1].answers),
+            "alone": Pot(con.promise.purposes[2].answers),
+            "beside": Pot.QUERIES,
+        }
 
 
 def test_a_store_with_nothing_set_aside(tmp_path: Path) -> None:
@@ -113,7 +161,7 @@ def test_killed_at_any_moment(tmp_path: Path, lives: Lives) -> None:
         make(path, [], **ASIDE).close()
         line = (
             "monitor", path, tmp_path / "buyers.sql", "--from", DAYS[0], "--to", DAYS[7],
-            "--follow", inbox, "--output", out, "--quiet", "--forecast", "--alarm-below=90%",
+            "--follow", inbox, "--output", out, "--quiet", "--alarm-below=90%",
         )  # fmt: skip
         fill(inbox, DAYS[:4])
         assert lives.live(0, *map(str, line), "--once") in (0, 7)

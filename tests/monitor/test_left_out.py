@@ -8,6 +8,7 @@ import pytest
 
 import sparseq
 from sparseq.errors import ParameterError
+from sparseq.ledger.purposes import Purpose
 from sparseq.monitor.beside import Beside
 from sparseq.monitor.derive import NoisySeries, change, rolling_mean, rolling_sum, running_total
 from sparseq.monitor.left_out import allowance, rate_of, rounded_up
@@ -69,21 +70,20 @@ def test_the_planned_rate_has_room_for_what_is_missing_in_the_data() -> None:
     assert 0.0123 <= rounded_up(0.0123) <= 0.013
 
 
-def series_of(sql: str, beside: Beside) -> list[Row]:
+def series_of(sql: str, strategy: str, left_out: float) -> list[Row]:
     """Forty people come each day; each can pay for two or three."""
     days = np.repeat(np.datetime64("2024-01-01") + np.arange(6), 40)
     table = pa.table({"who": np.tile(np.arange(40), 6), "day": days, "x": np.ones(240)})
-    with sparseq.create(
-        None, table, table="t", user="who", in_or_out=True, norm_budget=3, seed=1
-    ) as con:
+    part = Purpose("s", 0.5, 6, 3.0, strategy=strategy, left_out=left_out)
+    with sparseq.create(None, table, table="t", user="who", purposes=[part], seed=1) as con:
         ticks = Ticks(moment("2024-01-01"), "1d")
-        (series,) = beside.sources(con, [("s", QueryText.of(sql))], ticks)
+        (series,) = Beside().sources(con, [("s", QueryText.of(sql))], ticks)
         return [row for t in range(6) for row in series.rows(ticks[t])]
 
 
 def test_a_tick_has_room_beside_its_noise() -> None:
     sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = :day"
-    plain, wide = (series_of(sql, Beside("1,-0.5", left_out=s)) for s in (0.0, 0.3))
+    plain, wide = (series_of(sql, "1,-0.5", share) for share in (0.0, 0.3))
     for t, (one, other) in enumerate(zip(plain, wide, strict=True)):
         assert (one.value, one.sigma, one.left_out) == (other.value, other.sigma, None)
         assert other.left_out == allowance(other.value or 0.0, t, 0.3)
@@ -91,16 +91,16 @@ def test_a_tick_has_room_beside_its_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "beside", "said"),
+    ("sql", "strategy", "said"),
     [
-        ("SELECT count(*) AS n FROM t WHERE day = :day", Beside(left_out=0.1), "has none"),
+        ("SELECT count(*) AS n FROM t WHERE day = :day", "", "left-out of s is for a strategy"),
         (
             "SELECT sum(greatest(least(x, 5), -5)) AS n FROM t WHERE day = :day",
-            Beside("news", left_out=0.1),
+            "news",
             "may be negative",
         ),
     ],
 )
-def test_room_that_would_be_no_bound_is_refused(sql: str, beside: Beside, said: str) -> None:
+def test_room_that_would_be_no_bound_is_refused(sql: str, strategy: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
-        series_of(sql, beside)
+        series_of(sql, strategy, 0.1)

@@ -20,7 +20,7 @@ from sparseq.monitor.plan import BudgetSplit, Candidate, PlanSearch
 from sparseq.monitor.rows import Row, as_table, schema_of
 from sparseq.pictures.demo import demo_figure
 from sparseq.pictures.figure import Series, Sheet, spread
-from sparseq.pictures.monitor import MOST, monitor_sheet
+from sparseq.pictures.monitor import LEFT_OUT, MOST, OFF_BY, OURS, WORST, Rival, monitor_sheet
 from sparseq.pictures.planning import plan_sheet
 from sparseq.pictures.replay import replay_sheet
 from sparseq.pictures.tables import Table
@@ -33,6 +33,8 @@ GOLDEN = Path(__file__).parent / "golden"
 BUDGET = Budget(kappa=0.5, norm_budget=40)
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=k) for k in range(4)]
 
+RIVALS = {"orders": Rival(None), "buyers": Rival(20.0, 4, everybody=False)}
+
 
 def monitored(groups: tuple[str, ...] = ("cart", "pay"), times: float = 1.0) -> pa.Table:
     rows = []
@@ -40,9 +42,10 @@ def monitored(groups: tuple[str, ...] = ("cart", "pay"), times: float = 1.0) -> 
         for j, page in enumerate(groups):
             value = None if (k, j) == (2, 0) else (100.0 + 10 * k) * times**j
             error = None if value is None else 13.0
+            wider = None if value is None else 15.0
             keys = {"page": page}
             rows.append(Row("orders", day, "n", value, error, keys=keys))
-            rows.append(Row("orders", day, "n", value, 15.0, estimate="corrected", keys=keys))
+            rows.append(Row("orders", day, "n", value, wider, estimate="corrected", keys=keys))
         rows.append(Row("buyers", day, "buyers", 10.0 * 12**k, 1.0))
         for name, value, error in (("active_share", 1 - k / 30, 0.004), ("dropped", 40.0 * k, 9.0),
                                    ("people", 1200.0, None), ("alarm", 0.0, None)):  # fmt: skip
@@ -78,12 +81,13 @@ def planned() -> Sheet:
         )
 
     rows = tried(400, 0, 9), tried(20, 0, 8), tried(40, 0, 7), tried(20, 0.1, 6), tried(40, 0.1, 5)
-    return plan_sheet(PlanSearch(0.5, 30, rows), ["daily"], "Exact facts.")
+    return plan_sheet({"daily": PlanSearch(0.5, 30, rows)}, "Exact facts.")
 
 
 def demo() -> Sheet:
     values, bounds = np.array([200.0, 70.0, 60.0, 80.0]), np.full(4, 13.0)
-    figure = demo_figure(DAYS, values, bounds, np.array([209.0, 75.0, 60.0, 20.0]), BUDGET, True)
+    truth = np.array([209.0, 75.0, 60.0, 20.0])
+    figure = demo_figure(DAYS, values, bounds, truth, BUDGET, 30.0, True)
     return Sheet(figure.title, [figure])
 
 
@@ -100,7 +104,7 @@ def curves() -> Sheet:
 
 
 PICTURES = {
-    "monitor": lambda: monitor_sheet(monitored(), BUDGET, True, 0.9),
+    "monitor": lambda: monitor_sheet(monitored(), BUDGET, RIVALS, True, 0.9),
     "training": trained, "replay": replayed, "plan": planned, "demo": demo, "curves": curves,
 }  # fmt: skip
 
@@ -116,7 +120,7 @@ def test_golden_descriptions(name: str) -> None:
 
 
 def described(rows: pa.Table, **changes: Any) -> Sheet:
-    return monitor_sheet(rows, BUDGET, False, 0.9)
+    return monitor_sheet(rows, BUDGET, {}, False, 0.9)
 
 
 def plain(value: Any) -> Any:
@@ -180,8 +184,27 @@ def test_a_series_with_a_strategy_stands_beside_worst_case_composition() -> None
         for day, wider in zip(DAYS, spread, strict=True)
     ]
     table = as_table(rows, schema_of([], dates=True, strategies=True))
-    (figure,) = monitor_sheet(table, BUDGET, False, None).figures
+    (figure,) = monitor_sheet(table, BUDGET, {"orders": Rival(4.1, 4)}, False, None).figures
     ours, worst = figure.series
     assert ours.bounds == pytest.approx(13.0 * spread)
-    assert worst.bounds == pytest.approx([13.0 * 4**0.5 / 40**0.5] * 4)
-    assert "Neighbouring ticks are off together (correlation 0.50)" in figure.notes[1]
+    assert worst.bounds == pytest.approx([4.1] * 4)
+    assert worst.values.tolist() == ours.values.tolist()
+    assert "Neighbouring ticks are off together (correlation 0.50)" in figure.notes[0]
+    assert "one fixed plan for 4 ticks on the same part of every budget" in figure.notes[-1]
+
+
+def test_only_where_worst_case_composition_is_known_is_it_drawn() -> None:
+    orders, buyers, *_ = monitor_sheet(monitored(), BUDGET, RIVALS, False, None).figures
+    assert {s.name for s in orders.series} == {OURS}
+    assert not any("Worst-case" in note for note in orders.notes)
+    assert [s.name for s in buyers.series] == [OURS, WORST]
+    assert buyers.series[1].bounds.tolist() == [20.0] * 4
+
+
+def test_whom_an_interval_is_about_is_said_where_it_is_not_everybody() -> None:
+    orders, buyers, *_ = monitor_sheet(monitored(), BUDGET, RIVALS, False, None).figures
+    assert LEFT_OUT in buyers.notes
+    assert LEFT_OUT not in orders.notes
+    assert OFF_BY in orders.notes, "it has forecasts"
+    assert OFF_BY not in buyers.notes
+    assert not any(LEFT_OUT in f.notes for f in described(monitored()).figures)

@@ -15,6 +15,7 @@ import pytest
 
 import sparseq
 from sparseq.errors import ParameterError
+from sparseq.ledger.purposes import Purpose
 from sparseq.monitor.correlated import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
@@ -30,6 +31,7 @@ queries = ["rows.sql"]
 from = 2024-01-01
 follow = "incoming"
 settle = 0
+anyway = true
 output = "rows.parquet"
 
 [old]
@@ -131,16 +133,16 @@ def test_series_of_jobs_have_strategies_and_forecasts_and_alarms(tmp_path: Path)
     data = pa.concat_tables([rows(day) for day in (1, 2, 3, 4)])
     (tmp_path / "rows.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day;")
     common = 'kind = "monitor"\nqueries = ["rows.sql"]\nfrom = 2024-01-01\nto = 2024-01-0{}\n'
-    for name, more in (
-        ("taps", 'strategy = "1,-0.5"\nleft_out = 0.02\n'),
-        ("corrected", "forecast = true\nhorizon = 8\nalarm_below = 0.5\n"),
+    for name, part, more in (
+        ("taps", Purpose("rows", 0.4, 8, strategy="1,-0.5", left_out=0.02), ""),
+        ("corrected", Purpose("rows", 0.4, 8, forecast=0.3), "horizon = 8\nalarm_below = 0.5\n"),
     ):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "rows.sql").write_text((tmp_path / "rows.sql").read_text())
         sparseq.create(
             folder / "s", data, user="who", table="t", time="day", in_or_out=True, seed=1,
-            reserves={"forecast": 0.2, "watch": 0.1},
+            reserves={"watch": 0.1}, purposes=[part],
         ).close()  # fmt: skip
         for last in (2, 4):
             output = f'output = "{last}.parquet"\n'
@@ -157,6 +159,8 @@ def test_series_of_jobs_have_strategies_and_forecasts_and_alarms(tmp_path: Path)
         assert [r["value"] for r in found][: len(before)] == [r["value"] for r in before]
         with sparseq.connect(folder / "s") as con:
             assert has_strategy(con, "rows") == (name == "taps")
+            estimates = {row["estimate"] for row in found}
+            assert estimates == ({"answer"} if name == "taps" else {"answer", "corrected", "watch"})
             assert {"watch", "rows"} <= {row["series"] for row in found} or name == "taps"
 
 
@@ -195,8 +199,16 @@ def test_a_curator_sees_them_and_an_analyst_does_not(folder: Path) -> None:
         ('[a]\nkind = "monitor"\nqueries = "q"\nfrom = 1', "queries is 'q'"),
         ('[a]\nkind = "monitor"\nstart = "2024-01-01"', "no 'start'"),
         (
-            '[a]\nkind = "monitor"\nqueries = ["q"]\nfrom = 2024-01-01\nforecast = 1',
-            "forecast is 1",
+            '[a]\nkind = "monitor"\nqueries = ["q"]\nfrom = 2024-01-01\nforecast = true',
+            "no 'forecast'",
+        ),
+        (
+            '[a]\nkind = "monitor"\nqueries = ["q"]\nfrom = 2024-01-01\nstrategy = "news"',
+            "no 'strategy'",
+        ),
+        (
+            '[a]\nkind = "monitor"\nqueries = ["q"]\nfrom = 2024-01-01\nsettle = true',
+            "settle is True",
         ),
         ('["a b"]\nkind = "backup"', "can't be called so"),
         ("[a", "can't read"),

@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from sparseq.accounting.budget import Budget
 from sparseq.engine._duckdb.connection import damaged_file
 from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.journal import Journal
@@ -18,6 +19,7 @@ from sparseq.ledger.departed import Departures
 from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.purposes import PURPOSES, Purpose, read
 
 if TYPE_CHECKING:
     from sparseq.engine.protocol import EngineFailure
@@ -36,6 +38,8 @@ class DuckLedger(Journal):
         connection, former, session: See `Journal`.
         reserves: Shares of everybody's budget, by pot.
         halt: See `Accounts`.
+        purposes: That the store was made with.
+        budget: The store's.
         in_transaction: Runs what writes, all or none.
         lifetime: Everybody's budget over all windows, in ledger units; None: there is no such cap.
 
@@ -52,10 +56,14 @@ class DuckLedger(Journal):
         session: StoreSession | None = None,
         in_transaction: Callable[[Callable[[], Any]], Any] = lambda work: work(),
         lifetime: int | None = None,
+        purposes: Sequence[Purpose] = (),
+        budget: Budget | None = None,
     ) -> None:
         super().__init__(connection, former, session)
         self._in_transaction = in_transaction
-        self.pots = Pots(self._budgets(), reserves, halt)
+        all_of_them = (*purposes, *read(self.fact(PURPOSES)))
+        moves = {p.number: self.charges(p.came) for p in all_of_them if p.came}
+        self.pots = Pots(self._budgets(), reserves, halt, all_of_them, budget, moves)
         self.restore(self.pots)
         self.departures = Departures()
         self.departures.add_users(len(self.pots))

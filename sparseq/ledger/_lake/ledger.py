@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparseq.accounting.budget import Budget
 from sparseq.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.ledger._lake import rows
 from sparseq.ledger._lake.fenced import FencedLog, LogFile, Overtaken
@@ -20,6 +21,7 @@ from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.ledger.notes import USER, CuratorLine, LoggedLine, Note, NoteTable
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.purposes import PURPOSES, Purpose, read
 from sparseq.ledger.request_id import RequestId
 
 Names = Callable[[Iterable[int]], dict[int, Any]]
@@ -37,6 +39,8 @@ class LakeLedger:
         reserves: Shares of everybody's budget, by pot.
         halt: See `Accounts`.
         names: Says what people are called.
+        purposes: That the lake was made with.
+        budget: Its.
 
     Raises:
         StoreError: The ledger contradicts itself.
@@ -50,6 +54,8 @@ class LakeLedger:
         reserves: Mapping[Pot, float],
         halt: bool,
         names: Names,
+        purposes: Sequence[Purpose] = (),
+        budget: Budget | None = None,
     ) -> None:
         self._log, self._buckets, self._names = log, buckets, names
         self._closed = ""
@@ -57,20 +63,26 @@ class LakeLedger:
         self._where: list[LogFile] = []  # the file of each release
         self._recent: dict[int, Release] = {}  # what this ledger has written or read ahead
         self._index()
-        self._reserves, self._halt = reserves, halt
-        self.pots = Pots(budgets, reserves, halt)
+        self._reserves, self._halt, self._budget = reserves, halt, budget
+        self._notes = self._read_notes()
+        self._purposes = tuple(purposes)
+        self.pots = self._pots(budgets)
         self.lifetimes: Lifetimes | None = None  # a lake has no windows
         self._unfolded = 0
         self._restore()
         self.departures = Departures()
         self.departures.add_users(len(self.pots))
         self._restore_departures()
-        self._notes = self._read_notes()
         self._pending: list[Note] | None = None
         self._laid: dict[int, list[Any]] = {}
         self._anew = False
 
     # -- opening -----------------------------------------------------------------------------------
+
+    def _pots(self, budgets: Ints) -> Pots:
+        purposes = (*self._purposes, *read(self.fact(PURPOSES)))
+        moves = {p.number: self.charges(p.came) for p in purposes if p.came}
+        return Pots(budgets, self._reserves, self._halt, purposes, self._budget, moves)
 
     def _index(self) -> None:
         """Know which releases there are, what they are called, and in which file each is."""
@@ -130,7 +142,7 @@ class LakeLedger:
     def people_arrived(self) -> None:
         """Open the accounts of people who have come to buckets."""
         before, budgets = self.pots, rows.budgets_of(self.manifest())
-        self.pots = Pots(budgets, self._reserves, self._halt)
+        self.pots = self._pots(budgets)
         for pot, accounts in before.items():
             self.pots[pot].spent[: len(accounts)] = accounts.spent
         self.departures.add_users(len(self.pots) - len(before))

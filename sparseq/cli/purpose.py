@@ -1,0 +1,90 @@
+"""`sparseq purpose`: series that have a part of every budget for themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.cli.course import course_text
+from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
+from sparseq.cli.purpose_text import PurposeText, purpose_of, written
+from sparseq.cli.text import labelled, say
+from sparseq.json_text import json_text
+from sparseq.ledger.purposes import kept
+from sparseq.pictures.numbers import number, percent
+from sparseq.pictures.tables import format_table
+from sparseq.promise import promised
+from sparseq.stream.new_purpose import add_purpose
+
+if TYPE_CHECKING:
+    from sparseq.ledger.purposes import Purpose
+
+
+@click.group(cls=Group)
+def purpose() -> None:
+    """Give a series a part of every budget for itself.
+
+    Whatever is asked beside such a series, it goes on as it was planned; and the other way round.
+
+    \b
+    Examples:
+      sparseq purpose add shop.sparseq weekly=20%,ticks=104
+      sparseq purpose list shop.sparseq
+    """
+
+
+@purpose.command(short_help="Give a series a part of what everybody has left for questions.")
+@store_argument
+@click.argument("series", type=PurposeText(), metavar="NAME=SHARE,ticks=N,…")
+def add(store: Path, series: tuple[str, float, dict[str, Any]]) -> None:
+    """Move SHARE of what each person has left for questions to the series NAME.
+
+    NAME is the name of its query's file, without .sql. Everybody gives the same share of what that
+    very person has left. `sparseq plan` says what to write after it.
+
+    \b
+    Examples:
+      sparseq purpose add shop.sparseq weekly=20%,ticks=104
+      sparseq purpose add shop.sparseq daily_buyers=30%,ticks=365,counts=17,forecast=5%,cap=10%
+    """
+    with open_store(store) as opened:
+        before = opened.course_facts()
+        added = add_purpose(opened.stream, purpose_of(series))
+        after = opened.course_facts()
+        noise = added.budget().sigma_0
+    lines = [
+        ("added", f"{added.name}: {percent(added.share)} of what everybody had left for questions"),
+        ("noise", f"sigma {number(noise)} for a count of people, for {added.ticks:,} ticks"),
+    ]
+    if before is not None and after is not None:
+        lines.append(("questions", course_text(after)))
+    say(labelled(lines))
+
+
+@purpose.command("list", short_help="List the series that have a part of their own.")
+@store_argument
+@facts_format_option
+def list_purposes(store: Path, format: str) -> None:
+    """List the series of STORE that have a part of every budget: public facts.
+
+    \b
+    Examples:
+      sparseq purpose list shop.sparseq
+    """
+    with promised(store) as promise:
+        found = promise.purposes
+    if format == "json":
+        say(json_text(kept(found)))
+        return
+    if not found:
+        say("all budgets are for questions")
+        return
+    columns = ["series", "kappa", "noise of a count", "made with"]
+    say(format_table(columns, list(map(_row, found)), ["l", "r", "r", "l"]))
+
+
+def _row(p: Purpose) -> list[str]:
+    share = percent(p.share) if not p.came else f"{percent(p.share)} of what was left"
+    return [p.name, number(p.kappa), number(p.budget().sigma_0), written(p, share)]

@@ -1,0 +1,98 @@
+"""A purpose that comes later: a share of what each person has left for questions moves to it.
+
+It is one release of the stream, without noise, as nothing about anybody is in it: everybody is
+charged floor(share · left), a function of the person's own account, and has just that in the new
+part. What a person can spend over all parts is what it was before, so the filters of Algorithm 2
+(Feldman & Zrnic 2021) still add up: see docs/theorems/purposes.md. The charges are in the journal;
+an account of the purpose is read back from them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from sparseq.answer import Answer, Facts
+from sparseq.cancellation import check
+from sparseq.errors import ParameterError
+from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.entry import Entry, Release
+from sparseq.ledger.notes import Fact, Note
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import PURPOSES, Purpose, kept, later
+from sparseq.stream.budget_part import charges_for, course_after_move, of_purpose
+from sparseq.stream.step import Stream
+
+
+def add_purpose(stream: Stream, asked: Purpose) -> Purpose:
+    """Give a series a part of what everybody has left for questions; durable when it returns.
+
+    Args:
+        stream: Of the store.
+        asked: What it is to be; its share is of what people have left.
+
+    Returns:
+        The purpose, with its number and level.
+
+    Raises:
+        ParameterError: There is one of that name, or nothing is known to be left.
+    """
+    with stream.lock:
+        stream.flush()
+        purpose = _purpose(stream, asked)
+        users = np.flatnonzero(stream.accounts.budgets > 0).astype(np.int32)
+        moved = charges_for(stream.accounts.left(users), asked.share)
+        entry = _entry(stream, purpose, users, moved)
+        course = stream.course
+        check()
+        stream.half_done = True
+        stream.charge(entry, None if course is None else course_after_move(course, asked.share))
+        stream.pots.move(purpose, users, moved)
+        stream.parts |= {part.pot: part for part in of_purpose(purpose, stream.terms)}
+        stream.half_done = False
+        stream.flush()
+        return purpose
+
+
+def _purpose(stream: Stream, asked: Purpose) -> Purpose:
+    if stream.ledger.lifetimes is not None or stream.accounts.halt:
+        raise ParameterError(
+            "budgets that end for good can't be parted afterwards",
+            "say what a store is for when it is made: create --for",
+        )
+    pots, budget = stream.pots, stream.terms.budget
+    shares = [*stream.terms.aside, *(p.share for p in pots.purposes if not p.came)]
+    left = 1 - sum(map(Fraction, shares), Fraction())
+    for earlier in pots.purposes:
+        if earlier.came:
+            left *= 1 - Fraction(earlier.share)
+    least = 0.0 if stream.course is None else stream.course.about(None).least_left
+    return later(asked, pots.purposes, budget, left, least, stream.next_release)
+
+
+def _entry(stream: Stream, purpose: Purpose, users: Index, moved: Ints) -> Entry:
+    """Return the release: public words, and private charges."""
+    words = (
+        f"{purpose.name} has {purpose.share:.0%} of what everybody had left for questions, "
+        f"for {purpose.ticks} ticks"
+    )
+    table = pa.table({"series": [purpose.name], "share": [purpose.share]})
+    budget = stream.terms.budget
+    facts = Facts(
+        purpose.came, None, words, (), (), (), (), (), 0, 0.95, budget.kappa, budget.norm_budget,
+        stream.terms.seed is not None, budget.gaussian, losses=stream.terms.losses,
+        unit=stream.terms.unit, keys_delta=budget.keys_delta,
+    )  # fmt: skip
+    answer = Answer(table, facts)
+    at = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    release = Release(purpose.came, None, at, words, 0, (), (), 0.95, answer.to_bytes())
+    later_ones: Sequence[Purpose] = [p for p in stream.pots.purposes if p.came]
+    notes: list[Note] = [Fact(PURPOSES, kept([*later_ones, purpose]))]
+    if stream.course is not None:
+        course = course_after_move(stream.course, purpose.share)
+        notes.append(Fact(stream.parts[Pot.QUERIES].key, course.to_dict()))
+    return Entry(release, users, moved, notes=tuple(notes))
