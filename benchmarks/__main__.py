@@ -16,7 +16,7 @@ import click
 
 from sparseq.pictures.tables import format_table
 
-NAMES = ("noise", "startup", "engine", "training", "network", "filters", "forecasts", "replay")
+NAMES = ("noise", "startup", "engine", "training", "network", "filters", "replay")
 
 NAMED = ("loading", "shapes", "scale", "truth", "series", "server", "cluster", "reuse", "lake")
 """Those that run when they are named."""

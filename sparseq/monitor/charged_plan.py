@@ -31,7 +31,7 @@ from sparseq.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.plan import CAUTION, Candidate, PlanSearch, check_share
+from sparseq.monitor.plan import CAUTION, Candidate, PlanSearch
 from sparseq.monitor.plan_strategies import targets_of
 from sparseq.monitor.simulate import BudgetSplit
 from sparseq.monitor.verdict import FORECAST, PLAIN, Method, Verdict
@@ -111,13 +111,12 @@ def charged_verdict(
     return Verdict(tuple(methods), size, targets_of("day"), planned)
 
 
-def charged_plan(ranks: Ranks, kappa: float, ticks: int, others: float = 0.0) -> PlanSearch:
+def charged_plan(ranks: Ranks, kappa: float, ticks: int) -> PlanSearch:
     """Return what budgets would do to people with these ranks, without forecasts; free."""
     edges = ranks.query.edges
-    check_share(others)
-    worst = _candidate(float(ticks), ranks, kappa, ticks, 0.0)
+    worst = _candidate(float(ticks), ranks, kappa, ticks)
     mean = float(np.diff(np.array((0, *ranks.cumulative[: len(edges)]))) @ _totals(edges)) / ticks
-    found = [_candidate(float(b), ranks, kappa, ticks, others) for b in edges[:-1]]
+    found = [_candidate(float(b), ranks, kappa, ticks) for b in edges[:-1]]
     return PlanSearch(kappa, ticks, (worst, *found), sizes=((mean, mean),))
 
 
@@ -126,11 +125,11 @@ def _totals(edges: Sequence[float]) -> NDArray[np.float64]:
     return np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
 
 
-def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int, others: float) -> Candidate:
+def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int) -> Candidate:
     edges = np.asarray(ranks.query.edges)
     counts = np.diff(np.array((0, *ranks.cumulative[: len(edges)]), np.float64))
     totals = _totals(ranks.query.edges)
-    whole = math.ceil(paying / (1 - others) * 100 - 1e-9) / 100
+    whole = math.ceil(paying * 100 - 1e-9) / 100
     sigma, worst = Budget(kappa, whole).sigma_0, math.sqrt(ticks / (2 * kappa))
     gone = np.arange(ticks)[:, None] >= ticks * paying / totals
     missed = gone * totals / ticks  # of a person, by tick and bin
@@ -141,7 +140,7 @@ def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int, others: fl
     doubtful = math.hypot(bias, hidden)
     total = math.hypot(sigma, doubtful)
     cautious = math.hypot(sigma, CAUTION * bias, hidden) / worst
-    setting = BudgetSplit(whole, others=others)
+    setting = BudgetSplit(whole)
     return Candidate(
         setting, paying == ticks, (sigma,), dropped, (sigma,), (doubtful,), (total,),
         total / worst, cautious,

@@ -7,11 +7,9 @@ the data that were given, and of the future as far as it resembles them.
 
 Recommended is the setting with the least error in these data, of those that are worth it for sure:
 with twice the bias that they have there, they would still be 5 % below worst-case composition, as
-noise is certain and bias is not. Where there is none, that is recommended itself; and also where
-data change so much that in hindsight the planner would have been wrong: followed after the first
-half of them, it would have been worse in the second than worst-case composition. With several
-series the errors are taken relative to worst-case composition's, series by series, and their mean
-square counts.
+noise is certain and bias is not. Where there is none, that is recommended itself. Whether it can
+be relied on, when data change, `sparseq.monitor.verdict` says. With several series the errors are
+taken relative to worst-case composition's, series by series, and their mean square counts.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from itertools import count
 import numpy as np
 
 from sparseq.accounting import Budget
-from sparseq.errors import DataError, ParameterError
+from sparseq.errors import DataError
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.simulate import BudgetSplit, Simulation, Simulator, simulate
+from sparseq.monitor.simulate import BudgetSplit, Simulation, Simulator
 from sparseq.query.plan import Options, calibrate
 
 RESERVES = (0.05, 0.1, 0.2, 0.35)
@@ -81,15 +79,12 @@ class Candidate:
 class PlanSearch:
     """All that was tried; `rows`: worst case first, then by norm_budget, the best of each kind.
 
-    `hindsight`: the error in the second half of the data, against worst-case composition's, had the
-    planner been followed after the first; None where that was not tried. `sizes`: mean and root
-    mean square of each series itself, over ticks and groups.
+    `sizes`: mean and root mean square of each series itself, over ticks and groups.
     """
 
     kappa: float
     ticks: int
     tried: tuple[Candidate, ...]
-    hindsight: float | None = None
     sizes: tuple[tuple[float, float], ...] = ()
 
     @property
@@ -99,21 +94,9 @@ class PlanSearch:
 
     @property
     def recommended(self) -> Candidate:
-        """The least error of those that are worth it, if the data can be planned on."""
+        """The least error of those that are worth it."""
         best = min(self.tried, key=lambda c: c.order)
-        return best if best.worth and not self.misled else self.worst_case
-
-    @property
-    def misled(self) -> bool:
-        """Whether the planner would have been wrong about these data."""
-        return self.hindsight is not None and self.hindsight > 1
-
-    @property
-    def no_better_than_nothing(self) -> list[int]:
-        """Which series publishing 0 is as good for: its error is their root mean square."""
-        errors = self.recommended.total
-        pairs = zip(errors, self.sizes, strict=False)
-        return [i for i, (error, (_, size)) in enumerate(pairs) if error >= size]
+        return best if best.worth else self.worst_case
 
     @property
     def rows(self) -> list[Candidate]:
@@ -130,82 +113,34 @@ def plan(
     streams: Sequence[KnownStream],
     kappa: float,
     *,
-    ticks: int | None = None,
-    others: float = 0.0,
     form: str = "mean",
     forecasts: bool = True,
     post: PostProcessing | None = None,
     period: int = 0,
-    look_back: bool = True,
     advance: Callable[[int, int], None] = lambda done, of: None,
 ) -> PlanSearch:
     """Try settings on streams that are known: public or historical, for nothing is charged.
 
     Args:
-        streams: One a series, over equally many ticks.
-        kappa: zCDP level of the store to be made.
-        ticks: How many to plan for, if not as many: see `KnownStream.over`.
-        others: Share of every budget set aside for anything but forecasts: a watch. Worst-case
-            composition, under which nobody is left out, needs none and has none.
+        streams: One a series, over as many ticks as are planned for: see `KnownStream.over`.
+        kappa: zCDP level of the store, or of the part, to be made.
         form: See `sparseq.monitor.rates`.
         forecasts: Whether to try reserves at all.
         post: How the running sum will be used; smoothing only.
         period: Ticks to a season, such as 7 days: forecasts are tried with it and without.
-        look_back: Whether to see how it would have gone, had it been followed halfway.
         advance: Told how many settings are done, of about how many.
 
     Raises:
         DataError: There is nobody in the streams.
-        ParameterError: What is set aside is not from 0 to a half.
     """
-    check_share(others)
     if not any(len(stream.users) for stream in streams):
         raise DataError("no query finds anybody in the data", "check the dates")
-    used, done, of = post or PostProcessing(), count(1), 0
-
-    def tried(streams: Sequence[KnownStream]) -> PlanSearch:
-        nonlocal of
-        trials = _Trials(
-            streams, kappa, others, form, used, period, lambda: advance(next(done), of)
-        )
-        of = of or 2 * trials.most(forecasts)  # the first half, to look back, is as many
-        return trials.planned(forecasts)
-
-    planned = tried([s if ticks is None else s.over(ticks) for s in streams])
-    if planned.recommended.worst_case or not look_back:
-        return planned
-    return replace(planned, hindsight=_hindsight(streams, tried, used))
-
-
-def _hindsight(
-    streams: Sequence[KnownStream],
-    tried: Callable[[Sequence[KnownStream]], PlanSearch],
-    post: PostProcessing,
-) -> float | None:
-    """Return the error of following the planner halfway; None if nobody was there before."""
-    half = streams[0].ticks // 2
-    first = [stream.between(0, half) for stream in streams]
-    if not any(len(stream.users) for stream in first):
-        return None
-    planned = tried(first)
-    second = [stream.between(half, 2 * half) for stream in streams]
-    errors, worst = (
-        [
-            outcome.errors(replace(post, period=c.period))[2]
-            for outcome in simulate(second, planned.kappa, c.setting)
-        ]
-        for c in (planned.recommended, planned.worst_case)
+    done, of = count(1), 0
+    trials = _Trials(
+        streams, kappa, form, post or PostProcessing(), period, lambda: advance(next(done), of)
     )
-    return _against(errors, worst)
-
-
-def check_share(others: float) -> None:
-    """Raise if so much can't be set aside beside the reserves that are tried."""
-    if not 0 <= others <= 0.5:
-        raise ParameterError(
-            f"{others:g} of every budget for the watch leaves too little",
-            "create sets aside 0.05",
-        )
+    of = trials.most(forecasts)
+    return trials.planned(forecasts)
 
 
 class _Trials:
@@ -215,15 +150,13 @@ class _Trials:
         self,
         streams: Sequence[KnownStream],
         kappa: float,
-        others: float,
         form: str,
         post: PostProcessing,
         period: int,
         advance: Callable[[], None],
     ) -> None:
         self._advance = advance
-        self._streams, self._kappa, self._others = streams, kappa, others
-        self._form = form
+        self._streams, self._kappa, self._form = streams, kappa, form
         self._simulator = Simulator(streams, kappa)
         self._posts = [post, replace(post, period=period)] if period else [post]
         budget = Budget(kappa, 1.0)
@@ -256,10 +189,9 @@ class _Trials:
 
     def all_of(self, paying: int, forecasts: bool) -> Iterator[Candidate]:
         """Try the settings in which users have `paying` for answers."""
-        yield self.candidate(BudgetSplit(_nice(paying / (1 - self._others)), others=self._others))
+        yield self.candidate(BudgetSplit(_nice(paying)))
         for share in RESERVES if forecasts else ():
-            whole = _nice(paying / (1 - self._others - share))
-            setting = BudgetSplit(whole, share, self._others, self._form)
+            setting = BudgetSplit(_nice(paying / (1 - share)), share, self._form)
             gates = self._simulator.gates(setting)
             for cap in CAPS:
                 capped = replace(setting, cap=cap)
@@ -292,8 +224,7 @@ class _Trials:
         return found + [self._part(p, setting.forecast, setting.cap) for p in finer]
 
     def _part(self, paying: int, share: float, cap: float) -> Candidate:
-        whole = _nice(paying / (1 - self._others - share))
-        setting = BudgetSplit(whole, share, self._others, self._form, cap, fade=True)
+        setting = BudgetSplit(_nice(paying / (1 - share)), share, self._form, cap, fade=True)
         return self.candidate(setting)
 
     def candidate(self, setting: BudgetSplit, worst_case: bool = False) -> Candidate:

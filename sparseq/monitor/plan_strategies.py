@@ -1,36 +1,31 @@
-"""Planning a strategy: which taps and which norm_budget, for what people look at.
+"""The best strategies for what people look at: which taps and which norm_budget.
 
 The targets are ticks, sums over windows and the running total (`PlanTarget`), with weights.
 Strategies are of families with few numbers (`sparseq.accounting.strategies`). For each, what
 everybody would cost were nobody left out says the budget at which nobody is: its noise alone ranks
 the strategies. The best of them are tried at that budget and below, with what is then left out
-(`sparseq.monitor.simulate_strategies`, the store's own maths).
-
-What is chosen on the first half of the data is judged on the second, beside what independent noise
-comes to there with the budget chosen in the same way. Recommended is what is chosen on all data,
-but no strategy where the one that was judged was more than 2 % worse than independent noise.
+(`sparseq.monitor.simulate_strategies`, the store's own maths). Whether one is to be used,
+`sparseq.monitor.verdict` says.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting.budget import NORM_BUDGET_RANGE
 from sparseq.accounting.strategies import MOST_TAPS, Strategy
-from sparseq.errors import DataError, ParameterError
+from sparseq.errors import ParameterError
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.left_out import rate_of, rounded_up
 from sparseq.monitor.simulate_strategies import MeasuredStream, StrategySetting, measured
 
 INDEPENDENT = "none"
-WORSE = 1.02
 CAUTION = 1.4
 _MARGIN = 1.06
 """Budgets are planned for people who cost so much more than in the data."""
@@ -95,75 +90,15 @@ class StrategyCandidate:
 
 
 @dataclass(frozen=True)
-class StrategyPlan:
-    """All that was tried, independent noise first, then by error.
+class StrategySearch:
+    """Tries strategies on streams.
 
     Attributes:
-        targets: What was planned for.
-        tried: On all data.
-        lacking: What `--left-out` says of what is recommended (`sparseq.monitor.left_out`): what is
-            missing in the data, with `CAUTION`.
-        judged: On the second half, what was chosen on the first; `relative` is against what
-            independent noise comes to there. None: there was nobody.
-    """
-
-    targets: tuple[PlanTarget, ...]
-    tried: tuple[StrategyCandidate, ...]
-    judged: StrategyCandidate | None
-    lacking: float = 0.0
-
-    @property
-    def independent(self) -> StrategyCandidate:
-        """Independent noise, at its best budget."""
-        return self.tried[0]
-
-    @property
-    def recommended(self) -> StrategyCandidate:
-        """The least error, if it can be relied on."""
-        if self.judged is None or self.judged.relative > WORSE:
-            return self.independent
-        return min(self.tried, key=lambda c: c.relative)
-
-
-def plan_strategies(
-    stream: KnownStream,
-    kappa: float,
-    targets: Sequence[PlanTarget],
-    advance: Callable[[int, int], None] = lambda done, of: None,
-) -> StrategyPlan:
-    """Choose a strategy and its budget on a stream that is known: nothing is charged.
-
-    Args:
-        stream: Of counts; public or historical.
-        kappa: zCDP level of the store to be made.
+        kappa: zCDP level of the series.
         targets: What it is for.
-        advance: Told how many strategies have been looked at, of how many.
-
-    Raises:
-        DataError: There is nobody in the stream.
+        advance: Told when one has been looked at.
     """
-    if not len(stream.users):
-        raise DataError("no query finds anybody in the data", "check the dates")
-    looked, of = count(1), 2 * (len(list(families(stream.ticks))) + _BEST + 1)
-    search = StrategySearch(kappa, tuple(targets), lambda: advance(next(looked), of))
-    tried = search.tried(stream)
-    half = stream.ticks // 2
-    judged = None
-    if half and len(stream.between(0, half).users):
-        independent, *others = search.tried(stream.between(0, half))
-        chosen = min([independent, *others], key=lambda c: c.relative)
-        second = stream.between(half, 2 * half)
-        by, against = (
-            search.outcome(measured(second, StrategySetting(c.strategy, c.norm_budget, kappa)))
-            for c in (chosen, independent)
-        )
-        judged = replace(by, relative=search.relative(by.total, against.total))
-    done = StrategyPlan(tuple(targets), tuple(tried), judged)
-    return replace(done, lacking=search.lacking(stream, done.recommended))
 
-
-@dataclass(frozen=True)
-class StrategySearch:
     kappa: float
     targets: tuple[PlanTarget, ...]
     advance: Callable[[], None]

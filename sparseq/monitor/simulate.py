@@ -150,14 +150,12 @@ class BudgetSplit:
     Args:
         norm_budget: B_norm.
         forecast: Share set aside for forecasts; 0: none are made.
-        others: Shares set aside for anything else.
         horizon: T of the counter; None: the stream's length.
         fade: See `sparseq.monitor.fading`; with a reserve only.
     """
 
     norm_budget: float
     forecast: float = 0.0
-    others: float = 0.0
     form: str = "mean"
     cap: float = 1.0
     horizon: int | None = None
@@ -166,7 +164,7 @@ class BudgetSplit:
     @property
     def paying(self) -> float:
         """What everybody has for answers."""
-        return self.norm_budget * (1 - self.others - self.forecast)
+        return self.norm_budget * (1 - self.forecast)
 
 
 @dataclass(frozen=True)
@@ -286,7 +284,7 @@ class Simulator:
         """Return what everybody has for forecasts, and for answers."""
         units = budget_units(setting.norm_budget)
         reserve = int(Fraction(setting.forecast) * units)
-        return reserve, units - reserve - int(Fraction(setting.others) * units)
+        return reserve, units - reserve
 
 
 def _outcome(

@@ -143,7 +143,7 @@ def verdict(
     methods = [Method(PLAIN, work.plain(stream), work.plain_errors(stream))]
     planned = None
     if halves is not None and forecasts and [t.ticks for t in targets] == [1]:
-        planned = plan([stream], purpose.kappa, period=period, look_back=False, advance=advance)
+        planned = plan([stream], purpose.kappa, period=period, advance=advance)
         methods += work.forecast(planned, stream, *halves)
     if halves is not None:
         methods += work.strategy(stream, *halves)
@@ -191,7 +191,7 @@ class _Work:
     ) -> list[Method]:
         """Return the best setting with forecasts, if one can be had."""
         best, kappa = _with_forecasts(planned), self.purpose.kappa
-        halfway = plan([first], kappa, period=self.period, look_back=False)
+        halfway = plan([first], kappa, period=self.period)
         chosen = _with_forecasts(halfway)
         if best is None or chosen is None:
             return []

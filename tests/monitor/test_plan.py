@@ -9,11 +9,14 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq.accounting import Budget
 from sparseq.errors import DataError
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.plan import CAUTION, WORTH, PlanSearch, plan
+from sparseq.monitor.plan_strategies import targets_of
 from sparseq.monitor.simulate import BudgetSplit, simulate
+from sparseq.monitor.verdict import FORECAST, verdict
 
 TICKS = 60
 SQL = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
@@ -95,36 +98,19 @@ def test_where_dropping_never_pays_worst_case_is_recommended(heavy: KnownStream)
     assert planned.recommended.worst_case
 
 
-def test_hindsight_is_following_the_planner_halfway(
-    light: KnownStream, planned: PlanSearch
-) -> None:
-    half = TICKS // 2
-    first = plan([light.between(0, half)], 0.5)
-    (second,) = simulate([light.between(half, TICKS)], 0.5, first.recommended.setting)
-    assert planned.hindsight == second.errors(PostProcessing())[2] / first.worst_case.total[0]
-    assert planned.hindsight < 1
-    assert plan([light], 0.5, ticks=2 * TICKS).hindsight == planned.hindsight
-
-
 def test_where_people_come_ever_more_often_no_plan_is_made_on_the_past() -> None:
-    """Whoever followed the planner halfway is far off: it is told, and worst case recommended."""
+    """Whoever followed the search is far off later; the verdict looks back, and says plain."""
     trend = np.linspace(0.4, 2.4, TICKS)[:, None]
     rates = np.r_[np.full(2000, 0.02), np.full(40, 0.4)]
     growing = stream(np.minimum(trend * rates, 1))
     planned = plan([growing], 0.5)
-    assert planned.misled
-    assert planned.recommended.worst_case
-    believed = replace(planned, hindsight=None).recommended
+    believed = planned.recommended
     assert not believed.worst_case
+    found = verdict(growing, "s", Budget(1.0, 48.0), 0.5, targets_of("day"))
+    assert found.recommended.name != FORECAST
     more = stream(np.minimum((trend + 2.0) * rates, 1), seed=2)
     (later,) = simulate([more], 0.5, believed.setting)
     assert later.errors(PostProcessing())[2] > 1.05 * planned.worst_case.total[0]
-
-
-def test_without_anybody_in_the_first_half_there_is_no_hindsight(light: KnownStream) -> None:
-    late = light.between(0, TICKS // 2)
-    empty = replace(late, ticks=TICKS, tick=late.tick + TICKS // 2)
-    assert plan([empty], 0.5).hindsight is None
 
 
 @pytest.mark.parametrize("name", ["light", "heavy"])
@@ -152,31 +138,6 @@ def test_several_series_share_the_budget(light: KnownStream, planned: PlanSearch
     two = plan([light, light], 0.5)
     assert two.worst_case.setting.norm_budget == 2 * planned.worst_case.setting.norm_budget
     assert len(two.recommended.total) == 2
-
-
-def test_other_reserves_are_left_alone(light: KnownStream, planned: PlanSearch) -> None:
-    """The same people are left out as without; what is set aside is paid for in noise."""
-    without, planned = planned, plan([light], 0.5, others=0.2)
-    assert planned.worst_case == without.worst_case, "it leaves nobody out, and has no watch"
-    tried = planned.tried[1:]
-    assert all(c.setting.others == 0.2 for c in tried)
-    alone = {round(c.setting.norm_budget): c for c in without.tried if not c.setting.forecast}
-    compared = 0
-    for c in tried:
-        paying = round(0.8 * c.setting.norm_budget)
-        if not c.setting.forecast and paying in alone:
-            other = alone[paying]
-            assert c.dropped == other.dropped
-            assert c.bias == pytest.approx(other.bias)
-            assert c.sigma[0] == pytest.approx(other.sigma[0] / 0.8**0.5, rel=0.01)
-            compared += 1
-    assert compared > 5
-
-
-@pytest.mark.parametrize("others", [-0.1, 0.51, 1.0, float("nan")])
-def test_a_share_that_leaves_too_little_is_refused(light: KnownStream, others: float) -> None:
-    with pytest.raises(sparseq.ParameterError, match="too little"):
-        plan([light], 0.5, others=others)
 
 
 def test_a_longer_horizon_takes_the_data_over_again(light: KnownStream) -> None:
@@ -236,17 +197,8 @@ def test_budgets_are_tried_down_to_1(light: KnownStream) -> None:
     mean, size = planned.sizes[0]
     assert mean == pytest.approx(len(users) / ticks)
     assert size == pytest.approx(np.sqrt(np.mean(small.truth**2)))
-    assert planned.no_better_than_nothing == ([0] if best.total[0] >= size else [])
     assert [d for d, _ in done] == list(range(1, len(done) + 1))
     assert len(done) <= done[0][1] == done[-1][1]
-
-
-def test_where_0_would_do_as_well_it_is_said(light: KnownStream, planned: PlanSearch) -> None:
-    """Ten people who come once: any noise is more than they are."""
-    few = light.users < 10
-    columns = (light.tick[few], light.users[few], light.coordinate[few], light.values[few])
-    assert plan([KnownStream(light.query, TICKS, 10, *columns)], 0.5).no_better_than_nothing == [0]
-    assert planned.no_better_than_nothing == []
 
 
 def test_nobody_in_the_data_is_said(light: KnownStream) -> None:

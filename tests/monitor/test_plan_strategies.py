@@ -10,18 +10,14 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq.accounting import Budget
 from sparseq.accounting.strategies import Strategy
 from sparseq.errors import DataError, ParameterError
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.plan_strategies import (
-    PlanTarget,
-    StrategyCandidate,
-    StrategyPlan,
-    plan_strategies,
-    targets_of,
-)
+from sparseq.monitor.plan_strategies import PlanTarget, targets_of
 from sparseq.monitor.simulate_strategies import StrategySetting, measured, summed
+from sparseq.monitor.verdict import STRATEGY, Method, verdict
 from sparseq.store import Store
 
 FIRST = dt.date(2024, 1, 1)
@@ -56,17 +52,22 @@ def sql_of(tick: int, grouped: bool) -> str:
     return SQL.format(by[0], FIRST + dt.timedelta(tick), by[1])
 
 
+def strategy_of(stream: KnownStream, target: str) -> Method:
+    """The best strategy at kappa 0.5, recommended or not."""
+    found = verdict(stream, "s", Budget(1.0, 48.0), 0.5, targets_of(target))
+    return next(m for m in found.methods if m.name == STRATEGY)
+
+
 def test_the_plan_has_room_for_what_its_own_settings_leave_out() -> None:
     """Sums of the target over the same data: taken in and room together are not below the truth."""
     busy = np.append(np.full(60, 0.15), np.full(2, 0.9))
     stream = stream_of(events(busy, 120, seed=3), 120)
-    planned = plan_strategies(stream, 0.5, targets_of("28d"))
-    best = planned.recommended
-    found = measured(stream, StrategySetting(best.strategy, best.norm_budget, 0.5))
-    grown = stream.truth * (planned.lacking * np.arange(1, 121)[:, None] / 365)
+    best = strategy_of(stream, "28d").purpose
+    found = measured(stream, StrategySetting(best.strategy, best.counts, 0.5))
+    grown = stream.truth * (best.left_out * np.arange(1, 121)[:, None] / 365)
     assert (summed(found.missing, 28) <= summed(grown, 28) + 1e-9).all()
-    assert (planned.lacking > 0) == bool(found.missing.any())
-    assert planned.lacking <= 0.99
+    assert best.left_out > 0 or not found.missing.any()
+    assert best.left_out <= 0.99
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -97,33 +98,22 @@ def test_errors_are_those_of_many_runs() -> None:
 
 def test_where_people_come_every_day_news_is_recommended_and_holds() -> None:
     table = events(np.full(300, 0.85), 80, seed=2)
-    planned = plan_strategies(stream_of(table, 80), 0.5, targets_of("day"))
-    best = planned.recommended
-    assert best.relative < 0.75
-    assert planned.judged is not None
-    assert planned.judged.relative < 0.75
+    stream = stream_of(table, 80)
+    found = verdict(stream, "s", Budget(1.0, 48.0), 0.5, targets_of("day")).recommended
+    assert found.name == STRATEGY
+    assert found.worst < 0.75
+    best = found.purpose
     assert Strategy.of(best.strategy).taps[1] < 0
-    rerun = measured(stream_of(table, 80), StrategySetting(best.strategy, best.norm_budget, 0.5))
-    assert rerun.errors(1)[2] == pytest.approx(best.total[0], rel=0.01)
+    rerun = measured(stream, StrategySetting(best.strategy, best.counts, 0.5))
+    assert rerun.errors(1)[2] == pytest.approx(found.errors[0], rel=0.01)
 
 
 @pytest.mark.deep
 def test_for_totals_taps_are_positive() -> None:
     table = events(np.full(300, 0.1), 60, seed=3)
-    best = plan_strategies(stream_of(table, 60), 0.5, targets_of("total")).recommended
-    assert Strategy.of(best.strategy).taps[1] > 0
-    assert best.relative < 0.95
-
-
-def test_a_strategy_that_was_worse_where_it_was_judged_is_not_recommended() -> None:
-    def candidate(text: str, relative: float) -> StrategyCandidate:
-        return StrategyCandidate(text, 10.0, 0.0, (1.0,), (0.0,), (1.0,), relative)
-
-    tried = (candidate("none", 1.0), candidate("news", 0.5))
-    for judged, expected in ((1.021, "none"), (1.02, "news"), (0.5, "news")):
-        plan = StrategyPlan(targets_of("day"), tried, candidate("news", judged))
-        assert plan.recommended.strategy == expected
-    assert StrategyPlan(targets_of("day"), tried, None).recommended.strategy == "none"
+    found = strategy_of(stream_of(table, 60), "total")
+    assert Strategy.of(found.purpose.strategy).taps[1] > 0
+    assert found.ratios[2] < 0.95
 
 
 def test_targets_are_read_or_refused() -> None:
@@ -137,4 +127,4 @@ def test_nobody_is_nothing_to_plan_on() -> None:
     table = events(np.full(3, 1.0), 2, seed=1)
     stream = stream_of(table, 2).between(0, 0)
     with pytest.raises(DataError, match="anybody"):
-        plan_strategies(stream, 0.5, targets_of("day"))
+        verdict(stream, "s", Budget(1.0, 48.0), 0.5, targets_of("day"))

@@ -108,13 +108,10 @@ def test_in_part_time_too(sql: str, form: str, cap: float, post: PostProcessing)
 
 
 @pytest.mark.parametrize("sql", [COUNT, BY_KIND])
-@pytest.mark.parametrize("reserves", [{}, {"watch": 0.1}])
-def test_without_it_drops_whom_the_store_drops(sql: str, reserves: dict[str, float]) -> None:
+def test_without_it_drops_whom_the_store_drops(sql: str) -> None:
     """Sums differ from day to day, so that who was dropped may be active again."""
-    with make(3.0, reserves) as store:
-        simulated = simulate(
-            stream(store, sql), 0.5, BudgetSplit(3.0, others=sum(reserves.values()))
-        )
+    with make(3.0, {}) as store:
+        simulated = simulate(stream(store, sql), 0.5, BudgetSplit(3.0))
         found, dropped = [], []
         for query in queries(store, sql):
             told: list[Any] = []

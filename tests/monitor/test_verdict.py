@@ -181,7 +181,7 @@ def test_ratios_are_those_of_what_was_chosen_on_the_first_half(
         half = one.ticks // 2
         first, second = one.between(0, half), one.between(half, one.ticks)
         noise = (half / (2 * KAPPA)) ** 0.5
-        planned = plan([first], KAPPA, look_back=False)
+        planned = plan([first], KAPPA)
         chosen = min((c for c in planned.tried if c.setting.forecast), key=lambda c: c.order)
         for data, ratio in zip((first, second), method(of, FORECAST).ratios, strict=False):
             (done,) = simulate([data], KAPPA, chosen.setting)
