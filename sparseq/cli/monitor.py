@@ -252,7 +252,8 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
     if not wanted.anyway:
         refuse_what_ends_badly(expected)
     for one in expected:
-        wanted.say(expected_text(one))
+        if one.ticks > 0:
+            wanted.say(expected_text(one))
     return sources
 
 
