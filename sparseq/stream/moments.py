@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparseq.accounting.cut import NO_PARENT
+from sparseq.accounting.cut import CELLS, NO_PARENT, Parent
 from sparseq.accounting.cut.average import (
     AverageScale,
     Ends,
@@ -26,6 +26,7 @@ from sparseq.accounting.cut.choice import upper
 from sparseq.accounting.cut.column import ColumnValues
 from sparseq.accounting.cut.interval import interval
 from sparseq.accounting.cut.pair import covariance, over
+from sparseq.accounting.cut.parent import parent_of_squares
 from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
 from sparseq.query.outputs import StatisticKey
 from sparseq.query.plan import (
@@ -134,7 +135,8 @@ def moments(
     column = _column(sums, query, total)
     about, centre = centred_total(total, column.centre, column.spread)
     squared = product_of(about, about, squares, column.spread**2)
-    group, grain = _product(sums, query, squared, last, column.spread**2, options, beta / 2)
+    parent = _squares_parent(sums, query, centre, column.spread**2)
+    group, grain = _product(sums, query, squared, last, column.spread**2, options, beta / 2, parent)
     assert total.bounds is not None
     scale = AverageScale(centre, column.spread, 1.0, False, total.bounds, grain)
     (mean,) = means.values()
@@ -191,14 +193,45 @@ def _product(
     size: float,
     options: Options,
     beta: float,
+    parent: Parent = NO_PARENT,
 ) -> tuple[WeightGroup, float]:
     """Release a sum of products about centres; return it, and what rounding may change of one."""
     asked = replace(query, measures=(product,))
-    unit = math.floor(math.log2(size)) - 3  # cells for what is far below it, too
+    unit = _unit_of(size)
     whole = joint(asked, options, sums.budget, units={0: unit})
-    released = sums.chosen(whole, NO_PARENT, options, beta, 0.5)
+    released = sums.chosen(whole, parent, options, beta, 0.5)
     group = released.group((place,), interval(released.choice, released.answer))
     return group, whole.parts[0].step / 2
+
+
+def _unit_of(size: float) -> int:
+    """Return log2 of the unit of products of a size: cells for what is far below it, too."""
+    return math.floor(math.log2(size)) - 3
+
+
+def _squares_parent(sums: WeightedSums, query: Query, centre: float, size: float) -> Parent:
+    """Return what is known of people by their squares about a centre, from what was released of the
+    column's rows by value, and of people by rows; nothing where either was not, or rows came since.
+
+    Whoever has many rows has about as many mean squares; who has a row far off has its square.
+    """
+    number, total, _ = query.measures
+    pilot = column_pilot(query, total)
+    known = sums.course.parents.get(pilot.key) if pilot is not None and pilot.key else None
+    if pilot is None or known is None or known.epoch != sums.course.epoch:
+        return NO_PARENT
+    counted = joint(replace(query, measures=(number,)), Options(), sums.budget)
+    people = sums.parents(counted.query)(counted)
+    if people.samples is None:
+        return NO_PARENT
+    rows, unit = np.array(known.people), 2.0 ** _unit_of(size)
+    all_rows = 0.75 * float(people.samples.mean(axis=0) @ np.ldexp(1.0, np.arange(CELLS)))
+    times = max(all_rows / max(float(rows.sum()), 1.0), 1.0)
+    noise = sums.budget.sigma_0 / math.sqrt(pilot.price)
+    single = parent_of_squares(pilot.edges, rows, noise, centre, unit, times)
+    if single.samples is None:
+        return NO_PARENT
+    return single.gathered().add(people.shift(math.ceil(math.log2(size / unit)) + 2))
 
 
 def quantiles(

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparseq.accounting.cut.ladder import CELLS, Floats, Ladder
+from sparseq.accounting.cut.ladder import CELLS, Floats, Ladder, ladder
 from sparseq.accounting.cut.posterior import posterior
 from sparseq.accounting.cut.reading import Reading, visible_top
-from sparseq.accounting.cut.rules import Rules
+from sparseq.accounting.cut.rules import RULES, Rules
+
+_GATHERED = 3
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,26 @@ class Parent:
         assert far is not None
         return Parent(((1 - into) * near + into * far) / factor)
 
+    def gathered(self) -> Parent:
+        """Return the same rows where some of them are one person's: fewer people, further up.
+
+        In a third of the samples each, every 1, 2 and 4 rows are; each cell is taken for twice as
+        far, as rows of a person may lie about an edge.
+
+        Example:
+            >>> found = Parent(np.full((3, CELLS), 8.0) * (np.arange(CELLS) == 0)).gathered()
+            >>> [float(found.samples[k, k + 1]) for k in range(3)]
+            [8.0, 4.0, 2.0]
+        """
+        if self.samples is None:
+            return self
+        found = np.zeros_like(self.samples)
+        for k in range(_GATHERED):
+            further = self.shift(k + 1).samples
+            assert further is not None
+            found[k::_GATHERED] = further[k::_GATHERED] / 2.0**k
+        return Parent(found)
+
     def add(self, other: Parent) -> Parent:
         """Return people of both; of one where nothing is known of the other."""
         if self.samples is None or other.samples is None:
@@ -80,4 +102,38 @@ def parent_of(people: Floats, sigma_0: float, of: Ladder, rules: Rules) -> Paren
     if seen.top < 0:
         return NO_PARENT
     samples = posterior(seen, None, rules)
+    return Parent(samples)
+
+
+def parent_of_squares(
+    edges: Floats, rows: Floats, noise: float, centre: float, unit: float, times: float
+) -> Parent:
+    """Return the people that single rows put into cells of squared distance from a centre.
+
+    Each row is taken for a person of its own, at the far end of its cell of values: so no more
+    people have a row with so large a square.
+
+    Args:
+        edges, rows, noise: Of a released column pilot: cells of values, noised rows in each, and
+            the standard deviation of their noise.
+        centre: Of the squares.
+        unit: Of the cells.
+        times: How many rows a counted one stands for.
+
+    Example:
+        >>> edges = np.array([0.0, 1.0, 4.0, 16.0, 64.0])
+        >>> found = parent_of_squares(edges, np.array([900.0, 400, 50, 0]), 5.0, 0.0, 1.0, 1.0)
+        >>> found.samples.mean(axis=0)[[0, 4, 8, 12]].round(-1).tolist()
+        [900.0, 400.0, 50.0, 0.0]
+    """
+    far = np.maximum(np.abs(edges[:-1] - centre), np.abs(edges[1:] - centre)) ** 2 / unit
+    cell = np.clip(np.ceil(np.log2(np.maximum(far, 1.0))), 0, CELLS - 1).astype(np.int64)
+    people = np.bincount(cell, rows * times, minlength=CELLS).astype(np.float64)
+    cells = np.maximum(np.bincount(cell, minlength=CELLS), 1)
+    sd = np.sqrt(cells) * noise * times
+    seen = Reading(ladder(math.inf, 1.0), people, sd, visible_top(people, sd, RULES))
+    if seen.top < 0:
+        return NO_PARENT
+    samples = posterior(seen, None, RULES)
+    samples[:, int(cell.max()) + 1 :] = 0.0
     return Parent(samples)
