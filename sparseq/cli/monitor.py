@@ -126,7 +126,7 @@ class MonitorOptions:
 @click.option("--confidence", type=float, help="Confidence of every ±. [default: 0.95]")
 @click.option("--alarm-below", type=Share(0, 1, min_open=True, max_open=True), metavar="SHARE",
               help="Estimate how many people have ever been left out; an alarm goes off when fewer "
-              "than SHARE (such as 90%) have not. The store's reserve for the watch pays.",
+              "than SHARE (such as 90%) have not. The part that is for the watch pays.",
               )  # fmt: skip
 @click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
               help="With --alarm-below: number of ticks that it is planned for. [default: a year, "

@@ -64,9 +64,10 @@ class Forecast:
     """A monitored series with departure forecasts.
 
     Args:
-        store: Made with a reserve for forecasts: `create(reserves={"forecast": 0.25})`.
+        store: With a part for the series that has forecasts (`sparseq.monitor.Purpose`), or made
+            with a reserve for them.
         series: Its name; what was begun under it goes on.
-        ticks: T, how many ticks a counter serves; public. Needed to begin a series.
+        ticks: T, how many ticks a counter serves; public. Needed where no part says it.
         form: What a user leaves: see `sparseq.monitor.rates`.
         share: Of the reserve that is this series', where several share it.
         slices: Into how many the share is cut, one for each counter of T ticks.
