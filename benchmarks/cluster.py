@@ -136,10 +136,10 @@ def seconds(work: Callable[[], Any]) -> float:
 def create(folder: Path, source: Path) -> None:
     """Make the lake."""
     sparseq.create(
-        f"lake://{folder / 'lake'}", source, table="events", user="user_id", kappa=0.5,
-        norm_budget=10**6, bounds={"amount": (0, 500)}, keys={"activity": KEYS}, time="day",
-        in_or_out=True, buckets=BUCKETS,
-    ).close()  # fmt: skip
+        f"lake://{folder / 'lake'}", {"events": source}, user="user_id", kappa=0.5,
+        bounds={"amount": (0, 500)}, keys={"activity": KEYS}, time="day",
+        buckets=BUCKETS,
+    purposes=[sparseq.Questions(in_or_out=True, counts=10**6)]).close()  # fmt: skip
 
 
 def session() -> Any:

@@ -136,14 +136,12 @@ def _days(con: sparseq.Store, plain: duckdb.DuckDBPyConnection) -> list[str]:
 def _create(path: Path, events: Path) -> sparseq.Store:
     return sparseq.create(
         path,
-        events,
-        table="events",
+        {"events": events},
         user="user_id",
         kappa=0.5,
-        norm_budget=100,
         bounds={"amount": (0, 500)},
         keys={"activity": tuple(f"activity_{i:02d}" for i in range(ACTIVITIES))},
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
     )
 
 

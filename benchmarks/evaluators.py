@@ -532,11 +532,17 @@ def _store(rng: random.Random, rows: list[Row]) -> Store:
             "v": pa.Table.from_pylist(visits, VISITS),
         }
         store = sparseq.create(
-            None, tables=tables, user="who", public={"p": PUBLIC, "h": LOOKED_UP}, time="day",
-            seed=rng.randrange(2**31), in_or_out=True, kappa=1024.0, norm_budget=2.0**20,
+            None,
+            tables,
+            user="who",
+            public={"p": PUBLIC, "h": LOOKED_UP},
+            time="day",
+            seed=rng.randrange(2**31),
+            kappa=1024.0,
             keys={"s": ["a", "b", "zz", ""], "k": [0, 1, 2, 3, 77]},
             bounds={name: both for name, both in bounds.items() if rng.random() < 0.5},
-        )  # fmt: skip
+            purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)],
+        )
         if half < len(rows):
             store.ingest(pa.Table.from_pylist(rows[half:], SCHEMA), "t")
     finally:

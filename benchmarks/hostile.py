@@ -275,7 +275,7 @@ def make(path: Path) -> None:
     bounds: dict[str, Any] = {"x": (0, 7), "day": ("2022-01-01", "2023-01-01")}
     keys = {"k": ["aaaa", "abab", "bbbb"]}
     sparseq.create(
-        path, rows, table="t", user="who", public={"p": public}, bounds=bounds, keys=keys
+        path, {"t": rows}, user="who", public={"p": public}, bounds=bounds, keys=keys
     ).close()
 
 

@@ -55,12 +55,10 @@ def make(path: Path) -> None:
     table = pa.table({"who": who, "day": day, "amount": amount})
     sparseq.create(
         path,
-        table,
-        table="t",
+        {"t": table},
         user="who",
-        norm_budget=100_000,
         bounds={"amount": (0, 10)},
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100_000)],
     ).close()
 
 

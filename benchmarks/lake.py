@@ -160,9 +160,8 @@ def buckets(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     people = pa.table({"who": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
     started = time.perf_counter()
     sparseq.create(
-        f"lake://{folder / 'lake'}", people, table="t", user="who", buckets=1, in_or_out=True,
-        norm_budget=2.0**20, bounds={"x": (0, 9)},
-    ).close()  # fmt: skip
+        f"lake://{folder / 'lake'}", {"t": people}, user="who", buckets=1, bounds={"x": (0, 9)},
+    purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)]).close()  # fmt: skip
     yield figure("lake.buckets.create", time.perf_counter() - started, "s for one small bucket")
     small = LakeBackend(folder / "lake")
     (row,) = small.ledger.manifest()

@@ -56,7 +56,11 @@ def _make(folder: Path, rows: int) -> None:
 
 def _load(folder: Path, kind: str) -> None:
     store = folder / "store"
-    sparseq.create(store, folder / f"events.{kind}", user="user_id", table="events").close()
+    sparseq.create(
+        store,
+        {"events": folder / f"events.{kind}"},
+        user="user_id",
+    ).close()
     store.unlink()
 
 

@@ -174,10 +174,10 @@ class Asking:
         planned = norm_budget_for(ANSWERS)
         ample = 1.0 if fades else AMPLE / planned
         self.con = sparseq.create(
-            None, _before(rows, self.day), table="events", user="who", time="day", keys=keys,
+            None, {"events": _before(rows, self.day)}, user="who", time="day", keys=keys,
             bounds={"amount": (0, 500)}, seed=seed,
-            norm_budget=planned * ample, kappa=KAPPA * ample,
-        )  # fmt: skip
+            kappa=KAPPA * ample,
+        purposes=[sparseq.Questions(counts=planned * ample)])  # fmt: skip
         self._plain = duckdb.connect()
         self._plain.register("all_rows", rows)
 

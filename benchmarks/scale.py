@@ -37,9 +37,9 @@ def load(folder: Path, store: Path) -> dict[str, float]:
     started = time.perf_counter()
     keys = {"activity": [f"activity_{i:02d}" for i in range(1, ACTIVITIES + 1)]}
     sparseq.create(
-        store, folder / "events.parquet", table="events", user="user_id", kappa=0.5,
-        norm_budget=10**6, bounds={"amount": (0, 500)}, keys=keys, time="day",
-     in_or_out=True).close()  # fmt: skip
+        store, {"events": folder / "events.parquet"}, user="user_id", kappa=0.5,
+        bounds={"amount": (0, 500)}, keys=keys, time="day",
+     purposes=[sparseq.Questions(in_or_out=True, counts=10**6)]).close()  # fmt: skip
     return {"load_s": time.perf_counter() - started, "load_cpu_s": time.process_time()}
 
 

@@ -154,9 +154,13 @@ def through_store(
     errors, bounds, tables = [], [], []
     for seed in range(1, runs + 1):
         with sparseq.create(
-            None, events, user="who", table="t", kappa=KAPPA, norm_budget=NORM_BUDGET, seed=seed,
-            purposes=[replace(purpose, kappa=0.0, number=0)],
-        ) as con:  # fmt: skip
+            None,
+            {"t": events},
+            user="who",
+            kappa=KAPPA,
+            seed=seed,
+            purposes=[sparseq.Questions(counts=NORM_BUDGET), replace(purpose, kappa=0.0, number=0)],
+        ) as con:
             monitor = Monitor(con, ticks, [series_of(con, purpose.name, SQL, ticks)])
             for _ in monitor.run():
                 pass

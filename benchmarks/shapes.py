@@ -216,10 +216,16 @@ class Bench:
         before = time.perf_counter()
         keys = {"activity": [f"activity_{i:02d}" for i in range(1, ACTIVITIES + 1)]}
         store = sparseq.create(
-            folder / self.way.file, events, table="events", user="user_id", kappa=0.5,
-            norm_budget=10**6, bounds={"amount": (0, 500)}, keys=keys, time="day",
-            public={"kinds": kinds}, in_or_out="sigma" in self.way.options,
-        )  # fmt: skip
+            folder / self.way.file,
+            {"events": events},
+            user="user_id",
+            kappa=0.5,
+            bounds={"amount": (0, 500)},
+            keys=keys,
+            time="day",
+            public={"kinds": kinds},
+            purposes=[sparseq.Questions(in_or_out="sigma" in self.way.options, counts=10**6)],
+        )
         ended = time.perf_counter()
         store.close()
         return (ended - before) / (loaded - started)

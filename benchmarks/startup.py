@@ -50,7 +50,9 @@ def measured(repetitions: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder, "s.sparseq")
         rows = pa.table({"who": list(range(1000)), "day": [i % 7 for i in range(1000)]})
-        sparseq.create(store, rows, user="who", table="t", answers=1000).close()
+        sparseq.create(
+            store, {"t": rows}, user="who", purposes=[sparseq.Questions(answers=1000)]
+        ).close()
         env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         env["PYTHONPYCACHEPREFIX"] = folder
         commands = {name: ["-m", "sparseq", name, str(store)] for name in MOST}

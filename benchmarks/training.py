@@ -79,7 +79,11 @@ def problem() -> tuple[Any, Any, ClosedForm, Any]:
 def store(path: Path | None) -> sparseq.Store:
     people = pa.table({"who": np.arange(PEOPLE)})
     return sparseq.create(
-        path, people, table="t", user="who", kappa=0.5, norm_budget=1000, in_or_out=True
+        path,
+        {"t": people},
+        user="who",
+        kappa=0.5,
+        purposes=[sparseq.Questions(in_or_out=True, counts=1000)],
     )
 
 

@@ -4,8 +4,7 @@
     con.sql("SELECT count(DISTINCT customer_id) AS buyers FROM cdnow WHERE date = '1997-03-01'")
 
 Every user has an account; every query costs each user the squared norm of what that user really
-contributes; a user about to overdraw is left out of that query, and everybody else is counted
-(Feldman & Zrnic 2021, Algorithm 2).
+contributes (Feldman & Zrnic 2021, Algorithm 2), and whoever has little left counts for less.
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from sparseq._duckdb.upgrade import upgrade
     from sparseq.answer import Answer
     from sparseq.files import connect, create
+    from sparseq.ledger.purposes import Purpose
+    from sparseq.ledger.questions import Questions
     from sparseq.query.frame import Aggregation, Events
     from sparseq.remote import Remote
     from sparseq.store import Store
@@ -39,7 +40,9 @@ __all__ = [
     "DataError",
     "Events",
     "ParameterError",
+    "Purpose",
     "QueryRefused",
+    "Questions",
     "Remote",
     "ServerError",
     "SparseqError",
@@ -57,6 +60,8 @@ __getattr__ = lazy(
         "Aggregation": "sparseq.query.frame",
         "Answer": "sparseq.answer",
         "Events": "sparseq.query.frame",
+        "Purpose": "sparseq.ledger.purposes",
+        "Questions": "sparseq.ledger.questions",
         "Remote": "sparseq.remote",
         "Store": "sparseq.store",
         "backup": "sparseq._duckdb.backup",

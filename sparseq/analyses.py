@@ -242,7 +242,7 @@ def ask_lipschitz(
 
     Example:
         >>> import sparseq, pyarrow as pa
-        >>> con = sparseq.create(None, pa.table({"who": [7, 8]}), table="t", user="who", seed=1)
+        >>> con = sparseq.create(None, {"t": pa.table({"who": [7, 8]})}, user="who", seed=1)
         >>> rows = pa.table({"user": [7, 8], "coordinate": [0, 0], "value": [1.0, 3.0]})
         >>> mean = WeightedMean(1, total=2)
         >>> ask_lipschitz(con, rows, mean, label="mean", scale=3.0).arrow().column_names

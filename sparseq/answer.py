@@ -39,7 +39,7 @@ class Answer:
     Example:
         >>> import sparseq, pyarrow as pa
         >>> events = pa.table({"who": [1, 1, 2], "kind": ["a", "b", "a"]})
-        >>> con = sparseq.create(None, events, table="t", user="who", seed=1)
+        >>> con = sparseq.create(None, {"t": events}, user="who", seed=1)
         >>> answer = con.sql(
         ...     "SELECT kind, count(*) AS n FROM t WHERE kind IN ('a', 'b') GROUP BY 1"
         ... )
@@ -167,7 +167,7 @@ class Answer:
 
         Example:
             >>> import sparseq, pyarrow as pa
-            >>> con = sparseq.create(None, pa.table({"who": [1, 2]}), table="t", user="who", seed=1)
+            >>> con = sparseq.create(None, {"t": pa.table({"who": [1, 2]})}, user="who", seed=1)
             >>> con.sql("SELECT count(DISTINCT who) AS n FROM t").interval.kind
             'exact'
         """

@@ -95,7 +95,7 @@ class Asking(ABC):
         Example:
             >>> import sparseq, pyarrow as pa
             >>> events = pa.table({"who": ["a", "b"], "amount": [3.0, 4.0]})
-            >>> con = sparseq.create(None, events, table="t", user="who", seed=1)
+            >>> con = sparseq.create(None, {"t": events}, user="who", seed=1)
             >>> con.sql("SELECT count(DISTINCT who) AS people FROM t").arrow().num_rows
             1
         """

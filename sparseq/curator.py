@@ -123,7 +123,7 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
 
     Example:
         >>> import sparseq, pyarrow as pa
-        >>> con = sparseq.create(None, pa.table({"who": ["a", "b"]}), table="t", user="who", seed=1)
+        >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
         >>> forget(con, "a")
         Erasure(people=1, rows={'t': 1})
     """

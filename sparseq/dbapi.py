@@ -148,7 +148,7 @@ def connect(database: str | PathLike[str] | Store | Remote, token: str | None = 
 
     Example:
         >>> import pyarrow as pa
-        >>> store = sparseq.create(None, pa.table({"who": [1, 2]}), table="t", user="who", seed=1)
+        >>> store = sparseq.create(None, {"t": pa.table({"who": [1, 2]})}, user="who", seed=1)
         >>> cursor = connect(store).cursor()
         >>> _ = cursor.execute("SELECT count(*) AS n FROM t WHERE who > ?", [0])
         >>> [column[0] for column in cursor.description], len(cursor.fetchall())

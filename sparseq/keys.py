@@ -48,7 +48,8 @@ class Keys:
         >>> import sparseq, pyarrow as pa
         >>> from sparseq.keys import Keys
         >>> rows = pa.table({"who": [*range(400)], "page": ["home"] * 399 + ["mine"]})
-        >>> con = sparseq.create(None, rows, table="t", user="who", seed=1, keys_delta=1e-6)
+        >>> said = sparseq.Questions(keys_delta=1e-6)
+        >>> con = sparseq.create(None, {"t": rows}, user="who", seed=1, purposes=[said])
         >>> Keys(con).discover("SELECT page FROM t").arrow().to_pydict()
         {'page': ['home']}
         >>> Keys(con).list()
@@ -88,7 +89,7 @@ class Keys:
         if not whole:
             raise ParameterError(
                 "this store finds no keys: it was made without keys_delta",
-                "make one with --keys-delta 1e-6",
+                "make one with --for questions,keys-delta=1e-6",
             )
         share = whole / SHARE if delta is None else delta
         if not 0 < share <= whole:

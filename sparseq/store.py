@@ -180,7 +180,7 @@ class Store(Asking):
 
         Example:
             >>> import sparseq, pyarrow as pa
-            >>> con = sparseq.create(None, pa.table({"who": [1, 2]}), table="t", user="who", seed=1)
+            >>> con = sparseq.create(None, {"t": pa.table({"who": [1, 2]})}, user="who", seed=1)
             >>> query = con.lower("SELECT count(*) AS n FROM t")
             >>> [outcome.answer.facts.release for outcome in con.ask_many([Request(query)] * 3)]
             [1, 1, 1]
@@ -261,7 +261,7 @@ class Store(Asking):
 
         Example:
             >>> import sparseq, pyarrow as pa
-            >>> con = sparseq.create(None, pa.table({"who": [7, 8]}), table="t", user="who", seed=1)
+            >>> con = sparseq.create(None, {"t": pa.table({"who": [7, 8]})}, user="who", seed=1)
             >>> rows = pa.table({"user": [7, 8, 8], "coordinate": [0, 0, 1], "value": [1., .5, 2.]})
             >>> con.contribute(rows, coordinates=2, label="demo").arrow().column_names
             ['coordinate', 'value', 'value_error']

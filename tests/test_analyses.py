@@ -185,7 +185,11 @@ def test_a_medians_charge_ends_at_its_reach(norm: int) -> None:
 def store(users: int, norm_budget: float = 1000.0, seed: int = 1) -> Store:
     people = pa.table({"who": list(range(users))})
     return sparseq.create(
-        None, people, table="t", user="who", norm_budget=norm_budget, seed=seed, in_or_out=True
+        None,
+        {"t": people},
+        user="who",
+        seed=seed,
+        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)],
     )
 
 

@@ -33,7 +33,12 @@ DAYS = "day BETWEEN DATE '2024-01-01' AND DATE '2024-01-10'"
 
 def _store(in_or_out: bool) -> sparseq.Store:
     return sparseq.create(
-        None, ROWS, table="t", user="who", time="day", seed=1, in_or_out=in_or_out
+        None,
+        {"t": ROWS},
+        user="who",
+        time="day",
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=in_or_out)],
     )
 
 

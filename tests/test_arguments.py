@@ -13,13 +13,14 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.accounting.filters._compare import compare
 from sparseq.errors import ParameterError
 
 ROWS = pa.table({"who": [1, 2]})
 USES: list[Callable[[sparseq.Store, str], object]] = [
     lambda con, path: sparseq.connect(path),
-    lambda con, path: sparseq.create(path, ROWS, table="t", user="who"),
+    lambda con, path: sparseq.create(path, {"t": ROWS}, user="who"),
     lambda con, path: sparseq.backup(con, path),
     lambda con, path: con.ingest(path),
 ]
@@ -27,7 +28,7 @@ USES: list[Callable[[sparseq.Store, str], object]] = [
 
 @pytest.fixture
 def con(tmp_path: Path) -> sparseq.Store:
-    return sparseq.create(tmp_path / "s", ROWS, table="t", user="who", seed=1)
+    return sparseq.create(tmp_path / "s", {"t": ROWS}, user="who", seed=1)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +70,9 @@ def test_an_epsilon_of_one_query_has_a_range(epsilon: float) -> None:
 def test_an_option_is_any_number_that_python_has(
     con: sparseq.Store, name: str, scale: float
 ) -> None:
-    made = sparseq.create(None, ROWS, table="t", user="who", seed=1, in_or_out=True)
+    made = sparseq.create(None, {"t": ROWS}, user="who", seed=1, purposes=IN_OR_OUT)
     answer = made.sql("SELECT count(*) AS n FROM t", **{name: scale})
-    plain = sparseq.create(None, ROWS, table="t", user="who", seed=1, in_or_out=True)
+    plain = sparseq.create(None, {"t": ROWS}, user="who", seed=1, purposes=IN_OR_OUT)
     assert answer.rows() == plain.sql("SELECT count(*) AS n FROM t", **{name: 3}).rows()
 
 

@@ -18,6 +18,7 @@ from sampled import one_in
 import sparseq
 import sparseq.store
 import sparseq.stream.groups
+from benchmarks.stores import IN_OR_OUT, made_store
 from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window
 from sparseq.query.plan import Options
 from sparseq.stream.groups import Request
@@ -102,7 +103,7 @@ def make(rows: pa.Table, path: Path | None = None, **more: Any) -> sparseq.Store
     keys = {"kind": ("a", "b", "zz")}
     bounds = {"amount": (-5.0, 30.0)}
     args = {"table": "t", "user": "who", "time": "day", "seed": 5, **more}
-    return sparseq.create(path, rows, keys=keys, bounds=bounds, **args, in_or_out=True)
+    return made_store(path, rows, keys=keys, bounds=bounds, **args, in_or_out=True)
 
 
 def one_by_one(con: sparseq.Store, asked: list[Request]) -> list[bytes | str]:
@@ -280,7 +281,7 @@ def test_a_condition_is_a_window_where_it_is_surely_one(
 ) -> None:
     day, at = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)
     rows = pa.table({"who": [1], "d": [day], "s": [at], "x": ["a"]})
-    with sparseq.create(None, rows, table="t", user="who", keys={"x": ["a"]}) as con:
+    with sparseq.create(None, {"t": rows}, user="who", keys={"x": ["a"]}) as con:
         relation = con.lower(f"SELECT count(*) AS n FROM t WHERE {where}").relation
     found = window(relation.conditions)
     if expected is None or found is None:
@@ -304,7 +305,7 @@ def test_windows_far_apart_are_read_apart() -> None:
 def test_what_an_interrupt_left_is_written_before_the_next(tmp_path: Path, many: bool) -> None:
     """Asked again, an id gives the answer that was made before the interrupt, if one was."""
     rows = pa.table({"who": [1, 2]})
-    con = sparseq.create(tmp_path / "s.sparseq", rows, table="t", user="who", in_or_out=True)
+    con = sparseq.create(tmp_path / "s.sparseq", {"t": rows}, user="who", purposes=IN_OR_OUT)
     query, flush = con.lower("SELECT count(*) AS n FROM t"), con.stream.flush
 
     def ask() -> None:

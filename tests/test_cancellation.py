@@ -48,7 +48,7 @@ def rows(people: int = 50, each: int = LARGE) -> pa.Table:
 
 def store(path: Path | None = None, seed: int | None = 1, each: int = LARGE) -> sparseq.Store:
     return sparseq.create(
-        path, rows(each=each), table="t", user="who", seed=seed, bounds={"x": (0, 7)}, most=MANY
+        path, {"t": rows(each=each)}, user="who", seed=seed, bounds={"x": (0, 7)}, most=MANY
     )
 
 

@@ -16,6 +16,7 @@ from test_reference import DAY, Asked, Row, Running, Stream, arrow, questions, s
 
 import sparseq
 import sparseq.stream.step
+from benchmarks.stores import IN_OR_OUT, made_store
 from sparseq.curator import forget
 from sparseq.engine._duckdb.storage import MAX_RUNS, Storage
 
@@ -179,7 +180,7 @@ def orders(*rows: tuple[Any, Any, Any, Any]) -> pa.Table:
 
 def store(*rows: Any, path: Path | None = None, **more: Any) -> sparseq.Store:
     more = {"row_key": "order", "norm_budget": 1e6, **more}
-    return sparseq.create(path, orders(*rows), table="t", user="who", **more, in_or_out=True)
+    return made_store(path, orders(*rows), table="t", user="who", **more, in_or_out=True)
 
 
 def stored(con: sparseq.Store, schema: str = "by_user") -> list[tuple[Any, ...]]:
@@ -218,7 +219,7 @@ def test_files_are_in_the_order_in_which_they_are_given(tmp_path: Path) -> None:
     paths = [tmp_path / "b.parquet", tmp_path / "a.parquet"]
     for i, path in enumerate(paths):
         pyarrow.parquet.write_table(orders(("ann", 1, 7, float(i))), path)
-    con = sparseq.create(None, paths, table="t", user="who", row_key=["order"], in_or_out=True)
+    con = sparseq.create(None, {"t": paths}, user="who", row_key=["order"], purposes=IN_OR_OUT)
     assert stored(con) == [("ann", 1, 7, 1.0)]
     con.ingest(paths[::-1])
     assert stored(con) == [("ann", 1, 7, 0.0)]
@@ -235,7 +236,7 @@ def test_the_last_version_is_the_last_in_a_large_file_too(tmp_path: Path) -> Non
         }
     )
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=10_000)
-    con = sparseq.create(None, tmp_path / "t.parquet", user="who", row_key="k", in_or_out=True)
+    con = sparseq.create(None, tmp_path / "t.parquet", user="who", row_key="k", purposes=IN_OR_OUT)
     for _ in range(2):
         found = con.backend.database.execute("SELECT count(*), min(v) FROM by_user.t").fetchall()
         assert found == [(size, versions - 1)]
@@ -259,7 +260,7 @@ def test_each_of_several_tables_has_its_own_key_or_none() -> None:
     visits = pa.table({"WHO": ["ann", "ann"], "Page": ["x", "x"]})
     tables = {"t": orders(("ann", 1, 7, 1.0), ("ann", 1, 7, 2.0)), "visits": visits}
     for row_key, rows in [({"t": ["ORDER", "who"]}, (1, 2)), ({"visits": "page"}, (2, 1))]:
-        con = sparseq.create(None, user="who", tables=tables, row_key=row_key, in_or_out=True)
+        con = sparseq.create(None, tables, user="who", row_key=row_key, purposes=IN_OR_OUT)
         con.ingest(visits, "visits")
         many = [
             con.backend.database.execute(f"SELECT count(*) FROM by_user.{t}").fetchall()[0][0]
@@ -267,9 +268,9 @@ def test_each_of_several_tables_has_its_own_key_or_none() -> None:
         ]
         assert many == [rows[0], 1 if rows[1] == 1 else 4]
     with pytest.raises(sparseq.ParameterError, match="several tables"):
-        sparseq.create(None, user="who", tables=tables, row_key=["day"], in_or_out=True)
+        sparseq.create(None, tables, user="who", row_key=["day"], purposes=IN_OR_OUT)
     with pytest.raises(sparseq.ParameterError, match="'visit'") as caught:
-        sparseq.create(None, user="who", tables=tables, row_key={"visit": ["page"]}, in_or_out=True)
+        sparseq.create(None, tables, user="who", row_key={"visit": ["page"]}, purposes=IN_OR_OUT)
     assert "visits" in caught.value.hint
 
 

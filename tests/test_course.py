@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.stream.course import Course
 
@@ -25,7 +26,7 @@ def store(people: int = 300, **more: Any) -> sparseq.Store:
     who[:200] = 0
     day = [DAY + dt.timedelta(int(n)) for n in g.integers(0, 121, len(who))]
     rows = pa.table({"who": who, "day": pa.array(day), "x": g.uniform(0, 10, len(who))})
-    return sparseq.create(
+    return made_store(
         None, rows, table="t", user="who", time="day", bounds={"x": (0, 10)}, seed=2, **more
     )
 
@@ -108,7 +109,7 @@ def test_the_last_month_is_answered_like_the_second(months: int) -> None:
     rows = pa.table({
         "who": np.repeat(who, often), "day": pa.array([day[m] for m in np.repeat(month, often)]),
     })  # fmt: skip
-    con = sparseq.create(None, rows, table="t", user="who", time="day", seed=2, window="month")
+    con = sparseq.create(None, {"t": rows}, user="who", time="day", seed=2, window="month")
     widths: dict[str, list[float]] = {"count(DISTINCT who)": [], "count(*)": []}
     off: dict[str, list[float]] = {"count(DISTINCT who)": [], "count(*)": []}
     for m in range(months):

@@ -21,6 +21,7 @@ from algorithm2 import Algorithm2, on_lattice
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT, made_store
 from sparseq.engine._duckdb.loading import Loading
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.ledger._duckdb import segments
@@ -43,7 +44,7 @@ def events(data: list[tuple[int, int, float]]) -> pa.Table:
 
 
 def make(path: Path | None, **more: Any) -> sparseq.Store:
-    return sparseq.create(
+    return made_store(
         path,
         events(rows()),
         table="t",
@@ -393,7 +394,7 @@ def test_an_ingest_that_fails_at_any_step_leaves_nothing(
         done(*args)
         raise error
 
-    with sparseq.create(path, kinds, table="t", user="who", in_or_out=True) as con:
+    with sparseq.create(path, {"t": kinds}, user="who", purposes=IN_OR_OUT) as con:
         con.sql("SELECT count(*) FROM t")
         spent = con.stream.accounts.spent.tolist()
         before = [number(con, t) for t in tables]

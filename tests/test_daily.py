@@ -21,7 +21,7 @@ def test_daily_counts_are_better_than_by_worst_case_composition(days: int) -> No
     sql = f"SELECT date, count(DISTINCT customer_id) FROM '{CDNOW}' GROUP BY date"
     truth = dict(duckdb.connect().execute(sql).fetchall())
     con = sparseq.create(
-        None, CDNOW, table="t", user="customer_id", seed=3, bounds={"amount": (0, 500)}
+        None, {"t": CDNOW}, user="customer_id", seed=3, bounds={"amount": (0, 500)}
     )
     off, inside, kinds = list[float](), list[bool](), set[str]()
     for day in (start + dt.timedelta(k) for k in range(days)):

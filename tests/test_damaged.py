@@ -40,8 +40,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             "x": [i * 0.37 % 10 for i in range(ROWS)],
         }
     )
-    with sparseq.create(path, rows, table="t", user="who", time="day", bounds={"x": (0, 10)},
-                        norm_budget=10_000, kappa=1000, in_or_out=True) as con:  # fmt: skip
+    with sparseq.create(
+        path,
+        {"t": rows},
+        user="who",
+        time="day",
+        bounds={"x": (0, 10)},
+        kappa=1000,
+        purposes=[sparseq.Questions(in_or_out=True, counts=10_000)],
+    ) as con:
         con.sql(QUERIES[0])
     return path.read_bytes()
 
@@ -110,7 +117,7 @@ def test_what_is_of_the_moment_is_not_called_damage(
     def stopped(*_: Any) -> Any:
         raise kind("not now")
 
-    with sparseq.create(None, pa.table({"who": [1]}), table="t", user="who") as con:
+    with sparseq.create(None, {"t": pa.table({"who": [1]})}, user="who") as con:
         monkeypatch.setattr(DuckNotes, "read", stopped)
         with pytest.raises(kind):
             con.stream.ledger.notes(DELTAS)

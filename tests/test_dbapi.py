@@ -30,7 +30,7 @@ KINDS = (
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "s.sparseq"
-    sparseq.create(path, ROWS, table="t", user="who", seed=1).close()
+    sparseq.create(path, {"t": ROWS}, user="who", seed=1).close()
     return path
 
 

@@ -18,7 +18,7 @@ def answers(rows: object, user: str, value: str, top: float, seeds: int) -> np.n
     found = []
     for seed in range(seeds):
         with sparseq.create(
-            None, rows, table="t", user=user, bounds={value: (0, top)}, seed=seed
+            None, {"t": rows}, user=user, bounds={value: (0, top)}, seed=seed
         ) as con:
             (row,) = con.sql(f"SELECT stddev({value}) AS s FROM t").rows()
             found.append((row["s"], row["s_low"], row["s_high"]))

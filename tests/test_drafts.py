@@ -16,6 +16,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import made_store
 
 ROOT = Path(sparseq.__file__).parent
 TRACED = tuple(str(ROOT / part) for part in ("stream", "accounting/cut", "query/following.py"))
@@ -37,7 +38,7 @@ def rows(seed: int, size: int = 6000) -> pa.Table:
 
 
 def store(seed: int, **more: Any) -> sparseq.Store:
-    return sparseq.create(
+    return made_store(
         None, rows(seed), table="t", user="who", bounds={"v": (0, 400)}, keys={"cat": KEYS},
         seed=seed, **more,
     )  # fmt: skip
@@ -123,7 +124,7 @@ def test_whatever_is_raised_before_it_is_charged_nothing_has_changed(
     """An error at any line of the step until it changes something: in each file, some of them."""
     known, asked = of
 
-    def made() -> sparseq.Store:
+    def made_store() -> sparseq.Store:
         con = store(3, norm_budget=200.0, in_or_out=in_or_out)
         con.sql(known)
         return con
@@ -134,11 +135,11 @@ def test_whatever_is_raised_before_it_is_charged_nothing_has_changed(
     def stop(*_: Any) -> None:
         raise Done
 
-    with made() as con:
+    with made_store() as con:
         answer = con.sql(asked)
         assert bool(answer.facts.parts) == ((known, asked) == JOINED)
     lines: list[Line] = []
-    with made() as con, monkeypatch.context() as patch:
+    with made_store() as con, monkeypatch.context() as patch:
         patch.setattr(con.stream.recall, "notes", stop)  # called first where it is charged
         tracer, before = Raise(None), state(con)
         with pytest.raises(Done):
@@ -146,7 +147,7 @@ def test_whatever_is_raised_before_it_is_charged_nothing_has_changed(
         assert state(con) == before, "nothing is charged until all that can fail is done"
         lines = list(tracer.seen)
     assert len(lines) > 100
-    with made() as con:
+    with made_store() as con:
         before = state(con)
         for line in lines[:: len(lines) // 40]:
             with pytest.raises(ArithmeticError):

@@ -16,6 +16,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.curator import Erasure, account, exact_sql, forget, top_spenders
 from sparseq.engine.files import held
 
@@ -55,7 +56,12 @@ def test_whoever_comes_back_has_the_same_account(kind: str, tmp_path: Path) -> N
     def file(*people: int) -> Path:
         return typed(kind, table(of, *people), tmp_path / "t.parquet")
 
-    con = sparseq.create(tmp_path / "s", file(2, 2, 3), user="who", norm_budget=7, in_or_out=True)
+    con = sparseq.create(
+        tmp_path / "s",
+        file(2, 2, 3),
+        user="who",
+        purposes=[sparseq.Questions(in_or_out=True, counts=7)],
+    )
     assert con.backend.storage.get("users") == kind
     con.sql(COUNT, fresh=True)
     assert (spent(con, of(2)), spent(con, of(3))) == (4, 1)
@@ -81,7 +87,7 @@ def test_whoever_comes_back_has_the_same_account(kind: str, tmp_path: Path) -> N
 
 
 def test_a_width_of_integers_is_not_part_of_an_identifier() -> None:
-    con = sparseq.create(None, table(lambda i: i, 1, 2), table="t", user="who", in_or_out=True)
+    con = sparseq.create(None, {"t": table(lambda i: i, 1, 2)}, user="who", purposes=IN_OR_OUT)
     con.sql(COUNT, fresh=True)
     forget(con, 1)
     con.ingest(pa.table({"who": pa.array([1], pa.int8()), "k": [0]}))
@@ -93,7 +99,7 @@ def test_an_own_budget_is_as_it_was_whatever_comes_back() -> None:
         return pa.table({"who": ["ann", "bob"], "own": pa.array([own, 2.0], pa.float64())})
 
     con = sparseq.create(
-        None, rows(3.0), table="t", user="who", budget_column="own", in_or_out=True
+        None, {"t": rows(3.0)}, user="who", budget_column="own", purposes=IN_OR_OUT
     )
     con.sql(COUNT, fresh=True)
     for own in (None, 20.0, 1.0):
@@ -113,12 +119,10 @@ def test_nobody_elses_rows_answers_or_accounts_change() -> None:
     )
     con = sparseq.create(
         None,
-        rows,
-        table="t",
+        {"t": rows},
         user="who",
         keys={"shop": ["x", "y", "z"]},
-        norm_budget=2**10,
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=2**10)],
     )
     by_shop = "SELECT shop, count(*) AS n FROM t GROUP BY shop"
     con.sql(by_shop, fresh=True)
@@ -136,7 +140,7 @@ def test_nobody_elses_rows_answers_or_accounts_change() -> None:
 
 
 def test_an_identifier_that_nobody_has_erases_nothing() -> None:
-    con = sparseq.create(None, table(str, 1, 2), table="t", user="who", in_or_out=True)
+    con = sparseq.create(None, {"t": table(str, 1, 2)}, user="who", purposes=IN_OR_OUT)
     with pytest.raises(sparseq.ParameterError, match="'9'") as caught:
         forget(con, "1", "9")
     assert caught.value.hint == "nothing was erased"
@@ -148,7 +152,7 @@ def test_an_identifier_that_nobody_has_erases_nothing() -> None:
 
 
 def test_everybody_can_be_erased_and_come_back() -> None:
-    con = sparseq.create(None, table(str, 1, 2, 2), table="t", user="who", seed=1, in_or_out=True)
+    con = sparseq.create(None, {"t": table(str, 1, 2, 2)}, user="who", seed=1, purposes=IN_OR_OUT)
     con.sql(COUNT, fresh=True)
     assert forget(con, "1", "2", "2") == Erasure(2, {"t": 3})
     assert {name for name, *_ in top_spenders(con)} == {None}
@@ -160,7 +164,7 @@ def test_everybody_can_be_erased_and_come_back() -> None:
 def test_the_hash_is_under_a_key_of_the_stores_own() -> None:
     hashes = set()
     for _ in range(2):
-        con = sparseq.create(None, table(str, 1), table="t", user="who", seed=1, in_or_out=True)
+        con = sparseq.create(None, {"t": table(str, 1)}, user="who", seed=1, purposes=IN_OR_OUT)
         forget(con, "1")
         ((hash,),) = con.backend.database.execute("SELECT hash FROM ledger.forgotten").fetchall()
         hashes.add(bytes(hash))
@@ -208,7 +212,12 @@ def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sparseq.Store:
     rows = pa.table(dict(zip(("who", "kind", "text", "n"), map(list, columns), strict=True)))
     path = tmp_path / "s.sparseq"
     con = sparseq.create(
-        path, rows, table="t", user="who", time="n", row_key="n", norm_budget=500, in_or_out=True
+        path,
+        {"t": rows},
+        user="who",
+        time="n",
+        row_key="n",
+        purposes=[sparseq.Questions(in_or_out=True, counts=500)],
     )
     assert con.catalog.table("t").column("kind").coded
     assert not con.catalog.table("t").column("text").coded

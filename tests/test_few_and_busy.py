@@ -25,7 +25,7 @@ def store(seed: int, busy: int) -> tuple[sparseq.Store, dict[str, float]]:
         "day": pa.array([START + dt.timedelta(int(d)) for d in day]),
     })  # fmt: skip
     con = sparseq.create(
-        None, rows, table="t", user="who", time="day", seed=seed, bounds={"value": (0, 200)}
+        None, {"t": rows}, user="who", time="day", seed=seed, bounds={"value": (0, 200)}
     )
     march = (day >= 60) & (day < 91)
     return con, {"count(*)": float(march.sum()), "sum(value)": float(value[march].sum())}

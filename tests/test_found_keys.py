@@ -14,6 +14,7 @@ import pytest
 from algorithm2 import UNITS, Algorithm2
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.engine.protocol import USER
 from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.keys import Keys
@@ -38,7 +39,7 @@ PAGES = ["home"] * 300 + ["cart"] * 98 + ["mine", None]
 
 def made(path: Path | None = None, keys_delta: float = 1e-6, **options: object) -> Store:
     rows = pa.table({"who": [*range(len(PAGES))], "page": PAGES})
-    return sparseq.create(
+    return made_store(
         path, rows, table="visits", user="who", seed=3, keys_delta=keys_delta, **options
     )
 
@@ -66,7 +67,12 @@ def test_a_key_that_nobody_pays_for_is_never_found() -> None:
     """However likely noise alone is above the threshold: keys without picks are no candidates."""
     rows = pa.table({"who": [1] * 3000, "page": [f"p{i}" for i in range(3000)]})
     with sparseq.create(
-        None, rows, table="t", user="who", seed=5, keys_delta=0.25, kappa=0.001
+        None,
+        {"t": rows},
+        user="who",
+        seed=5,
+        kappa=0.001,
+        purposes=[sparseq.Questions(keys_delta=0.25)],
     ) as con:
         keys = Keys(con)
         assert len(keys.discover("SELECT page FROM t", picks=3, delta=0.125)) <= 3
@@ -212,9 +218,13 @@ def one_stream(seed: int) -> tuple[int, int]:
     rows = pa.table({"who": who, "page": [rng.choice("abcdefgh") for _ in who]})
     norm_budget = rng.uniform(1.0, 6.0)
     con = sparseq.create(
-        None, rows, table="t", user="who", in_or_out=True, kappa=8.0, norm_budget=norm_budget,
-        seed=seed, keys_delta=whole,
-    )  # fmt: skip
+        None,
+        {"t": rows},
+        user="who",
+        kappa=8.0,
+        seed=seed,
+        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget, keys_delta=whole)],
+    )
     names = con.stream.engine.by_people(con.catalog.table("t"), ["page"], tallied, people)
     tallies = [pa.concat_tables(names)]
     reference = Algorithm2(8.0, norm_budget)

@@ -27,7 +27,11 @@ EVENTS = pl.DataFrame(
 @pytest.fixture
 def con() -> sparseq.Store:
     return sparseq.create(
-        None, EVENTS, table="events", user="who", norm_budget=100, seed=3, in_or_out=True
+        None,
+        {"events": EVENTS},
+        user="who",
+        seed=3,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
     )
 
 
@@ -150,7 +154,11 @@ def test_contributions_in_any_order_are_the_same_query() -> None:
     spent, values = [], []
     for order in (np.arange(200), rng.permutation(200)):
         con = sparseq.create(
-            None, EVENTS, table="events", user="who", norm_budget=100, seed=3, in_or_out=True
+            None,
+            {"events": EVENTS},
+            user="who",
+            seed=3,
+            purposes=[sparseq.Questions(in_or_out=True, counts=100)],
         )
         answer = con.contribute(rows.take(order), coordinates=7, label="shuffled")
         spent.append(con.stream.accounts.spent.tolist())

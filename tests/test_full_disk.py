@@ -85,12 +85,10 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, step: int) -> N
     table = pa.table({"who": list(range(500)), "x": [f"{i:09}" for i in range(500)]})
     with sparseq.create(
         tmp_path / "made",
-        table,
+        {"t": table},
         user="who",
-        table="t",
-        norm_budget=400,
         row_key="x",
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=400)],
     ):
         pass
     for how, room in cases:

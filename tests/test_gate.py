@@ -41,14 +41,12 @@ def plan() -> Plan:
     keys = {"k": ("a", "b", "c")}
     with sparseq.create(
         None,
-        rows,
-        table="t",
+        {"t": rows},
         user="who",
         bounds={"x": (0, 9)},
         keys=keys,
         kappa=0.5,
-        norm_budget=3,
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=3)],
     ) as con:
         return calibrate(con.lower("SELECT k, sum(x) FROM t GROUP BY k"), con.guarantee, Options())
 
@@ -117,8 +115,8 @@ def test_a_full_scan_goes_in_one_pass_and_answers_the_same(
 
     monkeypatch.setattr(gate, "_one_pass", counted)
     with (
-        sparseq.create(None, rows, **made, in_or_out=True) as one,
-        sparseq.create(None, rows, **made, in_or_out=True) as many,
+        made(None, rows, **made, in_or_out=True) as one,
+        made(None, rows, **made, in_or_out=True) as many,
     ):
         first = [one.sql(asked, scale=200, fresh=True).arrow() for _ in range(5)]
         monkeypatch.setattr(gate, "_in_one_pass", lambda *_: False)

@@ -40,9 +40,11 @@ Line = tuple[str, int]
 
 def open_new(path: Path) -> sparseq.Store:
     return sparseq.create(
-        path, pa.table({"who": list(range(PEOPLE))}), table="t", user="who", norm_budget=10_000,
-        reserves={"watch": 0.25, "forecast": 0.25},
-     in_or_out=True)  # fmt: skip
+        path,
+        {"t": pa.table({"who": list(range(PEOPLE))})},
+        user="who",
+        purposes=[sparseq.Questions(in_or_out=True, counts=10_000, watch=0.25, forecast=0.25)],
+    )
 
 
 def answer(con: sparseq.Store, i: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.cli.app import sparseq as command
 from sparseq.query.meaning import meaning_of
 from sparseq.query.plan import Options
@@ -41,7 +42,7 @@ def store(path: Path | None = None, **more: Any) -> sparseq.Store:
         "table": "t", "user": "who", "time": "day", "seed": 3, "norm_budget": 200.0,
         "bounds": {"amount": (0, 9)}, "keys": {"kind": ["a", "b", "c"]},
     }  # fmt: skip
-    return sparseq.create(path, rows(), **args | more)
+    return made_store(path, rows(), **args | more)
 
 
 def spent(con: sparseq.Store) -> list[int]:
@@ -102,8 +103,8 @@ def test_one_question_has_one_answer_however_it_is_spelled(in_or_out: bool) -> N
 def test_what_was_asked_before_statistics_had_a_role_is_known_still() -> None:
     """What stands for a question, as stores of before have it: else a repeat would be charged."""
     con = sparseq.create(
-        None, pa.table({"who": [1], "x": [1.0], "day": pa.array([19_000], pa.date32())}),
-        table="t", user="who", time="day", seed=1, bounds={"x": (0, 9)},
+        None, {"t": pa.table({"who": [1], "x": [1.0], "day": pa.array([19_000], pa.date32())})},
+        user="who", time="day", seed=1, bounds={"x": (0, 9)},
     )  # fmt: skip
     before = {
         "SELECT count(*) AS n FROM t WHERE x > 1": "65afc9aa296c900ea540ee529443beb7",
@@ -127,9 +128,14 @@ def test_other_questions_are_asked(in_or_out: bool) -> None:
 @pytest.mark.parametrize("in_or_out", [False, True])
 def test_other_options_are_other_questions(in_or_out: bool) -> None:
     con = sparseq.create(
-        None, rows(people=3000), table="t", user="who", time="day", seed=3, norm_budget=200.0,
-        bounds={"amount": (0, 9)}, in_or_out=in_or_out,
-    )  # fmt: skip
+        None,
+        {"t": rows(people=3000)},
+        user="who",
+        time="day",
+        seed=3,
+        bounds={"amount": (0, 9)},
+        purposes=[sparseq.Questions(in_or_out=in_or_out, counts=200.0)],
+    )
     query = con.lower("SELECT sum(amount) AS s FROM t")
     knobs: list[dict[str, float]] = [
         {}, {"confidence": 0.9}, {"sigma": 50.0}, {"sigma": 60.0}, {"accuracy": 80.0},

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
@@ -27,7 +28,7 @@ def visits(months: int, *people: str, first: int = 0) -> pa.Table:
 
 def store(source: pa.Table, path: Path | None = None, **more: object) -> sparseq.Store:
     given = {"window": "month", "norm_budget": 4.0, "lifetime_kappa": 1.25, "seed": 1}
-    return sparseq.create(path, source, table="t", user="who", time="day", **given | more)  # type: ignore[arg-type]
+    return made_store(path, source, table="t", user="who", time="day", **given | more)  # type: ignore[arg-type]
 
 
 def lived(con: sparseq.Store) -> dict[int, float]:

@@ -90,7 +90,12 @@ def test_clients_and_a_central_store_count_the_same_people() -> None:
     clients = Clients(people, BUDGET, entropy=SeededEntropy(4))
     known = pa.table({"who": list(range(6))})
     with sparseq.create(
-        None, known, table="t", user="who", kappa=0.5, norm_budget=20.0, seed=1, in_or_out=True
+        None,
+        {"t": known},
+        user="who",
+        kappa=0.5,
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, counts=20.0)],
     ) as con:
         for t in range(25):
             query = Broadcast.of_scale(lambda x: [x], 1, 1.0, BUDGET)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq._duckdb.marking import keep_mark
 from sparseq.errors import StoreError, StoreInUse
 from sparseq.ledger._duckdb.mark import MarkFile
@@ -21,7 +22,7 @@ COUNT = "SELECT count(*) AS n FROM t"
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path, rows = tmp_path_factory.mktemp("store") / "s", pa.table({"who": [1, 2, 3]})
-    with sparseq.create(path, rows, user="who", table="t", in_or_out=True) as con:
+    with sparseq.create(path, {"t": rows}, user="who", purposes=IN_OR_OUT) as con:
         con.sql(COUNT)
     return path
 
@@ -132,7 +133,11 @@ def test_a_missing_mark_is_missed_and_one_that_moved_is_told_of(place: Path) -> 
 def test_what_is_no_mark_of_this_store_is_left_as_it_is(place: Path) -> None:
     mark = place / "elsewhere" / "mark"
     own = mark.read_bytes()
-    sparseq.create(place / "other", pa.table({"who": [1]}), user="who", table="t").close()
+    sparseq.create(
+        place / "other",
+        {"t": pa.table({"who": [1]})},
+        user="who",
+    ).close()
     with pytest.raises(StoreError, match="exists already"):
         keep_mark(place / "other", mark)
     keep_mark(place / "other", place / "elsewhere" / "others")

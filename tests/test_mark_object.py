@@ -12,6 +12,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq._duckdb.marking import keep_mark
 from sparseq.errors import ParameterError, StoreError
 from sparseq.ledger._duckdb import mark_object
@@ -37,7 +38,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Any:
 def place(tmp_path: Path, bucket: Any) -> Path:
     """A store `s` of one answer, and its mark."""
     rows = pa.table({"who": [1, 2, 3]})
-    with sparseq.create(tmp_path / "s", rows, user="who", table="t", in_or_out=True) as con:
+    with sparseq.create(tmp_path / "s", {"t": rows}, user="who", purposes=IN_OR_OUT) as con:
         con.sql(COUNT)
     assert keep_mark(tmp_path / "s", PLACE).releases == 1
     return tmp_path
@@ -190,7 +191,7 @@ def test_in_s3_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         made = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT")
         urllib.request.urlopen(made).close()
         rows = pa.table({"who": [1, 2, 3]})
-        sparseq.create(tmp_path / "s", rows, user="who", table="t", in_or_out=True).close()
+        sparseq.create(tmp_path / "s", {"t": rows}, user="who", purposes=IN_OR_OUT).close()
         keep_mark(tmp_path / "s", PLACE)
         with sparseq.connect(tmp_path / "s") as con:
             assert ask(con) == 1

@@ -46,7 +46,7 @@ def test_a_small_limit_gives_the_same_store_and_answers(
     for limit in ("", "512MB"):
         monkeypatch.setenv(memory.MEMORY, limit)
         path = tmp_path / f"s{limit}.sparseq"
-        with sparseq.create(path, rows, user="who", table="t", bounds={"amount": (0, 50)}, seed=1):
+        with sparseq.create(path, {"t": rows}, user="who", bounds={"amount": (0, 50)}, seed=1):
             pass
         made = contents(path)
         with sparseq.connect(path) as con:

@@ -30,6 +30,7 @@ from scipy import stats
 
 import sparseq
 import sparseq.stream.step
+from benchmarks.stores import made_store
 from sparseq.ledger.accounts import Accounts
 from sparseq.query.outputs import Measurements, OutputColumn, Outputs
 from sparseq.query.render import key_columns, render
@@ -52,7 +53,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 def store(who: list[int], path: Path | None = None, **more: Any) -> sparseq.Store:
     columns = {name: more.pop(name) for name in ("k", "day", "amount", "text") if name in more}
     table = pa.table({"who": pa.array(who, pa.int64()), **columns})
-    return sparseq.create(path, table, table="t", user="who", **more, in_or_out=True)
+    return made_store(path, table, table="t", user="who", **more, in_or_out=True)
 
 
 def spent(con: sparseq.Store) -> dict[int, int]:
@@ -75,12 +76,10 @@ def test_1_no_sequence_of_queries_in_whatever_threads_overdraws_a_budget(tmp_pat
     table = pa.table({"who": who, "own": own})
     con = sparseq.create(
         tmp_path / "s",
-        table,
-        table="t",
+        {"t": table},
         user="who",
-        norm_budget=5,
         budget_column="own",
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=5)],
     )
     sigmas = [con.guarantee.sigma_0 * (1 + 0.37 * (i % 11)) for i in range(60)]
     with ThreadPoolExecutor(4) as pool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 
@@ -29,7 +30,7 @@ def store(people: int, **more: Any) -> sparseq.Store:
     x = np.clip(g.normal(40, 10, len(who)), 0, 100)
     rows = {"who": who, "x": x, "y": np.clip(x + g.normal(0, 10, len(who)), 0, 200),
             "g": g.integers(0, 5, len(who))}  # fmt: skip
-    return sparseq.create(
+    return made_store(
         None, pa.table(rows), table="t", user="who", seed=1, keys={"g": [*range(5)]},
         bounds={"x": (0, 100), "y": (0, 200)}, **({} if more else {"answers": 240}) | more,
     )  # fmt: skip

@@ -23,7 +23,11 @@ def test_own_budgets_are_parted_like_the_stores(tmp_path: Path) -> None:
     shares = {"watch": 0.125, "forecast": 0.25}
     path = tmp_path / "s.sparseq"
     sparseq.create(
-        path, rows, user="who", table="t", budget_column="own", reserves=shares, in_or_out=True
+        path,
+        {"t": rows},
+        user="who",
+        budget_column="own",
+        purposes=[sparseq.Questions(in_or_out=True, **shares)],
     ).close()
     with sparseq.connect(path) as con:
         con.ingest(pa.table({"who": ["dan"], "own": [4.0]}))
@@ -46,12 +50,9 @@ def test_the_first_release_that_somebody_is_left_out_of_is_remembered(
     path = tmp_path / "s.sparseq"
     sparseq.create(
         path,
-        pa.table(rows),
+        {"t": pa.table(rows)},
         user="who",
-        table="t",
-        reserves={"watch": 0.25},
-        in_or_out=True,
-        halt=halt,
+        purposes=[sparseq.Questions(in_or_out=True, halt=halt, watch=0.25)],
     ).close()
     first, spent = [0] * people, np.zeros(people, np.int64)
     for release in range(1, 13):
@@ -78,7 +79,11 @@ def test_the_first_release_that_somebody_is_left_out_of_is_remembered(
 def test_history_says_what_a_release_was_paid_from_and_others_leave_nobody_out() -> None:
     rows = pa.table({"who": [1, 1, 2]})
     con = sparseq.create(
-        None, rows, user="who", table="t", reserves={"watch": 0.05}, seed=1, in_or_out=True
+        None,
+        {"t": rows},
+        user="who",
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, watch=0.05)],
     )
     query = con.lower("SELECT count(*) AS n FROM t")
     con.step(
@@ -96,7 +101,11 @@ def test_many_at_once_leave_out_the_same_people_as_one_by_one(tmp_path: Path) ->
     for batch in (False, True):
         path = tmp_path / f"{batch}.sparseq"
         with sparseq.create(
-            path, rows, user="who", table="t", reserves={"watch": 0.25}, seed=1, in_or_out=True
+            path,
+            {"t": rows},
+            user="who",
+            seed=1,
+            purposes=[sparseq.Questions(in_or_out=True, watch=0.25)],
         ) as con:
             query = con.lower("SELECT count(*) AS n FROM t")
             asked = [Request(query, fresh=True)] * 16

@@ -67,9 +67,8 @@ def life(seed: int, path: Path) -> None:
     rows, count = [rows_of(range(6), rng)], 6
     first = [Purpose("a", rng.choice([0.3, 0.1]), 5, rng.choice([2.0, 5.0]))] * rng.choice([0, 1])
     store = sparseq.create(
-        path, rows[0], user="who", table="t", kappa=kappa, norm_budget=norm_budget, in_or_out=True,
-        purposes=first, seed=seed,
-    )  # fmt: skip
+        path, {"t": rows[0]}, user="who", kappa=kappa, seed=seed,
+    purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget), *first])  # fmt: skip
     reference = Parted(kappa, norm_budget)
     for p in store.stream.pots.purposes:
         reference.purpose(p.name, p.share, p.kappa, p.counts, came=False)
@@ -115,7 +114,7 @@ def weekly(share: float = 0.4, **more: Any) -> Purpose:
 
 
 def test_a_part_that_is_enough_for_all_ticks_leaves_nobody_out() -> None:
-    con = sparseq.create(None, visits(), user="who", table="t", seed=2, purposes=[weekly()])
+    con = sparseq.create(None, {"t": visits()}, user="who", seed=2, purposes=[weekly()])
     (p,) = con.promise.purposes
     for day in range(8):
         query = con.lower(f"SELECT count(DISTINCT who) AS n FROM t WHERE day < {DAYS + day}")
@@ -131,7 +130,7 @@ def test_what_is_asked_for_one_purpose_leaves_the_others_alone() -> None:
     """Answers of a series and weights of questions are the same, whatever is asked beside them."""
 
     def run(beside: bool) -> tuple[list[Any], Any]:
-        con = sparseq.create(None, visits(), user="who", table="t", seed=2, purposes=[weekly()])
+        con = sparseq.create(None, {"t": visits()}, user="who", seed=2, purposes=[weekly()])
         pot, found = Pot(con.promise.purposes[0].answers), []
         for day in range(8):
             query = con.lower(f"SELECT count(DISTINCT who) AS n FROM t WHERE day = {day}")
@@ -147,8 +146,13 @@ def test_a_person_has_the_same_parts_alone_and_in_a_crowd() -> None:
     alone = visits().filter(pc.equal(visits()["who"], 7))
 
     def of_seven(rows: pa.Table) -> list[tuple[int, int]]:
-        con = sparseq.create(None, rows, user="who", table="t", seed=2, in_or_out=True,
-                             purposes=[weekly(counts=2.0)])  # fmt: skip
+        con = sparseq.create(
+            None,
+            {"t": rows},
+            user="who",
+            seed=2,
+            purposes=[sparseq.Questions(in_or_out=True), weekly(counts=2.0)],
+        )
         for day in range(3):
             asked(con, day, 5.0, Pot.QUERIES)
         add_purpose(con.stream, Purpose("late", 0.5, 3))
@@ -162,7 +166,7 @@ def test_a_person_has_the_same_parts_alone_and_in_a_crowd() -> None:
 
 def test_a_later_purpose_takes_its_share_of_what_is_left_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
-    with sparseq.create(path, visits(), user="who", table="t", seed=2) as con:
+    with sparseq.create(path, {"t": visits()}, user="who", seed=2) as con:
         con.sql("SELECT count(DISTINCT who) AS n FROM t")
         before = con.stream.accounts.left(np.arange(60, dtype=np.int32))
         p = add_purpose(con.stream, weekly(0.25))
@@ -180,7 +184,7 @@ def test_a_later_purpose_takes_its_share_of_what_is_left_and_says_so(tmp_path: P
 
 def test_what_makes_no_sense_is_told() -> None:
     def store_of(*purposes: Purpose) -> None:
-        sparseq.create(None, visits(6), user="who", table="t", purposes=purposes)
+        sparseq.create(None, {"t": visits(6)}, user="who", purposes=purposes)
 
     with pytest.raises(ParameterError, match="two series are called 'weekly'"):
         store_of(weekly(), weekly())

@@ -17,6 +17,7 @@ from odd_rows import rows as odd
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.errors import ParameterError
 from sparseq.query.meaning import Meaning, meaning_of
 from sparseq.query.plan import Options
@@ -40,7 +41,7 @@ def rows(
 
 def store(path: Path | None = None, **more: Any) -> sparseq.Store:
     args: dict[str, Any] = {"table": "t", "user": "who", "time": "day", "seed": 3}
-    return sparseq.create(path, rows(), **args | more)
+    return made_store(path, rows(), **args | more)
 
 
 BEFORE = "SELECT count(*) AS c FROM t WHERE day < '2024-02-01'"
@@ -92,9 +93,8 @@ def a_day(day: int) -> pa.Table:
 @pytest.mark.parametrize("in_or_out", one_in(2, [False, True]))
 def test_a_series_is_paid_for_one_day_at_a_time(in_or_out: bool) -> None:
     con = sparseq.create(
-        None, rows(size=9000, people=1000), table="t", user="who", time="day", seed=3,
-        in_or_out=in_or_out, kappa=64.0, norm_budget=1e3,
-    )  # fmt: skip
+        None, {"t": rows(size=9000, people=1000)}, user="who", time="day", seed=3,
+        kappa=64.0, purposes=[sparseq.Questions(in_or_out=in_or_out, counts=1e3)])  # fmt: skip
     first = con.sql(by_day(3, 31)).rows()
     for day in range(31, 37):
         con.ingest(a_day(day), since=FIRST + dt.timedelta(day))
@@ -151,9 +151,9 @@ def test_rows_that_are_too_early_are_left_out_one_by_one() -> None:
 
 def test_since_must_say_something() -> None:
     keyed = sparseq.create(
-        None, rows(), table="t", user="who", time="day", row_key=["n", "day"], seed=1
+        None, {"t": rows()}, user="who", time="day", row_key=["n", "day"], seed=1
     )
-    timeless = sparseq.create(None, rows().select(["who", "n"]), table="t", user="who", seed=1)
+    timeless = sparseq.create(None, {"t": rows().select(["who", "n"])}, user="who", seed=1)
     for con, why in ((keyed, "may replace"), (timeless, "no column of dates")):
         with pytest.raises(ParameterError, match=why):
             con.ingest(rows(2, first=31), since=SINCE)
@@ -180,7 +180,7 @@ def _check(pairs: int, seed: int) -> tuple[int, int]:
     """Check questions in random epochs against plain DuckDB; return how many stood, and changed."""
     draw = random.Random(seed)
     table = odd(draw, 1500)
-    con = sparseq.create(None, table, table="t", user="who", time="moment", seed=1)
+    con = sparseq.create(None, {"t": table}, user="who", time="moment", seed=1)
     stood = changed = 0
     for epochs in range(pairs // 60):
         tables, standing = [table], Standing(None, 0)

@@ -22,6 +22,7 @@ import pyarrow.parquet
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT, made_store
 from sparseq._duckdb.backend import FORMAT
 from sparseq.accounting import Budget
 from sparseq.curator import exact_sql
@@ -41,7 +42,7 @@ ROWS = pa.table(
 
 
 def store(path: Path | None = None, rows: Any = ROWS, **more: Any) -> sparseq.Store:
-    return sparseq.create(path, rows, **{"table": "t", "user": "who", **more}, in_or_out=True)
+    return made_store(path, rows, **{"table": "t", "user": "who", **more}, in_or_out=True)
 
 
 def spent(con: sparseq.Store) -> dict[Any, int]:
@@ -86,7 +87,7 @@ def test_files_of_every_kind_make_the_same_store(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     sums = set()
     for kind in ("parquet", "csv", "arrow", "jsonl"):
-        con = sparseq.create(None, tmp_path / f"a.{kind}", user="who", seed=1, in_or_out=True)
+        con = sparseq.create(None, tmp_path / f"a.{kind}", user="who", seed=1, purposes=IN_OR_OUT)
         answer = con.sql("SELECT count(*) AS n, sum(amount) AS s FROM a", scale=9)
         sums.add((*answer.rows()[0].values(), *spent(con).values()))
     assert len(sums) == 1
@@ -95,7 +96,7 @@ def test_files_of_every_kind_make_the_same_store(tmp_path: Path) -> None:
 def test_several_files_are_one_table(tmp_path: Path) -> None:
     for i in range(3):
         pyarrow.parquet.write_table(ROWS.slice(i, 1), tmp_path / f"p{i}.parquet")
-    con = sparseq.create(None, sorted(tmp_path.iterdir()), table="t", user="who", in_or_out=True)
+    con = sparseq.create(None, {"t": sorted(tmp_path.iterdir())}, user="who", purposes=IN_OR_OUT)
     assert number(con, "SELECT count(*) FROM by_user.t") == 3
     assert set(spent(con)) == {"ann", "bob"}
 
@@ -104,11 +105,7 @@ def test_private_tables_share_their_users_and_public_ones_have_none() -> None:
     visits = pa.table({"WHO": ["bob", "dan"], "pages": [3, 4]})
     shops = pa.table({"shop": ["x", "y"], "town": ["Ulm", "Bonn"]})
     con = sparseq.create(
-        None,
-        user="who",
-        tables={"t": ROWS, "visits": visits},
-        public={"shops": shops},
-        in_or_out=True,
+        None, {"t": ROWS, "visits": visits}, user="who", public={"shops": shops}, purposes=IN_OR_OUT
     )
     assert list(spent(con)) == ["ann", "bob", "cid", "dan"]
     con.sql("SELECT count(*) AS n FROM visits")
@@ -125,13 +122,13 @@ def test_users_of_another_type_in_another_table_are_refused(kind: pa.DataType) -
     first = pa.table({"who": [1, 2]})
     second = pa.table({"who": pa.array([1, 0, 1], pa.int8()).cast(kind), "k": [1, 2, 3]})
     with pytest.raises(sparseq.DataError, match="user"):
-        sparseq.create(None, user="who", tables={"t": first, "u": second}, in_or_out=True)
+        sparseq.create(None, {"t": first, "u": second}, user="who", purposes=IN_OR_OUT)
 
 
 def test_nobody_has_two_accounts_whatever_the_width_of_the_identifiers() -> None:
     first = pa.table({"who": pa.array([1, 2], pa.int32())})
     second = pa.table({"who": pa.array([2, 3], pa.int8())})
-    con = sparseq.create(None, user="who", tables={"t": first, "u": second}, in_or_out=True)
+    con = sparseq.create(None, {"t": first, "u": second}, user="who", purposes=IN_OR_OUT)
     con.ingest(pa.table({"who": [3, 4]}), "t")
     assert list(spent(con)) == [1, 2, 3, 4]
 
@@ -439,7 +436,7 @@ def test_what_does_not_fit_is_left_out_whole(bad: Any, tmp_path: Path) -> None:
 
 def test_ingest_names_its_table_if_there_are_several_and_public_ones_take_nothing() -> None:
     con = sparseq.create(
-        None, user="who", tables={"t": ROWS, "u": ROWS}, public={"p": ROWS}, in_or_out=True
+        None, {"t": ROWS, "u": ROWS}, user="who", public={"p": ROWS}, purposes=IN_OR_OUT
     )
     with pytest.raises(sparseq.SparseqError):
         con.ingest(ROWS)
@@ -589,9 +586,9 @@ def test_reach_is_the_most_that_any_budget_pays_for(kappa: float, norm_budget: f
     rows = range(1, 30)
     whose = [n for n in rows for _ in range(n)]
     con = sparseq.create(
-        None, pa.table({"who": whose}), table="t", user="who", kappa=kappa,
-        norm_budget=norm_budget, seed=1,
-     in_or_out=True)  # fmt: skip
+        None, {"t": pa.table({"who": whose})}, user="who", kappa=kappa,
+        seed=1,
+     purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)])  # fmt: skip
     (reach,) = con.sql("SELECT count(*) AS n FROM t").facts.reach
     counted = [n for n, units in spent(con).items() if units > 0]
     assert counted == [n for n in rows if n <= reach * (1 + 2**-40)]
@@ -627,7 +624,7 @@ def test_columns_without_a_name_get_one_that_can_be_typed() -> None:
 def test_settings_are_locked_once_a_store_is_open(tmp_path: Path, in_memory: bool) -> None:
     rows = pa.table({"who": [1, 2]})
     with sparseq.create(
-        None if in_memory else tmp_path / "s", rows, table="t", user="who", in_or_out=True
+        None if in_memory else tmp_path / "s", {"t": rows}, user="who", purposes=IN_OR_OUT
     ) as con:
         for setting in ("memory_limit = '1TB'", "enable_external_access = true"):
             with pytest.raises(duckdb.Error, match="locked"):
@@ -636,7 +633,7 @@ def test_settings_are_locked_once_a_store_is_open(tmp_path: Path, in_memory: boo
 
 def test_what_a_killed_process_had_put_aside_is_removed_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    sparseq.create(path, pa.table({"who": [1, 2]}), table="t", user="who", in_or_out=True).close()
+    sparseq.create(path, {"t": pa.table({"who": [1, 2]})}, user="who", purposes=IN_OR_OUT).close()
     folder = tmp_path / "s.tmp"
     folder.mkdir()
     private, other = folder / "duckdb_temp_7_0_storage_DEFAULT-0.tmp", folder / "notes.txt"
@@ -658,7 +655,7 @@ def test_nobody_has_more_rows_than_declared_and_the_curator_is_told() -> None:
         }
     )
     con = sparseq.create(
-        None, rows, table="t", user="who", most={"rows": 5}, bounds={"amount": (0, 10)}, seed=1
+        None, {"t": rows}, user="who", most={"rows": 5}, bounds={"amount": (0, 10)}, seed=1
     )
     counted = exact_sql(con, "SELECT count(*) AS n FROM t WHERE day <= DATE '2024-01-05'")
     assert exact_sql(con, "SELECT count(*) AS n FROM t")["n"].to_pylist() == [7]
@@ -679,7 +676,7 @@ def test_nobody_has_more_rows_than_declared_and_the_curator_is_told() -> None:
 
 def test_an_interval_says_when_a_join_may_leave_people_out() -> None:
     rows = pa.table({"who": [1, 1, 2], "x": [1, 2, 3]})
-    con = sparseq.create(None, rows, table="t", user="who", seed=1)
+    con = sparseq.create(None, {"t": rows}, user="who", seed=1)
     joined = "SELECT count(DISTINCT a.who) AS n FROM t a JOIN t b ON a.who = b.who AND a.x < b.x"
     answer = con.sql(joined)
     assert answer.facts.interval == "capped"
@@ -689,7 +686,7 @@ def test_an_interval_says_when_a_join_may_leave_people_out() -> None:
 
 def test_an_interval_says_when_some_may_be_used_up() -> None:
     """A series of counts of rows may take all that somebody has: nobody can tell from outside."""
-    con = sparseq.create(None, pa.table({"who": [1, 1, 2]}), table="t", user="who", seed=1)
+    con = sparseq.create(None, {"t": pa.table({"who": [1, 1, 2]})}, user="who", seed=1)
     query = con.lower("SELECT count(*) AS n FROM t")
     assert con.ask(query).facts.interval == "assumed"
     con.step(query, con.stream.contributions)

@@ -19,6 +19,7 @@ from test_weighted_reference import tapped
 import sparseq
 import sparseq.stream.sums
 import sparseq.stream.weights
+from benchmarks.stores import made_store
 from sparseq.accounting.cut import ladder
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.query.plan import Options
@@ -141,9 +142,9 @@ def test_nothing_is_refused_once_noise_was_drawn(
         "k": draw.integers(0, 3, 400),
     }
     con = sparseq.create(
-        None, pa.table(rows), table="t", user="who", kappa=kappa, norm_budget=norm_budget, seed=1,
+        None, {"t": pa.table(rows)}, user="who", kappa=kappa, seed=1,
         bounds={"x": (0, 8)}, keys={"k": [0, 1, 2]},
-    )  # fmt: skip
+    purposes=[sparseq.Questions(counts=norm_budget)])  # fmt: skip
     drawn = [0]
     noise = sparseq.stream.sums.rounded_gaussian
 
@@ -200,9 +201,9 @@ def released(seed: int, columns: int, factor: float = 1.0) -> Noises:
         patch.setattr(place, "rounded_gaussian", lambda s, *rest: draw(factor * s, *rest))
         patch.setattr(place, "visible_top", heard)
         con = sparseq.create(
-            None, rows, table="t", user="who", norm_budget=2.0**19, seed=seed, time="day",
+            None, {"t": rows}, user="who", seed=seed, time="day",
             bounds=dict.fromkeys(names, (0, 8)),
-        )  # fmt: skip
+        purposes=[sparseq.Questions(counts=2.0**19)])  # fmt: skip
         sigma_0 = con.guarantee.sigma_0
         for name in names:
             firsts.clear()
@@ -256,9 +257,9 @@ def test_a_tenth_more_or_less_noise_fails(columns: int, factor: float) -> None:
 def test_parts_of_a_release_have_noise_of_their_own(asked: int) -> None:
     """Pilots of one question, and answers of neighbouring ones: |z| < 4.5, rate 4e-5."""
     con = sparseq.create(
-        None, pa.table({"who": pa.array([], pa.int64())}), table="t", user="who",
-        norm_budget=2.0**19, seed=5,
-    )  # fmt: skip
+        None, {"t": pa.table({"who": pa.array([], pa.int64())})}, user="who",
+        seed=5,
+    purposes=[sparseq.Questions(counts=2.0**19)])  # fmt: skip
     drawn: dict[int, list[list[int]]] = {0: [], 1: []}
     for _ in range(asked):
         with tapped(silent=False) as turns:
@@ -276,7 +277,7 @@ def test_parts_of_a_release_have_noise_of_their_own(asked: int) -> None:
 
 def test_a_given_scale_is_not_that_of_the_people_counted_beside() -> None:
     rows = pa.table({"who": [i // 3 for i in range(3000)]})
-    con = sparseq.create(None, rows, table="t", user="who", seed=1)
+    con = sparseq.create(None, {"t": rows}, user="who", seed=1)
     alone = con.sql("SELECT count(DISTINCT who) AS n FROM t").facts
     both = con.sql("SELECT count(*) AS m, count(DISTINCT who) AS n FROM t", scale=200).facts
     assert both.scale[0] == 200
@@ -287,8 +288,8 @@ def test_the_curator_is_told_of_budgets_below_the_declared_least() -> None:
     own = pa.array([10.0, 1.0, 2.0, 3.0])
     rows = pa.table({"who": [0, 1, 2, 3], "own": own})
     more = {"table": "t", "user": "who", "budget_column": "own", "norm_budget": 10.0, "seed": 1}
-    assert sparseq.create(None, rows, least_budget=1.0, **more).curator_notes() == []
-    con = sparseq.create(None, rows, least_budget=2.5, **more)
+    assert made_store(None, rows, least_budget=1.0, **more).curator_notes() == []
+    con = made_store(None, rows, least_budget=2.5, **more)
     con.ingest(rows.set_column(0, "who", pa.array([3, 4, 5, 6])))
     assert [note.split(": ")[1] for note in con.curator_notes()] == [
         "2 people have less than least_budget; intervals may not cover them",

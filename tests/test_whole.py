@@ -14,6 +14,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.ledger._duckdb.record import HighWaterMark, Record, record_of
 
 ASKED = 3
@@ -53,7 +54,9 @@ def bytes_of(path: Path) -> Killed:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     path = tmp_path_factory.mktemp("killed") / "s.sparseq"
     table = pa.table({"who": list(range(50))})
-    with sparseq.create(path, table, table="t", user="who", norm_budget=20, in_or_out=True) as con:
+    with sparseq.create(
+        path, {"t": table}, user="who", purposes=[sparseq.Questions(in_or_out=True, counts=20)]
+    ) as con:
         con.sql(COUNT, request_id="q0")
         con.ingest(pa.table({"who": [50]}), once="late")
         for i in range(1, ASKED):
@@ -202,7 +205,7 @@ def test_two_stores_that_swapped_names(tmp_path: Path) -> None:
     """Each finds the other's log at its own name: told, not mixed up."""
     for name in "ab":
         with sparseq.create(
-            tmp_path / name, pa.table({"who": [1]}), user="who", table="t", in_or_out=True
+            tmp_path / name, {"t": pa.table({"who": [1]})}, user="who", purposes=IN_OR_OUT
         ) as con:
             con.sql(COUNT, fresh=True)
             files = bytes_of(tmp_path / name)
@@ -217,7 +220,7 @@ def test_two_stores_that_swapped_names(tmp_path: Path) -> None:
 def test_a_store_that_is_in_use_keeps_its_log_and_record(tmp_path: Path) -> None:
     path, copy = tmp_path / "s.sparseq", tmp_path / "copy.sparseq"
     with sparseq.create(
-        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+        path, {"t": pa.table({"who": [1, 2]})}, user="who", purposes=IN_OR_OUT
     ) as con:
         con.sql(COUNT, fresh=True)
         files = bytes_of(path)
@@ -240,7 +243,10 @@ def test_logs_and_states_of_other_sessions(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     sessions: list[Killed] = []
     sparseq.create(
-        path, pa.table({"who": [1, 2]}), user="who", table="t", norm_budget=50, in_or_out=True
+        path,
+        {"t": pa.table({"who": [1, 2]})},
+        user="who",
+        purposes=[sparseq.Questions(in_or_out=True, counts=50)],
     ).close()
     for i in range(3):
         with sparseq.connect(path) as con:
@@ -271,7 +277,7 @@ def test_a_checkpoint_in_the_middle_of_a_session(tmp_path: Path) -> None:
     """DuckDB makes one when the log is long: what is in the file then needs no log."""
     path = tmp_path / "s.sparseq"
     with sparseq.create(
-        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+        path, {"t": pa.table({"who": [1, 2]})}, user="who", purposes=IN_OR_OUT
     ) as con:
         con.sql(COUNT, fresh=True)
         con.backend.database.execute("CHECKPOINT")
@@ -294,7 +300,7 @@ def test_a_checkpoint_in_the_middle_of_a_session(tmp_path: Path) -> None:
 def test_whoever_only_reads_leaves_everything_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     with sparseq.create(
-        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+        path, {"t": pa.table({"who": [1, 2]})}, user="who", purposes=IN_OR_OUT
     ) as con:
         con.sql(COUNT, request_id="a")
     before = path.read_bytes()
@@ -333,7 +339,7 @@ def test_a_new_store_is_not_made_where_a_part_of_another_lies(
         path.unlink()
         Path(f"{path}{part}").unlink()
         with pytest.raises(sparseq.StoreError, match="a store of this name was not closed"):
-            sparseq.create(path, pa.table({"who": [1]}), user="who", table="t", in_or_out=True)
+            sparseq.create(path, {"t": pa.table({"who": [1]})}, user="who", purposes=IN_OR_OUT)
 
 
 # With a loss --------------------------------------------------------------------------------------
@@ -371,7 +377,7 @@ def test_nothing_is_accepted_where_nothing_is_missing(killed: Killed, tmp_path: 
 def test_the_record_is_written_before_the_answer_leaves(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     with sparseq.create(
-        path, pa.table({"who": [1, 2]}), user="who", table="t", in_or_out=True
+        path, {"t": pa.table({"who": [1, 2]})}, user="who", purposes=IN_OR_OUT
     ) as con:
         for i in range(1, 4):
             con.sql(COUNT, fresh=True)

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
@@ -50,7 +51,7 @@ def by_month(table: pa.Table) -> pa.Table:
 
 def store(source: pa.Table, path: Path | None = None, **more: object) -> sparseq.Store:
     given = {"user": "who", "time": "day", "window": "month", "seed": 3, "norm_budget": 6.0}
-    return sparseq.create(path, source, table="t", bounds={"x": (0, 10)}, **given | more)  # type: ignore[arg-type]
+    return made_store(path, source, table="t", bounds={"x": (0, 10)}, **given | more)  # type: ignore[arg-type]
 
 
 def spent(con: sparseq.Store) -> dict[str, int]:
@@ -118,9 +119,15 @@ def test_months_later_the_error_is_the_same(months: set[int]) -> None:
     who = np.repeat(np.arange(people), days)
     table = pa.table({"who": who, "day": each_day * people, "k": who % keys})
     con = sparseq.create(
-        None, table, table="t", user="who", time="day", window="month", norm_budget=20,
-        in_or_out=True, seed=5, keys={"k": list(range(keys))},
-    )  # fmt: skip
+        None,
+        {"t": table},
+        user="who",
+        time="day",
+        window="month",
+        seed=5,
+        keys={"k": list(range(keys))},
+        purposes=[sparseq.Questions(in_or_out=True, counts=20)],
+    )
     sql = "SELECT k, count(*) AS n FROM t WHERE day = DATE '{}' GROUP BY k"
     asked = [Request(con.lower(sql.format(day))) for day in looked_at]
     answers = [one.answer.arrow()["n"].to_numpy() for one in con.ask_many(asked) if one.answer]

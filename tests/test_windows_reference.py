@@ -290,16 +290,14 @@ def test_what_all_windows_say_together_is_paid_for_whatever_the_condition(
         ratio = draw.choice([2, 10, 100])
         con = sparseq.create(
             None,
-            rows,
-            table="t",
+            {"t": rows},
             user="who",
             time=column,
-            window=window,
+            window=(window, 0.5 * ratio),
             seed=seed,
             kappa=0.5,
-            norm_budget=40,
-            lifetime_kappa=0.5 * ratio,
             keys={"k": [0, 1, 5, 2024]},
+            purposes=[sparseq.Questions(counts=40)],
         )
         ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()  # type: ignore[attr-defined]
         user = {name: i for i, (name,) in enumerate(ids)}

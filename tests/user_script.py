@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.accounting import Budget
 
 ROWS = pa.table(
@@ -57,13 +58,12 @@ def main(folder: Path) -> None:
     path = folder / "shop.sparseq"
     with sparseq.create(
         path,
-        ROWS,
-        table="t",
+        {"t": ROWS},
         user="who",
         time="day",
         kappa=0.5,
         bounds={"amount": (0, 50)},
-        in_or_out=True,
+        purposes=IN_OR_OUT,
     ) as store:
         numbers = monthly(store)
         frame, table = by_kind(store)

@@ -20,6 +20,7 @@ from benchmarks.audit.planted import POOR, SMALL, Leak, named
 from benchmarks.audit.seams import Watching
 from benchmarks.audit.search import asked, engine_plans, name_counts, search, unjudged
 from benchmarks.audit.trial import Result, Trial
+from benchmarks.stores import IN_OR_OUT
 
 PERSON = "5000"
 SEEDS = {"series": 1, "keys": 1, "moments": 1, "purposes": 1}
@@ -105,7 +106,7 @@ def sniffed() -> list[Finding]:
         stores = {
             variant: stack.enter_context(
                 sparseq.create(
-                    None, [base], table="t", user="who", time="day", seed=1, in_or_out=True
+                    None, {"t": [base]}, user="who", time="day", seed=1, purposes=IN_OR_OUT
                 )
             )
             for variant in VARIANTS

@@ -129,9 +129,7 @@ def _keys() -> Iterator[Finding]:
         path = Path(folder) / "s"
         rows = pa.table({"who": [1, 2], "s": list(KEYS[:2])})
         try:
-            store = sparseq.create(
-                path, rows, table="t", user="who", keys={"s": list(KEYS)}, seed=1
-            )
+            store = sparseq.create(path, {"t": rows}, user="who", keys={"s": list(KEYS)}, seed=1)
             store.close()
         except SparseqError:
             return

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import norm
 
-import sparseq
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.seams import Seen, Step, Watching
 from benchmarks.audit.trial import Act, Trial
+from benchmarks.stores import made_store
 from sparseq import keys as product
 from sparseq.curator import forget
 from sparseq.engine.protocol import USER
@@ -89,9 +89,7 @@ class _Life:
     def store(self) -> Store:
         """Make one of the four: all begin alike, with somebody who is known."""
         known = pa.Table.from_pylist([_row(KNOWN, _FIRST, "home", 3.5)], _SCHEMA)
-        return sparseq.create(
-            None, known, table="t", user="who", bounds={"x": (0, 10)}, **self.options
-        )
+        return made_store(None, known, table="t", user="who", bounds={"x": (0, 10)}, **self.options)
 
     def step(self, number: int) -> tuple[str, Act]:
         """Return what is done next: in words, and how."""

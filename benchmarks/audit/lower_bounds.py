@@ -69,9 +69,12 @@ def _store(with_: bool, reserves: dict[str, float] | None = None) -> Store:
     x = [0.5, 3.5, 0.5, 3.5, 0.5, *[3.5] * with_]
     rows = pa.table({"who": pa.array(who, pa.int64()), "x": pa.array(x, pa.float64())})
     return sparseq.create(
-        None, rows, table="t", user="who", kappa=_KAPPA, norm_budget=_NORM, in_or_out=True,
-        reserves=reserves or {},
-    )  # fmt: skip
+        None,
+        {"t": rows},
+        user="who",
+        kappa=_KAPPA,
+        purposes=[sparseq.Questions(in_or_out=True, counts=_NORM, **reserves or {})],
+    )
 
 
 def _sql(text: str, sigma: float = 1.0) -> Callable[[bool, int], tuple[Floats, float]]:

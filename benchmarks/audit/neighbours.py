@@ -20,8 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
-import sparseq
 from benchmarks.language import BOOL, DATE, FLOAT, INT, TEXT, TIME
+from benchmarks.stores import made_store
 from sparseq.store import Store
 
 WITHOUT, WITH, ALONE, NOBODY = "without", "with", "alone", "nobody"
@@ -118,7 +118,7 @@ class World:
         """Make a store at a path, with options beside the world's own."""
         tables = {name: self.table(variant, name) for name in ("t", "v")}
         own = {"budget_column": "own"} if self.own else {}
-        return sparseq.create(
+        return made_store(
             path, tables=tables, user="who", public={"p": PUBLIC}, **own, **{**self.options, **more}
         )
 

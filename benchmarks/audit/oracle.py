@@ -74,10 +74,9 @@ def counted(
 
 def _store(rng: random.Random, rows: list[dict[str, object]]) -> Store:
     return sparseq.create(
-        None, pa.Table.from_pylist(rows, _SCHEMA), table="t", user="who",
-        time=rng.choice(("day", "at", "seen")), kappa=1024.0, norm_budget=2.0**20, in_or_out=True,
-        seed=rng.randrange(2**31),
-    )  # fmt: skip
+        None, {"t": pa.Table.from_pylist(rows, _SCHEMA)}, user="who",
+        time=rng.choice(("day", "at", "seen")), kappa=1024.0, seed=rng.randrange(2**31),
+    purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)])  # fmt: skip
 
 
 def _rows(rng: random.Random) -> list[dict[str, object]]:

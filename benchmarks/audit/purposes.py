@@ -49,9 +49,14 @@ def run(trial: Trial) -> Iterator[Finding]:
     def create(_: str) -> Store:
         known = pa.Table.from_pylist([_row(7, _FIRST, "a", 3.5)], _SCHEMA)
         return sparseq.create(
-            None, known, table="t", user="who", keys={"s": ["a", "b"]}, bounds={"x": (0, 10)},
-            in_or_out=in_or_out, norm_budget=whole.norm_budget, seed=seed, purposes=first,
-        )  # fmt: skip
+            None,
+            {"t": known},
+            user="who",
+            keys={"s": ["a", "b"]},
+            bounds={"x": (0, 10)},
+            seed=seed,
+            purposes=[sparseq.Questions(in_or_out=in_or_out, counts=whole.norm_budget), *first],
+        )
 
     def check(seen: dict[str, Seen]) -> Iterator[Finding]:
         yield from compare(seen, PERSON, turn["terms"])  # type: ignore[arg-type]

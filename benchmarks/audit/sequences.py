@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-import sparseq
 from benchmarks.audit import files
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.queries import Columns, Expressions
 from benchmarks.audit.trial import Act, Trial
 from benchmarks.language import BOOL, DATE, FLOAT, INT, TEXT, functions
+from benchmarks.stores import made_store
 from sparseq.curator import forget
 from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.monitor.forecast import Forecast
@@ -123,7 +123,7 @@ def _begun(rng: random.Random, folder: Path) -> Life:
     row_key = (life.settings["row_key"],) if life.settings["row_key"] else ()
     for variant in VARIANTS:
         settings = life.settings | {"row_key": row_key}
-        life.stores[variant] = sparseq.create(
+        life.stores[variant] = made_store(
             None, [file], table="t", user="who", time="day", keys={"s": ["a", "b", "c"]}, **settings
         )
     return life

@@ -57,9 +57,9 @@ def _taps(rng: random.Random) -> str:
 def _store(budget: float, seed: int) -> Store:
     known = pa.Table.from_pylist([_row(KNOWN, _FIRST, "a", 3.5)], _SCHEMA)
     return sparseq.create(
-        None, known, table="t", user="who", keys={"s": ["a", "b"]}, bounds={"x": (0, 10)},
-        in_or_out=True, norm_budget=budget, seed=seed,
-    )  # fmt: skip
+        None, {"t": known}, user="who", keys={"s": ["a", "b"]}, bounds={"x": (0, 10)},
+        seed=seed,
+    purposes=[sparseq.Questions(in_or_out=True, counts=budget)])  # fmt: skip
 
 
 def _steps(

@@ -59,7 +59,12 @@ def _store(rows: int) -> Store:
     words = np.where(np.arange(len(who)) < 5 * PEOPLE, "1", "never a number")
     table = pa.table({"who": who, "day": rng.integers(0, 30, len(who)), "w": words})
     return sparseq.create(
-        None, table, table="t", user="who", kappa=1024.0, norm_budget=2.0**20, seed=1
+        None,
+        {"t": table},
+        user="who",
+        kappa=1024.0,
+        seed=1,
+        purposes=[sparseq.Questions(counts=2.0**20)],
     )
 
 

@@ -20,11 +20,11 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-import sparseq
 from benchmarks.audit.comparison import UNITS, Finding, Terms, compare
 from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.seams import Seen
 from benchmarks.audit.trial import Act, Trial
+from benchmarks.stores import made_store
 from sparseq.curator import forget
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.query.plan import Options, Query
@@ -114,7 +114,7 @@ class Life:
     def store(self) -> Store:
         """Make one of the four: all begin alike, with somebody who is known."""
         known = pa.Table.from_pylist([{"who": KNOWN, "day": FIRST, "s": "a", "x": 3.5}], _SCHEMA)
-        return sparseq.create(
+        return made_store(
             None, known, table="t", user="who", time="day", window=self.window,
             keys={"s": ["a", "b"]}, bounds={"x": (0, 10)}, **self.options,
         )  # fmt: skip

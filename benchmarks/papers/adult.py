@@ -39,9 +39,12 @@ def trial(train: Any, test: Any, epsilon: float, settings: PrivateGD) -> tuple[f
     users = np.arange(len(y))
     people = pa.table({"who": users})
     with sparseq.create(
-        None, people, table="people", user="who", epsilon=epsilon, delta=DELTA,
-        norm_budget=settings.steps,
-     in_or_out=True) as store:  # fmt: skip
+        None,
+        {"people": people},
+        user="who",
+        epsilon=(epsilon, DELTA),
+        purposes=[sparseq.Questions(in_or_out=True, counts=settings.steps)],
+    ) as store:
         engine = ClosedForm(family("logistic"), users, x, y, bound=1.0)
         trained = settings.fit(store, engine, run="adult", about="income")
     return accuracy(trained.plain, test), accuracy(trained.params, test)

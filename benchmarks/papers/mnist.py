@@ -155,9 +155,12 @@ def trial(
     users = np.arange(len(train[1]), dtype=np.int32)
     active: list[int] = []
     with sparseq.create(
-        None, pa.table({"who": users}), table="people", user="who", epsilon=epsilon, delta=DELTA,
-        norm_budget=how.steps,
-     in_or_out=True) as store:  # fmt: skip
+        None,
+        {"people": pa.table({"who": users})},
+        user="who",
+        epsilon=(epsilon, DELTA),
+        purposes=[sparseq.Questions(in_or_out=True, counts=how.steps)],
+    ) as store:
         learner = engine(*train, seed)
         full = (
             store.stream.pots[Pot.QUERIES].left(users).max() / how.steps

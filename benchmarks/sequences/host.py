@@ -317,7 +317,7 @@ class Host:
             lambda: con.table("t").quantile("x", one, two).ask(),
             lambda: con.table("t").histogram("x", one).ask(),
             lambda: sparseq.connect(one),
-            lambda: sparseq.create(None, one, table="t", user=two),
+            lambda: sparseq.create(None, {"t": one}, user=two),
             lambda: con.contribute(one, coordinates=2, label="x", scale=two),
         )  # fmt: skip
         rng.choice(calls)()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import sparseq
+from benchmarks.stores import made_store
 from benchmarks.truth.judge import Floats, Judged, judged
 from benchmarks.truth.questions import Question
 from benchmarks.truth.sets import EventSet
@@ -82,7 +83,7 @@ def opened(
         rows = rows.with_columns(budget=own[rows["person"].to_numpy()])
         more |= {"budget_column": "budget", "least_budget": float(own.min())}
     bounds = {"value": (-events.top if events.signed else 0.0, events.top)}
-    return sparseq.create(
+    return made_store(
         path, rows.to_arrow(), table="events", user="person", time="day", bounds=bounds,
         seed=seed, **more,
     )  # fmt: skip

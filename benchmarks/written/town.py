@@ -213,10 +213,17 @@ def store(
         for name, table in private().items()
     }
     con = sparseq.create(
-        None, tables.pop("customers"), table="customers", user="person_id", tables=tables,
-        public=PUBLIC, keys=KEYS, bounds=BOUNDS, most={"rows": MOST_ROWS}, kappa=1024.0,
-        norm_budget=norm_budget, keys_delta=0.05, seed=18, in_or_out=True,
-    )  # fmt: skip
+        None,
+        {**tables, "customers": tables.pop("customers")},
+        user="person_id",
+        public=PUBLIC,
+        keys=KEYS,
+        bounds=BOUNDS,
+        most={"rows": MOST_ROWS},
+        kappa=1024.0,
+        seed=18,
+        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget, keys_delta=0.05)],
+    )
     for column, table in FOUND.items() if found else ():
         Keys(con).discover(f"SELECT {column} FROM {table}", price=1000)
     return con

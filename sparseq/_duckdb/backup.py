@@ -65,7 +65,7 @@ def backup(store: Store, path: str | Path) -> Backup:
         >>> import sparseq, pyarrow as pa, tempfile
         >>> folder = tempfile.mkdtemp()
         >>> rows = pa.table({"who": [1]})
-        >>> with sparseq.create(folder + "/s.sparseq", rows, user="who", table="t") as con:
+        >>> with sparseq.create(folder + "/s.sparseq", {"t": rows}, user="who") as con:
         ...     sparseq.backup(con, folder + "/copy.sparseq").releases
         0
         >>> with sparseq.connect(folder + "/copy.sparseq") as con:

@@ -79,7 +79,7 @@ def upgrade(path: str | Path) -> bool:
     Example:
         >>> import sparseq, pyarrow as pa, tempfile
         >>> path = tempfile.mkdtemp() + "/s.sparseq"
-        >>> sparseq.create(path, pa.table({"who": [1]}), user="who", table="t").close()
+        >>> sparseq.create(path, {"t": pa.table({"who": [1]})}, user="who").close()
         >>> sparseq.upgrade(path)
         False
     """

@@ -17,16 +17,18 @@ from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.course import course_text
 from sparseq.cli.declare import (
     bounds_of,
+    csv_of,
     keys_of,
     most_of,
     public_tables,
     row_key_of,
-    schema_file,
     schema_text,
     tables_of,
     types_of,
 )
 from sparseq.cli.options import (
+    NameAndNumber,
+    NumberPair,
     bounds_option,
     command,
     keys_option,
@@ -37,17 +39,17 @@ from sparseq.cli.options import (
     store_argument,
     table_option,
 )
-from sparseq.cli.purpose_text import PurposeText, parted
+from sparseq.cli.purpose_text import PurposeText, purposes_of
 from sparseq.cli.text import banner, labelled, one_line, say, windows_line
 from sparseq.curator import counts
 from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.files.schema import NULLS, Declarations, Schema, schemas_of
+from sparseq.engine.files.schema import Declarations, Schema, text_files, types_apart
 from sparseq.escape import shown
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.numbers import format_bound, number, upper
 from sparseq.pictures.tables import format_table
 from sparseq.pictures.words import NOT_PRIVATE
-from sparseq.query.catalog import WINDOWS, bound_text
+from sparseq.query.catalog import bound_text
 
 if TYPE_CHECKING:
     from sparseq.query.catalog import Catalog, Column, Table
@@ -66,24 +68,18 @@ again_option = click.option(
               help="Column that says whom a row is about, or several columns.")  # fmt: skip
 @click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
 @click.option("--kappa", type=float, help="zCDP level of all answers ever. [default: 0.5]")
-@click.option("--epsilon", type=float, help="The level as epsilon, with --delta.")
-@click.option("--delta", type=float, help="See --epsilon.")
-@click.option("--keys-delta", type=float, default=0.0, metavar="D",
-              help="What privately found keys may fail with (see `sparseq keys`): the promise is "
-              "then D-approximate. [default: 0, none]")  # fmt: skip
-@click.option("--answers", type=int, metavar="N",
-              help="About how many mixed questions are to be answered well; more of them mean more "
-              "noise. [default: 60]")  # fmt: skip
-@click.option("--norm-budget", type=float, metavar="B",
-              help="How much one person takes part: B counts at full weight. [default: what "
-              "--answers takes; 20 with --in-or-out]")  # fmt: skip
+@click.option("--epsilon", type=NumberPair(), metavar="E,DELTA",
+              help="The same as epsilon, with its delta: 1,1e-6.")  # fmt: skip
+@click.option("--for", "purposes", multiple=True, type=PurposeText(), metavar="NAME=SHARE,…",
+              help="Part every budget by what it is for. A series: daily_buyers=60%,ticks=365, "
+              "as `sparseq plan` prints it. What is left is for questions, of which more can be "
+              "said: questions,answers=240 is about how many are to be answered well [default: "
+              "60]; questions,in-or-out; see docs/stores.md.")  # fmt: skip
 @click.option("--time", default="", metavar="COL", help="Column that most queries select by.")
-@click.option("--window", type=click.Choice(WINDOWS), default=None,
-              help="An account is for a person's rows of one such window of --time, not for a "
-              "person: budgets for years.")  # fmt: skip
-@click.option("--lifetime-kappa", type=float, metavar="K",
-              help="With --window: zCDP level of all windows of a person together; people are then "
-              "in or out.")  # fmt: skip
+@click.option("--window", type=NameAndNumber(), metavar="WINDOW[=KAPPA]",
+              help="day, week, month, quarter or year: an account is for a person's rows of one "
+              "such window of --time, not for a person: budgets for years. KAPPA: the level of all "
+              "windows of a person together, too.")  # fmt: skip
 @keys_option
 @bounds_option
 @click.option(
@@ -92,38 +88,24 @@ again_option = click.option(
 @click.option("--row-key", multiple=True, metavar="COL[,COL]",
               help="Columns that name a row of a person; a later row with that key replaces it. "
               "TABLE=COL[,COL] if there are several tables.")  # fmt: skip
-@click.option("--budget-column", default="", metavar="COL", help="People's own budgets, at most B.")
-@click.option("--least-budget", type=float, metavar="B",
-              help="With --budget-column: the least that anybody has; known to all.")  # fmt: skip
-@click.option("--in-or-out", is_flag=True, help="Leave people out of what they can't pay wholly; "
-              "scales are declared, and every ± is about those who took part.")  # fmt: skip
-@click.option("--halt", is_flag=True, help="In or out; and once left out, people stay out.")
-@click.option("--for", "parts", multiple=True, type=PurposeText(), metavar="NAME=SHARE,…",
-              help="Part every budget by what it is for. A series: daily_buyers=60%,ticks=365, "
-              "as `sparseq plan` prints it; watch=5%, to estimate how many people have been left "
-              "out; questions have the rest.")  # fmt: skip
+@click.option("--budget-column", type=NameAndNumber(), default="", metavar="COL[=LEAST]",
+              help="People's own budgets, at most the store's; LEAST is what everybody has, known "
+              "to all.")  # fmt: skip
 @click.option("--type", "types", multiple=True, metavar="COL=TYPE[:FORMAT]",
               help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
-              "comma). [default: guessed from the first rows, then fixed]")  # fmt: skip
-@click.option("--schema", type=click.Path(path_type=Path), metavar="FILE",
-              help="All columns with their types, a line each in TOML: day = \"DATE:%d/%m/%Y\". "
-              "Other columns are not stored.")  # fmt: skip
+              "comma); @FILE has all columns with their types, a line each in TOML, and others are "
+              "not stored. [default: guessed from the first rows, then fixed]")  # fmt: skip
 @click.option(
     "--print-schema",
     is_flag=True,
-    help="Print how FILEs would be read, as a file for --schema, and make nothing.",
+    help="Print how FILEs would be read, as a file for --type @FILE, and make nothing.",
 )
-@click.option("--multiline", is_flag=True, help="In text files, values between quotes may have "
-              "several lines; one odd quote can then change how later lines are read.")  # fmt: skip
-@click.option(
-    "--encoding",
-    default="",
-    metavar="NAME",
-    help="Of text files: latin-1, cp1252, … [default: UTF-8, or UTF-16 by its mark]",
-)
-@click.option("--null", "nulls", multiple=True, metavar="TEXT",
-              help=r"A text that is NULL in text files, in every column; '' for no other than the "
-              r"empty one. [default: NULL and \N]")  # fmt: skip
+@click.option("--csv", multiple=True, metavar="WORD=VALUE",
+              help="How text files are read. encoding=latin-1 (cp1252, …) [default: UTF-8, or "
+              "UTF-16 by its mark]; null=NA: a text that is NULL in every column, null= for no "
+              "other than the empty one [default: NULL and \\N]; multiline: values between "
+              "quotes may have several lines, and one odd quote can change how later lines are "
+              "read.")  # fmt: skip
 @click.option("--most", multiple=True, metavar="NAME=N",
               help="rows: the most that a person has in a table; later ones are left out, and "
               "intervals are proved. work: row combinations of one person in a join; whoever has "
@@ -132,8 +114,6 @@ again_option = click.option(
 @click.option("--buckets", type=int, metavar="N",
               help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see "
               "docs/lake.md.")  # fmt: skip
-@memory_option
-@again_option
 @seed_option
 def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **options: Any) -> None:
     """Make STORE from FILEs of events.
@@ -152,7 +132,7 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     Examples:
       sparseq create shop.sparseq purchases.parquet --user customer_id
       sparseq create shop.sparseq jan.csv feb.csv --table purchases --user customer_id
-          --epsilon 2 --delta 1e-6 --norm-budget 40 --bounds amount=0..200
+          --epsilon 2,1e-6 --bounds amount=0..200
       sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
       sparseq create web.sparseq "exports/visits-*.csv.gz" --user id
       sparseq create shop.sparseq postgresql://db.example/shop#orders --user customer_id
@@ -162,21 +142,12 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     """
 
     tables = tables_of(files, options.pop("table"))
-    public = public_tables(options.pop("public"))
-    options["types"] = types_of(options["types"])
-    options["schema"] = schema_file(options["schema"])
-    said = schemas_of(options["schema"])
-    given = options["nulls"]
-    options["nulls"] = () if given == ("",) else given or NULLS
+    public = options["public"] = public_tables(options["public"])
+    types = options["types"] = types_of(options["types"], (*tables, *public))
+    text = options["csv"] = csv_of(options["csv"])
     options["bounds"] = bounds_of(options["bounds"])
-    read_as = Declarations(
-        options["types"],
-        options["multiline"],
-        said,
-        nulls=tuple(options["nulls"]),
-        bounds=options["bounds"],
-        encoding=options["encoding"],
-    )
+    own, whole = types_apart(types)
+    read_as = Declarations(own, schemas=whole, bounds=options["bounds"], **text_files(text))
     inspected = inspect(tables, public, read_as, options["user"])
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
@@ -184,8 +155,8 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
     options["most"] = most_of(options["most"])
-    options["purposes"], options["reserves"] = parted(options.pop("parts"))
-    with sparseq.create(store, tables=tables, public=public, **options) as opened:
+    options["purposes"] = purposes_of(options["purposes"])
+    with sparseq.create(store, tables, **options) as opened:
         say(made_text(opened, inspected))
         notes = opened.curator_notes()
         tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)

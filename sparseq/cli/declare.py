@@ -86,17 +86,25 @@ def _end(text: str) -> Bound:
         return dt.date.fromisoformat(text.strip()).isoformat()
 
 
-def types_of(declarations: Sequence[str]) -> dict[str, str]:
+def types_of(declarations: Sequence[str], tables: Sequence[str]) -> dict[str, Any]:
     """Return how columns are read; each is checked when the table is made.
 
-    Raises:
-        ParameterError: One isn't of the form COL=TYPE or COL=TYPE:FORMAT.
+    Args:
+        declarations: `COL=TYPE[:FORMAT]`, or `@FILE`: TOML, a column a line, or a section for each
+            table, with all columns of it.
+        tables: Their names.
 
-    >>> types_of(["day=DATE:%d/%m/%Y", "id=VARCHAR"])
+    Raises:
+        ParameterError: One can't be read.
+
+    >>> types_of(["day=DATE:%d/%m/%Y", "id=VARCHAR"], ["visits"])
     {'day': 'DATE:%d/%m/%Y', 'id': 'VARCHAR'}
     """
-    types = {}
+    types: dict[str, Any] = {}
     for declaration in declarations:
+        if declaration.startswith("@"):
+            types |= _types_in(Path(declaration[1:]), tables)
+            continue
         column, _, kind = declaration.partition("=")
         if not column or not kind or column in types:
             raise ParameterError(
@@ -107,21 +115,46 @@ def types_of(declarations: Sequence[str]) -> dict[str, str]:
     return types
 
 
-def schema_file(path: Path | None) -> dict[str, Any]:
-    """Return what a schema file says: TOML, a column a line, or a section for each table.
-
-    Raises:
-        ParameterError: It can't be read.
-    """
-    if path is None:
-        return {}
+def _types_in(path: Path, tables: Sequence[str]) -> dict[str, Any]:
+    """Return all columns of tables as a file has them; without sections, of each table."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        said = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ParameterError(
-            f"--schema {shown(path)} can't be read: {shown(error)}",
+            f"--type @{shown(path)} can't be read: {shown(error)}",
             'it has a line for each column: day = "DATE:%d/%m/%Y"',
         ) from None
+    sections = {k: v for k, v in said.items() if isinstance(v, dict)}
+    columns = {k: v for k, v in said.items() if k not in sections}
+    return dict.fromkeys(tables, columns) | sections if columns else sections
+
+
+def csv_of(declarations: Sequence[str]) -> dict[str, Any]:
+    """Return how text files are read; the words are checked where they are used.
+
+    Raises:
+        ParameterError: A word has no value, or one that it can't have.
+
+    >>> csv_of(["encoding=latin-1", "null=NA", "null=-", "multiline"])
+    {'encoding': 'latin-1', 'null': ('NA', '-'), 'multiline': True}
+    >>> csv_of(["null="])
+    {'null': ()}
+    """
+    said: dict[str, Any] = {}
+    for declaration in declarations:
+        word, equals, value = declaration.partition("=")
+        if word == "null" and equals:
+            said[word] = (*said.get(word, ()), *([value] if value else []))
+        elif word == "multiline" and not equals:
+            said[word] = True
+        elif equals and word not in ("null", "multiline", *said):
+            said[word] = value
+        else:
+            raise ParameterError(
+                f"--csv {declaration} can't be read",
+                "--csv encoding=latin-1, --csv null=NA or --csv multiline",
+            )
+    return said
 
 
 def schema_text(table: str, schema: Schema) -> str:

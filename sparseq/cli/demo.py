@@ -104,7 +104,7 @@ def demo(
     try:
         path = folder / "cdnow.sparseq"
         with sparseq.create(
-            path, [str(source)], table="purchases", user="customer_id", time="date",
+            path, {"purchases": str(source)}, user="customer_id", time="date",
             kappa=kappa, bounds={"amount": (0, 500)}, purposes=[BUYERS], seed=seed,
         ) as store:  # fmt: skip
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]

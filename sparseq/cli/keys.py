@@ -20,7 +20,7 @@ from sparseq.pictures.words import NOT_PRIVATE
 def keys() -> None:
     """Keys to group by that nobody has listed: those that enough people have.
 
-    For stores that were made with --keys-delta.
+    For stores that were made with --for questions,keys-delta=D.
 
     \b
     Examples:

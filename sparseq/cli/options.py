@@ -43,7 +43,18 @@ class FormerName(NamedTuple):
 
 _OUT = {"--out": FormerName("--output")}
 FORMER_NAMES = {
-    "create": {"--watch-active": FormerName("--for", "watch={}", "5%")},
+    "create": {
+        "--watch-active": FormerName("--for", "questions,watch={}", "5%"),
+        "--in-or-out": FormerName("--for", "questions,in-or-out", ""),
+        "--halt": FormerName("--for", "questions,halt", ""),
+        "--answers": FormerName("--for", "questions,answers={}"),
+        "--norm-budget": FormerName("--for", "questions,counts={}"),
+        "--keys-delta": FormerName("--for", "questions,keys-delta={}"),
+        "--schema": FormerName("--type", "@{}"),
+        "--multiline": FormerName("--csv", "multiline", ""),
+        "--encoding": FormerName("--csv", "encoding={}"),
+        "--null": FormerName("--csv", "null={}"),
+    },
     "monitor": _OUT
     | {
         "--watch-active": FormerName("--alarm-below", alone=ALARM_BELOW),
@@ -55,6 +66,18 @@ FORMER_NAMES = {
     "demo": _OUT,
 }
 """By command."""
+
+
+GONE = {
+    "create": {
+        "--delta": "--epsilon E,DELTA",
+        "--lifetime-kappa": "--window WINDOW=KAPPA",
+        "--least-budget": "--budget-column COL=LEAST",
+        "--memory": "the environment's SPARSEQ_MEMORY",
+        "--again": "each file once",
+    },
+}
+"""Options that are said in another place now, by command."""
 
 
 def of_today(command: str, args: list[str]) -> list[str]:
@@ -70,6 +93,8 @@ def of_today(command: str, args: list[str]) -> list[str]:
         name, equals, value = arg.partition("=")
         if arg == "--":
             return [*found, arg, *waiting]
+        if name in GONE.get(command, {}):
+            raise click.UsageError(f"{command} has no {name} any more. Say {GONE[command][name]}.")
         if name not in former:
             found.append(arg)
             continue
@@ -130,6 +155,41 @@ class Share(click.FloatRange):
         if not 0 <= share <= 1:
             self.fail(f"{value!r} is {100 * share:g} %. Write 2% or 0.02.", param, ctx)
         return float(super().convert(share, param, ctx))
+
+
+class NumberPair(click.ParamType[tuple[float, float]]):
+    """Two numbers with a comma between, as 1,1e-6."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """Return the two."""
+        if isinstance(value, tuple):
+            return value
+        first, comma, second = str(value).partition(",")
+        try:
+            return float(first), float(second)
+        except ValueError:
+            wrong = f"{value!r} is not two numbers" if comma else f"{value!r} is one number"
+            self.fail(f"{wrong}. Write epsilon and its delta as 1,1e-6.", param, ctx)
+
+
+class NameAndNumber(click.ParamType[str | tuple[str, float]]):
+    """A name, and a number with it if there is one: month, or month=5."""
+
+    name = "name"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | tuple[str, float]:
+        """Return the name, or both."""
+        name, equals, number = str(value).partition("=")
+        try:
+            return (name, float(number)) if equals else name
+        except ValueError:
+            self.fail(f"{number!r} is not a number. Write {name}, or {name}=5.", param, ctx)
 
 
 def together(*options: Decorator) -> Decorator:

@@ -33,6 +33,7 @@ from sparseq.engine.files.load import IncomingRows
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
 from sparseq.json_text import json_text
+from sparseq.ledger.questions import Questions
 from sparseq.monitor import QuerySeries, QueryText, Ticks
 from sparseq.monitor.charged_plan import charged_ranks, charged_verdict, most_charged
 from sparseq.monitor.known_stream import KnownStream
@@ -264,8 +265,8 @@ def _made(
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
     return sparseq.create(
-        None, str(source), user=user, table=table, time=time, keys=keys_of(keys, types),
-        bounds=bounds_of(bounds), in_or_out=True,
+        None, {table: str(source)} if table else str(source), user=user, time=time,
+        keys=keys_of(keys, types), bounds=bounds_of(bounds), purposes=[Questions(in_or_out=True)],
     )  # fmt: skip
 
 

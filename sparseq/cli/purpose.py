@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sparseq.cli.course import course_text
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
-from sparseq.cli.purpose_text import PurposeText, purpose_of, written
+from sparseq.cli.purpose_text import PurposeText, SaidPurpose, purpose_of, written
 from sparseq.cli.text import labelled, say
 from sparseq.json_text import json_text
 from sparseq.ledger.purposes import kept
@@ -38,7 +38,7 @@ def purpose() -> None:
 @purpose.command(short_help="Give a series a part of what everybody has left for questions.")
 @store_argument
 @click.argument("series", type=PurposeText(), metavar="NAME=SHARE,ticks=N,…")
-def add(store: Path, series: tuple[str, float, dict[str, Any]]) -> None:
+def add(store: Path, series: SaidPurpose) -> None:
     """Move SHARE of what each person has left for questions to the series NAME.
 
     NAME is the name of its query's file, without .sql. Everybody gives the same share of what that

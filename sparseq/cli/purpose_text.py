@@ -3,59 +3,90 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 import click
 
 from sparseq.cli.options import Share
-from sparseq.ledger.purposes import ROUNDED, Purpose
+from sparseq.ledger.purposes import QUESTIONS, ROUNDED, Purpose
+from sparseq.ledger.questions import Questions
 
-QUESTIONS, WATCH = "questions", "watch"
-WORDS = {
+SERIES_WORDS = {
     "ticks": int, "counts": float, "forecast": Share(), "cap": Share(), "fade": None,
     "season": int, "off": float, "strategy": str, "left-out": Share(),
 }  # fmt: skip
+QUESTIONS_WORDS = {
+    "answers": int, "counts": float, "in-or-out": None, "halt": None, "keys-delta": float,
+    "watch": Share(),
+}  # fmt: skip
 """What is said of a purpose, each with what reads its value; None: it has none."""
-_NEXT = re.compile(rf",(?=\s*(?:{'|'.join(WORDS)})\b)")
+_WORDS = SERIES_WORDS | QUESTIONS_WORDS
+_NEXT = re.compile(rf",(?=\s*(?:{'|'.join(_WORDS)})\b)")
 
 
-class PurposeText(click.ParamType[tuple[str, float, dict[str, Any]]]):
+@dataclass(frozen=True)
+class SaidPurpose:
+    """What is said of a purpose.
+
+    Attributes:
+        name: Of a series, or QUESTIONS.
+        share: Of every budget; None: whatever the others leave.
+        said: The rest, by its word in Python.
+    """
+
+    name: str
+    share: float | None
+    said: Mapping[str, Any]
+
+
+class PurposeText(click.ParamType[SaidPurpose]):
     """A name, a share of every budget, and what else is said of the purpose.
 
     Example:
         >>> PurposeText().convert("buyers.sql=60%,ticks=90,strategy=news:0.1,7,1", None, None)
-        ('buyers', 0.6, {'ticks': 90, 'strategy': 'news:0.1,7,1'})
+        SaidPurpose(name='buyers', share=0.6, said={'ticks': 90, 'strategy': 'news:0.1,7,1'})
+        >>> PurposeText().convert("questions,in-or-out", None, None)
+        SaidPurpose(name='questions', share=None, said={'in_or_out': True})
     """
 
     name = "purpose"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float, dict[str, Any]]:
-        """Return the three."""
+    ) -> SaidPurpose:
+        """Return what is said."""
+        if isinstance(value, SaidPurpose):
+            return value
         first, *others = _NEXT.split(str(value))
         name, equals, share = (word.strip() for word in first.partition("="))
-        if not equals:
+        name = PurePath(name).stem if name.endswith(".sql") else name
+        words = QUESTIONS_WORDS if name == QUESTIONS else SERIES_WORDS
+        if name == "watch":
+            self.fail(f"watch is a part of questions. Write questions,watch={share}.", param, ctx)
+        if not equals and name != QUESTIONS:
             self.fail(
                 f"{value!r} has no share. Write {name or 'visits'}=20%,ticks=365.", param, ctx
             )
-        name = PurePath(name).stem if name.endswith(".sql") else name
-        said = {}
+        said: dict[str, Any] = {}
         for other in others:
             word, _, text = (part.strip() for part in other.partition("="))
-            read, key = WORDS[word], word.replace("-", "_")
-            if key in said:
+            if word not in words:
+                self.fail(
+                    f"nothing is said of {name} by {word}. Known here: {', '.join(words)}.",
+                    param, ctx,
+                )  # fmt: skip
+            if (key := word.replace("-", "_")) in said:
                 self.fail(f"{name} says {word} twice.", param, ctx)
-            said[key] = self._value(read, word, text, param, ctx)
-        if name in (QUESTIONS, WATCH) and said:
-            self.fail(f"{name} has a share and nothing else. Write {name}=40%.", param, ctx)
-        if name not in (QUESTIONS, WATCH) and "ticks" not in said:
+            said[key] = self._value(words[word], word, text, param, ctx)
+        if name != QUESTIONS and "ticks" not in said:
             self.fail(
                 f"{name} has no end to plan for. Write {name}={share},ticks=365 for 365 days.",
                 param, ctx,
             )  # fmt: skip
-        return name, Share().convert(share, param, ctx), said
+        return SaidPurpose(name, Share().convert(share, param, ctx) if equals else None, said)
 
     def _value(
         self, read: Any, word: str, text: str, param: click.Parameter | None,
@@ -71,38 +102,36 @@ class PurposeText(click.ParamType[tuple[str, float, dict[str, Any]]]):
             self.fail(f"{word}={text} is not a number.", param, ctx)
 
 
-def purpose_of(given: tuple[str, float, dict[str, Any]]) -> Purpose:
-    """Return the purpose of a series."""
-    name, share, said = given
-    if name in (QUESTIONS, WATCH):
-        raise click.BadParameter(
-            f"{name} is no series, and has its part from the beginning: create --for {name}=…"
-        )
-    return Purpose(name, share, **said)
-
-
-def parted(
-    given: tuple[tuple[str, float, dict[str, Any]], ...],
-) -> tuple[list[Purpose], dict[str, float]]:
-    """Return the series, and the shares of what is set aside, of all `--for` together.
+def purpose_of(given: SaidPurpose) -> Purpose:
+    """Return the purpose of a series.
 
     Raises:
-        click.BadParameter: A share of questions is said, and not all is shared out.
+        click.BadParameter: It is questions.
     """
-    series = [purpose_of(one) for one in given if one[0] not in (QUESTIONS, WATCH)]
-    aside = {name: share for name, share, _ in given if name == WATCH}
-    for name in (QUESTIONS, WATCH):
-        if [one[0] for one in given].count(name) > 1:
-            raise click.BadParameter(f"{name} has two shares", param_hint="--for")
-    asked = [share for name, share, _ in given if name == QUESTIONS]
-    whole = sum(asked) + sum(p.share for p in series) + sum(aside.values())
-    if asked and abs(whole - 1) > 1e-9:
+    if given.name == QUESTIONS or given.share is None:
         raise click.BadParameter(
-            f"the shares add up to {whole:.4g}, and have to be 100% where {QUESTIONS} has one; "
-            f"without it, {QUESTIONS} has the rest",
-            param_hint="--for",
+            f"{given.name} is no series, and has its part from the beginning: create --for "
+            f"{given.name}=…"
         )
-    return series, aside
+    return Purpose(given.name, given.share, **given.said)
+
+
+def purposes_of(given: Sequence[SaidPurpose]) -> list[Purpose | Questions]:
+    """Return the purposes of all `--for` together; of questions several may say something.
+
+    Raises:
+        click.BadParameter: Two say the same thing of questions.
+    """
+    series = [purpose_of(one) for one in given if one.name != QUESTIONS]
+    share, said = None, dict[str, Any]()
+    for one in given:
+        if one.name != QUESTIONS:
+            continue
+        if said.keys() & one.said.keys() or (share is not None and one.share is not None):
+            raise click.BadParameter(f"{QUESTIONS} say something twice", param_hint="--for")
+        said |= one.said
+        share = share if one.share is None else one.share
+    return [*series, Questions(share, **said)]
 
 
 def written(purpose: Purpose, share: str) -> str:

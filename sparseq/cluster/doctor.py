@@ -52,7 +52,7 @@ def examined(folder: Path, deep: bool = False) -> Iterator[Finding]:
         >>> import sparseq, pyarrow as pa
         >>> folder = tempfile.mkdtemp()
         >>> people = pa.table({"who": [1, 2, 3]})
-        >>> sparseq.create(f"lake://{folder}/l", people, table="t", user="who", buckets=2).close()
+        >>> sparseq.create(f"lake://{folder}/l", {"t": people}, user="who", buckets=2).close()
         >>> [(f.of, f.wrong) for f in examined(Path(folder, "l"))][:3]
         [('lake', False), ('buckets', False), ('accounts', False)]
     """
@@ -74,7 +74,7 @@ def examined_file(path: Path) -> Iterator[Finding]:
     Example:
         >>> import sparseq, pyarrow as pa
         >>> path = Path(tempfile.mkdtemp(), "s.sparseq")
-        >>> sparseq.create(path, pa.table({"who": [1]}), table="t", user="who").close()
+        >>> sparseq.create(path, {"t": pa.table({"who": [1]})}, user="who").close()
         >>> [(f.of, f.wrong) for f in examined_file(path)]
         [('store', False), ('evaluators', False), ('files', False), ('DuckDB', False)]
         >>> path.chmod(0o644)

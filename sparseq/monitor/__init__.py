@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from sparseq.facade import lazy
 
 if TYPE_CHECKING:
-    from sparseq.ledger.purposes import Purpose
     from sparseq.monitor.arrivals import Arrival, Inbox
     from sparseq.monitor.beside import series_of
     from sparseq.monitor.loop import Monitor, TickResult
@@ -20,7 +19,6 @@ __all__ = [
     "Arrival",
     "Inbox",
     "Monitor",
-    "Purpose",
     "QuerySeries",
     "QueryText",
     "Row",
@@ -38,7 +36,6 @@ __getattr__ = lazy(
         "WatchEstimate": "sparseq.monitor.watch",
         "Inbox": "sparseq.monitor.arrivals",
         "Monitor": "sparseq.monitor.loop",
-        "Purpose": "sparseq.ledger.purposes",
         "series_of": "sparseq.monitor.beside",
         "QuerySeries": "sparseq.monitor.series",
         "QueryText": "sparseq.query.parameters",

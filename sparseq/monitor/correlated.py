@@ -88,8 +88,8 @@ class CorrelatedSeries:
         >>> import sparseq, pyarrow as pa
         >>> days = [d for d in range(6) for _ in range(40)]
         >>> visits = pa.table({"who": list(range(40)) * 6, "day": days})
-        >>> con = sparseq.create(None, visits, table="t", user="who", norm_budget=4, seed=1,
-        ...                      in_or_out=True)
+        >>> said = sparseq.Questions(in_or_out=True, counts=4)
+        >>> con = sparseq.create(None, {"t": visits}, user="who", purposes=[said], seed=1)
         >>> series = CorrelatedSeries(con, "visitors", "1,-0.5")
         >>> sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
         >>> done = [series.ask(d, con.lower(sql.format(d))) for d in range(6)]
@@ -114,7 +114,7 @@ class CorrelatedSeries:
         if stream.ledger.lifetimes is not None:
             raise ParameterError(
                 "a strategy prepays from an account of each window, not of all of a person",
-                "make the store without --lifetime-kappa, or the series without a strategy",
+                "make the store without a level for life, or the series without a strategy",
             )
         self._store, self.series = store, series
         self._part = part

@@ -86,8 +86,8 @@ class Forecast:
         >>> import sparseq, pyarrow as pa
         >>> days = [d for d in range(6) for _ in range(40)]
         >>> visits = pa.table({"who": list(range(40)) * 6, "day": days})
-        >>> con = sparseq.create(None, visits, table="t", user="who", norm_budget=4,
-        ...                      reserves={"forecast": 0.25}, seed=1)
+        >>> said = sparseq.Questions(counts=4, forecast=0.25)
+        >>> con = sparseq.create(None, {"t": visits}, user="who", purposes=[said], seed=1)
         >>> forecast = Forecast(con, "visitors", ticks=6, post=PostProcessing(smoothing=1.0))
         >>> sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
         >>> done = [forecast.ask(d, con.lower(sql.format(d))) for d in range(6)]

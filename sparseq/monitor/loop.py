@@ -52,7 +52,7 @@ class Monitor:
         >>> import sparseq, pyarrow as pa
         >>> from sparseq.monitor import QuerySeries, QueryText
         >>> day = dt.date(2024, 1, 1)
-        >>> con = sparseq.create(None, pa.table({"who": [1], "day": [day]}), table="t", user="who")
+        >>> con = sparseq.create(None, {"t": pa.table({"who": [1], "day": [day]})}, user="who")
         >>> ticks = Ticks(dt.datetime(2024, 1, 1), "1d", dt.datetime(2024, 1, 3))
         >>> query = QueryText.of("SELECT count(*) AS n FROM t WHERE day = :day")
         >>> monitor = Monitor(con, ticks, [QuerySeries(con, "rows", query, ticks)])

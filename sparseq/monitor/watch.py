@@ -106,8 +106,8 @@ class ActiveWatch:
     Example:
         >>> import sparseq, pyarrow as pa
         >>> people = pa.table({"who": list(range(50_000))})
-        >>> shares = {"watch": 0.05}
-        >>> con = sparseq.create(None, people, table="t", user="who", reserves=shares, seed=1)
+        >>> said = sparseq.Questions(watch=0.05)
+        >>> con = sparseq.create(None, {"t": people}, user="who", purposes=[said], seed=1)
         >>> seen = ActiveWatch(con, ticks=31).tick(1, "2024-01-01")
         >>> seen.alarm, seen.active_share > 0.99, seen.release
         (False, True, 1)
@@ -125,7 +125,7 @@ class ActiveWatch:
         if Pot.WATCH not in store.reserves:
             raise ParameterError(
                 "the store has no reserve for a watch",
-                "a reserve is set when a store is made: sparseq create … --for watch=5%",
+                "it is set when a store is made: sparseq create … --for questions,watch=5%",
             )
         levels = [threshold] if isinstance(threshold, int | float) else list(threshold or ())
         smallest = store.guarantee.norm_budget if smallest_budget is None else smallest_budget

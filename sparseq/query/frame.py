@@ -130,7 +130,7 @@ class Events:
     Example:
         >>> import polars as pl, sparseq
         >>> events = pl.DataFrame({"who": [1, 1, 2], "amount": [5.0, 30.0, 40.0]})
-        >>> con = sparseq.create(None, events, table="events", user="who", seed=1)
+        >>> con = sparseq.create(None, {"events": events}, user="who", seed=1)
         >>> con.table("events").count(pl.col("amount") > 20).sql
         'SELECT COUNTIF(amount > 20) AS count FROM events'
         >>> con.sum(pl.col("amount").clip(0, 50)).ask().facts.kinds

@@ -136,6 +136,6 @@ def check_zcdp(store: Store) -> None:
     if store.guarantee.gaussian:
         raise ParameterError(
             "this store promises epsilon for Gaussian noise; a sparse vector has Laplace noise",
-            "make the store with a watch (sparseq create … --for watch=5%), which claims zCDP "
-            "only; or ask with checks and least_active",
+            "make the store with a watch (sparseq create … --for questions,watch=5%), which claims "
+            "zCDP only; or ask with checks and least_active",
         )

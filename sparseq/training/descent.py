@@ -142,7 +142,7 @@ class PrivateGD:
     Example:
         >>> import sparseq, pyarrow as pa
         >>> from sparseq.training import ClosedForm, family
-        >>> con = sparseq.create(None, pa.table({"who": range(500)}), table="t", user="who", seed=1)
+        >>> con = sparseq.create(None, {"t": pa.table({"who": range(500)})}, user="who", seed=1)
         >>> x = np.linspace(-1, 1, 500)[:, None]
         >>> engine = ClosedForm(family("logistic"), range(500), x, x[:, 0] > 0, bound=1.0)
         >>> trained = PrivateGD(steps=20, rate=4.0, people=500).fit(con, engine, run="demo")

@@ -131,9 +131,8 @@ def test_an_alarm_goes_on_from_what_is_frozen() -> None:
     def begun(seed: int) -> ActiveWatch:
         people = pa.table({"who": list(range(40))})
         con = sparseq.create(
-            None, people, table="t", user="who", norm_budget=1, reserves={"watch": 0.1}, seed=seed,
-            in_or_out=True,
-        )  # fmt: skip
+            None, {"t": people}, user="who", seed=seed,
+            purposes=[sparseq.Questions(in_or_out=True, counts=1, watch=0.1)])  # fmt: skip
         con.sql("SELECT count(*) FROM t")  # more than anybody has: all have departed
         return ActiveWatch(con, ticks=4)
 

@@ -200,7 +200,11 @@ def store_of(
     at = np.repeat(np.datetime64("2024-01-01") + np.arange(days), people)
     visits = pa.table({"who": np.tile(np.arange(people), days), "day": at})
     sparseq.create(
-        path, visits, table="visits", user="who", in_or_out=in_or_out, seed=2, purposes=parts
+        path,
+        {"visits": visits},
+        user="who",
+        seed=2,
+        purposes=[sparseq.Questions(in_or_out=in_or_out), *parts],
     ).close()
     return path
 

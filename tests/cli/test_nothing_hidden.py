@@ -46,9 +46,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
          COLUMN: [1.0] * PEOPLE}
     )  # fmt: skip
     path = folder / "s.sparseq"
-    with sparseq.create(path, rows, user="who", table="t", norm_budget=400, seed=1,
-                        keys={"g": [EVIL, "ok"]}, bounds={COLUMN: (0, 1)},
-                         in_or_out=True) as con:  # fmt: skip
+    with sparseq.create(
+        path,
+        {"t": rows},
+        user="who",
+        seed=1,
+        keys={"g": [EVIL, "ok"]},
+        bounds={COLUMN: (0, 1)},
+        purposes=[sparseq.Questions(in_or_out=True, counts=400)],
+    ) as con:
         CuratorLog(con.backend.database).add("ingest", EVIL)
     (folder / f"{EVIL}.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day")
     (folder / "keys.sql").write_text("SELECT g, count(*) AS n FROM t WHERE day = :day GROUP BY g")

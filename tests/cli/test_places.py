@@ -16,6 +16,7 @@ from deploy.shipped import can_isolate
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.writing import for_others
 
 PLACES = Path(__file__).with_name("places.py")
@@ -72,14 +73,14 @@ def test_a_library_makes_private_files_too_and_leaves_its_callers_umask(tmp_path
     try:
         rows = pa.table({"who": [1, 2], "v": [1, 2]})
         options: dict[str, Any] = {"table": "t", "user": "who", "seed": 1}
-        with sparseq.create(tmp_path / "s", rows, **options) as store:
+        with made_store(tmp_path / "s", rows, **options) as store:
             store.sql("SELECT count(*) AS n FROM t")
             assert {"s", "s.wal", "s.session"} == set(_modes(tmp_path))
             assert set(_modes(tmp_path).values()) == {0o600}
             sparseq.backup(store, tmp_path / "b")
         assert _modes(tmp_path) == dict.fromkeys(("s", "b", "s.session"), 0o600)
         pytest.importorskip("deltalake")
-        with sparseq.create(f"lake://{tmp_path}/l", rows, buckets=2, **options) as lake:
+        with made_store(f"lake://{tmp_path}/l", rows, buckets=2, **options) as lake:
             lake.sql("SELECT count(*) AS n FROM t")
         assert _modes(tmp_path)["l"] == 0o700
     finally:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from conftest import output, run
 from sparseq.cli.plan import as_plain, as_text, line
 from sparseq.cli.purpose_text import PurposeText, purpose_of
@@ -140,7 +141,7 @@ def test_a_plan_is_for_the_ticks_and_the_level_that_are_said(visits: Path, query
 
 def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) -> None:
     path = visits.with_name("s.sparseq")
-    sparseq.create(path, str(visits), user="who", seed=1, in_or_out=True).close()
+    sparseq.create(path, str(visits), user="who", seed=1, purposes=IN_OR_OUT).close()
     refused = run(*asked(path, query))
     assert refused.exit_code == 2
     assert "sparseq curator plan" in refused.stderr
@@ -157,7 +158,7 @@ def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) ->
 
 def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: Path) -> None:
     path = visits.with_name("s.sparseq")
-    sparseq.create(path, str(visits), user="who", seed=1, in_or_out=True).close()
+    sparseq.create(path, str(visits), user="who", seed=1, purposes=IN_OR_OUT).close()
     done = run(*asked(path, query, "--charged", "5", "--format", "json"))
     assert done.exit_code == 0
     assert "Exact" not in done.stderr

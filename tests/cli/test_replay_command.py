@@ -101,12 +101,10 @@ def test_the_error_of_a_comparison_is_noise_and_what_is_missed(tmp_path: Path) -
 
     con = sparseq.create(
         None,
-        pa.table({"who": [1, 2, 2, 2]}),
-        table="t",
+        {"t": pa.table({"who": [1, 2, 2, 2]})},
         user="who",
         kappa=0.5,
-        norm_budget=2,
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=2)],
     )
     path = tmp_path / "l.csv"
     path.write_text("sql\n" + "SELECT count(*) AS n FROM t\n" * 4)

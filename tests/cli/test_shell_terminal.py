@@ -163,7 +163,7 @@ def few(tmp_path: Path) -> Path:
     """A store of 60 people, made by default, of which one question has been asked."""
     rows = pa.table({"who": [k % 60 for k in range(200)], "g": [k % 31 for k in range(200)]})
     path = tmp_path / "few.sparseq"
-    with sparseq.create(path, rows, table="t", user="who", keys={"g": [*range(31)]}) as con:
+    with sparseq.create(path, {"t": rows}, user="who", keys={"g": [*range(31)]}) as con:
         con.sql("SELECT count(*) FROM t")
     return path
 

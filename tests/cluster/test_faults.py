@@ -36,9 +36,13 @@ def lake(tmp_path: Path) -> Path:
     who = [*range(PEOPLE), *rng.integers(0, PEOPLE, 200).tolist()]
     rows = pa.table({"who": who, "kind": rng.choice(["a", "b"], len(who))})
     sparseq.create(
-        f"lake://{tmp_path / 'lake'}", rows, table="visits", user="who",
-        keys={"kind": ["a", "b"]}, buckets=3, in_or_out=True, norm_budget=400.0,
-    ).close()  # fmt: skip
+        f"lake://{tmp_path / 'lake'}",
+        {"visits": rows},
+        user="who",
+        keys={"kind": ["a", "b"]},
+        buckets=3,
+        purposes=[sparseq.Questions(in_or_out=True, counts=400.0)],
+    ).close()
     return tmp_path / "lake"
 
 

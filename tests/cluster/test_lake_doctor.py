@@ -32,9 +32,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "lake"
     people = pa.table({"who": list(range(20))})
     sparseq.create(
-        f"lake://{folder}", people, table="t", user="who", buckets=2, in_or_out=True,
-        norm_budget=400.0,
-    ).close()  # fmt: skip
+        f"lake://{folder}",
+        {"t": people},
+        user="who",
+        buckets=2,
+        purposes=[sparseq.Questions(in_or_out=True, counts=400.0)],
+    ).close()
     with pytest.MonkeyPatch.context() as few, sparseq.connect(folder) as opened:
         few.setattr(lake_ledger, "_FILES", 2)
         for n in range(4):

@@ -16,6 +16,7 @@ from cluster.twins import Twins
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.cli.app import sparseq as command
 from sparseq.cluster.doctor import examined
@@ -59,7 +60,7 @@ def asked(store: Store) -> Store:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "lake"
-    asked(sparseq.create(f"lake://{folder}", rows(), buckets=3, **TOLD)).close()
+    asked(made_store(f"lake://{folder}", rows(), buckets=3, **TOLD)).close()
     return folder
 
 
@@ -72,7 +73,7 @@ def lake(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def both(lake: Path) -> Twins:
     """The same in memory and as a lake."""
-    return Twins(asked(sparseq.create(None, rows(), **TOLD)), sparseq.connect(lake))
+    return Twins(asked(made_store(None, rows(), **TOLD)), sparseq.connect(lake))
 
 
 def left(folder: Path, word: str) -> list[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import Purpose
 from sparseq.query.plan import Options
@@ -51,10 +52,10 @@ def lived(con: Store) -> dict[int, list[tuple[int, int]]]:
 def test_a_lake_has_the_parts_of_a_store_in_one_file(tmp_path: Path) -> None:
     how = {"user": "who", "table": "t", "in_or_out": True, "norm_budget": 9.0, "seed": 1}
     part = [Purpose("first", 0.4, 6, 2.0)]
-    with sparseq.create(None, rows(0, 20), purposes=part, **how) as con:
+    with made_store(None, rows(0, 20), purposes=part, **how) as con:
         alone = lived(con)
     lake = f"lake://{tmp_path / 'lake'}"
-    with sparseq.create(lake, rows(0, 20), purposes=part, buckets=3, **how) as con:
+    with made_store(lake, rows(0, 20), purposes=part, buckets=3, **how) as con:
         assert lived(con) == alone
     with sparseq.connect(lake) as con:
         assert parts(con) == alone

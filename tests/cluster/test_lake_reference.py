@@ -21,6 +21,7 @@ from test_reference import examples
 
 import sparseq
 from benchmarks.audit.neighbours import WITH
+from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.cluster.fleets import Fleet, Here, Processes
 from sparseq.cluster.lake import open_lake
@@ -32,7 +33,7 @@ pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 
 def create(path: Any, rows: Any, **told: Any) -> Store:
     """A lake of three buckets, at the path or beside it."""
-    return sparseq.create(f"lake://{path}", rows, buckets=3, **told)
+    return made_store(f"lake://{path}", rows, buckets=3, **told)
 
 
 class InLake(test_reference.Running):

@@ -12,6 +12,7 @@ import pytest
 from cluster.twins import accounts
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.monitor.correlated import CorrelatedSeries
 from sparseq.monitor.forecast import Forecast
 from sparseq.monitor.watch import ActiveWatch
@@ -38,8 +39,8 @@ def stores(folder: Path) -> tuple[Store, Store]:
         "user": "who", "time": "day", "keys": {"kind": ["a", "b"]}, "bounds": {"amount": (-2, 4)},
         "in_or_out": True,
     }  # fmt: skip
-    lake = sparseq.create(f"lake://{folder / 'lake'}", events(), buckets=4, **told)
-    return sparseq.create(None, events(), **told), lake
+    lake = made_store(f"lake://{folder / 'lake'}", events(), buckets=4, **told)
+    return made_store(None, events(), **told), lake
 
 
 def series(store: Store, days: range) -> list[Any]:

@@ -11,6 +11,7 @@ import pytest
 from cluster.twins import Twins
 
 import sparseq
+from benchmarks.stores import made_store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 ASKED = (
@@ -38,8 +39,8 @@ def twins(folder: Path, **more: Any) -> Twins:
         "keys": {"kind": ["a", "b"]}, "bounds": {"x": (0, 9)}, **more,
     }  # fmt: skip
     first = rows(1, range(40), 150)
-    lake = sparseq.create(f"lake://{folder / 'lake'}", first, buckets=5, **told)
-    return Twins(sparseq.create(None, first, **told), lake)
+    lake = made_store(f"lake://{folder / 'lake'}", first, buckets=5, **told)
+    return Twins(made_store(None, first, **told), lake)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_task_that_fails_on_an_executor_tells_no_row(session: Any) -> None:
 
 def test_spark_is_found_by_its_address(tmp_path: Path) -> None:
     folder = f"lake://{tmp_path / 'lake'}"
-    sparseq.create(folder, pa.table({"who": [1, 2]}), table="t", user="who", buckets=2).close()
+    sparseq.create(folder, {"t": pa.table({"who": [1, 2]})}, user="who", buckets=2).close()
     asking = (
         f"import sparseq; con = sparseq.connect({folder!r}); "
         "con.sql('SELECT count(*) AS n FROM t'); print(type(con.backend.database).__name__)"

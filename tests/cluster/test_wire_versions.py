@@ -39,7 +39,7 @@ def test_a_worker_of_another_version_refuses(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_lake_of_another_version_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
     folder = f"lake://{tmp_path / 'lake'}"
-    sparseq.create(folder, pa.table({"who": [1, 2]}), table="t", user="who", buckets=1).close()
+    sparseq.create(folder, {"t": pa.table({"who": [1, 2]})}, user="who", buckets=1).close()
     manifest = tmp_path / "lake" / "lake.json"
     said = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(said | {"format": said["format"] | {"buckets": 3}}))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import sparseq
 from benchmarks.audit.neighbours import PUBLIC, WITH, World
 from benchmarks.audit.neighbours import world as some_world
 from benchmarks.audit.queries import Questions
 from benchmarks.language import functions
+from benchmarks.stores import made_store
 from sparseq.cluster.fleets import Fleet
 from sparseq.cluster.lake import open_lake
 from sparseq.errors import ParameterError, QueryRefused
@@ -81,7 +81,7 @@ def opened(folder: Path, here: World, buckets: int, fleet: Fleet | None = None) 
     tables = {name: here.table(WITH, name) for name in ("t", "v")}
     own = {"budget_column": "own"} if here.own else {}
     path = folder / "lake"
-    sparseq.create(
+    made_store(
         f"lake://{path}", tables=tables, user="who", public={"p": PUBLIC}, buckets=buckets,
         **own, **here.options,
     ).close()  # fmt: skip

@@ -21,6 +21,7 @@ from conformance.engines import CHECKS, PEOPLE, Maker, Row
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.cluster.engine import LakeEngine
 from sparseq.cluster.fleets import Fleet, Here
 from sparseq.engine.contributions import Contributions
@@ -40,9 +41,9 @@ class InDuckDB:
 
     def engine(self, rows: list[Row]) -> Engine:
         self._store = sparseq.create(
-            None, pa.Table.from_pylist(EVERYBODY, schema=SCHEMA), table="visits", user="who",
+            None, {"visits": pa.Table.from_pylist(EVERYBODY, schema=SCHEMA)}, user="who",
             keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, seed=1,
-         in_or_out=True)  # fmt: skip
+         purposes=IN_OR_OUT)  # fmt: skip
         self._store.backend.database.execute("DELETE FROM by_user.visits")
         self.add(rows)
         return self._store.stream.engine
@@ -100,7 +101,7 @@ class InBuckets(InDuckDB):
             [row for row in some if row["who"] % 3 == bucket] for some in (EVERYBODY, self._rows)
         ]
         tables = [pa.Table.from_pylist(some, schema=SCHEMA) for some in mine]
-        with sparseq.create(path, tables[0], table="visits", user="who", seed=1) as store:
+        with sparseq.create(path, {"visits": tables[0]}, user="who", seed=1) as store:
             store.backend.database.execute("DELETE FROM by_user.visits")
             store.ingest(tables[1])
         return path

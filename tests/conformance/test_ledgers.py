@@ -76,12 +76,9 @@ class InDuckDB:
         rows = pa.table({"who": NAMES})
         sparseq.create(
             self._path,
-            rows,
-            table="t",
+            {"t": rows},
             user="who",
-            norm_budget=10_000,
-            reserves={"watch": 0.25},
-            in_or_out=True,
+            purposes=[sparseq.Questions(in_or_out=True, counts=10_000, watch=0.25)],
         ).close()
         self._store, self._earlier = sparseq.connect(self._path), []
 

@@ -51,7 +51,7 @@ def test_the_image_is_built_and_serves(tmp_path: Path) -> None:
     """It also installs what the image installs, with its constraints: a minute of the network."""
     store = tmp_path / "store.sparseq"
     rows = pa.table({"who": [*range(300)], "v": [*range(300)]})
-    sparseq.create(store, rows, table="t", user="who", seed=1).close()
+    sparseq.create(store, {"t": rows}, user="who", seed=1).close()
     token = Tokens.beside(store).create("ada", Role.ANALYST)
     curator = Tokens.beside(store).create("eve", Role.CURATOR)
     files = subprocess.run(

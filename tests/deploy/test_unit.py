@@ -77,7 +77,7 @@ def isolated(store: Path, **more: Any) -> dict[str, Any]:
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "store.sparseq"
     rows = pa.table({"who": [*range(300)], "v": [*range(300)]})
-    sparseq.create(path, rows, table="t", user="who", seed=1).close()
+    sparseq.create(path, {"t": rows}, user="who", seed=1).close()
     return path
 
 

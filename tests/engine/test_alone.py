@@ -22,6 +22,7 @@ import sparseq
 from benchmarks.audit.neighbours import world
 from benchmarks.audit.queries import Questions
 from benchmarks.language import functions
+from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.cli.app import sparseq as command
 from sparseq.engine import program
@@ -49,7 +50,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def store(path: Path | None = None, **more: Any) -> sparseq.Store:
     options = {"bounds": {"n": (0, 9)}, "keys": {"s": ["a", "b"]}, "seed": 1} | more
-    return sparseq.create(path, ROWS, table="t", user="who", **options)
+    return made_store(path, ROWS, table="t", user="who", **options)
 
 
 def masked(true: Any) -> Any:

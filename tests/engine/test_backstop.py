@@ -51,13 +51,11 @@ def rows(*, leaving_out: frozenset[int] = frozenset()) -> pa.Table:
 def store(path: Path | None, leaving_out: frozenset[int] = frozenset()) -> sparseq.Store:
     return sparseq.create(
         path,
-        rows(leaving_out=leaving_out),
-        table="t",
+        {"t": rows(leaving_out=leaving_out)},
         user="who",
         seed=3,
-        norm_budget=60,
         public={"p": pa.table({"kind": ["a", "b"], "rent": [1, 2]})},
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=60)],
     )
 
 

@@ -73,7 +73,7 @@ def test_ends_lie_within() -> None:
 def test_a_store_has_no_value_out_of_bounds(row_key: tuple[str, ...]) -> None:
     rows = pa.table({"who": [1, 2, 3, 3], "n": [1, 2, 3, 4], "x": [-50.0, 5.0, 1e9, None]})
     bounds = {"X": (0, 10)}
-    with sparseq.create(None, rows, table="t", user="who", bounds=bounds, row_key=row_key) as con:
+    with sparseq.create(None, {"t": rows}, user="who", bounds=bounds, row_key=row_key) as con:
         assert exact_sql(con, "SELECT sum(x) AS s FROM t")["s"].to_pylist() == [15]
         assert con.curator_notes() == [
             "t: x: 2 of 3 values (67 %) were outside of the bounds 0 to 10, and are cut to them"

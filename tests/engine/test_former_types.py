@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.engine._duckdb.former_types import keep_to_types
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.query.catalog import Catalog
@@ -25,7 +26,7 @@ CREATE TABLE by_user.t AS SELECT * FROM (VALUES
 def test_values_keep_to_their_types() -> None:
     rows = pa.table({"who": [1, 2], "h": [1, 2], "d": [1, 2], "s": [1, 2], "z": [1, 2],
                      "x": [1, 2], "c": [1, 2]})  # fmt: skip
-    con = sparseq.create(None, rows, table="t", user="who", seed=1, in_or_out=True)
+    con = sparseq.create(None, {"t": rows}, user="who", seed=1, purposes=IN_OR_OUT)
     con.backend.database.execute("DROP TABLE by_user.t")
     con.backend.database.execute(FORMER)
     types = {"h": "HUGEINT", "d": "DATE", "s": "TIMESTAMP", "z": "TIMESTAMP WITH TIME ZONE",

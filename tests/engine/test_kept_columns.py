@@ -10,6 +10,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.compiled import compiled
 from sparseq.engine._duckdb.stored import _span_of
 from sparseq.query.plan import Options, Plan, calibrate
@@ -38,9 +39,8 @@ def made(seed: int | None = None) -> sparseq.Store:
     )
     keys = {"k": ("a", "b", "c")}
     return sparseq.create(
-        None, rows, table="t", user="who", bounds={"x": (0, 9)}, keys=keys, in_or_out=True,
-        seed=seed,
-    )  # fmt: skip
+        None, {"t": rows}, user="who", bounds={"x": (0, 9)}, keys=keys, seed=seed,
+    purposes=IN_OR_OUT)  # fmt: skip
 
 
 def asked(con: sparseq.Store, sql: str) -> tuple[Plan, list[int], list[int]]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq._duckdb import memory
 from sparseq.engine._duckdb import connection, tables
 from sparseq.engine.files import held
@@ -86,7 +87,7 @@ def test_both_ways_make_the_same_tables(
         monkeypatch.setattr("sparseq._duckdb.creating.held_bytes", lambda most=most: most)
         monkeypatch.setattr("sparseq._duckdb.backend.held_bytes", lambda most=most: most)
         path = tmp_path / f"{most}.sparseq"
-        with sparseq.create(path, files, user="who", table="t", time=time, in_or_out=True) as con:
+        with sparseq.create(path, {"t": files}, user="who", time=time, purposes=IN_OR_OUT) as con:
             con.ingest(rows_of(3), "t")
             notes = con.curator_notes()
         found.append((notes, tables_of(path)))
@@ -98,7 +99,7 @@ def test_both_ways_make_the_same_tables(
 
 def test_a_table_lies_in_its_order(tmp_path: Path) -> None:
     sparseq.create(
-        tmp_path / "s", rows_of(4, 130_000), user="who", table="t", in_or_out=True
+        tmp_path / "s", {"t": rows_of(4, 130_000)}, user="who", purposes=IN_OR_OUT
     ).close()
     con = connection.connected(tmp_path / "s")
     for schema, order in tables.orders(Table("t", (Column("who", "VARCHAR"),), "who", "day")):

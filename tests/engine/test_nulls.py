@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
 
@@ -29,7 +30,7 @@ def rows(con: sparseq.Store) -> list[tuple[object, ...]]:
 
 def made(tmp_path: Path, text: str = CSV, **more: object) -> sparseq.Store:
     (tmp_path / "v.csv").write_text(text)
-    return sparseq.create(None, tmp_path / "v.csv", user="who", **more)  # type: ignore[arg-type]
+    return made_store(None, tmp_path / "v.csv", user="who", **more)  # type: ignore[arg-type]
 
 
 def test_null_is_null_in_every_column_and_nobody(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_other_texts_are_declared_and_kept(tmp_path: Path, quoted: bool) -> None
         "who,age,city,day\na,,n/k,\nb,,NULL,\n" + 'c,,"x;""y",\n' * quoted
     )
     create = {"user": "who", "nulls": ["n/k"]}
-    sparseq.create(path, tmp_path / "v.csv", **create).close()  # type: ignore[arg-type]
+    made_store(path, tmp_path / "v.csv", **create).close()  # type: ignore[arg-type]
     with sparseq.connect(path) as con:
         assert con.schema().nulls == ("n/k",)
         (tmp_path / "w.csv").write_text('who,age,city,day\nd,,"n/k",\ne,,Rome,\nn/k,,Rome,\n')

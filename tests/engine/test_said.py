@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.curator import exact_sql
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Declarations
@@ -29,7 +30,7 @@ def csv(path: Path, header: str, lines: list[str], encoding: str = "utf-8") -> P
 
 def made(source: Any, **options: Any) -> tuple[pa.Table, list[str]]:
     """Return the rows that a store has, and what its curator was told."""
-    with sparseq.create(None, source, user="who", table="t", seed=1, **options) as con:
+    with made_store(None, source, user="who", table="t", seed=1, **options) as con:
         return stored(con), con.curator_notes()
 
 
@@ -69,7 +70,7 @@ def test_a_date_is_no_number_where_a_comma_is_declared(tmp_path: Path) -> None:
 
 def test_the_format_of_dates_is_public_and_fixed(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "who;x", [f"{i};{d}" for i, d in enumerate(DAYS)])
-    with sparseq.create(None, path, user="who", table="t", seed=1) as con:
+    with sparseq.create(None, {"t": path}, user="who", seed=1) as con:
         assert con.schema().formats == {"x": "%d.%m.%Y"}
         assert "t: x as %d.%m.%Y" in con.curator_notes()
         con.ingest(csv(tmp_path / "b.csv", "who;x", ["1;2023-05-04", "2;24.12.2023"]))
@@ -103,7 +104,7 @@ def test_latin_1_is_said_and_can_be_declared(tmp_path: Path) -> None:
     rows, told = made(path, encoding="Latin-1")
     assert sorted(rows["x"].to_pylist()) == ["Café", "Chirurgie", "Pädiatrie"]
     assert told == []
-    with sparseq.create(None, path, user="who", table="t", seed=1, encoding="cp1252") as con:
+    with sparseq.create(None, {"t": path}, user="who", seed=1, csv={"encoding": "cp1252"}) as con:
         con.ingest(csv(tmp_path / "b.csv", "who;x", ["7;Größe €"], "cp1252"))
         assert "Größe €" in stored(con)["x"].to_pylist()
 
@@ -197,9 +198,7 @@ def test_sqlite_text_that_is_no_text_is_said(tmp_path: Path) -> None:
 
 
 def test_columns_that_a_table_does_not_have_are_said(tmp_path: Path) -> None:
-    with sparseq.create(
-        None, pa.table({"who": [1], "x": [2]}), user="who", table="t", seed=1
-    ) as con:
+    with sparseq.create(None, {"t": pa.table({"who": [1], "x": [2]})}, user="who", seed=1) as con:
         con.ingest(pa.table({"who": [1], "x": [2], "more": [3]}))
         assert any("does not have: more" in note.replace("'", "") for note in con.curator_notes())
 
@@ -207,7 +206,7 @@ def test_columns_that_a_table_does_not_have_are_said(tmp_path: Path) -> None:
 def test_a_public_tables_values_that_do_not_fit_are_said(tmp_path: Path) -> None:
     path = csv(tmp_path / "p.csv", "k;v", ["a;1", "b;x"])
     with sparseq.create(
-        None, pa.table({"who": [1]}), user="who", table="t", public={"p": path}, seed=1,
+        None, {"t": pa.table({"who": [1]})}, user="who", public={"p": path}, seed=1,
         schema={"p": {"k": "VARCHAR", "v": "BIGINT"}},
     ) as con:  # fmt: skip
         assert any("p: v: 1 values did not fit" in n.replace("'", "") for n in con.curator_notes())

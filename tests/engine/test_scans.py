@@ -68,14 +68,12 @@ def events() -> pa.Table:
 def load(rows: pa.Table, path: Path | None = None, time: str = "day") -> sparseq.Store:
     return sparseq.create(
         path,
-        rows,
-        table="t",
+        {"t": rows},
         user="who",
         time=time,
-        norm_budget=60,
         keys={"kind": ["c", "a", "b"], "k": [0, 1, 2, 3, 4]},
         bounds={"amount": (-5, 60)},
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=60)],
     )
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.ledger._duckdb import former_ids
 from sparseq.ledger._duckdb.former_ids import name_askers
 from sparseq.ledger.request_id import Asker, RequestId
@@ -66,13 +67,10 @@ def upgraded(tmp_path: Path) -> tuple[Path, list[tuple[object, ...]]]:
     path, people = tmp_path / "s.sparseq", pa.table({"who": range(100), "day": [DAY] * 100})
     with sparseq.create(
         path,
-        people,
+        {"t": people},
         user="who",
-        table="t",
-        reserves={"watch": 0.05},
-        norm_budget=100,
         seed=1,
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100, watch=0.05)],
     ) as con:
         ask_everything(con, tmp_path)
         train(con)
@@ -127,7 +125,7 @@ def test_a_run_of_an_earlier_version_is_not_gone_on_with(
 
 def test_a_store_with_nothing_to_move_is_upgraded_too() -> None:
     with sparseq.create(
-        None, pa.table({"who": [1]}), user="who", table="t", seed=1, in_or_out=True
+        None, {"t": pa.table({"who": [1]})}, user="who", seed=1, purposes=IN_OR_OUT
     ) as con:
         name_askers(con.backend.database)
         assert con.backend.storage.get(former_ids.FORMER) == 0

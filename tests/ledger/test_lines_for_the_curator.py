@@ -3,12 +3,13 @@
 import pyarrow as pa
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 
 
 def test_lines_are_kept_in_order() -> None:
     rows = pa.table({"who": [1]})
-    with sparseq.create(None, rows, table="t", user="who", seed=1, in_or_out=True) as con:
+    with sparseq.create(None, {"t": rows}, user="who", seed=1, purposes=IN_OR_OUT) as con:
         log = CuratorLog(con.backend.database)
         for i in range(3):
             log.add("test", f"line {i}")

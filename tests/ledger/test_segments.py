@@ -40,13 +40,11 @@ def made(path: Path | None) -> sparseq.Store:
     )
     return sparseq.create(
         path,
-        rows,
-        table="t",
+        {"t": rows},
         user="who",
         bounds={"x": (-1, 1)},
-        norm_budget=9,
         seed=5,
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=9)],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.monitor import QuerySeries, QueryText, Ticks
 
 FIRST = dt.date(2024, 1, 1)
@@ -45,7 +46,7 @@ def make(path: Path | None, days: list[dt.date] = DAYS, **more: Any) -> sparseq.
     """A seeded store of these days' sales."""
     rows = pa.concat_tables([sales(DAYS[0]).slice(0, 0), *map(sales, days)])
     more = {"norm_budget": 6, "seed": 5, **more}
-    return sparseq.create(path, rows, table="shop", user="who", **more, in_or_out=True)
+    return made_store(path, rows, table="shop", user="who", **more, in_or_out=True)
 
 
 def sources(con: sparseq.Store, over: Ticks | None = None) -> list[QuerySeries]:

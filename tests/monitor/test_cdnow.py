@@ -16,6 +16,7 @@ import pytest
 from shop_days import spends
 
 import sparseq
+from benchmarks.stores import made_store
 
 ROOT = Path(__file__).parent.parent.parent
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
@@ -42,7 +43,7 @@ def test_killed_ten_times_at_random(tmp_path: Path, accounts: dict[str, Any]) ->
     for run in ("whole", "killed"):
         store, out = tmp_path / f"{run}.sparseq", tmp_path / f"{run}.parquet"
         nobody = purchases.slice(0, 0)
-        sparseq.create(
+        made_store(
             store,
             nobody,
             table="purchases",

@@ -27,7 +27,11 @@ def known() -> tuple[Store, KnownStream]:
     day, who = np.nonzero(rng.random((TICKS, 3200)) < rates)
     table = pa.table({"who": who, "day": day})
     store = sparseq.create(
-        None, table, user="who", table="t", seed=1, norm_budget=20, in_or_out=True
+        None,
+        {"t": table},
+        user="who",
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, counts=20)],
     )
     sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
     asked = [store.lower(sql.format(d)) for d in range(TICKS)]

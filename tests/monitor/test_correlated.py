@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 import sparseq
 import sparseq.stream.step
+from benchmarks.stores import IN_OR_OUT
 from sparseq import curator
 from sparseq.accounting import Budget, Price
 from sparseq.accounting.strategies import Strategy
@@ -186,9 +187,14 @@ class World:
         self.ever = set(self.names)
         self.rows = [row for tick in range(TICKS) for row in self.some(tick, 8, late=False)]
         self.store = sparseq.create(
-            path, arrow(self.rows), table="t", user="who", kappa=0.5, norm_budget=self.budget,
-            in_or_out=True, keys={"kind": KINDS}, bounds={"amount": (0, 10)},
-        )  # fmt: skip
+            path,
+            {"t": arrow(self.rows)},
+            user="who",
+            kappa=0.5,
+            keys={"kind": KINDS},
+            bounds={"amount": (0, 10)},
+            purposes=[sparseq.Questions(in_or_out=True, counts=self.budget)],
+        )
         self.accounts = Algorithm2(0.5, self.budget)
         self.arrived(self.rows)
         self.series = CorrelatedSeries(self.store, "s", self.text)
@@ -312,9 +318,9 @@ def published() -> dict[str, tuple[Strategy, NDArray[np.float64], float]]:
     found = {}
     for text in ("none", "news:0.6,3", "window:4", "fractional:-0.5,9"):
         with sparseq.create(
-            None, rows, table="t", user="who", norm_budget=30, in_or_out=True, seed=len(found) + 5,
+            None, {"t": rows}, user="who", seed=len(found) + 5,
             keys={"key": keys},
-        ) as store:  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=30)]) as store:  # fmt: skip
             series = CorrelatedSeries(store, "s", text)
             ticks = [series.ask(t, store.lower(sql.format(t))) for t in range(LONG)]
             values = np.array([tick.values for tick in ticks])
@@ -372,8 +378,8 @@ def test_a_tick_that_a_restart_follows_is_the_tick_without_it(tmp_path: Path) ->
     sql = QUESTIONS[0].sql
 
     def made(path: Path | None, again: bool) -> list[float]:
-        store = sparseq.create(path, arrow(rows), table="t", user="who", norm_budget=4, seed=3,
-                               in_or_out=True)  # fmt: skip
+        store = sparseq.create(path, {"t": arrow(rows)}, user="who", seed=3,
+                               purposes=[sparseq.Questions(in_or_out=True, counts=4)])  # fmt: skip
         found = []
         for t in range(8):
             series = CorrelatedSeries(store, "s", "news:0.5,3")
@@ -391,7 +397,7 @@ def test_a_tick_that_a_restart_follows_is_the_tick_without_it(tmp_path: Path) ->
 def test_what_is_fixed_before_the_first_tick_stays() -> None:
     rows = [(1, 0, "a", 1.0), (2, 1, "b", 1.0)]
     with sparseq.create(
-        None, arrow(rows), table="t", user="who", in_or_out=True, seed=1, keys={"kind": KINDS}
+        None, {"t": arrow(rows)}, user="who", seed=1, keys={"kind": KINDS}, purposes=IN_OR_OUT
     ) as store:
         sql = QUESTIONS[0].sql
         day = [store.lower(sql.format(DAY + dt.timedelta(t))) for t in range(3)]
@@ -409,7 +415,7 @@ def test_what_is_fixed_before_the_first_tick_stays() -> None:
             series.ask(1, store.lower(QUESTIONS[1].sql.format(DAY)))
         assert CorrelatedSeries(store, "s").ask(0, day[0]).values == first.values
         assert store.released == 1
-    weighted = sparseq.create(None, arrow(rows), table="t", user="who")
+    weighted = sparseq.create(None, {"t": arrow(rows)}, user="who")
     with pytest.raises(ParameterError, match="in or out"):
         CorrelatedSeries(weighted, "s", "news")
     weighted.close()
@@ -444,8 +450,15 @@ def test_a_series_goes_on_for_years_where_each_month_has_an_account(tmp_path: Pa
     """Month 36 is as exact as month 2, and nobody is missing; somebody is in every tick."""
     path, days = tmp_path / "s.sparseq", [DAY + dt.timedelta(10 * k) for k in range(108)]
     none = arrow([]).slice(0, 0)
-    store = sparseq.create(path, none, table="t", user="who", time="day", window="month",
-                           norm_budget=5, in_or_out=True, seed=6)  # fmt: skip
+    store = sparseq.create(
+        path,
+        {"t": none},
+        user="who",
+        time="day",
+        window="month",
+        seed=6,
+        purposes=[sparseq.Questions(in_or_out=True, counts=5)],
+    )
     store.ingest(pa.concat_tables([arrow([(who, 10 * k, "a", 1.0) for who in range(30)])
                                    for k in range(108)]))  # fmt: skip
     found = []

@@ -21,6 +21,7 @@ from sampled import one_in
 from shop_days import DAYS, QUERIES, make, sales, sources, spends, ticks
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import DataError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.monitor import Monitor
@@ -331,7 +332,7 @@ def test_no_budget_stops_the_monitor(inbox: Path, own: str) -> None:
     nobody = sales(DAYS[0]).slice(0, 0)
     nobody = nobody.append_column("own", pa.array([], pa.float64()))
     with sparseq.create(
-        None, nobody, user="who", table="shop", budget_column="own", seed=1, in_or_out=True
+        None, {"shop": nobody}, user="who", budget_column="own", seed=1, purposes=IN_OR_OUT
     ) as con:
         head = "who,day,kind,amount,own\n"
         rows = f"77,{DAYS[0]},a,1,{own}\n77,{DAYS[0]},a,1,7\n78,{DAYS[0]},a,1,5\n"

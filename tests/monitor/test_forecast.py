@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.curator import forget
@@ -62,9 +63,7 @@ def make(path: Path | None = None, table: pa.Table | None = None, **more: Any) -
         "table": "t",
         "time": "day",
     }
-    return sparseq.create(
-        path, events() if table is None else table, **settings | more, in_or_out=True
-    )
+    return made_store(path, events() if table is None else table, **settings | more, in_or_out=True)
 
 
 def ask(store: Store, forecast: Forecast, day: int, sql: str = COUNT) -> ForecastTick:

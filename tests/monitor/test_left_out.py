@@ -75,7 +75,7 @@ def series_of(sql: str, strategy: str, left_out: float) -> list[Row]:
     days = np.repeat(np.datetime64("2024-01-01") + np.arange(6), 40)
     table = pa.table({"who": np.tile(np.arange(40), 6), "day": days, "x": np.ones(240)})
     part = Purpose("s", 0.5, 6, 3.0, strategy=strategy, left_out=left_out)
-    with sparseq.create(None, table, table="t", user="who", purposes=[part], seed=1) as con:
+    with sparseq.create(None, {"t": table}, user="who", purposes=[part], seed=1) as con:
         ticks = Ticks(moment("2024-01-01"), "1d")
         (series,) = Beside().sources(con, [("s", QueryText.of(sql))], ticks)
         return [row for t in range(6) for row in series.rows(ticks[t])]

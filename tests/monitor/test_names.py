@@ -23,7 +23,11 @@ def rows(day: dt.date) -> pa.Table:
 
 def store(path: Path | None = None) -> sparseq.Store:
     return sparseq.create(
-        path, rows(DAY), user="who", table="t", norm_budget=100, seed=1, in_or_out=True
+        path,
+        {"t": rows(DAY)},
+        user="who",
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
     )
 
 

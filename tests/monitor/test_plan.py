@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.accounting import Budget
 from sparseq.errors import DataError
 from sparseq.monitor.correct import PostProcessing
@@ -27,7 +28,7 @@ def stream(rates: np.ndarray, seed: int = 1) -> KnownStream:
     rng = np.random.default_rng(seed)
     day, who = np.nonzero(rng.random((TICKS, rates.shape[-1])) < rates)
     table = pa.table({"who": who, "day": day})
-    with sparseq.create(None, table, user="who", table="t", seed=1, in_or_out=True) as store:
+    with sparseq.create(None, {"t": table}, user="who", seed=1, purposes=IN_OR_OUT) as store:
         asked = [store.lower(SQL.format(d)) for d in range(TICKS)]
         cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
         return KnownStream.of(asked[0], store.stream.people, cells, 1.0)

@@ -35,8 +35,14 @@ def events(chance: np.ndarray, ticks: int, seed: int) -> pa.Table:
 
 
 def store_of(table: pa.Table, norm_budget: float) -> Store:
-    return sparseq.create(None, table, user="who", table="t", norm_budget=norm_budget, seed=4,
-                          in_or_out=True, keys={"kind": ["k0", "k1", "k2"]})  # fmt: skip
+    return sparseq.create(
+        None,
+        {"t": table},
+        user="who",
+        seed=4,
+        keys={"kind": ["k0", "k1", "k2"]},
+        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)],
+    )
 
 
 def stream_of(table: pa.Table, ticks: int, grouped: bool = False) -> KnownStream:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from sampled import one_in
 
-import sparseq
+from benchmarks.stores import made_store
 from sparseq.ledger.pots import Pot
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.forecast import Forecast
@@ -36,7 +36,7 @@ def make(norm_budget: float, reserves: dict[str, float], seed: int = 5) -> Store
         }
     )
     settings: dict[str, Any] = {"keys": {"kind": ["a", "b", "c"]}, "bounds": {"amount": (-2, 4)}}
-    return sparseq.create(None, table, user="who", table="t", norm_budget=norm_budget,
+    return made_store(None, table, user="who", table="t", norm_budget=norm_budget,
                           reserves=reserves, seed=seed, **settings, in_or_out=True)  # fmt: skip
 
 

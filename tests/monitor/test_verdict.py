@@ -42,7 +42,7 @@ CHANGES = np.r_[np.full(400, 0.02), np.full(6, 0.2)]
 
 def lowered(number: str) -> Query:
     rows = pa.table({"who": [1], "day": [0]})
-    with sparseq.create(None, rows, user="who", table="t", seed=1) as store:
+    with sparseq.create(None, {"t": rows}, user="who", seed=1) as store:
         return store.lower(f"SELECT {number} AS n FROM t WHERE day = 0")
 
 

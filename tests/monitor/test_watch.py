@@ -19,6 +19,7 @@ from scipy import stats
 
 import sparseq
 import sparseq.stream.step
+from benchmarks.stores import made_store
 from sparseq._duckdb.backend import DuckBackend
 from sparseq.accounting import Budget, budget_units
 from sparseq.cli.budget import budget_text
@@ -40,7 +41,7 @@ def people(weights: list[int], first: int = 0) -> pa.Table:
 
 def make(weights: list[int], path: Any = None, **more: Any) -> sparseq.Store:
     options: dict[str, Any] = {"reserves": {"watch": SHARE}, "norm_budget": 8, "seed": 1}
-    return sparseq.create(
+    return made_store(
         path, people(weights), table="t", user="who", **(options | more), in_or_out=True
     )
 
@@ -213,10 +214,16 @@ def test_own_budgets_that_cant_pay_are_in_neither_count() -> None:
         {"who": [u for u in own for _ in range(3)], "own": np.repeat([*own.values()], 3)}
     )
     for smallest, users in ((None, 2), (4.0, 3), (1.0, 4)):
-        with silence(), sparseq.create(
-            None, rows, table="t", user="who", norm_budget=8, budget_column="own",
-            reserves={"watch": SHARE},
-         in_or_out=True) as con:  # fmt: skip
+        with (
+            silence(),
+            sparseq.create(
+                None,
+                {"t": rows},
+                user="who",
+                budget_column="own",
+                purposes=[sparseq.Questions(in_or_out=True, counts=8, watch=SHARE)],
+            ) as con,
+        ):
             watch = ActiveWatch(con, 3, [0.9, 0.5], smallest_budget=smallest)
             con.sql("SELECT count(*) FROM t", fresh=True)  # 9 a user: nobody can pay
             seen = watch.tick(1)

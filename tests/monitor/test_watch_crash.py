@@ -26,14 +26,11 @@ def make(path: Path) -> None:
     rows = pa.table({"who": [i for i in range(40) for _ in range(1 + i % 4)]})
     sparseq.create(
         path,
-        rows,
-        table="t",
+        {"t": rows},
         user="who",
-        reserves={"watch": 0.25},
         kappa=32,
-        norm_budget=40,
         seed=3,
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=40, watch=0.25)],
     ).close()
 
 

@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.query.outputs import Measurements
 from sparseq.query.plan import Options, calibrate
 from sparseq.query.render import ERROR_SUFFIX, key_columns, render
@@ -134,7 +135,7 @@ def store(loads: int = 3, **options: Any) -> sparseq.Store:
     """Return the shop's store, loaded in so many goes: new users come with every one."""
     cuts = {name: len(table) // loads + 1 for name, table in PRIVATE.items()}
     first = {name: table.slice(0, cuts[name]) for name, table in PRIVATE.items()}
-    con = sparseq.create(
+    con = made_store(
         None,
         first["events"],
         table="events",

@@ -126,9 +126,13 @@ def test_a_question_in_several_places_is_asked_once(con: sparseq.Store) -> None:
 def test_several_questions_are_charged_as_one_vector() -> None:
     rows = pa.table({"who": [1, 1, 2], "k": ["a", "b", "a"]})
     con = sparseq.create(
-        None, rows, table="t", user="who", keys={"k": ("a", "b")}, seed=1, in_or_out=True,
-        norm_budget=100,
-    )  # fmt: skip
+        None,
+        {"t": rows},
+        user="who",
+        keys={"k": ("a", "b")},
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
+    )
     con.sql("SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT 'all', count(*) FROM t")
     units = con.stream.accounts.spent / 2**24
     assert units.tolist() == [1 + 1 + 4, 1 + 1]

@@ -97,7 +97,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("without", "with_it"), one_in(2, PAIRS), ids=lambda c: c[:50])
 def test_a_word_more_is_another_query_or_refused(without: str, with_it: str) -> None:
-    with sparseq.create(None, ROWS, table="t", user="who", seed=1) as con:
+    with sparseq.create(None, {"t": ROWS}, user="who", seed=1) as con:
         lowered = []
         for condition in (without, with_it):
             try:
@@ -124,7 +124,7 @@ def test_a_word_more_is_another_query_or_refused(without: str, with_it: str) -> 
 )
 def test_clauses_that_nobody_reads_are_refused(query: str) -> None:
     with (
-        sparseq.create(None, ROWS, table="t", user="who", seed=1) as con,
+        sparseq.create(None, {"t": ROWS}, user="who", seed=1) as con,
         pytest.raises(QueryRefused),
     ):
         con.lower(query)

@@ -27,7 +27,7 @@ IN_NONE = "rows whose cat is NULL or in no group are not counted, and cost nothi
 def con(request: pytest.FixtureRequest) -> Iterator[sparseq.Store]:
     rows = ROWS if request.param == "with NULL" else FULL
     keys = {"cat": ["a", "b"]}
-    with sparseq.create(None, rows, table="t", user="who", seed=1, keys=keys) as made:
+    with sparseq.create(None, {"t": rows}, user="who", seed=1, keys=keys) as made:
         yield made
 
 

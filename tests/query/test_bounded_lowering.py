@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 from sparseq.query.public_subqueries import MAX_SUBQUERIES
 
@@ -22,7 +23,7 @@ def con() -> sparseq.Store:
     rows = pa.table({"who": [1, 2], "v": [1.0, 2.0]})
     shelves = pa.table({"k": [1, 2]})
     return sparseq.create(
-        None, rows, table="t", user="who", seed=1, public={"p": shelves}, in_or_out=True
+        None, {"t": rows}, user="who", seed=1, public={"p": shelves}, purposes=IN_OR_OUT
     )
 
 

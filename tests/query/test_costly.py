@@ -18,6 +18,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.query import carrying
@@ -149,14 +150,12 @@ def con() -> sparseq.Store:
     keys = {"s": tuple(f"a{i}" for i in range(5))}
     con = sparseq.create(
         None,
-        rows,
-        table="t",
+        {"t": rows},
         user="who",
         public=public,
         keys=keys,
         seed=1,
-        in_or_out=True,
-        norm_budget=10**6,
+        purposes=[sparseq.Questions(in_or_out=True, counts=10**6)],
     )
     con.lower("SELECT count(*) AS warm FROM t")
     con.lower(f"SELECT n*n*n*n AS warm FROM {N}")
@@ -298,13 +297,12 @@ def test_each_limit_is_set_and_says_which_it_is(name: str) -> None:
     most = {name: {"text": 40, "nodes": 18, "people": 2}.get(name, 8)}
     con = sparseq.create(
         None,
-        rows,
-        table="t",
+        {"t": rows},
         user="who",
         public={"p": pa.table({"k": list(range(9))})},
         keys={"s": tuple("abcdefghi")},
         most=most,
-        in_or_out=True,
+        purposes=IN_OR_OUT,
     )
     with pytest.raises(QueryRefused, match=rf"the limit is {most[name]}\b") as refused:
         con.lower(OVER[name])
@@ -320,12 +318,11 @@ def test_a_limit_does_not_depend_on_rows() -> None:
         people = pa.table({"who": who, "v": [7] * rows, "s": ["a1"] * rows})
         con = sparseq.create(
             None,
-            people,
-            table="t",
+            {"t": people},
             user="who",
             public={"p": pa.table({"k": [1, 2]})},
             keys={"s": ("a1", "a2")},
-            in_or_out=True,
+            purposes=IN_OR_OUT,
         )
         found = []
         for name in (
@@ -347,7 +344,7 @@ def test_a_limit_does_not_depend_on_rows() -> None:
 def test_limits_are_kept_with_the_store(tmp_path: Path) -> None:
     rows = pa.table({"who": [1], "v": [1]})
     path = tmp_path / "a.sparseq"
-    sparseq.create(path, rows, table="t", user="who", most={"text": 30}, in_or_out=True).close()
+    sparseq.create(path, {"t": rows}, user="who", most={"text": 30}, purposes=IN_OR_OUT).close()
     with (
         sparseq.connect(path) as con,
         pytest.raises(QueryRefused, match="38 characters; the limit is 30"),
@@ -357,7 +354,7 @@ def test_limits_are_kept_with_the_store(tmp_path: Path) -> None:
 
 def test_a_limit_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ParameterError) as refused:
-        sparseq.create(None, pa.table({"who": [1]}), table="t", user="who", most={"txt": 5})
+        sparseq.create(None, {"t": pa.table({"who": [1]})}, user="who", most={"txt": 5})
     assert "text" in refused.value.hint
 
 

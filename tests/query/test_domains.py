@@ -14,6 +14,7 @@ from sampled import one_in
 from shop import DUE, PRIVATE, exact, store
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 
 
@@ -172,7 +173,7 @@ def test_keys_of_any_spelling_are_found_among_very_many() -> None:
     names = [*odd, *(f"n{i}" for i in range(3000))]
     rows = pa.table({"who": range(len(names)), "name": names})
     with sparseq.create(
-        None, rows, table="t", user="who", keys={"name": names}, seed=1, in_or_out=True
+        None, {"t": rows}, user="who", keys={"name": names}, seed=1, purposes=IN_OR_OUT
     ) as con:
         for key in ("name", "name || '!'"):
             query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM t GROUP BY k")
@@ -230,7 +231,7 @@ def test_all_groups_that_a_condition_allows_are_there(grouped: tuple[str, str], 
     plain.register("t", HOURS)
     units, answered, same = ("year", "quarter", "month", "week"), 0, 0
     cuts = {cut.format(unit=unit, of=of, op=op): cut for cut in CUT for unit in units}
-    with sparseq.create(None, HOURS.slice(0, 1), table="t", user="who", time="ts") as con:
+    with sparseq.create(None, {"t": HOURS.slice(0, 1)}, user="who", time="ts") as con:
         for where, cut in cuts.items():
             where += f" AND {of} BETWEEN '2023-06-05' AND '2024-11-28'"
             if "(" in cut and op == "=":
@@ -263,7 +264,7 @@ def test_all_groups_that_a_condition_allows_are_there(grouped: tuple[str, str], 
     ],
 )
 def test_seconds_with_a_fraction_are_no_public_values(key: str) -> None:
-    with sparseq.create(None, HOURS.slice(0, 9), table="t", user="who") as con:
+    with sparseq.create(None, {"t": HOURS.slice(0, 9)}, user="who") as con:
         where = "ts >= '2023-01-01' AND ts < '2023-01-01 00:05:00'"
         sql = f"SELECT {key} AS k, count(*) AS n FROM t WHERE {where} GROUP BY 1"
         with pytest.raises(QueryRefused, match="not public"):
@@ -274,7 +275,7 @@ def test_seconds_with_a_fraction_are_no_public_values(key: str) -> None:
 def test_a_text_that_is_compared_as_a_number_has_many_spellings(value: str) -> None:
     """'05' is 5 as well: it is no value of the list, and has no group."""
     rows = pa.table({"who": [1, 2, 3], "x": ["5", "05", "2024-1-2"]})
-    with sparseq.create(None, rows, table="t", user="who") as con:
+    with sparseq.create(None, {"t": rows}, user="who") as con:
         sql = f"SELECT x, count(*) AS n FROM t WHERE x = {value} GROUP BY 1"
         if value == "'5'":
             assert con.lower(sql).domains[0].values == ("5",)
@@ -302,6 +303,6 @@ def test_seconds_of_a_range_end_in_all_their_parts(key: str, year: int) -> None:
     plain = duckdb.connect()
     plain.register("t", rows)
     found = plain.execute(f"SELECT DISTINCT {key} FROM t WHERE {where}").fetchall()
-    with sparseq.create(None, rows, table="t", user="who") as con:
+    with sparseq.create(None, {"t": rows}, user="who") as con:
         query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM t WHERE {where} GROUP BY 1")
     assert {v for (v,) in found} <= set(query.domains[0].values)

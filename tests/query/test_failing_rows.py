@@ -14,6 +14,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 from sparseq.query.plan import Options, calibrate
 
@@ -131,12 +132,13 @@ def con() -> sparseq.Store:
     plain.execute(f"INSERT INTO e VALUES {ROWS}")
     return sparseq.create(
         None,
-        plain.sql("FROM e").to_arrow_table(),
-        table="e",
+        {
+            "v": plain.sql("SELECT u, x AS w FROM e").to_arrow_table(),
+            "e": plain.sql("FROM e").to_arrow_table(),
+        },
         user="u",
-        tables={"v": plain.sql("SELECT u, x AS w FROM e").to_arrow_table()},
         public={"p": plain.sql("SELECT i AS n, s AS name FROM e").to_arrow_table()},
-        in_or_out=True,
+        purposes=IN_OR_OUT,
     )
 
 

@@ -35,7 +35,7 @@ def test_what_follows_is_exact(seed: int) -> None:
     """8,100 pairs of a question and a release, against plain DuckDB."""
     draw = random.Random(seed)
     table = rows(draw)
-    con = sparseq.create(None, table, table="t", user="who", time="day", seed=1)
+    con = sparseq.create(None, {"t": table}, user="who", time="day", seed=1)
     plain = duckdb.connect()
     plain.register("t", table)
     asked = []
@@ -72,9 +72,14 @@ def test_what_follows_is_exact(seed: int) -> None:
 def test_an_answer_that_follows_is_that_sum_and_is_free(in_or_out: bool) -> None:
     table = rows(random.Random(5), 20_000)
     con = sparseq.create(
-        None, table, table="t", user="who", time="day", seed=1, kappa=1024.0, norm_budget=1e6,
-        in_or_out=in_or_out,
-    )  # fmt: skip
+        None,
+        {"t": table},
+        user="who",
+        time="day",
+        seed=1,
+        kappa=1024.0,
+        purposes=[sparseq.Questions(in_or_out=in_or_out, counts=1e6)],
+    )
     within = "day BETWEEN '2024-01-01' AND '2024-03-30'"
     by_day = con.sql(f"SELECT day, count(*) AS n FROM t WHERE {within} GROUP BY day", sigma=0.01)
     paid = con.stream.accounts.spent.tolist()
@@ -99,7 +104,11 @@ def test_an_answer_that_follows_is_that_sum_and_is_free(in_or_out: bool) -> None
 
 def test_precision_that_is_met_is_free() -> None:
     con = sparseq.create(
-        None, rows(random.Random(5), 20_000), table="t", user="who", seed=1, norm_budget=1e4
+        None,
+        {"t": rows(random.Random(5), 20_000)},
+        user="who",
+        seed=1,
+        purposes=[sparseq.Questions(counts=1e4)],
     )
     query = con.lower("SELECT count(*) AS n FROM t WHERE n BETWEEN 0 AND 5")
     first = con.ask(query, Options(precision=0.05))
@@ -113,7 +122,11 @@ def test_precision_that_is_met_is_free() -> None:
 
 def test_nothing_follows_for_more_people_or_other_confidence() -> None:
     con = sparseq.create(
-        None, rows(random.Random(5)), table="t", user="who", seed=1, norm_budget=1e4
+        None,
+        {"t": rows(random.Random(5))},
+        user="who",
+        seed=1,
+        purposes=[sparseq.Questions(counts=1e4)],
     )
     within = "n BETWEEN 0 AND 3"
     con.sql(f"SELECT n, count(DISTINCT who) AS p FROM t WHERE {within} GROUP BY n")
@@ -140,7 +153,7 @@ def test_intervals_of_sums_hold_the_truth_as_often_as_they_say() -> None:
     plain.register("t", table)
     ((truth,),) = plain.execute("SELECT count(*) FROM t WHERE n BETWEEN -2 AND 7").fetchall()
     for seed in range(20):
-        with sparseq.create(None, table, table="t", user="who", seed=seed) as con:
+        with sparseq.create(None, {"t": table}, user="who", seed=seed) as con:
             con.sql("SELECT n, count(*) AS c FROM t WHERE n BETWEEN -2 AND 7 GROUP BY n")
             total = con.lower("SELECT count(*) AS c FROM t WHERE n BETWEEN -2 AND 7")
             found = con.stream.known(total, Options(), anyhow=True)
@@ -151,7 +164,7 @@ def test_intervals_of_sums_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_cells_are_read_back_to_the_bit() -> None:
-    con = sparseq.create(None, rows(random.Random(5)), table="t", user="who", seed=1)
+    con = sparseq.create(None, {"t": rows(random.Random(5))}, user="who", seed=1)
     con.sql("SELECT n, count(*) AS c, sum(x) AS s FROM t WHERE n BETWEEN 0 AND 3 GROUP BY n",
             scale=10.0)  # fmt: skip
     (data,) = con.stream.ledger.notes(MEASURED, release=1)["measured"].to_pylist()

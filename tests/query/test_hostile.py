@@ -16,6 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import ParameterError, QueryRefused, SparseqError
 
 HERE = Path(__file__).parent
@@ -110,12 +111,10 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def con() -> sparseq.Store:
     return sparseq.create(
         None,
-        EVENTS,
-        table="events",
+        {"visits": VISITS, "events": EVENTS},
         user="who",
-        tables={"visits": VISITS},
         public={"shops": SHOPS},
-        in_or_out=True,
+        purposes=IN_OR_OUT,
     )
 
 

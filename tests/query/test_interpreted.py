@@ -17,6 +17,7 @@ from sampled import one_in
 from shop import events, store
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.engine import interpreter, program, reduce, weighing
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Contributions
@@ -187,7 +188,7 @@ def test_a_random_query_is_duckdbs(con: sparseq.Store, pair: Pair) -> None:
 @pytest.fixture(scope="module")
 def empty() -> sparseq.Store:
     rows, bounds = events().slice(0, 0), {"price": (0, 900)}
-    return sparseq.create(None, rows, table="events", user="who", bounds=bounds, in_or_out=True)
+    return sparseq.create(None, {"events": rows}, user="who", bounds=bounds, purposes=IN_OR_OUT)
 
 
 @pytest.mark.parametrize("text", WRITTEN)

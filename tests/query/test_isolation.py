@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 from sparseq.query.plan import Options, Plan, calibrate
 from sparseq.stream.pricing import price
@@ -117,13 +118,11 @@ def _store(*goes: dict[int, Any]) -> sparseq.Store:
     """Return a store that the people came into in several goes."""
     con = sparseq.create(
         None,
-        _rows(goes[0], 0, EVENTS),
-        table="events",
+        {"visits": _rows(goes[0], 1, VISITS), "events": _rows(goes[0], 0, EVENTS)},
         user="who",
-        tables={"visits": _rows(goes[0], 1, VISITS)},
         public={"shops": SHOPS},
         keys={"kind": ("a", "b", "never")},
-        in_or_out=True,
+        purposes=IN_OR_OUT,
     )
     for people in goes[1:]:
         con.ingest(_rows(people, 0, EVENTS), "events")
@@ -296,7 +295,7 @@ def test_the_order_of_rows_is_all_one(rows: int) -> None:
         table = pa.table(
             [pa.array(c, f.type) for c, f in zip(columns, EVENTS, strict=True)], EVENTS
         )
-        con = sparseq.create(None, table, table="events", user="who", in_or_out=True)
+        con = sparseq.create(None, {"events": table}, user="who", purposes=IN_OR_OUT)
         vector, _ = _vector(con, calibrate(con.lower(sql), con.guarantee, Options(sigma=1e6)), 1)
         seen.add(str(vector))
     assert len(seen) == 1

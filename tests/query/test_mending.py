@@ -13,6 +13,7 @@ import pytest
 from test_hostile import EVENTS, LONG, SHOPS, VISITS, read_golden
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused, with_query, without_query
 from sparseq.query.mending import mended
 from sparseq.query.mends import RULES
@@ -54,7 +55,7 @@ LEFT = {
 def con() -> sparseq.Store:
     tables, public = {"visits": VISITS}, {"shops": SHOPS}
     return sparseq.create(
-        None, EVENTS, table="events", user="who", tables=tables, public=public, in_or_out=True
+        None, {**tables, "events": EVENTS}, user="who", public=public, purposes=IN_OR_OUT
     )
 
 

@@ -21,7 +21,7 @@ RENT = "SELECT rent FROM public.p"
 def store(column: str = "kind", rent: int = 1) -> sparseq.Store:
     rows = pa.table({"who": [1, 2, 2], column: ["a", "b", "a"]})
     prices = pa.table({"kind": ["a", "b"], "rent": [rent, 2]})
-    return sparseq.create(None, rows, table="t", user="who", public={"p": prices}, seed=1)
+    return sparseq.create(None, {"t": rows}, user="who", public={"p": prices}, seed=1)
 
 
 def test_each_store_has_a_database_of_its_own() -> None:

@@ -18,6 +18,7 @@ import shop
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 
 SECRET = "kumquat-7731"
@@ -57,14 +58,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def con(folder: Path) -> sparseq.Store:
     return sparseq.create(
         folder / "hostile.sparseq",
-        EVENTS,
-        table="events",
+        {"visits": VISITS, "events": EVENTS},
         user="who",
-        tables={"visits": VISITS},
         public={"shops": SHOPS},
         bounds={"amount": (0, 100)},
-        norm_budget=50,
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=50)],
     )
 
 
@@ -293,7 +291,7 @@ FAILING = {
 @pytest.fixture(scope="module")
 def full() -> sparseq.Store:
     return sparseq.create(
-        None, EVENTS, table="events", user="who", tables={"visits": VISITS}, seed=1, in_or_out=True
+        None, {"visits": VISITS, "events": EVENTS}, user="who", seed=1, purposes=IN_OR_OUT
     )
 
 
@@ -301,13 +299,7 @@ def full() -> sparseq.Store:
 def empty() -> sparseq.Store:
     no_visits = {"visits": VISITS.slice(0, 0)}
     return sparseq.create(
-        None,
-        EVENTS.slice(0, 0),
-        table="events",
-        user="who",
-        tables=no_visits,
-        seed=1,
-        in_or_out=True,
+        None, {**no_visits, "events": EVENTS.slice(0, 0)}, user="who", seed=1, purposes=IN_OR_OUT
     )
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.query import sql as lowering
 from sparseq.query.plan import Query
 
@@ -60,7 +61,7 @@ SHAPES = {
 def con() -> sparseq.Store:
     public = {"holidays": pa.table({"day": DAYS[:3:2]})}
     return sparseq.create(
-        None, EVENTS, table="events", user="who", public=public, seed=1, in_or_out=True
+        None, {"events": EVENTS}, user="who", public=public, seed=1, purposes=IN_OR_OUT
     )
 
 

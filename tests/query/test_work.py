@@ -12,6 +12,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, QueryRefused
@@ -74,13 +75,12 @@ def store(people: People, most: int | None = MOST) -> sparseq.Store:
     b = [{"who": w, "n": n} for w, (_, own) in people.items() for n in own]
     return sparseq.create(
         None,
-        tables={"a": pa.Table.from_pylist(a, A), "b": pa.Table.from_pylist(b, B)},
+        {"a": pa.Table.from_pylist(a, A), "b": pa.Table.from_pylist(b, B)},
         user="who",
         seed=1,
-        norm_budget=100,
         public=PUBLIC,
         most={"people": 30} | ({} if most is None else {"work": most}),
-        in_or_out=True,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
     )
 
 
@@ -170,11 +170,10 @@ def test_public_tables_that_multiply_are_refused_whoever_is_there(people: list[i
     """It overflowed a sum only if person 1 was there: an exact, free answer about anybody."""
     con = sparseq.create(
         None,
-        pa.table({"who": people}),
-        table="t",
+        {"t": pa.table({"who": people})},
         user="who",
         public={"p": pa.table({"j": list(range(1000))})},
-        in_or_out=True,
+        purposes=IN_OR_OUT,
     )
     sql = (
         "SELECT count(*) AS n FROM (SELECT a0.who, sum(CASE WHEN a0.who = 1 THEN 9.9e18 END) AS s "
@@ -191,9 +190,9 @@ def test_a_public_factor_has_two_limits() -> None:
     with pytest.raises(QueryRefused, match="9 rows; the limit is 8"):
         con.lower("SELECT count(*) AS n FROM a, kinds k, kinds l")
     many = sparseq.create(
-        None, pa.table({"who": [1]}), table="t", user="who", seed=1,
+        None, {"t": pa.table({"who": [1]})}, user="who", seed=1,
         public={"p": pa.table({"j": list(range(MAX_FACTOR + 1))})},
-     in_or_out=True)  # fmt: skip
+     purposes=IN_OR_OUT)  # fmt: skip
     with pytest.raises(QueryRefused, match="add ON column"):
         many.lower("SELECT count(*) AS n FROM t, p")
     assert many.lower("SELECT count(*) AS n FROM t JOIN p ON p.j = t.who").relation.caps == ()
@@ -236,9 +235,9 @@ def test_keys_are_counted_as_they_are_compared(type: str, other: str, key: str) 
 
 def test_texts_that_are_one_number_are_one_key() -> None:
     con = sparseq.create(
-        None, pa.table({"who": [1], "n": [1]}), table="t", user="who", seed=1,
+        None, {"t": pa.table({"who": [1], "n": [1]})}, user="who", seed=1,
         public={"p": pa.table({"k": ["1", "01", "001", "x"]})},
-     in_or_out=True)  # fmt: skip
+     purposes=IN_OR_OUT)  # fmt: skip
     (cap,) = con.lower("SELECT count(*) AS n FROM t JOIN p ON p.k = t.n").relation.caps
     assert f"HAVING count(*) > {MOST_WORK // 3}" in cap.sql
 
@@ -257,7 +256,7 @@ def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) ->
     path = tmp_path / "a.sparseq"
     rows = pa.table({"who": [1]})
     with sparseq.create(
-        path, rows, table="t", user="who", most={"work": 77}, in_or_out=True
+        path, {"t": rows}, user="who", most={"work": 77}, purposes=IN_OR_OUT
     ) as con:
         assert con.most == {"work": 77}
     with sparseq.connect(path) as con:
@@ -273,7 +272,7 @@ def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) ->
 def test_a_limit_that_makes_no_sense_is_refused(most: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         sparseq.create(
-            None, pa.table({"who": [1]}), table="t", user="who", most=most, in_or_out=True
+            None, {"t": pa.table({"who": [1]})}, user="who", most=most, purposes=IN_OR_OUT
         )
 
 

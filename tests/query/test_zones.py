@@ -55,7 +55,7 @@ TEMPLATES = (
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[sparseq.Store]:
-    with sparseq.create(None, ROWS, table="t", user="who", kappa=1000, seed=1) as made:
+    with sparseq.create(None, {"t": ROWS}, user="who", kappa=1000, seed=1) as made:
         yield made
 
 

@@ -42,9 +42,13 @@ def test_killed_at_random_it_is_the_unbroken_run(tmp_path: Path) -> None:
     log = tmp_path / "log.csv.zst"
     made("queries/logs/make.py", "mixed", log, "--lines", LINES, "--days", 30)
     with sparseq.create(
-        tmp_path / "killed.sparseq", tmp_path / "events.parquet", user="user_id", table="events",
-        norm_budget=30, bounds={"amount": (0, 500)}, seed=2,
-     in_or_out=True):  # fmt: skip
+        tmp_path / "killed.sparseq",
+        {"events": tmp_path / "events.parquet"},
+        user="user_id",
+        bounds={"amount": (0, 500)},
+        seed=2,
+        purposes=[sparseq.Questions(in_or_out=True, counts=30)],
+    ):
         pass
     shutil.copy(tmp_path / "killed.sparseq", tmp_path / "whole.sparseq")
     *moments, last = replayed("killed", KILLS, log, tmp_path)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq._duckdb import memory
 from sparseq.engine._duckdb.connection import SETTINGS
 from sparseq.ledger._duckdb import segments
@@ -41,7 +42,11 @@ Some lie on free lists, which Python fills slowly and which end."""
 def store() -> sparseq.Store:
     rows = pa.table({"who": [1, 2, 2, 3], "day": [1, 2, 3, 3]})
     return sparseq.create(
-        None, rows, table="t", user="who", seed=1, norm_budget=LINES, in_or_out=True
+        None,
+        {"t": rows},
+        user="who",
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, counts=LINES)],
     )
 
 
@@ -140,7 +145,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = pa.table({"who": np.arange(people), "x": np.linspace(0, 1, people)})
     path = tmp_path / "s"
     sparseq.create(
-        path, rows, table="t", user="who", bounds={"x": (0, 1)}, seed=1, in_or_out=True
+        path, {"t": rows}, user="who", bounds={"x": (0, 1)}, seed=1, purposes=IN_OR_OUT
     ).close()
     held = []
     with sparseq.connect(path) as con:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.ledger.request_id import Asker
 from sparseq.replay import AnswerFile, Log, Summary, answers, replay
 
@@ -29,7 +30,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("shop") / "shop.sparseq"
     data = ROOT / "data" / "cdnow.parquet"
     table = {"table": "purchases", "user": "customer_id", "seed": 3}
-    sparseq.create(path, data, kappa=0.5, norm_budget=20, **table, in_or_out=True).close()
+    made_store(path, data, kappa=0.5, norm_budget=20, **table, in_or_out=True).close()
     return path
 
 

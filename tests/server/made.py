@@ -20,7 +20,7 @@ ROWS = pa.table(
 
 def made(path: Path | None = None) -> sparseq.Store:
     keys, bounds = {"kind": ["a", "b"]}, {"x": (0, 7)}
-    return sparseq.create(path, ROWS, table="t", user="who", seed=1, keys=keys, bounds=bounds)
+    return sparseq.create(path, {"t": ROWS}, user="who", seed=1, keys=keys, bounds=bounds)
 
 
 def person(tokens: Tokens, name: str, role: Role = Role.ANALYST) -> Principal:

@@ -63,7 +63,7 @@ def arrives(folder: Path, day: int) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(module, "PAUSE", 0.01)
-    sparseq.create(tmp_path / "s", rows(1).slice(0, 0), user="who", table="t", time="day").close()
+    sparseq.create(tmp_path / "s", {"t": rows(1).slice(0, 0)}, user="who", time="day").close()
     (tmp_path / "jobs.toml").write_text(FILE)
     (tmp_path / "rows.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day;\n")
     asked = [{"id": f"{i}", "sql": f"SELECT count(*) AS n FROM t LIMIT {i}"} for i in (1, 2)]
@@ -141,9 +141,8 @@ def test_series_of_jobs_have_strategies_and_forecasts_and_alarms(tmp_path: Path)
         folder.mkdir()
         (folder / "rows.sql").write_text((tmp_path / "rows.sql").read_text())
         sparseq.create(
-            folder / "s", data, user="who", table="t", time="day", in_or_out=True, seed=1,
-            reserves={"watch": 0.1}, purposes=[part],
-        ).close()  # fmt: skip
+            folder / "s", {"t": data}, user="who", time="day", seed=1,
+            purposes=[sparseq.Questions(in_or_out=True, watch=0.1), part]).close()  # fmt: skip
         for last in (2, 4):
             output = f'output = "{last}.parquet"\n'
             text = f"[{name}]\n{common.format(last)}{more}{output}"

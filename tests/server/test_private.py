@@ -44,7 +44,7 @@ QUESTIONS = (
 async def seen(rows: pa.Table) -> list[Any]:
     """All that an analyst is told about a store, but the noised values."""
     keys, bounds = {"kind": ["a", "b"]}, {"x": (0, 7)}
-    con = sparseq.create(None, rows, table="t", user="who", seed=1, keys=keys, bounds=bounds)
+    con = sparseq.create(None, {"t": rows}, user="who", seed=1, keys=keys, bounds=bounds)
     service = Service(con, Tokens(None))
     told: list[Any] = []
     secret = service.tokens.create("ada", Role.ANALYST)

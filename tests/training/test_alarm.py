@@ -23,9 +23,8 @@ FULL = 0.4  # of the people: as many have full gradients
 
 def store(path: Path | None = None, seed: int | None = 3, n: int = N) -> sparseq.Store:
     return sparseq.create(
-        path, pa.table({"who": np.arange(n)}), table="t", user="who", kappa=30.0, norm_budget=10,
-        reserves={"watch": 0.05}, seed=seed,
-     in_or_out=True)  # fmt: skip
+        path, {"t": pa.table({"who": np.arange(n)})}, user="who", kappa=30.0, seed=seed,
+     purposes=[sparseq.Questions(in_or_out=True, counts=10, watch=0.05)])  # fmt: skip
 
 
 def engine() -> ClosedForm:
@@ -141,7 +140,11 @@ def test_only_zcdp_is_claimed() -> None:
     """A store that claims mu-GDP refuses; a run's epsilon is that of zCDP, and larger."""
     people = pa.table({"who": np.arange(N)})
     con = sparseq.create(
-        None, people, table="t", user="who", kappa=30.0, norm_budget=10, in_or_out=True
+        None,
+        {"t": people},
+        user="who",
+        kappa=30.0,
+        purposes=[sparseq.Questions(in_or_out=True, counts=10)],
     )
     with pytest.raises(sparseq.ParameterError, match="watch"):
         HOW.fit(con, engine(), run="a")

@@ -15,6 +15,7 @@ import pytest
 
 import sparseq
 import sparseq.stream.step
+from benchmarks.stores import made_store
 from sparseq.accounting import Budget, gdp
 from sparseq.training import ClosedForm, PrivateGD, family
 from sparseq.training.protocol import Floats
@@ -37,7 +38,7 @@ def engine() -> ClosedForm:
 def store(path: Path | None = None, **more: Any) -> sparseq.Store:
     people = pa.table({"who": np.arange(N)})
     settings = {"table": "t", "user": "who", "kappa": 2.0, "norm_budget": 10, "seed": 3}
-    return sparseq.create(path, people, **settings | more, in_or_out=True)
+    return made_store(path, people, **settings | more, in_or_out=True)
 
 
 def silent(sigma: float, size: int, entropy: Any = None) -> Any:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparseq
+from benchmarks.stores import IN_OR_OUT
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.training import ClosedForm, PrivateGD, family
 from sparseq.training.despite import Rows, despite_failures
@@ -72,7 +73,7 @@ class Failing(ClosedForm):
 
 def test_the_curator_is_told_once_with_the_release_and_nobody_else() -> None:
     people = pa.table({"who": range(20)})
-    con = sparseq.create(None, people, table="t", user="who", seed=1, in_or_out=True)
+    con = sparseq.create(None, {"t": people}, user="who", seed=1, purposes=IN_OR_OUT)
     x = np.linspace(-1, 1, 20)[:, None]
     engine = Failing(family("logistic"), range(20), x, x[:, 0] > 0, bound=1.0)
     PrivateGD(steps=3, people=20).fit(con, engine, run="a")

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.cli.app import sparseq as command
 from sparseq.cli.train import depends_on
 from sparseq.training import ClosedForm, PrivateGD, family
@@ -30,7 +31,7 @@ def columns(sign: int) -> pa.Table:
 def made(path: Path, **declared: Any) -> Path:
     tables = {"a": columns(1), "b": columns(-1)}
     given: dict[str, Any] = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | declared
-    sparseq.create(
+    made_store(
         path, tables=tables, user="who", norm_budget=20, kappa=8, seed=1, **given, in_or_out=True
     ).close()
     return path
@@ -87,7 +88,7 @@ def test_bounds_keys_and_code_belong_to_a_run(
     facts, code = [], tmp_path / "net.py"
     for given in ({}, declared):
         given = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | given
-        with sparseq.create(
+        with made_store(
             None, columns(1), table="a", user="who", seed=1, **given, in_or_out=True
         ) as con:
             table = con.catalog.table("a")
@@ -106,7 +107,11 @@ def engine(bound: float = 1.0) -> ClosedForm:
 def store() -> sparseq.Store:
     people = pa.table({"who": range(N)})
     return sparseq.create(
-        None, people, table="t", user="who", norm_budget=40, seed=1, in_or_out=True
+        None,
+        {"t": people},
+        user="who",
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, counts=40)],
     )
 
 

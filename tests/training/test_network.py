@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from sampled import one_in
 
+from benchmarks.stores import IN_OR_OUT
+
 torch = pytest.importorskip("torch", reason="pip install 'sparseq[networks]'")
 from torch import Tensor, nn  # noqa: E402
 
@@ -371,7 +373,7 @@ def test_who_has_a_class_that_there_is_not_counts_for_nothing(method: str) -> No
 
 def test_the_curator_is_told_on_whom_a_model_failed_and_no_analyst() -> None:
     people = pa.table({"who": [f"u{i}" for i in range(6)]})
-    con = sparseq.create(None, people, table="t", user="who", seed=1, in_or_out=True)
+    con = sparseq.create(None, {"t": people}, user="who", seed=1, purposes=IN_OR_OUT)
     x, y = torch.zeros(6, 3), torch.tensor([0, 1, 7531, 1, 0, 1])
     engine = Network(nn.Linear(3, 2), np.arange(6), x, y, micro=4)
     PrivateGD(steps=3, people=6).fit(con, engine, run="a", start=engine.start())
@@ -414,7 +416,12 @@ def test_a_step_leaves_the_spends_that_contributions_leave() -> None:
     users = np.arange(30)
     people = pa.table({"who": users, "n": np.ones(30, np.int64)})
     con = sparseq.create(
-        None, people, table="t", user="who", kappa=0.5, norm_budget=10, seed=3, in_or_out=True
+        None,
+        {"t": people},
+        user="who",
+        kappa=0.5,
+        seed=3,
+        purposes=[sparseq.Questions(in_or_out=True, counts=10)],
     )
     con.sql("SELECT count(DISTINCT who) AS n FROM t")
     engine = made("one channel", users, micro=16)

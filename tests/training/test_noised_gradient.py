@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import sparseq
 import sparseq.stream.step
+from benchmarks.stores import made_store
 from sparseq.training import ClosedForm, WeightedSum, charged_squares, family, noised_gradient
 from sparseq.training.protocol import Floats
 
@@ -27,7 +28,7 @@ def silent(sigma: float, size: int, entropy: Any = None) -> Any:
 
 def store(n: int = 5, **more: Any) -> sparseq.Store:
     people = pa.table({"who": np.arange(n), "a": np.ones(n)})
-    return sparseq.create(
+    return made_store(
         None, people, **{"table": "t", "user": "who", "norm_budget": 4} | more, in_or_out=True
     )
 

@@ -257,7 +257,10 @@ class Storage:
         people = self._number(f"SELECT count(*) {some}")
         if not people:
             return []
-        return [f"{people:,} people have less than least_budget; intervals may not cover them"]
+        return [
+            f"{people:,} people have less than the least that was declared: intervals may not "
+            "cover them"
+        ]
 
     def _order_again(self, table: Table, count: int) -> None:
         """Write both orders anew if there are many runs, and enough rows in them to pay for it.

@@ -54,7 +54,7 @@ class Intake:
             said.append(
                 f"{self.unreadable:,} lines or rows have bytes that are not UTF-8, or NUL: such "
                 "values are NULL (in JSON, the characters are replaced); a store made with "
-                "--encoding latin-1 reads Latin-1"
+                "--csv encoding=latin-1 reads Latin-1"
             )
         if self.no_user:
             said.append(f"{self.no_user:,} of {self.rows:,} rows were left out: they name no user")

@@ -24,7 +24,7 @@ import duckdb
 
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.files.convert import literal
-from sparseq.errors import ParameterError
+from sparseq.errors import ParameterError, did_you_mean
 from sparseq.query.catalog import Bound, Catalog, Table
 
 TYPES = frozenset(
@@ -80,7 +80,7 @@ class Declarations:
     Attributes:
         types: Column to `TYPE` or `TYPE:FORMAT`; names in any case.
         multiline: See `Schema`.
-        schemas: All columns of a table, by its name; "" is any table.
+        schemas: All columns of a table, by its name.
         only: The table has these columns, and no others.
         window, time: See `Schema`.
         nulls: See `Schema`.
@@ -111,7 +111,7 @@ class Declarations:
 
     def of(self, table: str) -> Declarations:
         """Return what is said of one table."""
-        whole = self.schemas.get(table, self.schemas.get("", {}))
+        whole = self.schemas.get(table, {})
         return replace(self, types={**whole, **self.types}, schemas={}, only=bool(whole))
 
     def numbers(self) -> dict[str, tuple[float, float]]:
@@ -154,26 +154,48 @@ def encoding_named(name: str) -> str:
     )
 
 
-def schemas_of(said: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the columns of each table, as they were declared; of any table under "".
+def types_apart(types: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return types of single columns, and of tables of which all columns are said.
 
     Raises:
         ParameterError: They are neither.
 
-    >>> schemas_of({"who": "BIGINT"}), schemas_of({"visits": {"who": "BIGINT"}})
-    ({'': {'who': 'BIGINT'}}, {'visits': {'who': 'BIGINT'}})
+    >>> types_apart({"who": "BIGINT", "visits": {"day": "DATE"}})
+    ({'who': 'BIGINT'}, {'visits': {'day': 'DATE'}})
     """
-    found = {k: dict(v) for k, v in said.items() if isinstance(v, Mapping)}
-    whole = {k: v for k, v in said.items() if k not in found}
-    if whole:
-        found[""] = whole
-    for columns in found.values():
+    found = {k: dict(v) for k, v in types.items() if isinstance(v, Mapping)}
+    single = {k: v for k, v in types.items() if k not in found}
+    for columns in (single, *found.values()):
         for name, text in columns.items():
             if not isinstance(text, str):
                 raise ParameterError(
-                    f"the schema says {text!r} of {name}", "a column has a type: 'DATE:%d/%m/%Y'"
+                    f"the type of {name} is {text!r}", "a column has a type: 'DATE:%d/%m/%Y'"
                 )
-    return found
+    return single, found
+
+
+def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how text files are read, as `Declarations` has it.
+
+    Raises:
+        ParameterError: It has another word.
+
+    >>> text_files({"null": "NA"})
+    {'multiline': False, 'nulls': ('NA',), 'encoding': ''}
+    """
+    known = ("encoding", "null", "multiline")
+    for word in csv:
+        if word not in known:
+            raise ParameterError(
+                f"csv has no {word!r}", did_you_mean(word, known) or f"one of {', '.join(known)}"
+            )
+    null = csv.get("null")
+    nulls = (null,) if isinstance(null, str) else null
+    return {
+        "multiline": bool(csv.get("multiline", False)),
+        "nulls": NULLS if nulls is None else tuple(nulls),
+        "encoding": csv.get("encoding", ""),
+    }
 
 
 def declared_type(column: str, text: str) -> tuple[str, str]:

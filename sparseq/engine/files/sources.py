@@ -49,7 +49,7 @@ from sparseq.escape import shown
 from sparseq.formats import asked_format
 
 SEPARATORS = (",", "\t", ";", "|")
-_ENCODING = "if it is Latin-1, say --encoding latin-1; in Python encoding='latin-1'"
+_ENCODING = "if it is Latin-1, say --csv encoding=latin-1; in Python csv={'encoding': 'latin-1'}"
 _SAID = re.compile(rb'"?sep=([ -~\t])"?\r?')
 ROWS = 1 << 17
 PART = 1 << 13  # rows that one of DuckDB's threads takes at once

@@ -45,7 +45,7 @@ def shop(seed: int | None = 1) -> Store:
         }
     )
     return sparseq.create(
-        None, table, table="purchases", user="customer", seed=seed,
+        None, {"purchases": table}, user="customer", seed=seed,
         keys={"kind": ("gift", "own")}, bounds={"amount": (0, 50), "day": (FIRST, "1997-04-01")},
     )  # fmt: skip
 

@@ -1,0 +1,42 @@
+"""Stores in one line, for tests and benchmarks: words of questions may stand beside the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sparseq
+
+IN_OR_OUT = [sparseq.Questions(in_or_out=True)]
+"""Purposes of a store whose questions leave people out."""
+_OF_QUESTIONS = {
+    "in_or_out": "in_or_out", "halt": "halt", "answers": "answers", "norm_budget": "counts",
+    "keys_delta": "keys_delta",
+}  # fmt: skip
+
+
+def made_store(
+    path: Any,
+    source: Any = None,
+    *,
+    table: str | None = None,
+    tables: Mapping[str, Any] | None = None,
+    reserves: Mapping[str, float] | None = None,
+    purposes: Sequence[sparseq.Purpose] = (),
+    **options: Any,
+) -> sparseq.Store:
+    """Return `sparseq.create` of it.
+
+    Args:
+        path, source: See there.
+        table: What the source's only table is called.
+        tables: Sources by the names of their tables.
+        reserves: Shares that are set aside beside questions.
+        purposes: Series.
+        options: Of `sparseq.create`, or of `sparseq.Questions`.
+    """
+    said = {now: options.pop(name) for name, now in _OF_QUESTIONS.items() if name in options}
+    if said or reserves:
+        purposes = [*purposes, sparseq.Questions(**said, **(reserves or {}))]
+    rows = tables if tables is not None else source if table is None else {table: source}
+    return sparseq.create(path, rows, purposes=purposes, **options)
