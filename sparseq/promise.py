@@ -47,6 +47,7 @@ class StorePromise:
     def __init__(self, backend: Backend) -> None:
         settings = backend.settings
         self._ledger, self._weights = backend.ledger, settings.get("weights")
+        self._lifetime: int | None = settings.get("lifetime")
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
             settings["kappa"],
@@ -73,7 +74,8 @@ class StorePromise:
         """What a stream of weighted answers begins with; None: people are in or out."""
         if self._weights is None:
             return None
-        return Course.begun(self._weights["tau"], self._weights["least"], self.for_questions)
+        tau, least = self._weights["tau"], self._weights["least"]
+        return Course.begun(tau, least, self.for_questions, self._lifetime)
 
     @property
     def for_questions(self) -> Fraction:

@@ -7,6 +7,7 @@ Python integers, from raw rows. What is public about a query (sigma, lattice ste
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -284,13 +285,127 @@ class Weighted(Algorithm2):
                     total[k] = total.get(k, 0) + part
                     worth += part * part
                 assert worth * self.exact_rate(m) <= due[user], "who is summed has paid for it"
+            self.added(m, weights, {user: vectors[user] for user in active & set(vectors)})
             sums.append(total)
         return sums
+
+    def added(
+        self, m: Announced, weights: Mapping[int, Fraction], vectors: Mapping[int, Vector]
+    ) -> None:
+        """Told what of a measure is summed."""
 
     def exact_rate(self, m: Announced) -> Fraction:
         """Units per squared lattice step of an answer, as a real number."""
         variance = Fraction(self.norm_budget) / (2 * Fraction(self.kappa))
         return (Fraction(m.granularity) / Fraction(m.sigma)) ** 2 * variance * UNITS
+
+
+@dataclass
+class WeightedLife(Weighted):
+    """Users are windows of people, whose weights fall with what is left for all of their windows.
+
+    `of` says whose a window is; `for_life` is what must be left for one window's full weight.
+    """
+
+    lifetime: int = 0
+    of: dict[int, int] = field(default_factory=dict)
+    lived: dict[int, int] = field(default_factory=dict)
+    owed: dict[int, int] = field(default_factory=dict)
+    for_life: float = 1.0
+    apart: bool = False  # no value of the sums adds up two windows
+    _together: bool = False
+
+    def left_for_life(self, person: int) -> int:
+        return self.lifetime - self.lived.get(person, 0) - self.owed.get(person, 0)
+
+    def allowances(self, users: set[int], cautious: float) -> dict[int, Fraction]:
+        """The less of a window's own, and of what life lets it have among n windows."""
+        found = super().allowances(users, cautious)
+        many = Counter(self.of[user] for user in users)
+        for user in users:
+            person = self.of[user]
+            share = self.left_for_life(person) // many[person] ** 2
+            whole = rounded(Fraction(share) / (Fraction(self.for_life) * UNITS))
+            life = Fraction(0) if share < 4096 else root(min(Fraction(1), whole))
+            found[user] = min(found[user], life)
+        return found
+
+    def admitted(self, due: Mapping[int, int]) -> set[int]:
+        """Who can pay for a part from both accounts: they owe it from here on."""
+        fits = {
+            u
+            for u, more in due.items()
+            if self.spent[u] + round_up(self.due.get(u, 0) + more) <= self.budgets[u]
+        }
+        active: set[int] = set()
+        for person in {self.of[u] for u in due}:
+            mine = {u for u in fits if self.of[u] == person}
+            cost = self.cost([due[u] for u in mine])
+            if cost <= self.left_for_life(person):
+                self.owed[person] = self.owed.get(person, 0) + cost
+                active |= mine
+        for user in active:
+            self.due[user] = self.due.get(user, 0) + due[user]
+        self.refused |= set(due) - active
+        return active
+
+    def cost(self, charges: Sequence[int]) -> int:
+        """What windows cost together: vectors that may lie in one direction, or can't."""
+        if self.apart and not self._together:
+            return sum(charges)
+        return math.ceil(Fraction(sum(root_above(c << 10) for c in charges) ** 2, 2**10))
+
+    def pilot(
+        self, r: Mapping[int, Fraction], a: Mapping[int, Fraction], of: Rungs
+    ) -> tuple[list[int], set[int]]:
+        """A pilot adds up all windows; and whoever is in it has paid for what they say together."""
+        before, self._together = dict(self.owed), True
+        totals, active = super().pilot(r, a, of)
+        self._together = False
+        parts = {u: cells_of(r[u], a[u], of) for u in active}
+        self._covers(before, parts, Fraction(UNITS, of.variance * PILOT * PILOT))
+        return totals, active
+
+    def _covers(
+        self, before: Mapping[int, int], parts: Mapping[int, Vector], rate: Fraction
+    ) -> None:
+        whole: dict[int, dict[int, int]] = {}
+        for user, x in parts.items():
+            vector = whole.setdefault(self.of[user], {})
+            for k, v in x.items():
+                vector[k] = vector.get(k, 0) + v
+        for person, x in whole.items():
+            worth = sum(v * v for v in x.values()) * rate
+            assert worth <= self.owed[person] - before.get(person, 0), "all windows have paid"
+
+    def added(
+        self, m: Announced, weights: Mapping[int, Fraction], vectors: Mapping[int, Vector]
+    ) -> None:
+        """Of a measure that is summed: what windows say together is paid for."""
+        parts = {
+            u: {k: int(weights[u] * v * m.step / Fraction(m.granularity)) for k, v in x.items()}
+            for u, x in vectors.items()
+        }
+        self._covers(self._before_sums, parts, self.exact_rate(m))
+
+    def answer(
+        self,
+        measures: Sequence[Mapping[int, Vector]],
+        said: Sequence[Announced],
+        r: Mapping[int, Fraction],
+        a: Mapping[int, Fraction],
+        scale: Fraction,
+    ) -> list[dict[int, int]]:
+        """As ever."""
+        self._before_sums = dict(self.owed)
+        return super().answer(measures, said, r, a, scale)
+
+    def end(self) -> None:
+        """Everybody pays what is owed."""
+        super().end()
+        for person, owed in self.owed.items():
+            self.lived[person] = self.lived.get(person, 0) + owed
+        self.owed = {}
 
 
 def squared(x: Vector) -> int:

@@ -464,6 +464,13 @@ class Running:
         assert (self.course.clock, self.course.least) == (course.clock, course.least)
         assert self.course.answers == before.answers + 1
 
+    def cautious(self, course: Course, price: float = 1.0) -> float:
+        """What must be left for full weight."""
+        return (course.tau + 0.5 * course.clock) * max(price, 0.5)
+
+    def allowances(self, r: dict[int, Fraction], cautious: float) -> dict[int, Fraction]:
+        return self.reference.allowances(set(r), cautious)
+
     def _check_turns(self, query: Any, turns: list[Turn], before: Course) -> None:
         """Every measure has a weight; what was asked once for many is kept; no other is."""
         asked = [m.label for t in turns if t.of == "part" for m in t.asked.query.measures]
@@ -487,12 +494,16 @@ class Running:
             measure = SUM_V
         step = step_of(measure)
         said = [Announced(step, Fraction(1) if step == 1 else step * 2**7)]
-        vectors = [EVERYTHING.vectors(measure, self.rows, step)]
+        vectors = [self.of_all(measure, step)]
         r = joint_norms(vectors, said)
-        a = self.reference.allowances(set(r), course.tau + 0.5 * course.clock)
+        a = self.allowances(r, self.cautious(course))
         assert list(turn.rungs[0].edges) == [2.0**k for k in range(32)]
         self._follow_pilot(turn, r, a, variance)
         return course.after(1 / variance, 1.0)
+
+    def of_all(self, measure: Measure, step: Fraction) -> dict[int, Vector]:
+        """What everybody contributes to a parent pilot."""
+        return EVERYTHING.vectors(measure, self.rows, step)
 
     def _follow_values(self, course: Course, turn: Turn, query: Any, asked: Asked) -> Course:
         """A column pilot: rows by value, of everybody, under weights that bring norms to 1."""
@@ -510,7 +521,7 @@ class Running:
         whose = EVERYTHING if pilot.key else asked
         vectors = [whose.vectors(measure, self.rows, Fraction(1), edges=edges, grouped=False)]
         r = joint_norms(vectors, said)
-        a = self.reference.allowances(set(r), course.tau + 0.5 * course.clock)
+        a = self.allowances(r, self.cautious(course))
         self._follow_sums(turn, vectors, said, r, a, Fraction(1), answer, len(edges) - 1)
         self._check_noise([measure], said, Fraction(1), pilot.price, turn)
         assert pilot.price == (1.0 if pilot.key else 0.25)
@@ -547,8 +558,7 @@ class Running:
             centres = centres_of(one)
             vectors.append(asked.vectors(measure, self.rows, step, centres, one.edges))
         r = joint_norms(vectors, said)
-        cautious = (course.tau + 0.5 * course.clock) * max(price, 0.5)
-        a = self.reference.allowances(set(r), cautious)
+        a = self.allowances(r, self.cautious(course, price))
         rich = {u for u in r if self.reference.left(u) > ALMOST_NOTHING}
         worst = 0.0
         for variance in (16, 4) if turn.rungs else ():

@@ -478,12 +478,13 @@ def fading_for_nothing() -> Iterator[None]:
     sums = sparseq.stream.sums.WeightedSums
     ask = sums.ask_parent
 
-    def asked(self: Any, key: str, query: Any) -> None:
+    def asked(self: Any, key: str, query: Any) -> Any:
         before = self.bill
         if key.startswith(WEIGHTS):
             self.bill = Bill(before._accounts)
-        ask(self, key, query)
+        found = ask(self, key, query)
         self.bill = before
+        return found
 
     with _set(sums, "ask_parent", asked):
         yield

@@ -13,15 +13,20 @@ Who is let in, and what it costs (docs/theorems/windows.md):
 - *Together*: all of a person's windows or none; who can't pay pays nothing.
 
 Either way it is Algorithm 2 of Feldman & Zrnic (2021) over people, beside the one over windows.
+
+Where windows are weighted (`LifeBill`), whoever has little left for life counts for less in all of
+her windows, and the account pays for every part of an answer by the same rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sparseq.errors import ParameterError, StoreError
 from sparseq.ledger.accounts import Index, Ints, Mask
@@ -32,6 +37,8 @@ LIFETIMES = NoteTable("lifetimes", {"release": "BIGINT", "people": "BLOB", "unit
 """What people were charged over all windows, release by release."""
 MOST_UNITS = 1 << 50
 """Of one person: sums over some thousand windows stay whole numbers of 63 bits."""
+Places = NDArray[np.signedinteger[Any]]
+_FINER = 10  # bits by which squares of roots are finer than units
 
 
 @dataclass(frozen=True)
@@ -144,13 +151,108 @@ class Lifetimes:
         self.spent[:] = self.budget
 
 
+class LifeBill:
+    """What the parts of one release cost people over all of their windows: private.
+
+    Args:
+        lifetimes: What it is paid from.
+
+    Example:
+        >>> bill = LifeBill(Lifetimes(1000, np.array([0, 0, 2], np.int32)))
+        >>> some = bill.of(np.array([0, 1, 2], np.int32))
+        >>> some.shares(np.ones(3, bool)).tolist()  # of who has two windows, a quarter each
+        [250, 250, 1000]
+        >>> some.admit(np.array([16, 16, 9]), np.ones(3, bool), apart=False).tolist()
+        [True, True, True]
+        >>> bill.dues.people.tolist(), bill.dues.units.tolist()  # (4 + 4)², 3²
+        ([0, 2], [64, 9])
+    """
+
+    def __init__(self, lifetimes: Lifetimes) -> None:
+        self.lifetimes = lifetimes
+        self.owed = np.zeros(len(lifetimes.spent), np.int64)
+
+    def of(self, windows: Index) -> LifeDues:
+        """Return what the people of some windows owe: these are what they contribute with."""
+        whose = self.lifetimes.people[windows]
+        order = np.argsort(whose, kind="stable")
+        people, first, which = np.unique(whose[order], return_index=True, return_inverse=True)
+        places = np.empty(len(windows), np.int64)
+        places[order] = which
+        return LifeDues(self, people, places, order, first)
+
+    @property
+    def dues(self) -> LifetimeDues:
+        """What everybody owes."""
+        people = np.flatnonzero(self.owed).astype(np.int32)
+        return _owing(people, self.owed[people])
+
+
+@dataclass(frozen=True)
+class LifeDues:
+    """What some people owe for life, for the parts of one release so far: private.
+
+    Attributes:
+        bill: Where it is kept; grows.
+        people: Who, ascending.
+        places: Of each window, whose of `people` it is.
+        order, first: The windows person by person, and where each person's begin.
+    """
+
+    bill: LifeBill
+    people: Index
+    places: Places
+    order: Places
+    first: Places
+
+    @property
+    def _left(self) -> Ints:
+        lifetimes = self.bill.lifetimes
+        left: Ints = lifetimes.budget - lifetimes.spent[self.people] - self.bill.owed[self.people]
+        return left
+
+    def shares(self, there: Mask) -> Ints:
+        """Return what each window may spend, as if all windows of its person spend as much.
+
+        Vectors of n windows that lie in the same direction cost n² times what one does.
+
+        Args:
+            there: Which windows contribute anything.
+        """
+        many = np.maximum(np.bincount(self.places[there], minlength=len(self.people)), 1)
+        found: Ints = (self._left // (many * many))[self.places]
+        return found
+
+    def admit(self, due: Ints, able: Mask, apart: bool) -> Mask:
+        """Bill a part to all who can pay for all of their windows; tell whose windows are in.
+
+        Args:
+            due: Of each window, what the part costs it.
+            able: Which can pay it from their own accounts; of the others there is nothing.
+            apart: No value of the part adds up two windows of a person.
+        """
+        if len(due) == 0:
+            return able
+        cost = np.minimum(due * able, self.bill.lifetimes.budget + 1)[self.order]
+        left = self._left
+        if apart:
+            whole = np.add.reduceat(cost, self.first)
+            fits = whole <= left
+        else:  # roots to a 32nd of a unit, from above: 2**60 at most below a root
+            roots = np.add.reduceat(root_up(cost << _FINER), self.first)
+            fits = roots <= root_down(left << _FINER)
+            whole = -(-((roots * fits) ** 2) >> _FINER)
+        self.bill.owed[self.people] += np.where(fits, whole, 0)
+        return able & fits[self.places]
+
+
 def _owing(people: Index, units: Ints) -> LifetimeDues:
     some = units > 0
     return LifetimeDues(people[some].astype(np.int32), units[some])
 
 
 def root_down(numbers: Ints) -> Ints:
-    """Return the whole part of square roots, of numbers up to 2**51.
+    """Return the whole part of square roots, of numbers up to 2**61.
 
     >>> root_down(np.array([0, 15, 16, 17])).tolist()
     [0, 3, 4, 4]

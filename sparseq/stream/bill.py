@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import add_charges
 from sparseq.engine.reduce import Index, Ints
 from sparseq.ledger.accounts import Accounts
+from sparseq.ledger.lifetimes import LifeBill, LifeDues, LifetimeDues, Lifetimes
 from sparseq.stream.pricing import rounded_up
 
 
@@ -23,16 +24,25 @@ class Dues:
         users: Who, ascending.
         left: What each had left before this release, in ledger units.
         owed: What each owes; grows.
+        life: Where people have accounts over all of their windows, what they owe there.
     """
 
     users: Index
     left: Ints
     owed: Ints
+    life: LifeDues | None = None
 
-    def admit(self, due: Ints) -> NDArray[np.bool_]:
-        """Bill a part to all who can pay it; tell who can (Algorithm 2)."""
+    def admit(self, due: Ints, apart: bool = False) -> NDArray[np.bool_]:
+        """Bill a part to all who can pay it; tell who can (Algorithm 2).
+
+        Args:
+            due: What it costs each.
+            apart: No value of the part adds up two windows of a person.
+        """
         with_it = add_charges(self.owed, due)
         active = rounded_up(with_it) <= self.left
+        if self.life is not None:
+            active = self.life.admit(due, active, apart)
         np.copyto(self.owed, with_it, where=active)
         return active
 
@@ -42,13 +52,15 @@ class Bill:
 
     Args:
         accounts: What it is paid from.
+        lifetimes: And what of all windows of a person together; None: there is no such cap.
 
     Attributes:
         users: Who owes something, or was asked to.
     """
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: Accounts, lifetimes: Lifetimes | None = None) -> None:
         self._accounts = accounts
+        self._life = None if lifetimes is None else LifeBill(lifetimes)
         self.users: Index = np.zeros(0, np.int32)
         self._owed: Ints = np.zeros(0, np.int64)
 
@@ -57,9 +69,15 @@ class Bill:
         """What each of `users` is charged, in ledger units."""
         return rounded_up(self._owed)
 
+    @property
+    def lifetimes(self) -> LifetimeDues | None:
+        """What everybody is charged over all windows."""
+        return None if self._life is None else self._life.dues
+
     def of(self, users: Index) -> Dues:
         """Return what some people owe; what they are billed then comes back by `put`."""
-        return Dues(users, self._accounts.left(users), self._owed_by(users))
+        life = None if self._life is None else self._life.of(users)
+        return Dues(users, self._accounts.left(users), self._owed_by(users), life)
 
     def put(self, dues: Dues) -> None:
         """Take in what people owe now."""

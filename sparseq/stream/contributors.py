@@ -21,6 +21,7 @@ from sparseq.stream.bill import Dues
 from sparseq.stream.pricing import charges_of, fit_for_compiled, limbs, rounded_up
 from sparseq.stream.weights import (
     LEAST_LEFT,
+    LEAST_SHARE,
     PILOT_BITS,
     Floats,
     allowances,
@@ -55,16 +56,25 @@ class Contributors:
         norms: Squared norms in lattice steps, by measure.
         exponents: See `sparseq.stream.weights.joint_norms`.
         cautious: See `sparseq.stream.weights.allowances`.
+        for_life: The same over all windows of a person, where these have a cap.
 
     Attributes:
         r, a: Joint norms, and allowances from the account before the question.
     """
 
     def __init__(
-        self, dues: Dues, norms: list[Ints], exponents: Sequence[int], cautious: float
+        self,
+        dues: Dues,
+        norms: list[Ints],
+        exponents: Sequence[int],
+        cautious: float,
+        for_life: float = 1.0,
     ) -> None:
         self.dues, self.norms = dues, norms
         self.r, self.a = self._measured(exponents, cautious)
+        if dues.life is not None:
+            whole = allowances(dues.life.shares(self.r > 0), for_life, LEAST_SHARE)
+            self.a = np.minimum(self.a, whole)
 
     def _measured(self, exponents: Sequence[int], cautious: float) -> tuple[Floats, Floats]:
         left = self.dues.left - rounded_up(self.dues.owed)
@@ -76,13 +86,16 @@ class Contributors:
         active = self.dues.admit(price.charge(found.norms))
         return found.only(active).histogram(len(edges))
 
-    def weigh(self, scale: float, measures: Sequence[tuple[Price, int]]) -> Lighter:
+    def weigh(
+        self, scale: float, measures: Sequence[tuple[Price, int]], apart: bool = False
+    ) -> Lighter:
         """Bill everybody's weighted vector, and return the weights; who can't pay has none.
 
         Args:
             scale: C, in joint units.
             measures: Price of each, and how much finer its norms are priced, see
                 `sparseq.stream.weights.weighted_norms`.
+            apart: No value adds up two windows of a person.
         """
         mantissa, exponent = weights(self.r, self.a, scale)
         there = np.logical_and.reduce([countable(n) for n in self.norms])
@@ -91,7 +104,7 @@ class Contributors:
         for norms, (price, finer) in zip(self.norms, measures, strict=True):
             counted = weighted_norms(norms * there, mantissa, exponent, finer)
             due = add_charges(due, charges_of(price, counted))
-        mantissa = mantissa * self.dues.admit(due)
+        mantissa = mantissa * self.dues.admit(due, apart)
         less = (mantissa != 1 << (WEIGHT_BITS - 1)) | (exponent != WEIGHT_BITS - 1)
         faint = (mantissa == 0) | (exponent > WEIGHT_BITS)
         users = self.dues.users
@@ -127,10 +140,12 @@ class Loops(Contributors):
         halves(len(r), half)
         return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
-    def weigh(self, scale: float, measures: Sequence[tuple[Price, int]]) -> Lighter:
+    def weigh(
+        self, scale: float, measures: Sequence[tuple[Price, int]], apart: bool = False
+    ) -> Lighter:
         """See `Contributors`."""
         if not all(fit_for_compiled(price, self.r) for price, _ in measures):
-            return super().weigh(scale, measures)
+            return super().weigh(scale, measures, apart)
         r, a, left, owed, loops = self.r, self.a, self.dues.left, self.dues.owed, _loops()
         mantissa, exponent, due = (np.zeros(len(r), np.int64) for _ in range(3))
 
@@ -152,11 +167,11 @@ class Loops(Contributors):
 
 
 def contributors(
-    dues: Dues, norms: list[Ints], exponents: Sequence[int], cautious: float
+    dues: Dues, norms: list[Ints], exponents: Sequence[int], cautious: float, for_life: float
 ) -> Contributors:
-    """Return whoever takes part, by loops where there are many."""
-    kind = Loops if worthwhile(len(dues.users)) else Contributors
-    return kind(dues, norms, exponents, cautious)
+    """Return whoever takes part, by loops where there are many accounts of one kind."""
+    kind = Loops if worthwhile(len(dues.users)) and dues.life is None else Contributors
+    return kind(dues, norms, exponents, cautious, for_life)
 
 
 def together(parts: list[tuple[Index, Ints]]) -> tuple[Index, list[Ints]]:

@@ -34,6 +34,8 @@ COURSE = "course"
 GROWTH = 0.5
 """c of the design: by how much tau grows with the clock."""
 _ROUNDED = 1 + 2.0**-10
+_ROOTS = 4 / math.sqrt(UNITS_PER_NORM)
+_LEAST_SHARE = 8192 / UNITS_PER_NORM
 _UNITS = 16 / UNITS_PER_NORM
 _MOST_WINDOWS = 1024
 _COME_AGAIN = 3.0  # who has spent more is in a question more often: by a power from 0 to this
@@ -103,6 +105,58 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
+class LifeCourse:
+    """The course of what people have for all windows together: public.
+
+    Whoever has n windows in a question pays n² times what one window costs at most, and has for
+    each as if it came to that (`sparseq.ledger.lifetimes`).
+
+    Attributes:
+        tau: A window's weight is full until so much is left for it.
+        least: Squared norm that everybody has left at least; below 0: nothing is known.
+        clock: The worst price of all answers so far.
+
+    Example:
+        >>> life = LifeCourse(tau=100.0, least=400.0)
+        >>> life.allowance(1.0, 1), life.allowance(1.0, 4), life.holds(4)
+        (1.0, 0.5, True)
+        >>> for _ in range(200):
+        ...     life = life.after(1.5, 1.0, 1)
+        >>> round(life.allowance(1.0, 1), 2)
+        0.81
+    """
+
+    tau: float
+    least: float
+    clock: float = 0.0
+
+    def cautious(self, price: float) -> float:
+        """Return what must be left for one window's full weight."""
+        return (self.tau + GROWTH * self.clock) * max(price, 0.5)
+
+    def allowance(self, price: float, windows: int) -> float:
+        """Return the least that life lets a window have, of whoever has so many in a question."""
+        whole = max(windows, 1) ** 2 * self.cautious(price)
+        return math.sqrt(min(1.0, max(self.least, _UNKNOWN) / whole))
+
+    def holds(self, windows: int) -> bool:
+        """Tell whether everybody has something left for each of so many windows."""
+        return self.least > max(windows, 1) ** 2 * _LEAST_SHARE
+
+    def after(self, worst: float, price: float, windows: int) -> LifeCourse:
+        """Return the course after what costs no window more than `worst` · a².
+
+        Whoever has n of the windows pays (n a)² worst at most, and (n a)² <= left / cautious. Roots
+        are rounded up, n in each of four parts: docs/theorems/windows.md.
+        """
+        n = max(windows, 1)
+        most = worst * min(n**2, max(self.least, 0.0) / self.cautious(price))
+        rounded = _ROOTS * (4 * n * math.sqrt(most) + n**2 * _ROOTS)
+        left = self.least - most * _ROUNDED - rounded - n**2 * _UNITS
+        return replace(self, least=left, clock=self.clock + most)
+
+
+@dataclass(frozen=True)
 class Course:
     """Public.
 
@@ -118,6 +172,7 @@ class Course:
         span: What the next answer is about; None: any window.
         until: What the clock will be in the end; None: there is none. Whoever has enough for all
             that is to come does not fade.
+        life: What people have for all windows together; None: there is no such cap.
 
     Example:
         >>> course = Course(tau=12.0, least=48.0)
@@ -138,14 +193,18 @@ class Course:
     windows: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     span: Span | None = None
     until: float | None = None
+    life: LifeCourse | None = None
 
     @classmethod
-    def begun(cls, tau: float, least: float, share: Fraction) -> Course:
+    def begun(
+        cls, tau: float, least: float, share: Fraction, lifetime: int | None = None
+    ) -> Course:
         """Return the course of a new store.
 
         Args:
             tau, least: Of whole budgets.
             share: Of every budget, what is not set aside for something else.
+            lifetime: What everybody has for all windows together, in ledger units.
 
         Example:
             >>> Course.begun(12.0, 0.3, Fraction(1, 10)).least * 2**24
@@ -153,7 +212,11 @@ class Course:
         """
         units = math.floor(Fraction(least) * UNITS_PER_NORM)
         left = math.floor(units * share) / UNITS_PER_NORM
-        return cls(max(float(tau * share), LEAST_TAU), left)
+        life = None
+        if lifetime is not None:
+            whole = lifetime / UNITS_PER_NORM
+            life = LifeCourse(tau_for(whole), whole)
+        return cls(max(float(tau * share), LEAST_TAU), left, life=life)
 
     def cautious(self, price: float) -> float:
         """Return tau_t · p: who has less left than that is weighted down."""
@@ -163,9 +226,19 @@ class Course:
             enough = min(enough, max(self.until - clock, 1.0))  # a tick costs 1 at most
         return enough * max(price, 0.5)
 
+    def for_life(self, price: float) -> float:
+        """Return the same of what people have for all windows together, for one of them."""
+        return 1.0 if self.life is None else self.life.cautious(price)
+
     def least_allowance(self, price: float) -> float:
         """Return a_min: nobody's allowance is smaller, as far as the release log says."""
-        return self._allowance(self.least_left, price)
+        own = self._allowance(self.least_left, price)
+        return own if self.life is None else min(own, self.life.allowance(price, self._many))
+
+    @property
+    def _many(self) -> int:
+        """How many windows the next answer is about at most; of any 0: it is about no people."""
+        return 0 if self.span is None else self.span[1] - self.span[0] + 1
 
     @property
     def least_left(self) -> float:
@@ -178,7 +251,8 @@ class Course:
     @property
     def sure(self) -> bool:
         """Nobody can be out: in-or-out answers have not taken what there is."""
-        return self.about(None).least_left > 0
+        holds = self.life is None or self.life.holds(self._many)
+        return holds and self.about(None).least_left > 0
 
     def about(self, span: Span | None) -> Course:
         """Return the course of what is about some windows of time, or about any.
@@ -221,7 +295,8 @@ class Course:
         first, last = self.span
         rest = self.least, self.clock
         mine = {w: paid(*self.windows.get(w, rest)) for w in range(first, last + 1)}
-        return replace(self, windows={**self.windows, **mine})
+        life = None if self.life is None else self.life.after(worst, price, self._many)
+        return replace(self, windows={**self.windows, **mine}, life=life)
 
     def after_in_or_out(self, worst: float) -> Course:
         """Return the course after an answer that costs nobody more than `worst`."""
@@ -230,7 +305,8 @@ class Course:
             return max(least - worst * _ROUNDED - _UNITS, -1.0)
 
         windows = {w: (paid(least), clock) for w, (least, clock) in self.windows.items()}
-        return replace(self, least=paid(self.least), windows=windows)
+        life = None if self.life is None else replace(self.life, least=-1.0)  # how many, who knows
+        return replace(self, least=paid(self.least), windows=windows, life=life)
 
     def after_rows(self) -> Course:
         """Return the course after rows have arrived."""
@@ -350,7 +426,8 @@ class Course:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         kept = vars(self) | {"parents": {k: vars(one) for k, one in self.parents.items()}}
-        return kept | {"windows": list(self.windows.items()), "span": None}
+        life = None if self.life is None else vars(self.life)
+        return kept | {"windows": list(self.windows.items()), "span": None, "life": life}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Course:
@@ -360,7 +437,13 @@ class Course:
             for key, one in data["parents"].items()
         }
         windows = {int(w): tuple(one) for w, one in data.get("windows", ())}
-        return cls(**{**data, "parents": parents, "windows": windows})
+        life = None if data.get("life") is None else LifeCourse(**data["life"])
+        return cls(**{**data, "parents": parents, "windows": windows, "life": life})
+
+
+def parent_seen(counts: np.typing.NDArray[np.float64], sigma_0: float) -> Parent:
+    """Return what a parent pilot says that has just been released."""
+    return _parent(tuple(counts.tolist()), sigma_0)
 
 
 @lru_cache(maxsize=64)

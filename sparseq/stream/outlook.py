@@ -202,6 +202,8 @@ class _Foreseen(WeightedSums):
 
     def parents(self, query: Query) -> Callable[[Joint], Parent]:
         """Return what the parents say of a question."""
+        if self.course.life is not None:
+            raise _UnforeseenError
         known = {key: self._parent(key) for key in parents_of(query)}
         return lambda asked: parent_in(known, asked)
 

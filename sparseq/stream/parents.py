@@ -60,6 +60,12 @@ def column_pilot(query: Query, measure: Measure) -> ColumnPilot | None:
     return ColumnPilot(key, asked, edges, 1.0 if shared else OWN_PRICE)
 
 
+def own_pilot(pilot: ColumnPilot, query: Query) -> ColumnPilot:
+    """Return a column pilot of the rows of one question alone."""
+    asked = replace(pilot.query, relation=query.relation)
+    return replace(pilot, key="", query=asked, price=OWN_PRICE)
+
+
 def quantile_pilot(query: Query, measure: Measure) -> ColumnPilot | None:
     """Return the column pilot of a quantile's values; None: its bins were given."""
     term = None if measure.bin is None else measure.bin.term

@@ -353,12 +353,13 @@ class Stream:
 
             refuse_no_use(part.course, query, options, part.budget, self.terms.rows)
         sums = weighted.sums_for(
-            options, part, self.pots[part.pot], self.contributions, self._entropy, self.terms.rows
-        )
+            options, part, self.pots[part.pot], self.contributions, self._entropy, self.terms.rows,
+            self.ledger.lifetimes,
+        )  # fmt: skip
         done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
             self._facts(done.plan, request, part.pot),
-            interval=rests_on(query, part.course, done.kind),
+            interval=rests_on(query, part.course.about(query.span), done.kind),
             price=done.price,
         )
         noised = done.measurements()
@@ -369,7 +370,7 @@ class Stream:
             release_of(done.plan, answer, part.pot, request),
             self.engine.take_failures(),
         )
-        entry = Entry(release, done.users, done.charges, departed, notes, failed)
+        entry = Entry(release, done.users, done.charges, departed, notes, failed, done.lifetimes)
         return Draft(answer, entry, noised, done.course, question)
 
     def _stage(self, draft: Draft) -> Answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -32,13 +33,14 @@ from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints
 from sparseq.engine.weighing import Weights
 from sparseq.ledger.accounts import Accounts
+from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.mechanisms import Entropy, rounded_gaussian
 from sparseq.query.plan import Kind, Noise, Options, Plan, Query
 from sparseq.stream.bill import Bill
 from sparseq.stream.contributors import Contributors, contributors, together
-from sparseq.stream.course import Course
+from sparseq.stream.course import Course, parent_seen
 from sparseq.stream.joint import Joint, joint
-from sparseq.stream.parents import ColumnPilot, parent_in, parents_of, people_of
+from sparseq.stream.parents import ColumnPilot, own_pilot, parent_in, parents_of, people_of
 from sparseq.stream.parts import ReleasedSums, WeightGroup
 from sparseq.stream.question import priced, question_of
 from sparseq.stream.weights import PILOT_BITS
@@ -58,6 +60,7 @@ class WeightedSums:
         entropy: Of a part of this release, by its name.
         rows: The most that a person has in a table, if that was declared.
         price: That allowances are made for.
+        lifetimes: What people have for all windows together; None: there is no such cap.
 
     Attributes:
         course: How far the stream has come with the parts so far.
@@ -73,8 +76,10 @@ class WeightedSums:
         entropy: Callable[[str], Entropy],
         rows: int | None,
         price: float,
+        lifetimes: Lifetimes | None = None,
     ) -> None:
-        self.budget, self.rows, self.course, self.bill = budget, rows, course, Bill(accounts)
+        self.budget, self.rows, self.course = budget, rows, course
+        self.bill = Bill(accounts, lifetimes)
         self._contributions, self._entropy = contributions, entropy
         self._worst = 0.0  # price of the pilots
         self._base = price
@@ -135,7 +140,7 @@ class WeightedSums:
     ) -> tuple[Plan, Floats, Index]:
         """Release sums under weights: the plan, they in joint units, and who counts for little."""
         plan = asked.after(scale, price, self.budget, beta)
-        found = people.weigh(scale, asked.prices(plan))
+        found = people.weigh(scale, asked.prices(plan), asked.query.apart)
         self.bill.put(people.dues)
         sums = made.weighted(
             Weights(found.users, found.mantissa, found.exponent, asked.shifts(plan))
@@ -152,8 +157,11 @@ class WeightedSums:
     def column(self, query: Query, pilot: ColumnPilot) -> ColumnValues:
         """Return what is known of a column's values; release its pilot if there is none.
 
-        Of a join nothing is: what it is about is read beside the stream, before any noise.
+        Of a join nothing is: what it is about is read beside the stream, before any noise. Where
+        people pay for all windows together a pilot is of the question's own.
         """
+        if self.course.life is not None:
+            pilot = own_pilot(pilot, query)
         if query.relation.caps:
             return column_of(pilot.edges, np.zeros(len(pilot.edges) - 1), 1.0)
         known = self.course.parents.get(pilot.key)
@@ -180,17 +188,25 @@ class WeightedSums:
         return counts
 
     def parents(self, query: Query) -> Callable[[Joint], Parent]:
-        """Ask for parent pilots where there are none; return what they say of a question."""
-        kin = parents_of(query)
+        """Ask for parent pilots where there are none; return what they say of a question.
+
+        They are of all windows; where people pay for these together they are of the question's own
+        rows, and of it alone.
+        """
+        kin, sigma_0 = parents_of(query), self.budget.sigma_0
+        if self.course.life is not None:
+            own = {key: replace(one, relation=query.relation) for key, one in kin.items()}
+            asked = {key: self.ask_parent(key, one) for key, one in own.items()}
+            return partial(parent_in, {k: parent_seen(n, sigma_0) for k, n in asked.items()})
         for key, parent in (kin | people_of(query)).items():
             if self.course.wants(key):
-                self.ask_parent(key, parent)
-        known = {key: self.course.parent(key, self.budget.sigma_0) for key in kin}
-        return partial(parent_in, known)
+                span, self.course = self.course.span, self.course.about(None)
+                counts = self.ask_parent(key, parent)
+                self.course = self.course.with_parent(key, counts).about(span)
+        return partial(parent_in, {key: self.course.parent(key, sigma_0) for key in kin})
 
-    def ask_parent(self, key: str, query: Query) -> None:
-        """Release a parent pilot: it is of all rows."""
-        span, self.course = self.course.span, self.course.about(None)
+    def ask_parent(self, key: str, query: Query) -> Floats:
+        """Release a parent pilot: people by cell."""
         asked = joint(query, Options(), self.budget)
         made = self._contributions(asked.before(0.5))
         (rows,) = made.measures
@@ -198,8 +214,8 @@ class WeightedSums:
         weights = asked.query.measures[0].kind is Kind.USERS
         variance = RULES.weights if weights else RULES.parent
         counts = self._histogram(people, ladder(math.inf, 1.0), variance, 0, key)
-        course, self._worst = self.course.after(self._worst, 1.0), 0.0
-        self.course = course.with_parent(key, counts).about(span)
+        self.course, self._worst = self.course.after(self._worst, 1.0), 0.0
+        return counts
 
     def within(self, parent: Parent, query: Query, question: Question) -> Parent:
         """Return what a parent says of a question now that people have faded."""
@@ -214,7 +230,8 @@ class WeightedSums:
     def _people(self, users: Index, norms: list[Ints], asked: Joint, price: float) -> Contributors:
         """Return who takes part, with allowances from the accounts as they are now."""
         dues = self.bill.of(users)
-        return contributors(dues, norms, asked.exponents, self.course.cautious(price))
+        own, life = self.course.cautious(price), self.course.for_life(price)
+        return contributors(dues, norms, asked.exponents, own, life)
 
     def _pilots(self, people: Contributors, of: Ladder) -> Reading:
         """Release the two pilots, and return them as one reading."""

@@ -19,6 +19,7 @@ from sparseq.accounting.cut.average import Ends
 from sparseq.engine.contributions import Contributions
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
+from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.mechanisms import Entropy
 from sparseq.query.outputs import StatisticKey
 from sparseq.query.plan import PROVED, QUANTILE, Kind, Options, Plan, Query
@@ -38,11 +39,14 @@ def sums_for(
     contributions: Callable[[Plan], Contributions],
     entropy: Callable[[str], Entropy],
     rows: int | None,
+    lifetimes: Lifetimes | None,
 ) -> WeightedSums:
     """Return what a question is answered by: see `WeightedSums`."""
     assert part.course is not None
     price = price_in(options)
-    return WeightedSums(part.budget, accounts, part.course, contributions, entropy, rows, price)
+    return WeightedSums(
+        part.budget, accounts, part.course, contributions, entropy, rows, price, lifetimes
+    )
 
 
 def answer(
@@ -63,13 +67,21 @@ def answer(
         query = _provable(sums, query, options)
     beta = confident(options)
     sums.course = sums.course.about(query.span)
+    if sums.course.life is not None and sums.course.span is None:
+        raise QueryRefused(
+            "people pay for all of their windows together, and this could be about any",
+            "say from when to when: WHERE day >= DATE '2024-01-01' AND day < DATE '2024-02-01'",
+        )
     asked = _asked(query, options)
     for some, _, own in asked:
         _refuse_what_has_no_scale(sums, some, own)
     foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
     found = measured(sums, query, options, beta)
     course = replace(sums.course.about(None), answers=sums.course.answers + 1)
-    return replace(found, course=course, users=sums.bill.users, charges=sums.bill.charges)
+    bill = sums.bill
+    return replace(
+        found, course=course, users=bill.users, charges=bill.charges, lifetimes=bill.lifetimes
+    )
 
 
 def _provable(sums: WeightedSums, query: Query, options: Options) -> Query:

@@ -26,15 +26,18 @@ PILOT_BITS = 16
 """One person is 2**16 lattice steps of a pilot."""
 LEAST_LEFT = 64
 """Ledger units below which nobody takes part: room for the roundings of charges."""
+LEAST_SHARE = 4096
+"""The same of what a window has of what its person has for life: room for roots of charges, too."""
 _FINEST = 58  # bits of a squared norm that is priced
 
 
-def allowances(left: Ints, cautious: float) -> Floats:
+def allowances(left: Ints, cautious: float, least: int = LEAST_LEFT) -> Floats:
     """Return a_i = sqrt(min(1, left_i / cautious)): 1 until that little is left.
 
     Args:
         left: Of each person's budget, in ledger units.
         cautious: tau_t · p of the design, in squared norm; public.
+        least: Whoever has less left takes no part.
 
     Example:
         >>> allowances(np.array([2**28, 2**24, 0]), 4.0).tolist()
@@ -42,7 +45,7 @@ def allowances(left: Ints, cautious: float) -> Floats:
     """
     units = cautious * UNITS_PER_NORM
     share = np.minimum(1.0, left / units)
-    return np.where(left < LEAST_LEFT, 0.0, np.sqrt(share))
+    return np.where(left < least, 0.0, np.sqrt(share))
 
 
 def joint_norms(norms: Sequence[Ints], exponents: Sequence[int]) -> Floats:
