@@ -31,8 +31,8 @@ def made_store(
 
     Args:
         path, source: See there.
-        table: What the source's only table is called.
-        tables: Sources by the names of their tables.
+        table: What the source's table is called.
+        tables: Sources by the names of their tables, beside it or without it.
         reserves: Shares that are set aside beside questions.
         purposes: Series.
         options: Of `sparseq.create`, or of `sparseq.Questions`; `lifetime_kappa` goes with a window,
@@ -44,5 +44,7 @@ def made_store(
     for number, name in _PAIRS.items():
         if (given := options.pop(number, None)) is not None:
             options[name] = options[name], given
-    rows = tables if tables is not None else source if table is None else {table: source}
+    rows = source if table is None else {**(tables or {}), table: source}
+    if table is None and tables is not None:
+        rows = tables
     return sparseq.create(path, rows, purposes=purposes, **options)

@@ -121,7 +121,7 @@ def test_a_header_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="header") as refused:
         made(path)
     assert "--csv encoding=latin-1" in refused.value.hint
-    assert made(path, encoding="latin-1")[0].column_names == ["who", "Größe"]
+    assert made(path, csv={"encoding": "latin-1"})[0].column_names == ["who", "Größe"]
 
 
 @pytest.mark.parametrize("name", ["utf-16", "shift_jis", "rot13", "nothing", "gb18030"])
