@@ -13,6 +13,8 @@ _OF_QUESTIONS = {
     "in_or_out": "in_or_out", "halt": "halt", "answers": "answers", "norm_budget": "counts",
     "keys_delta": "keys_delta",
 }  # fmt: skip
+_PAIRS = {"lifetime_kappa": "window", "least_budget": "budget_column"}
+"""Numbers that belong to the name that another option says."""
 
 
 def made_store(
@@ -29,14 +31,20 @@ def made_store(
 
     Args:
         path, source: See there.
-        table: What the source's only table is called.
-        tables: Sources by the names of their tables.
+        table: What the source's table is called.
+        tables: Sources by the names of their tables, beside it or without it.
         reserves: Shares that are set aside beside questions.
         purposes: Series.
-        options: Of `sparseq.create`, or of `sparseq.Questions`.
+        options: Of `sparseq.create`, or of `sparseq.Questions`; `lifetime_kappa` goes with a window,
+            `least_budget` with the column of own budgets.
     """
     said = {now: options.pop(name) for name, now in _OF_QUESTIONS.items() if name in options}
     if said or reserves:
         purposes = [*purposes, sparseq.Questions(**said, **(reserves or {}))]
-    rows = tables if tables is not None else source if table is None else {table: source}
+    for number, name in _PAIRS.items():
+        if (given := options.pop(number, None)) is not None:
+            options[name] = options[name], given
+    rows = source if table is None else {**(tables or {}), table: source}
+    if table is None and tables is not None:
+        rows = tables
     return sparseq.create(path, rows, purposes=purposes, **options)

@@ -88,7 +88,7 @@ def test_a_person_is_the_same_after_a_restart_new_months_and_an_erasure(
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"window": None}, "for a store with windows"), ({"halt": True}, "neither halt"),
+    [({"window": None}, "a name, or a name and a number"), ({"halt": True}, "neither halt"),
      ({"reserves": {"forecast": 0.2}}, "neither halt"), ({"lifetime_kappa": 0.4}, "between kappa"),
      ({"lifetime_kappa": 501}, "between kappa")],
 )  # fmt: skip

@@ -80,11 +80,13 @@ def test_sizes_that_are_none(size: str, said: str) -> None:
 
 def test_commands_take_it_and_let_it_go(rows: Path, tmp_path: Path) -> None:
     before = os.environ.get(memory.MEMORY)
-    create = ["create", str(tmp_path / "s"), str(rows), "--user", "who", "--memory"]
-    refused = CliRunner().invoke(command_line, [*create, "9MB"])
+    create = ["create", str(tmp_path / "s"), str(rows), "--user", "who"]
+    refused = CliRunner().invoke(command_line, create, env={memory.MEMORY: "9MB"})
     assert (refused.exit_code, "too little" in refused.stderr) == (2, True)
     assert not (tmp_path / "s").exists()
-    assert CliRunner().invoke(command_line, [*create, "512MB"]).exit_code == 0
-    asked = ["sql", str(tmp_path / "s"), "SELECT count(*) AS n FROM t", "--memory", "1GB"]
-    assert CliRunner().invoke(command_line, asked).exit_code == 0
+    assert CliRunner().invoke(command_line, create, env={memory.MEMORY: "512MB"}).exit_code == 0
+    asked = ["sql", str(tmp_path / "s"), "SELECT count(*) AS n FROM t", "--memory"]
+    refused = CliRunner().invoke(command_line, [*asked, "9MB"])
+    assert (refused.exit_code, "too little" in refused.stderr) == (2, True)
+    assert CliRunner().invoke(command_line, [*asked, "1GB"]).exit_code == 0
     assert os.environ.get(memory.MEMORY) == before

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 import sparseq
 import sparseq.stream.step
+from benchmarks.stores import made_store
 
 DAY = dt.date(2024, 3, 1)
 KINDS = ["a", "b", "c", "zz"]
@@ -283,7 +284,7 @@ class Running:
     """A store beside its reference."""
 
     more: Mapping[str, Any] = {}  # of what is declared
-    create, connect = staticmethod(sparseq.create), staticmethod(sparseq.connect)
+    create, connect = staticmethod(made_store), staticmethod(sparseq.connect)
 
     def __init__(self, stream: Stream, path: Path | None) -> None:
         self.stream = stream

@@ -28,6 +28,7 @@ from test_reference import cut
 import sparseq
 import sparseq.stream.contributors
 import sparseq.stream.sums
+from benchmarks.stores import made_store
 from sparseq.query.plan import PAIR, Options
 from sparseq.stream.course import Course
 from sparseq.stream.parents import column_pilot, quantile_pilot
@@ -379,7 +380,7 @@ def arrow(rows: list[Row], budgets: dict[int, float] | None) -> pa.Table:
 class Running:
     """A store beside its reference."""
 
-    create, connect = staticmethod(sparseq.create), staticmethod(sparseq.connect)
+    create, connect = staticmethod(made_store), staticmethod(sparseq.connect)
 
     def __init__(self, draw: random.Random, path: Path | None) -> None:
         self.silent = draw.random() < 0.3

@@ -148,7 +148,7 @@ def _load_private(
     try:
         files = FilesSeen(storage, name, rows)
         if not made.again and not row_key:
-            files.check()
+            files.check(new=True)
         types = rows.usable()
         actual = {n.lower(): n for n in types}
         if rows.user.lower() not in actual:

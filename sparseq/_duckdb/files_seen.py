@@ -21,8 +21,12 @@ class FilesSeen:
         self._prefix = f"file/{table}/"
         self._contents = Contents(rows.files)
 
-    def check(self) -> None:
-        """Raise `DataError` if a file with rows was loaded before, or is there twice."""
+    def check(self, new: bool = False) -> None:
+        """Raise `DataError` if a file with rows was loaded before, or is there twice.
+
+        Args:
+            new: The table is being made.
+        """
         known = {
             key.removeprefix(self._prefix): note
             for key, note in self._storage.taken().items()
@@ -30,7 +34,8 @@ class FilesSeen:
         }
         found = [(k, n) for k, n in self._contents.repeated(known) if not self._rows.is_empty(k)]
         if found:
-            raise refused([self._rows.sources[k].name for k, _ in found], [n for _, n in found])
+            names = [self._rows.sources[k].name for k, _ in found]
+            raise refused(names, [n for _, n in found], new)
 
     def keep(self) -> None:
         """Remember the files, in the transaction of their rows."""

@@ -105,7 +105,7 @@ def of_today(command: str, args: list[str]) -> list[str]:
         if not equals and now.alone is None:
             value = waiting.pop(0) if waiting else ""
         elif not equals:
-            number = now.value and waiting and waiting[0].replace(".", "", 1).isdecimal()
+            number = "{}" in now.value and waiting and waiting[0].replace(".", "", 1).isdecimal()
             value = waiting.pop(0) if number else str(now.alone)
         written = now.value.format(value)
         found += [now.now, written] if written else [now.now]

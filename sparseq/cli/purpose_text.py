@@ -60,12 +60,15 @@ class PurposeText(click.ParamType[SaidPurpose]):
         """Return what is said."""
         if isinstance(value, SaidPurpose):
             return value
-        first, *others = _NEXT.split(str(value))
+        of_questions = str(value).partition(",")[0].partition("=")[0].strip() == QUESTIONS
+        first, *others = str(value).split(",") if of_questions else _NEXT.split(str(value))
         name, equals, share = (word.strip() for word in first.partition("="))
         name = PurePath(name).stem if name.endswith(".sql") else name
         words = QUESTIONS_WORDS if name == QUESTIONS else SERIES_WORDS
         if name == "watch":
-            self.fail(f"watch is a part of questions. Write questions,watch={share}.", param, ctx)
+            self.fail(
+                f"watch is a part of questions. Write questions,watch={share or '5%'}.", param, ctx
+            )
         if not equals and name != QUESTIONS:
             self.fail(
                 f"{value!r} has no share. Write {name or 'visits'}=20%,ticks=365.", param, ctx

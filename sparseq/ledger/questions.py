@@ -82,6 +82,10 @@ class Questions:
             in_range("counts", self.counts, 0.0, math.inf, open_low=True)
         for name, share in self.aside().items():
             in_range(name, share, 0.0, 1.0)
+        if sum(map(Fraction, self.aside().values())) >= 1:
+            raise ParameterError(
+                "the shares leave nothing for queries", "they add up to less than 1"
+            )
 
     @property
     def weighs(self) -> bool:

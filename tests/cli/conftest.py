@@ -48,8 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "create", folder / "web.sparseq", f"visits={folder / 'visits.csv'}",
         f"orders={folder / 'orders.csv'}", "--user", "who", "--public",
         f"pages={folder / 'pages.csv'}", "--keys", "page=home,cart,pay",
-        "--bounds", "seconds=0..90", "--norm-budget", "400", "--seed", "7",
-        "--in-or-out",
+        "--bounds", "seconds=0..90", "--for", "questions,in-or-out,counts=400", "--seed", "7",
     )  # fmt: skip
     return folder
 

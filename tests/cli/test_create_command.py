@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +15,7 @@ from sampled import one_in
 
 import sparseq
 from conftest import output, run
+from sparseq.cli.create import create
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import Purpose
 
@@ -28,7 +31,7 @@ def test_says_what_was_made(
         "create", "web.sparseq", folder / "visits.csv", f"orders={folder / 'orders.csv'}",
         "--user", "who", "--public", f"pages={folder / 'pages.csv'}",
         "--keys", "page=home,cart,pay", "--bounds", "seconds=0..90",
-        "--epsilon", "2", "--delta", "1e-6", "--norm-budget", "60",
+        "--epsilon", "2,1e-6", "--for", "questions,counts=60",
     )  # fmt: skip
     golden("create", text)
 
@@ -57,8 +60,10 @@ def test_several_files_are_one_table(folder: Path, tmp_path: Path) -> None:
     refused = run("create", tmp_path / "s.sparseq", visits, visits, *how)
     assert refused.exit_code == 6
     assert "visits.csv is there already; nothing was loaded" in refused.stderr
-    text = output("create", tmp_path / "s.sparseq", visits, visits, *how, "--again")
-    assert "800 rows in merged; 40 people" in text
+    more = tmp_path / "more.csv"
+    more.write_text(visits.read_text() + "u1,2024-01-01,home,1.5,true\n")
+    text = output("create", tmp_path / "s.sparseq", visits, more, *how)
+    assert "801 rows in merged; 40 people" in text
 
 
 def test_keys_take_the_type_of_their_column(folder: Path, tmp_path: Path) -> None:
@@ -85,8 +90,8 @@ def test_seeded_store_is_loud(folder: Path, tmp_path: Path) -> None:
 def test_says_what_is_set_aside_and_claims_zcdp_only(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     made = output(
-        "create", path, folder / "visits.csv", "--user", "who", "--epsilon", "2", "--delta", "1e-6",
-        "--for", "watch=25%", "--seed", "1",
+        "create", path, folder / "visits.csv", "--user", "who", "--epsilon", "2,1e-6",
+        "--for", "questions,watch=25%", "--seed", "1",
     )  # fmt: skip
     assert "GDP" not in made
     assert "12 (25 %) to estimate how many people have been left out" in made
@@ -126,8 +131,8 @@ def test_a_series_with_forecasts_stays_gaussian(folder: Path, tmp_path: Path) ->
 def test_what_is_set_aside_is_a_share_of_the_whole_budget(folder: Path, tmp_path: Path) -> None:
     """Beside a series as without one: 5 % of 48 is 2.4."""
     path = tmp_path / "s.sparseq"
-    made = output("create", path, folder / "visits.csv", "--user", "who", "--for", "watch=5%",
-                  "--for", SERIES)  # fmt: skip
+    made = output("create", path, folder / "visits.csv", "--user", "who",
+                  "--for", "questions,watch=5%", "--for", SERIES)  # fmt: skip
     assert "2.4 (5 %) to estimate" in made
     assert "2.4 (5 %) to estimate" in output("budget", path)
 
@@ -138,7 +143,7 @@ def test_parts_are_given_to_series_to_the_watch_and_to_questions(
     path = tmp_path / "s.sparseq"
     output("create", path, folder / "visits.csv", "--user", "who", "--kappa", "1",
            "--for", SERIES, "--for", "queries/orders.sql=15%,ticks=4,strategy=1,-0.5,left-out=2%",
-           "--for", "watch=20%", "--for", "questions=40%")  # fmt: skip
+           "--for", "questions=60%,watch=20%")  # fmt: skip
     with sparseq.connect(path) as store:
         visitors, orders = store.promise.purposes
         assert store.reserves == {Pot.WATCH: 0.2}
@@ -164,10 +169,10 @@ def test_all_that_can_be_said_of_a_series_is_kept(folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["watch=1.5"], "'1.5' is 150 %"),
-        (["watch=60%", "a=40%,ticks=3"], "series and what is set aside take 100%"),
+        (["questions,watch=1.5"], "'1.5' is 150 %"),
+        (["questions,watch=60%", "a=40%,ticks=3"], "series and what is set aside take 100%"),
         (["a=60%,ticks=3", "b=39.5%,ticks=3"], "shares that add up to at most 99%"),
-        (["watch=100%"], "the shares leave nothing for queries"),
+        (["questions,watch=100%"], "the shares leave nothing for queries"),
         (["more"], "'more' has no share. Write more=20%,ticks=365."),
         (["more.csv=20%"], "more.csv has no end to plan for. Write more.csv=20%,ticks=365"),
         (["more=,ticks=3"], "'' is not a share"),
@@ -179,10 +184,10 @@ def test_all_that_can_be_said_of_a_series_is_kept(folder: Path, tmp_path: Path) 
         (["more=20%,ticks=3,fade"], "more fades without forecasts"),
         (["more=20%,ticks=3,left-out=2%"], "left-out of more is for a strategy"),
         (["more=20%,ticks=3", "more=10%,ticks=3"], "two series are called 'more'"),
-        (["watch=5%,ticks=3"], "watch has a share and nothing else. Write watch=40%."),
-        (["questions=40%,ticks=3"], "questions has a share and nothing else"),
-        (["a=20%,ticks=3", "questions=40%"], "the shares add up to 0.6, and have to be 100%"),
-        (["a=20%,ticks=3", "watch=5%", "questions=80%"], "the shares add up to 1.05"),
+        (["watch=5%,ticks=3"], "watch is a part of questions. Write questions,watch=5%."),
+        (["questions=40%,ticks=3"], "nothing is said of questions by ticks. Known here: answers"),
+        (["a=20%,ticks=3", "questions=40%"], "the shares add up to 0.6, and have to make 1 (100%)"),
+        (["a=20%,ticks=3", "questions=85%,watch=5%"], "the shares add up to 1.05"),
         (["7=20%,ticks=3"], "a series can't be called '7'"),
     ],
 )
@@ -208,9 +213,9 @@ def test_parts_that_make_no_sense(
         (["--row-key", "pages"], 6, "no column 'pages'"),
         (["--row-key", "visits="], 2, "--row-key visits= can't be read"),
         (["--row-key", "orders=day"], 2, "'orders'"),
-        (["--kappa", "1", "--epsilon", "1", "--delta", "1e-6"], 2, "kappa"),
-        (["--epsilon", "1"], 2, "delta"),
-        (["--norm-budget", "0"], 2, "norm_budget"),
+        (["--kappa", "1", "--epsilon", "1,1e-6"], 2, "kappa"),
+        (["--epsilon", "1,2"], 2, "delta is 2"),
+        (["--for", "questions,counts=0"], 2, "counts"),
         (["--public", "pages.csv"], 2, "--public pages=pages.csv"),
         (["--user", "whom"], 6, "no column 'whom'"),
         (["--time", "when"], 6, "when"),
@@ -225,6 +230,24 @@ def test_mistakes_leave_nothing(
     assert result.exit_code == code
     assert result.stderr.startswith("sparseq: ")
     assert says in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--epsilon", "1"], "'1' is one number. Write epsilon and its delta as 1,1e-6."),
+        (["--epsilon", "1,x"], "'1,x' is not two numbers"),
+        (["--window", "month=x"], "'x' is not a number. Write month, or month=5."),
+        (["--budget-column", "seconds=x"], "Write seconds, or seconds=5."),
+    ],
+)
+def test_what_is_no_number_is_refused(
+    folder: Path, tmp_path: Path, given: list[str], says: str
+) -> None:
+    made = run("create", tmp_path / "s", folder / "visits.csv", "--user", "who", *given)
+    assert made.exit_code == 2
+    assert says in made.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -299,7 +322,7 @@ def test_types_are_declared(tmp_path: Path) -> None:
     store = tmp_path / "s.sparseq"
     text = output(
         "create", store, day, "--user", "who", "--type", "who=VARCHAR", "--type",
-        "day=DATE:%m/%d/%Y", "--multiline", "--keys", "day=2024-01-02",
+        "day=DATE:%m/%d/%Y", "--csv", "multiline", "--keys", "day=2024-01-02",
     )  # fmt: skip
     assert "day as %m/%d/%Y\n" in text
     assert "1 rows in day; 1 people" in text
@@ -329,4 +352,169 @@ def test_a_limit_on_joins_is_kept_and_explained(folder: Path, tmp_path: Path) ->
 def test_a_limit_that_can_not_be_read_is_refused(folder: Path, tmp_path: Path, most: str) -> None:
     made = run("create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--most", most)
     assert made.exit_code != 0
+    assert not (tmp_path / "s").exists()
+
+
+# What create takes -------------------------------------------------------------------------------
+
+
+def test_there_are_no_more_than_twenty_options_and_eighteen_parameters() -> None:
+    options = {p.name for p in create.params if isinstance(p, click.Option)} - {"help"}
+    assert len(options) <= 20, "of the command"
+    assert len(inspect.signature(sparseq.create).parameters) <= 18
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        (["--in-or-out"], "--for questions,in-or-out"),
+        (["--halt"], "--for questions,halt"),
+        (["--norm-budget", "30"], "--for questions,counts=30"),
+        (["--answers=30"], "--for questions,answers=30"),
+        (["--keys-delta", "1e-7"], "--for questions,keys-delta=1e-7"),
+        (["--multiline"], "--csv multiline"),
+        (["--encoding", "latin-1"], "--csv encoding=latin-1"),
+        (["--null", "NA"], "--csv null=NA"),
+    ],
+)
+def test_what_was_an_option_of_its_own_still_works_and_says_what_it_is_now(
+    folder: Path, tmp_path: Path, former: list[str], now: str
+) -> None:
+    how = "--user", "who", "--seed", "1"
+    old = run("create", tmp_path / "old", *former, folder / "visits.csv", *how)
+    assert old.exit_code == 0, old.stderr
+    name = former[0].partition("=")[0]
+    assert old.stderr.splitlines() == [f"{name} is now {now}; the old name goes in 0.3"]
+    new = run("create", tmp_path / "new", folder / "visits.csv", *how, *now.split())
+    assert (new.exit_code, new.stderr) == (0, "")
+    facts = [json.loads(output("budget", tmp_path / p, "--format", "json")) for p in ("old", "new")]
+    assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize(
+    ("gone", "say"),
+    [
+        (["--epsilon", "2", "--delta", "1e-6"], "--epsilon E,DELTA"),
+        (["--lifetime-kappa", "5"], "--window WINDOW=KAPPA"),
+        (["--least-budget=5"], "--budget-column COL=LEAST"),
+        (["--memory", "4GB"], "SPARSEQ_MEMORY"),
+        (["--again"], "each file once"),
+    ],
+)
+def test_what_is_said_in_another_place_is_refused_with_the_place(
+    folder: Path, tmp_path: Path, gone: list[str], say: str
+) -> None:
+    made = run("create", tmp_path / "s", folder / "visits.csv", "--user", "who", *gone)
+    assert made.exit_code == 2
+    assert "any more" in made.stderr
+    assert say in made.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_file_that_is_there_twice_is_refused_with_a_way_that_works(
+    folder: Path, tmp_path: Path
+) -> None:
+    store, visits = tmp_path / "s", folder / "visits.csv"
+    twice = run("create", store, visits, visits, "--user", "who")
+    assert "name each file once; `sparseq ingest --again`" in twice.stderr
+    output("create", store, visits, "--user", "who")
+    assert output("ingest", store, visits, "--again").startswith("added 400 rows")
+
+
+def test_questions_may_be_said_in_several_places(folder: Path, tmp_path: Path) -> None:
+    made = tmp_path / "s"
+    output("create", made, folder / "visits.csv", "--user", "who", "--for", "questions,in-or-out",
+           "--for", "questions,counts=40,watch=25%", "--for", SERIES)  # fmt: skip
+    with sparseq.connect(made) as store:
+        assert store.guarantee.norm_budget == 40
+        assert store.course_facts() is None
+        assert store.reserves == {Pot.WATCH: 0.25}
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        (["questions,counts=5", "questions,counts=6"], "questions say something twice"),
+        (["questions=40%", "questions=40%,halt"], "questions say something twice"),
+        (["questions,halt,halt"], "questions says halt twice"),
+        (["questions,coutns=5"], "nothing is said of questions by coutns. Known here: answers, "
+         "counts, in-or-out, halt, keys-delta, watch."),
+        (["questions,counts=5,ever"], "nothing is said of questions by ever"),
+        (["questions,halt=1"], "halt takes no value"),
+        (["questions,counts=5,answers=5"], "answers and counts say the same thing"),
+        (["questions,halt,answers=5"], "of those that are in or out say counts=20"),
+        (["a=20%,ticks=3,watch=5%"], "nothing is said of a by watch. Known here: ticks, counts"),
+    ],
+)  # fmt: skip
+def test_what_questions_can_not_have_is_refused(
+    folder: Path, tmp_path: Path, said: list[str], says: str
+) -> None:
+    words = [word for one in said for word in ("--for", one)]
+    made = run("create", tmp_path / "s", folder / "visits.csv", "--user", "who", *words)
+    assert made.exit_code == 2
+    assert says in made.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_file_has_all_columns_with_their_types(folder: Path, tmp_path: Path) -> None:
+    asked = ("create", tmp_path / "s", folder / "visits.csv", "--user", "who")
+    types = tmp_path / "types.toml"
+    types.write_text(output(*asked, "--print-schema"))
+    assert not (tmp_path / "s").exists()
+    types.write_text(types.read_text().replace('"late" = "BOOLEAN"\n', ""))
+    output(*asked, "--type", f"@{types}", "--type", "seconds=FLOAT")
+    with sparseq.connect(tmp_path / "s") as store:
+        (visits,) = store.catalog.private
+    assert [(c.name, c.type) for c in visits.columns] == [
+        ("who", "VARCHAR"), ("day", "DATE"), ("page", "VARCHAR"), ("seconds", "FLOAT"),
+    ]  # fmt: skip
+    (tmp_path / "flat.toml").write_text('who = "VARCHAR"\nday = "DATE"\n')
+    other = ("create", tmp_path / "t", folder / "visits.csv", "--user", "who")
+    output(*other, "--type", f"@{tmp_path / 'flat.toml'}")
+    with sparseq.connect(tmp_path / "t") as store:
+        (visits,) = store.catalog.private
+    assert [c.name for c in visits.columns] == ["who", "day"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "can't be read"),
+        ("[visit]\nwho = 'VARCHAR'\n", "no table is called 'visit'"),
+        ("who = 3\n", "the type of who is 3"),
+    ],
+)
+def test_a_file_of_types_that_makes_no_sense(
+    folder: Path, tmp_path: Path, text: str | None, says: str
+) -> None:
+    types = tmp_path / "types.toml"
+    if text is not None:
+        types.write_text(text)
+    asked = ("create", tmp_path / "s", folder / "visits.csv", "--user", "who")
+    made = run(*asked, "--type", f"@{types}")
+    assert made.exit_code == 2
+    assert says in made.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_how_text_files_are_read(tmp_path: Path) -> None:
+    rows = tmp_path / "t.csv"
+    rows.write_bytes('who,note\nJos\xe9,"a\nb"\nann,NA\nNULL,-\n'.encode("latin-1"))
+    store = tmp_path / "s"
+    output("create", store, rows, "--user", "who", "--csv", "multiline", "--csv",
+           "encoding=latin-1", "--csv", "null=NA", "--csv", "null=-")  # fmt: skip
+    found = output("curator", "sql", store, "SELECT who, note FROM t", "--format", "csv")
+    head, *lines = found.splitlines(keepends=True)
+    assert (head, "".join(lines[:2])) == ("who,note\n", 'Jos\u00e9,"a\nb"\n')
+    assert sorted(lines[2:]) == ["NULL,\n", "ann,\n"]
+
+
+@pytest.mark.parametrize("wrong", ["null", "encoding", "multiline=1", "quote=x", "encoding=utf-99"])
+def test_what_text_files_do_not_have_is_refused(
+    folder: Path, tmp_path: Path, wrong: str
+) -> None:
+    how = "--user", "who", "--csv", wrong
+    made = run("create", tmp_path / "s", folder / "visits.csv", *how)
+    assert made.exit_code == 2
+    assert "csv" in made.stderr or "no encoding" in made.stderr
     assert not (tmp_path / "s").exists()

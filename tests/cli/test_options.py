@@ -43,7 +43,8 @@ def test_an_option_of_one_word_takes_one_kind_of_value_everywhere() -> None:
             kind = "flag" if option.is_flag else option.type.name
             kinds.setdefault(word, set()).add((kind, option.nargs == 1))
     several = {word for word, of in kinds.items() if len(of) > 1}
-    assert several <= {"--orders"}, "a name of a set, and a range"
+    known = {"--orders": "a name of a set, and a range", "--epsilon": "of a store, with its delta"}
+    assert several <= set(known)
     assert kinds["--output"] == {("path", True)}
 
 
@@ -67,14 +68,12 @@ def made(folder: Path, tmp_path: Path) -> Path:
     config = tmp_path / "sparseq.toml"
     config.write_text(
         """seed = 1
-        norm-budget = 7
+        for = "questions,counts=7"
         [create]
         user = "who"
-        norm-budget = 30
         keys = ["page=home,cart"]
         bounds = {seconds = "0..60"}
-        for = {watch = "10%"}
-        halt = true
+        for = ["questions,counts=30,halt", "questions,watch=10%"]
         """
     )
     output("create", tmp_path / "s", folder / "visits.csv", "--config", config)
@@ -89,7 +88,7 @@ def test_options_come_from_the_commands_table_and_from_the_top(made: Path) -> No
 
 def test_the_command_line_wins(made: Path, folder: Path) -> None:
     again = ("create", made / "t", folder / "visits.csv", "--config", made / "sparseq.toml")
-    output(*again, "--norm-budget", "50")
+    output(*again, "--for", "questions,counts=50")
     facts = json.loads(output("budget", made / "t", "--format", "json"))
     assert facts["norm_budget"] == 50
 
@@ -150,7 +149,7 @@ def test_former_names_work_and_say_what_they_are_now(folder: Path, tmp_path: Pat
         "--for", "n=20%,ticks=2",
     )  # fmt: skip
     assert made.stderr.splitlines() == [
-        "--watch-active is now --for watch=5%; the old name goes in 0.3",
+        "--watch-active is now --for questions,watch=5%; the old name goes in 0.3",
     ]
     query = tmp_path / "n.sql"
     query.write_text("SELECT count(*) AS n FROM visits WHERE day = :day")
@@ -187,7 +186,7 @@ def test_what_a_part_of_the_budget_says_is_an_option_no_more(
 
 def test_todays_names_cause_no_note(folder: Path, tmp_path: Path) -> None:
     made = run(
-        "create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--for", "watch=5%",
+        "create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--for", "questions,watch=5%",
         "--for", "n=20%,ticks=2", "--most", "work=1000",
     )  # fmt: skip
     assert made.exit_code == 0

@@ -106,19 +106,19 @@ def test_people_who_come_later_have_parts_too(weighted: Path, tmp_path: Path) ->
     assert whole[1] == pytest.approx(part.counts * 2**24, rel=1e-6)
 
 
-@pytest.mark.parametrize("how", ["--in-or-out", "--halt"])
+@pytest.mark.parametrize("how", ["in-or-out", "halt"])
 def test_of_a_store_in_which_people_stay_out_nothing_is_parted_later(
     folder: Path, tmp_path: Path, how: str
 ) -> None:
     path = tmp_path / "s.sparseq"
-    output("create", path, folder / "visits.csv", "--user", "who", how)
+    output("create", path, folder / "visits.csv", "--user", "who", "--for", f"questions,{how}")
     added = run("purpose", "add", path, "weekly=25%,ticks=4")
-    if how == "--halt":
+    if how == "halt":
         assert added.exit_code == 2
         assert "say what a store is for when it is made: create --for" in added.stderr
     else:
         assert added.exit_code == 0
-    assert len(listed(path)) == (how != "--halt")
+    assert len(listed(path)) == (how != "halt")
 
 
 @pytest.mark.parametrize(

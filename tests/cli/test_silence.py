@@ -49,7 +49,7 @@ def test_a_share_above_one_is_refused(store: Path, given: str) -> None:
     refused = run("sql", store, COUNT, "--precision", given)
     assert refused.exit_code == 2
     assert "2% or 0.02" in refused.stderr
-    for part in (f"watch={given}", f"n={given},ticks=3", f"n=5%,ticks=3,left-out={given}"):
+    for part in (f"questions,watch={given}", f"n={given},ticks=3", f"n=5%,ticks=3,left-out={given}"):
         made = run("create", "x.sparseq", "y.csv", "--user", "who", "--for", part)
         assert "2% or 0.02" in made.stderr
 
@@ -99,11 +99,11 @@ def test_create_and_ingest_say_what_they_read_otherwise(tmp_path: Path) -> None:
     assert made.exit_code == 0, made.stderr
     assert "Tag as %d.%m.%Y" in made.stdout
     assert "'Tag' is called 'Tag_2'" in made.stderr
-    assert "--encoding latin-1" in made.stderr
+    assert "--csv encoding=latin-1" in made.stderr
     (tmp_path / "u.csv").write_text("who;Tag;Tag;x;more\n1;2023-05-06;3;a;9\n")
     added = run("ingest", store, tmp_path / "u.csv")
     assert "does not have: more" in added.stderr
     assert "Tag: 1 values did not fit" in added.stderr
     again = tmp_path / "again.sparseq"
-    output("create", again, tmp_path / "t.csv", "--user", "who", "--encoding", "latin-1")
+    output("create", again, tmp_path / "t.csv", "--user", "who", "--csv", "encoding=latin-1")
     assert "ä" in output("curator", again, "sql", "SELECT x FROM t", "--format", "csv")

@@ -54,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(table(), path.with_suffix(".parquet"))
     output(
         "create", path, path.with_suffix(".parquet"), "--user", "who", "--kappa", "2",
-        "--norm-budget", "40", "--bounds", "age=20..70", "--bounds", "pay=-5000..5000",
+        "--for", "questions,counts=40", "--bounds", "age=20..70", "--bounds", "pay=-5000..5000",
         "--keys", "job=clerk,expert,boss", "--keys", "kind=gold,silver,iron", "--seed", "5",
     )  # fmt: skip
     return path

@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(table(), path.with_suffix(".parquet"))
     output(
         "create", path, path.with_suffix(".parquet"), "--user", "who", "--kappa", "50",
-        "--norm-budget", "20", "--bounds", "a=-1..1", "--bounds", "b=-1..1",
+        "--for", "questions,counts=20", "--bounds", "a=-1..1", "--bounds", "b=-1..1",
         "--bounds", "height=5..15", "--keys", "side=left,middle,right", "--seed", "5",
     )  # fmt: skip
     path.with_name("m.py").write_text(FACTORY)

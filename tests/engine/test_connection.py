@@ -78,8 +78,8 @@ def test_a_store_opens_with_a_newer_engine_whose_new_rules_are_off(tmp_path, new
     path = tmp_path / "s"
     for k in range(3):
         make = sparseq.connect if k else sparseq.create
-        given = () if k else (rows,)
-        options = {} if k else {"table": "t", "user": "who", "seed": 1}
+        given = () if k else ({"t": rows},)
+        options = {} if k else {"user": "who", "seed": 1}
         with make(path, *given, **options) as store:
             assert "filter_pushdown" in _off(store.backend.database)
             assert "filter_pushdown" in _off(store.lowering.public._con)

@@ -52,7 +52,7 @@ def test_other_texts_are_declared_and_kept(tmp_path: Path, quoted: bool) -> None
     (tmp_path / "v.csv").write_text(
         "who,age,city,day\na,,n/k,\nb,,NULL,\n" + 'c,,"x;""y",\n' * quoted
     )
-    create = {"user": "who", "nulls": ["n/k"]}
+    create = {"user": "who", "csv": {"null": ["n/k"]}}
     made_store(path, tmp_path / "v.csv", **create).close()  # type: ignore[arg-type]
     with sparseq.connect(path) as con:
         assert con.schema().nulls == ("n/k",)
@@ -64,7 +64,7 @@ def test_other_texts_are_declared_and_kept(tmp_path: Path, quoted: bool) -> None
 
 
 def test_nothing_but_the_empty_value(tmp_path: Path) -> None:
-    con = made(tmp_path, nulls=())
+    con = made(tmp_path, csv={"null": ()})
     assert con.stream.people == 5
     assert con.schema().nulls == ()
 

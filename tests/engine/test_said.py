@@ -100,7 +100,7 @@ def test_latin_1_is_said_and_can_be_declared(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "who;x", lines, "latin-1")
     rows, told = made(path)
     assert rows["x"].drop_null().to_pylist() == ["Chirurgie"]
-    assert any("2 lines" in note and "--encoding latin-1" in note for note in told)
+    assert any("2 lines" in note and "--csv encoding=latin-1" in note for note in told)
     rows, told = made(path, encoding="Latin-1")
     assert sorted(rows["x"].to_pylist()) == ["Café", "Chirurgie", "Pädiatrie"]
     assert told == []
@@ -120,8 +120,8 @@ def test_a_header_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "who;Größe", ["1;2"], "latin-1")
     with pytest.raises(DataError, match="header") as refused:
         made(path)
-    assert "--encoding latin-1" in refused.value.hint
-    assert made(path, encoding="latin-1")[0].column_names == ["who", "Größe"]
+    assert "--csv encoding=latin-1" in refused.value.hint
+    assert made(path, csv={"encoding": "latin-1"})[0].column_names == ["who", "Größe"]
 
 
 @pytest.mark.parametrize("name", ["utf-16", "shift_jis", "rot13", "nothing", "gb18030"])
@@ -207,6 +207,6 @@ def test_a_public_tables_values_that_do_not_fit_are_said(tmp_path: Path) -> None
     path = csv(tmp_path / "p.csv", "k;v", ["a;1", "b;x"])
     with sparseq.create(
         None, {"t": pa.table({"who": [1]})}, user="who", public={"p": path}, seed=1,
-        schema={"p": {"k": "VARCHAR", "v": "BIGINT"}},
+        types={"p": {"k": "VARCHAR", "v": "BIGINT"}},
     ) as con:  # fmt: skip
         assert any("p: v: 1 values did not fit" in n.replace("'", "") for n in con.curator_notes())

@@ -259,9 +259,9 @@ def test_several_columns_name_a_person() -> None:
 
 def test_a_schema_says_which_columns_there_are(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("who,day,secret\n1,05/01/2024,x\n")
-    schema = {"who": "VARCHAR", "day": "DATE:%d/%m/%Y"}
+    types = {"a": {"who": "VARCHAR", "day": "DATE:%d/%m/%Y"}}
     with sparseq.create(
-        None, tmp_path / "a.csv", user="who", schema=schema, purposes=IN_OR_OUT
+        None, tmp_path / "a.csv", user="who", types=types, purposes=IN_OR_OUT
     ) as con:
         assert [(c.name, c.type) for c in con.catalog.tables[0].columns] == [
             ("who", "VARCHAR"),

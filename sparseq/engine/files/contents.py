@@ -21,6 +21,7 @@ from sparseq.errors import DataError
 from sparseq.escape import shown
 
 _AGAIN = "say --again (in Python again=True) if its rows are to be counted once more"
+_ONCE = "name each file once; `sparseq ingest --again` counts its rows once more"
 
 
 def sha256(path: Path) -> str:
@@ -94,15 +95,13 @@ def key_of(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def refused(names: list[str], same_as: list[str]) -> DataError:
-    """Return that files were loaded before."""
+def refused(names: list[str], same_as: list[str], new: bool = False) -> DataError:
+    """Return that files were loaded before; or, of a new table, that they are there twice."""
+    hint = _ONCE if new else _AGAIN
     if len(names) == 1:
         what = f"{shown(names[0])} is there already"
         if names != same_as:
             what = f"{shown(names[0])} has the contents of {shown(same_as[0])}"
-        return DataError(f"{what}; nothing was loaded", _AGAIN)
+        return DataError(f"{what}; nothing was loaded", hint)
     some = ", ".join(map(shown, names[:3])) + ", …" * (len(names) > 3)
-    return DataError(
-        f"{len(names):,} files are there already: {some}; nothing was loaded",
-        _AGAIN,
-    )
+    return DataError(f"{len(names):,} files are there already: {some}; nothing was loaded", hint)
