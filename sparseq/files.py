@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -72,7 +71,7 @@ def create(
             person, and of n windows of one together n² times kappa, or n times (see
             docs/theorems/windows.md). The user is then the column USER_WINDOW. Or (window, kappa):
             the level of all windows of a person together, too, kept by an account of the person
-            beside those of the windows. Questions are then in or out.
+            beside those of the windows.
         keys: Column to its public values, a domain to group by.
         bounds: Column to its public (low, high), to which its values are cut as they come in, and
             from which sums have a scale; of dates and times two days, ("2024-01-01",
@@ -111,8 +110,6 @@ def create(
     questions, series = told_apart(purposes)
     shares, (budget_of, least) = questions.aside(), _pair("budget_column", budget_column)
     by, lifetime = _pair("window", window or "")
-    if lifetime is not None:
-        questions = replace(questions, in_or_out=True)
     budget = _budget(kappa, epsilon, questions)
     weights = _weights(budget, budget_of, least) if questions.weighs else None
     if budget_of:
@@ -224,7 +221,7 @@ def _check_window(
     questions: Questions,
     parts: Sequence[Purpose],
 ) -> None:
-    if not window:
+    if not window and lifetime is None:
         return
     if window not in WINDOWS or not time:
         raise ParameterError(

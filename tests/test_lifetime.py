@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 
@@ -27,7 +29,7 @@ def visits(months: int, *people: str, first: int = 0) -> pa.Table:
 
 
 def store(source: pa.Table, path: Path | None = None, **more: object) -> sparseq.Store:
-    given = {"window": "month", "norm_budget": 4.0, "lifetime_kappa": 1.25, "seed": 1}
+    given = {"window": ("month", 1.25), "norm_budget": 4.0, "in_or_out": True, "seed": 1}
     return made_store(path, source, table="t", user="who", time="day", **given | more)  # type: ignore[arg-type]
 
 
@@ -88,13 +90,67 @@ def test_a_person_is_the_same_after_a_restart_new_months_and_an_erasure(
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"window": None}, "a name, or a name and a number"), ({"halt": True}, "neither halt"),
-     ({"reserves": {"forecast": 0.2}}, "neither halt"), ({"lifetime_kappa": 0.4}, "between kappa"),
-     ({"lifetime_kappa": 501}, "between kappa")],
+    [({"window": ("", 5.0)}, "window is ''"), ({"halt": True}, "neither halt"),
+     ({"reserves": {"forecast": 0.2}}, "neither halt"),
+     ({"window": ("month", 0.4)}, "between kappa"), ({"window": ("month", 501)}, "between kappa")],
 )  # fmt: skip
 def test_what_does_not_go_with_it_is_refused(more: dict[str, object], said: str) -> None:
     with pytest.raises(sparseq.ParameterError, match=said):
         store(visits(1, "ann"), **more)
+
+
+def weighted(months: int, people: int, life: float, seed: int) -> tuple[sparseq.Store, pa.Table]:
+    """A default store; people have some rows in most months, of amounts with a heavy tail."""
+    rng = np.random.default_rng(seed)
+    rows = rng.poisson(rng.gamma(2.0, 0.8, people)[:, None], (people, months))
+    who, month = (np.repeat(at, rows.ravel()) for at in np.indices(rows.shape).reshape(2, -1))
+    days = [dt.date(2020 + m // 12, 1 + m % 12, int(d)) for m, d in
+            zip(month.tolist(), rng.integers(1, 28, len(who)), strict=True)]  # fmt: skip
+    amount = np.minimum(rng.lognormal(3, 1, len(who)), 500.0)
+    table = pa.table({"who": who, "day": days, "amount": amount, "month": month})
+    con = sparseq.create(
+        None, {"t": table.drop_columns("month")}, user="who", time="day", window=("month", life),
+        bounds={"amount": (0, 500)}, seed=seed,
+    )  # fmt: skip
+    return con, table
+
+
+def test_questions_are_about_everybody_while_years_go_by() -> None:
+    """Intervals hold the truth about everybody, month after month; nobody is dropped."""
+    con, table = weighted(30, 1200, 5.0, 4)
+    inside, answers = 0, 0
+    for m in range(30):
+        month = table.filter(pc.equal(table["month"], m))
+        truth = {
+            "count(DISTINCT who)": pc.count_distinct(month["who"]).as_py(),
+            "count(*)": len(month),
+            "avg(amount)": pc.mean(month["amount"]).as_py(),
+        }
+        first = dt.date(2020 + m // 12, 1 + m % 12, 1)
+        for what, true in truth.items():
+            row, = con.sql(
+                f"SELECT {what} AS x FROM t WHERE date_trunc('month', day) = DATE '{first}'"
+            ).rows()  # fmt: skip
+            inside, answers = inside + (row["x_low"] <= true <= row["x_high"]), answers + 1
+    assert con.stream.course is not None
+    assert inside >= 0.93 * answers
+    assert con.stream.course.about((600, 600)).sure
+    life = con.stream.course.life
+    assert life is not None
+    assert 0 < life.least < 480
+    lifetimes = con.stream.ledger.lifetimes
+    assert lifetimes is not None
+    assert 0 < int(lifetimes.spent.max()) <= lifetimes.budget
+
+
+def test_what_could_be_about_any_window_is_refused_with_what_to_say() -> None:
+    con, _ = weighted(3, 20, 5.0, 1)
+    with pytest.raises(sparseq.QueryRefused, match="pay for all of their windows together"):
+        con.sql(WHOLE)
+    assert con.stream.next_release == 1
+    row, = con.sql("SELECT count(*) AS n FROM t WHERE day < DATE '2020-04-01' "
+                   "AND day >= DATE '2020-01-01'").rows()  # fmt: skip
+    assert row["n_low"] <= row["n"] <= row["n_high"]
 
 
 def test_a_strategy_is_refused() -> None:

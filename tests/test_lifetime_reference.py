@@ -14,11 +14,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from algorithm2 import UNITS, Vector, WeightedLife
 from test_reference import cut
 from test_weighted_reference import (
-    CONDITIONS,
     DAY,
     KEYS,
     Asked,
@@ -36,7 +36,7 @@ from test_weighted_reference import (
 )
 
 import sparseq
-import sparseq.ledger.lifetimes
+from sparseq.ledger.lifetimes import LifeDues
 from sparseq.query.plan import Options
 from sparseq.stream.course import Course
 
@@ -165,7 +165,6 @@ class Lived(Running):
         life = self.course.life
         assert life is not None
         assert life.least * UNITS <= self.reference.lifetime - most
-        # whoever public numbers say to have something left is in
 
 
 def _user(identifier: Any) -> int:
@@ -176,7 +175,7 @@ def _user(identifier: Any) -> int:
 def about_days(draw: random.Random) -> Asked:
     """A question about some days, by day or added up."""
     asked = question(draw)
-    free = tuple(c for c in asked.conditions if c != "who <> 2" and "day" not in c)
+    free = tuple(c for c in asked.conditions if c != "who <> 2" and "day" not in c)  # of a person
     asked = replace(asked, conditions=free, days=draw.choice([1, 1, 2, 4]))
     asked.options.pop("scale", None) if draw.random() < 0.5 else None
     together = draw.random() < 0.4
@@ -212,4 +211,45 @@ def test_any_stream_under_a_cap_for_life_is_that_of_the_reference(
     follow(seed, on_disk(seed, tmp_path))
 
 
-assert "who <> 2" in CONDITIONS  # it is of people, not of their days
+# What is found ------------------------------------------------------------------------------------
+
+
+def sum_in_place_of_roots(dues: Any, due: Any, able: Any, apart: bool) -> Any:
+    """Windows that add up pay as if they did not."""
+    return ADMIT(dues, due, able, True)
+
+
+def roots_in_place_of_sum(dues: Any, due: Any, able: Any, apart: bool) -> Any:
+    """Windows that do not add up pay as if they did."""
+    return ADMIT(dues, due, able, False)
+
+
+def as_if_one(dues: Any, there: Any) -> Any:
+    """A window's share of life is all of it."""
+    return dues._left[dues.places]
+
+
+def of_another(dues: Any, there: Any) -> Any:
+    """A window's share of life is another person's."""
+    return np.roll(SHARES(dues, there), 1)
+
+
+ADMIT, SHARES = LifeDues.admit, LifeDues.shares
+MUTANTS = {
+    "the sum of charges, not the square of roots": ("admit", sum_in_place_of_roots),
+    "the square of roots, not the sum of charges": ("admit", roots_in_place_of_sum),
+    "a share as of one window": ("shares", as_if_one),
+    "another person's share": ("shares", of_another),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one of few streams at the latest; without it there are none (see above)."""
+    monkeypatch.setattr(LifeDues, *MUTANTS[name])
+    for seed in range(8):
+        try:
+            follow(seed)
+        except AssertionError:
+            return
+    pytest.fail("nobody saw it")

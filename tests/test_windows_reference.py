@@ -297,7 +297,7 @@ def test_what_all_windows_say_together_is_paid_for_whatever_the_condition(
             seed=seed,
             kappa=0.5,
             keys={"k": [0, 1, 5, 2024]},
-            purposes=[sparseq.Questions(counts=40)],
+            purposes=[sparseq.Questions(in_or_out=True, counts=40)],
         )
         ids = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY _user").fetchall()  # type: ignore[attr-defined]
         user = {name: i for i, (name,) in enumerate(ids)}

@@ -48,7 +48,7 @@ from sparseq.engine.operations.logic import strict
 from sparseq.engine.operations.table import OPERATIONS
 from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
-from sparseq.ledger.lifetimes import Lifetimes
+from sparseq.ledger.lifetimes import LifeDues, Lifetimes
 from sparseq.ledger.purposes import Purpose
 from sparseq.query.inner import _Inner
 from sparseq.query.scope import Scope
@@ -463,10 +463,10 @@ def clock_by_accounts() -> Iterator[None]:
     """Everybody counts for less as soon as somebody has little left: accounts set the clock."""
     made = sparseq.stream.sums.contributors
 
-    def looked(dues: Any, norms: Any, exponents: Any, cautious: float) -> Any:
+    def looked(dues: Any, norms: Any, exponents: Any, cautious: float, life: float) -> Any:
         poorest = int(dues.left.min(initial=2**62))
         slow = 1.0 if poorest > 2**24 else 4.0
-        return made(dues, norms, exponents, slow * cautious)
+        return made(dues, norms, exponents, slow * cautious, life)
 
     with _set(sparseq.stream.sums, "contributors", looked):
         yield
@@ -601,6 +601,12 @@ def cap_of_one_window() -> AbstractContextManager[None]:
     return _set(Lifetimes, "admits", admitted)
 
 
+def windows_that_add_up() -> AbstractContextManager[None]:
+    """Windows that are weighted, and add up, pay for life as if they did not."""
+    admit = LifeDues.admit
+    return _set(LifeDues, "admit", lambda dues, due, able, _: admit(dues, due, able, True))
+
+
 def life_of_another() -> AbstractContextManager[None]:
     """The account for life is another person's."""
     made = Lifetimes.add_windows
@@ -714,6 +720,8 @@ LEAKS: tuple[Leak, ...] = (
     Leak("a question that touches a window it does not charge", window_not_charged, (),
          ("undercharged", "own charge"), windows="month"),
     Leak("a cap for life that counts one window only", cap_of_one_window, (),
+         ("undercharged",), windows="person"),
+    Leak("windows that add up and pay as if they did not", windows_that_add_up, (),
          ("undercharged",), windows="person"),
     Leak("a cap for life that others share", life_of_another, (),
          ("charges of others", "accounts of others", "own charge", "own contribution",

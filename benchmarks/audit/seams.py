@@ -243,7 +243,10 @@ class Watching:
     @staticmethod
     def _step(ids: list[Id], one: Any) -> Step:
         if isinstance(one, Step):
-            return replace(one, charges={ids[u]: due for u, due in one.charges.items()})
+            mine, lived = (
+                {ids[u]: due for u, due in paid.items()} for paid in (one.charges, one.lived)
+            )
+            return replace(one, charges=mine, lived=lived)
         plan, passed, sums, out, gaussian = one
         paid = zip(passed.paying.tolist(), np.asarray(passed.due).tolist(), strict=True)
         return Step(
@@ -332,11 +335,11 @@ class Weighted:
         return Step(
             done.query.text, tuple(noise), {u: due for u, due in paid if due}, frozenset(),
             [part.sums for part in self._parts], [part.released for part in self._parts],
-            weighted=True,
+            weighted=True, lived=_paid_for_life(done.lifetimes, range(2**31)),
         )  # fmt: skip
 
 
-def _paid_for_life(dues: Any, ids: list[Id]) -> dict[Id, int]:
+def _paid_for_life(dues: Any, ids: Sequence[Id]) -> dict[Id, int]:
     if dues is None:
         return {}
     return {ids[p]: u for p, u in zip(dues.people.tolist(), dues.units.tolist(), strict=True)}

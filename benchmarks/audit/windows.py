@@ -96,8 +96,7 @@ class Life:
         self.options: dict[str, object] = {"norm_budget": budget, "seed": rng.randrange(2**31)}
         if neighbours != "month":
             self.options["lifetime_kappa"] = 0.5 * rng.choice((1.0, 1.5, 2.0, 4.0))
-        else:
-            self.options["in_or_out"] = rng.random() < 0.6
+        self.options["in_or_out"] = neighbours == "capped" or rng.random() < 0.6
         self.own = self._begun(FIRST + dt.timedelta(rng.randrange(DAYS)))
         self.who = f"{PERSON},{self.own}" if neighbours != "person" else f"{PERSON}"
         self._series: dict[str, CorrelatedSeries] = {}
@@ -141,7 +140,7 @@ class Life:
             longer=rng.choice(LONGER[self.window]),
             user=f"who_{self.window}",
         )
-        sigma = rng.choice((None, None, 1.5, 4.0)) if "in_or_out" in self.options else None
+        sigma = rng.choice((None, None, 1.5, 4.0)) if self.neighbours == "month" else None
         more = {} if sigma is None or not self.options["in_or_out"] else {"sigma": sigma}
         return f"{sql} {more}", lambda _, s: self._asked(s, sql, Options(**more))
 

@@ -59,7 +59,7 @@ def life(seed: int, only: tuple[str, ...] = ()) -> Life:
     if rng.random() < 0.3:
         more |= {"window": rng.choice(("day", "month", "year"))}
         if rng.random() < 0.5:
-            more |= {"lifetime_kappa": 5.0 * here.options["kappa"], "in_or_out": True}
+            more |= {"lifetime_kappa": 5.0 * here.options["kappa"]}
     elif rng.random() < 0.3:
         more |= {"reserves": {"watch": 0.1, "forecast": 0.1}}
     if "window" not in more and rng.random() < 0.5:

@@ -123,7 +123,7 @@ class LifeCourse:
         >>> for _ in range(200):
         ...     life = life.after(1.5, 1.0, 1)
         >>> round(life.allowance(1.0, 1), 2)
-        0.81
+        0.73
     """
 
     tau: float
