@@ -292,6 +292,6 @@ def test_the_curator_is_told_of_budgets_below_the_declared_least() -> None:
     con = made_store(None, rows, least_budget=2.5, **more)
     con.ingest(rows.set_column(0, "who", pa.array([3, 4, 5, 6])))
     assert [note.split(": ")[1] for note in con.curator_notes()] == [
-        "2 people have less than least_budget; intervals may not cover them",
-        "2 people have less than least_budget; intervals may not cover them",
+        "2 people have less than the least that was declared; intervals may not cover them",
+        "2 people have less than the least that was declared; intervals may not cover them",
     ]

@@ -510,9 +510,7 @@ def test_how_text_files_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["null", "encoding", "multiline=1", "quote=x", "encoding=utf-99"])
-def test_what_text_files_do_not_have_is_refused(
-    folder: Path, tmp_path: Path, wrong: str
-) -> None:
+def test_what_text_files_do_not_have_is_refused(folder: Path, tmp_path: Path, wrong: str) -> None:
     how = "--user", "who", "--csv", wrong
     made = run("create", tmp_path / "s", folder / "visits.csv", *how)
     assert made.exit_code == 2

@@ -49,7 +49,11 @@ def test_a_share_above_one_is_refused(store: Path, given: str) -> None:
     refused = run("sql", store, COUNT, "--precision", given)
     assert refused.exit_code == 2
     assert "2% or 0.02" in refused.stderr
-    for part in (f"questions,watch={given}", f"n={given},ticks=3", f"n=5%,ticks=3,left-out={given}"):
+    for part in (
+        f"questions,watch={given}",
+        f"n={given},ticks=3",
+        f"n=5%,ticks=3,left-out={given}",
+    ):
         made = run("create", "x.sparseq", "y.csv", "--user", "who", "--for", part)
         assert "2% or 0.02" in made.stderr
 
