@@ -24,7 +24,7 @@ def made_store(
     table: str | None = None,
     tables: Mapping[str, Any] | None = None,
     reserves: Mapping[str, float] | None = None,
-    purposes: Sequence[sparseq.Purpose] = (),
+    purposes: Sequence[sparseq.Purpose | sparseq.Questions] = (),
     **options: Any,
 ) -> sparseq.Store:
     """Return `sparseq.create` of it.
@@ -38,9 +38,12 @@ def made_store(
         options: Of `sparseq.create`, or of `sparseq.Questions`; `lifetime_kappa` goes with a
             window, `least_budget` with the column of own budgets.
     """
-    said = {now: options.pop(name) for name, now in _OF_QUESTIONS.items() if name in options}
-    if said or reserves:
-        purposes = [*purposes, sparseq.Questions(**said, **(reserves or {}))]
+    said = dict[str, Any](reserves or {})
+    for name, now in _OF_QUESTIONS.items():
+        if name in options:
+            said[now] = options.pop(name)
+    if said:
+        purposes = [*purposes, sparseq.Questions(**said)]
     for number, name in _PAIRS.items():
         if (given := options.pop(number, None)) is not None:
             options[name] = options[name], given
