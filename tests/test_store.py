@@ -588,7 +588,8 @@ def test_reach_is_the_most_that_any_budget_pays_for(kappa: float, norm_budget: f
     con = sparseq.create(
         None, {"t": pa.table({"who": whose})}, user="who", kappa=kappa,
         seed=1,
-     purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)])  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)],
+    )  # fmt: skip
     (reach,) = con.sql("SELECT count(*) AS n FROM t").facts.reach
     counted = [n for n, units in spent(con).items() if units > 0]
     assert counted == [n for n in rows if n <= reach * (1 + 2**-40)]

@@ -112,7 +112,8 @@ def test_reserves_of_python_are_told(
     path = tmp_path / "s.sparseq"
     sparseq.create(
         path, str(folder / "visits.csv"), user="who", epsilon=(2, 1e-6), seed=1,
-    purposes=[sparseq.Questions(watch=0.05, forecast=0.2)]).close()  # fmt: skip
+        purposes=[sparseq.Questions(watch=0.05, forecast=0.2)],
+    ).close()  # fmt: skip
     golden("budget_in_pots", output("budget", path))
     facts = json.loads(output("budget", path, "--format", "json"))
     assert facts["parts"] == pytest.approx({"queries": 36, "watch": 2.4, "forecast": 9.6}, abs=1e-6)
