@@ -139,7 +139,8 @@ def create(folder: Path, source: Path) -> None:
         f"lake://{folder / 'lake'}", {"events": source}, user="user_id", kappa=0.5,
         bounds={"amount": (0, 500)}, keys={"activity": KEYS}, time="day",
         buckets=BUCKETS,
-    purposes=[sparseq.Questions(in_or_out=True, counts=10**6)]).close()  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=10**6)],
+    ).close()  # fmt: skip
 
 
 def session() -> Any:

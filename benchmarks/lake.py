@@ -161,7 +161,8 @@ def buckets(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     started = time.perf_counter()
     sparseq.create(
         f"lake://{folder / 'lake'}", {"t": people}, user="who", buckets=1, bounds={"x": (0, 9)},
-    purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)]).close()  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)],
+    ).close()  # fmt: skip
     yield figure("lake.buckets.create", time.perf_counter() - started, "s for one small bucket")
     small = LakeBackend(folder / "lake")
     (row,) = small.ledger.manifest()

@@ -177,7 +177,8 @@ class Asking:
             None, {"events": _before(rows, self.day)}, user="who", time="day", keys=keys,
             bounds={"amount": (0, 500)}, seed=seed,
             kappa=KAPPA * ample,
-        purposes=[sparseq.Questions(counts=planned * ample)])  # fmt: skip
+            purposes=[sparseq.Questions(counts=planned * ample)],
+        )  # fmt: skip
         self._plain = duckdb.connect()
         self._plain.register("all_rows", rows)
 

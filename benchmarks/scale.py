@@ -39,7 +39,8 @@ def load(folder: Path, store: Path) -> dict[str, float]:
     sparseq.create(
         store, {"events": folder / "events.parquet"}, user="user_id", kappa=0.5,
         bounds={"amount": (0, 500)}, keys=keys, time="day",
-     purposes=[sparseq.Questions(in_or_out=True, counts=10**6)]).close()  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=10**6)],
+    ).close()  # fmt: skip
     return {"load_s": time.perf_counter() - started, "load_cpu_s": time.process_time()}
 
 

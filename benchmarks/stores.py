@@ -24,7 +24,7 @@ def made_store(
     table: str | None = None,
     tables: Mapping[str, Any] | None = None,
     reserves: Mapping[str, float] | None = None,
-    purposes: Sequence[sparseq.Purpose] = (),
+    purposes: Sequence[sparseq.Purpose | sparseq.Questions] = (),
     **options: Any,
 ) -> sparseq.Store:
     """Return `sparseq.create` of it.
@@ -35,16 +35,18 @@ def made_store(
         tables: Sources by the names of their tables, beside it or without it.
         reserves: Shares that are set aside beside questions.
         purposes: Series.
-        options: Of `sparseq.create`, or of `sparseq.Questions`; `lifetime_kappa` goes with a window,
-            `least_budget` with the column of own budgets.
+        options: Of `sparseq.create`, or of `sparseq.Questions`; `lifetime_kappa` goes with a
+            window, `least_budget` with the column of own budgets.
     """
-    said = {now: options.pop(name) for name, now in _OF_QUESTIONS.items() if name in options}
-    if said or reserves:
-        purposes = [*purposes, sparseq.Questions(**said, **(reserves or {}))]
+    said = dict[str, Any](reserves or {})
+    for name, now in _OF_QUESTIONS.items():
+        if name in options:
+            said[now] = options.pop(name)
+    if said:
+        purposes = [*purposes, sparseq.Questions(**said)]
     for number, name in _PAIRS.items():
         if (given := options.pop(number, None)) is not None:
             options[name] = options[name], given
-    rows = source if table is None else {**(tables or {}), table: source}
-    if table is None and tables is not None:
-        rows = tables
+    named = {} if table is None or source is None else {table: source}
+    rows = {**tables, **named} if tables is not None else named or source
     return sparseq.create(path, rows, purposes=purposes, **options)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
+from benchmarks.stores import made_store
 from sparseq.compiled import compiled
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Reduction, Runs, Summands, reduce_numpy
@@ -115,8 +116,8 @@ def test_a_full_scan_goes_in_one_pass_and_answers_the_same(
 
     monkeypatch.setattr(gate, "_one_pass", counted)
     with (
-        made(None, rows, **made, in_or_out=True) as one,
-        made(None, rows, **made, in_or_out=True) as many,
+        made_store(None, rows, **made, in_or_out=True) as one,
+        made_store(None, rows, **made, in_or_out=True) as many,
     ):
         first = [one.sql(asked, scale=200, fresh=True).arrow() for _ in range(5)]
         monkeypatch.setattr(gate, "_in_one_pass", lambda *_: False)

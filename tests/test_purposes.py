@@ -68,7 +68,8 @@ def life(seed: int, path: Path) -> None:
     first = [Purpose("a", rng.choice([0.3, 0.1]), 5, rng.choice([2.0, 5.0]))] * rng.choice([0, 1])
     store = sparseq.create(
         path, {"t": rows[0]}, user="who", kappa=kappa, seed=seed,
-    purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget), *first])  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget), *first],
+    )  # fmt: skip
     reference = Parted(kappa, norm_budget)
     for p in store.stream.pots.purposes:
         reference.purpose(p.name, p.share, p.kappa, p.counts, came=False)

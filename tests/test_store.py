@@ -73,7 +73,7 @@ def test_kappa_and_norm_budget_are_the_stores_budget() -> None:
 
 
 def test_epsilon_and_delta_are_converted_by_way_of_mu() -> None:
-    con = store(epsilon=1.0, delta=1e-6)
+    con = store(epsilon=(1.0, 1e-6))
     assert con.guarantee == Budget.from_epsilon_delta(1.0, 1e-6, 20)
     assert 0.999 < con.guarantee.epsilon(1e-6) <= 1.0
 
@@ -182,10 +182,10 @@ def test_budgets_that_make_no_sense_are_passed_over(own: list[float], gets: int)
         (sparseq.ParameterError, "no table has a column 'kind'", {"keys": {"kind": ["a"]}}),
         (sparseq.ParameterError, "keys of shop", {"keys": {"shop": ["a", "a"]}}),
         (sparseq.ParameterError, "low must be below high", {"bounds": {"amount": (5, 5)}}),
-        (sparseq.ParameterError, "one of them", {"kappa": 1, "epsilon": 1, "delta": 1e-6}),
-        (sparseq.ParameterError, "go together", {"epsilon": 1}),
+        (sparseq.ParameterError, "one of them", {"kappa": 1, "epsilon": (1, 1e-6)}),
+        (sparseq.ParameterError, "goes with a delta", {"epsilon": 1}),
         (sparseq.ParameterError, "kappa is 0", {"kappa": 0}),
-        (sparseq.ParameterError, "norm_budget is -1", {"norm_budget": -1}),
+        (sparseq.ParameterError, "counts is -1", {"norm_budget": -1}),
         (sparseq.DataError, "no file 'none.parquet'", {"rows": "none.parquet"}),
         (sparseq.DataError, "a store needs rows", {"rows": None}),
         (sparseq.DataError, "user column is DOUBLE", {"user": "amount"}),
@@ -588,7 +588,8 @@ def test_reach_is_the_most_that_any_budget_pays_for(kappa: float, norm_budget: f
     con = sparseq.create(
         None, {"t": pa.table({"who": whose})}, user="who", kappa=kappa,
         seed=1,
-     purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)])  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)],
+    )  # fmt: skip
     (reach,) = con.sql("SELECT count(*) AS n FROM t").facts.reach
     counted = [n for n, units in spent(con).items() if units > 0]
     assert counted == [n for n in rows if n <= reach * (1 + 2**-40)]

@@ -144,7 +144,8 @@ def test_nothing_is_refused_once_noise_was_drawn(
     con = sparseq.create(
         None, {"t": pa.table(rows)}, user="who", kappa=kappa, seed=1,
         bounds={"x": (0, 8)}, keys={"k": [0, 1, 2]},
-    purposes=[sparseq.Questions(counts=norm_budget)])  # fmt: skip
+        purposes=[sparseq.Questions(counts=norm_budget)],
+    )  # fmt: skip
     drawn = [0]
     noise = sparseq.stream.sums.rounded_gaussian
 
@@ -203,7 +204,8 @@ def released(seed: int, columns: int, factor: float = 1.0) -> Noises:
         con = sparseq.create(
             None, {"t": rows}, user="who", seed=seed, time="day",
             bounds=dict.fromkeys(names, (0, 8)),
-        purposes=[sparseq.Questions(counts=2.0**19)])  # fmt: skip
+            purposes=[sparseq.Questions(counts=2.0**19)],
+        )  # fmt: skip
         sigma_0 = con.guarantee.sigma_0
         for name in names:
             firsts.clear()
@@ -259,7 +261,8 @@ def test_parts_of_a_release_have_noise_of_their_own(asked: int) -> None:
     con = sparseq.create(
         None, {"t": pa.table({"who": pa.array([], pa.int64())})}, user="who",
         seed=5,
-    purposes=[sparseq.Questions(counts=2.0**19)])  # fmt: skip
+        purposes=[sparseq.Questions(counts=2.0**19)],
+    )  # fmt: skip
     drawn: dict[int, list[list[int]]] = {0: [], 1: []}
     for _ in range(asked):
         with tapped(silent=False) as turns:
@@ -292,6 +295,6 @@ def test_the_curator_is_told_of_budgets_below_the_declared_least() -> None:
     con = made_store(None, rows, least_budget=2.5, **more)
     con.ingest(rows.set_column(0, "who", pa.array([3, 4, 5, 6])))
     assert [note.split(": ")[1] for note in con.curator_notes()] == [
-        "2 people have less than least_budget; intervals may not cover them",
-        "2 people have less than least_budget; intervals may not cover them",
+        "2 people have less than the least that was declared; intervals may not cover them",
+        "2 people have less than the least that was declared; intervals may not cover them",
     ]

@@ -319,7 +319,7 @@ def test_a_store_that_nobody_closes_is_closed_at_the_end_of_the_process(tmp_path
 
     code = (
         "import sys, sparseq, pyarrow as pa\n"
-        "con = sparseq.create(sys.argv[1], pa.table({'who': [1]}), user='who', table='t')\n"
+        "con = sparseq.create(sys.argv[1], {'t': pa.table({'who': [1]})}, user='who')\n"
         "con.sql('SELECT count(*) AS n FROM t')\n"
     )
     root = Path(sparseq.__file__).parents[1]

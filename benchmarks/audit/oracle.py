@@ -76,7 +76,8 @@ def _store(rng: random.Random, rows: list[dict[str, object]]) -> Store:
     return sparseq.create(
         None, {"t": pa.Table.from_pylist(rows, _SCHEMA)}, user="who",
         time=rng.choice(("day", "at", "seen")), kappa=1024.0, seed=rng.randrange(2**31),
-    purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)])  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)],
+    )  # fmt: skip
 
 
 def _rows(rng: random.Random) -> list[dict[str, object]]:

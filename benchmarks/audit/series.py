@@ -59,7 +59,8 @@ def _store(budget: float, seed: int) -> Store:
     return sparseq.create(
         None, {"t": known}, user="who", keys={"s": ["a", "b"]}, bounds={"x": (0, 10)},
         seed=seed,
-    purposes=[sparseq.Questions(in_or_out=True, counts=budget)])  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=budget)],
+    )  # fmt: skip
 
 
 def _steps(

@@ -64,7 +64,7 @@ class Forecast:
     """A monitored series with departure forecasts.
 
     Args:
-        store: With a part for the series that has forecasts (`sparseq.monitor.Purpose`), or made
+        store: With a part for the series that has forecasts (`sparseq.Purpose`), or made
             with a reserve for them.
         series: Its name; what was begun under it goes on.
         ticks: T, how many ticks a counter serves; public. Needed where no part says it.

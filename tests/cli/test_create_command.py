@@ -112,7 +112,8 @@ def test_reserves_of_python_are_told(
     path = tmp_path / "s.sparseq"
     sparseq.create(
         path, str(folder / "visits.csv"), user="who", epsilon=(2, 1e-6), seed=1,
-    purposes=[sparseq.Questions(watch=0.05, forecast=0.2)]).close()  # fmt: skip
+        purposes=[sparseq.Questions(watch=0.05, forecast=0.2)],
+    ).close()  # fmt: skip
     golden("budget_in_pots", output("budget", path))
     facts = json.loads(output("budget", path, "--format", "json"))
     assert facts["parts"] == pytest.approx({"queries": 36, "watch": 2.4, "forecast": 9.6}, abs=1e-6)
@@ -454,6 +455,27 @@ def test_what_questions_can_not_have_is_refused(
     assert made.exit_code == 2
     assert says in made.stderr
     assert not (tmp_path / "s").exists()
+
+
+def test_with_a_level_for_life_people_are_in_or_out(folder: Path, tmp_path: Path) -> None:
+    """Weights that fade would tell of a person's other months, and charge no account for life."""
+    asked = ("create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--time", "day")
+    planned = run(*asked, "--window", "month=5", "--for", "questions,answers=30")
+    assert planned.exit_code == 2
+    assert "of those that are in or out say counts=20" in planned.stderr
+    with_halt = run(*asked, "--window", "month=5", "--for", "questions,halt")
+    assert "a store with a level for life has neither halt" in with_halt.stderr
+    assert not (tmp_path / "s").exists()
+    output(*asked, "--window", "month=5")
+    facts = json.loads(output("budget", tmp_path / "s", "--format", "json"))
+    assert facts["lifetime_kappa"] == 5
+    output("sql", tmp_path / "s", "SELECT count(*) AS n FROM visits WHERE day >= '2024-01-01' "
+           "AND day < '2024-02-01'", "--scale", "30")  # fmt: skip
+    with sparseq.connect(tmp_path / "s") as store:
+        assert store.course_facts() is None
+        lifetimes = store.stream.ledger.lifetimes
+        assert lifetimes is not None
+        assert lifetimes.spent.sum() == store.stream.accounts.spent.sum() > 0
 
 
 def test_a_file_has_all_columns_with_their_types(folder: Path, tmp_path: Path) -> None:

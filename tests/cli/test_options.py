@@ -186,8 +186,8 @@ def test_what_a_part_of_the_budget_says_is_an_option_no_more(
 
 def test_todays_names_cause_no_note(folder: Path, tmp_path: Path) -> None:
     made = run(
-        "create", tmp_path / "s", folder / "visits.csv", "--user", "who", "--for", "questions,watch=5%",
-        "--for", "n=20%,ticks=2", "--most", "work=1000",
+        "create", tmp_path / "s", folder / "visits.csv", "--user", "who",
+        "--for", "questions,watch=5%", "--for", "n=20%,ticks=2", "--most", "work=1000",
     )  # fmt: skip
     assert made.exit_code == 0
     assert "is now" not in made.stderr

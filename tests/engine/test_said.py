@@ -101,7 +101,7 @@ def test_latin_1_is_said_and_can_be_declared(tmp_path: Path) -> None:
     rows, told = made(path)
     assert rows["x"].drop_null().to_pylist() == ["Chirurgie"]
     assert any("2 lines" in note and "--csv encoding=latin-1" in note for note in told)
-    rows, told = made(path, encoding="Latin-1")
+    rows, told = made(path, csv={"encoding": "Latin-1"})
     assert sorted(rows["x"].to_pylist()) == ["Café", "Chirurgie", "Pädiatrie"]
     assert told == []
     with sparseq.create(None, {"t": path}, user="who", seed=1, csv={"encoding": "cp1252"}) as con:

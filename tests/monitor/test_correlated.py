@@ -320,7 +320,8 @@ def published() -> dict[str, tuple[Strategy, NDArray[np.float64], float]]:
         with sparseq.create(
             None, {"t": rows}, user="who", seed=len(found) + 5,
             keys={"key": keys},
-        purposes=[sparseq.Questions(in_or_out=True, counts=30)]) as store:  # fmt: skip
+            purposes=[sparseq.Questions(in_or_out=True, counts=30)],
+        ) as store:  # fmt: skip
             series = CorrelatedSeries(store, "s", text)
             ticks = [series.ask(t, store.lower(sql.format(t))) for t in range(LONG)]
             values = np.array([tick.values for tick in ticks])

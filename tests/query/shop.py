@@ -151,7 +151,8 @@ def store(loads: int = 3, **options: Any) -> sparseq.Store:
         bounds=BOUNDS,
         seed=1,
         **options,
-     in_or_out=True)  # fmt: skip
+        in_or_out=True,
+    )  # fmt: skip
     for load in range(1, loads):
         for name, table in PRIVATE.items():
             con.ingest(table.slice(load * cuts[name], cuts[name]), name)

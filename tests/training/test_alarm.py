@@ -24,7 +24,8 @@ FULL = 0.4  # of the people: as many have full gradients
 def store(path: Path | None = None, seed: int | None = 3, n: int = N) -> sparseq.Store:
     return sparseq.create(
         path, {"t": pa.table({"who": np.arange(n)})}, user="who", kappa=30.0, seed=seed,
-     purposes=[sparseq.Questions(in_or_out=True, counts=10, watch=0.05)])  # fmt: skip
+        purposes=[sparseq.Questions(in_or_out=True, counts=10, watch=0.05)],
+    )  # fmt: skip
 
 
 def engine() -> ClosedForm:

@@ -258,7 +258,7 @@ class Storage:
         if not people:
             return []
         return [
-            f"{people:,} people have less than the least that was declared: intervals may not "
+            f"{people:,} people have less than the least that was declared; intervals may not "
             "cover them"
         ]
 
