@@ -119,8 +119,8 @@ def windows_line(unit: str, lifetime: float | None = None) -> str:
     if lifetime is not None:
         return (
             f"the promise is for {unit}, and {number(lifetime)}-zCDP for all of a\n"
-            "person, always. Whoever has used that up is left out; from then on one of them is\n"
-            "promised less than kappa: see docs/theorems/windows.md"
+            "person, always. Whoever has little left of that counts for less, or is left out; one\n"
+            "of them is then promised less than kappa: see docs/theorems/windows.md"
         )
     return (
         f"the promise is for {unit}; for n of them together it is n times\n"
