@@ -130,8 +130,8 @@ def test_no_promise_is_shown_without_its_delta() -> None:
         with pytest.raises(ParameterError, match="keys_delta"):
             Keys(without).discover("SELECT page FROM visits")
     with pytest.raises(ParameterError, match="a tenth"):
-        made(keys_delta=1e-6, epsilon=1.0, delta=1e-6)
-    whole = made(keys_delta=1e-7, epsilon=1.0, delta=1e-6)
+        made(keys_delta=1e-6, epsilon=(1.0, 1e-6))
+    whole = made(keys_delta=1e-7, epsilon=(1.0, 1e-6))
     assert 0.99 < whole.guarantee.epsilon(1e-6) <= 1.0
 
 
