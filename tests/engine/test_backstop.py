@@ -55,7 +55,7 @@ def store(path: Path | None, leaving_out: frozenset[int] = frozenset()) -> spars
         user="who",
         seed=3,
         public={"p": pa.table({"kind": ["a", "b"], "rent": [1, 2]})},
-        purposes=[sparseq.Questions(in_or_out=True, counts=60)],
+        purposes=[sparseq.Questions(counts=60)],
     )
 
 
@@ -149,7 +149,8 @@ def test_whom_duckdb_fails_on_is_evaluated_by_the_interpreter(
     assert len(alone) == 2
     assert all(f.mended and f.user is not None and SECRET in f.error for f in alone)
     answer = con.sql(QUERIES[name], sigma=1000.0)
-    told = [line.message for line in CuratorLog(con.backend.database).entries()]
+    # a pilot fails as its question does: each line may stand there twice
+    told = dict.fromkeys(line.message for line in CuratorLog(con.backend.database).entries())
     assert [("on the rows" in line, "another evaluator" in line) for line in told] == [
         (False, True), (True, True), (True, True),
     ]  # fmt: skip
@@ -189,7 +190,11 @@ def test_a_real_error_is_nobody_else_s_and_only_the_curator_s() -> None:
     assert SECRET in one.message
     assert SECRET not in repr(same) + same.to_bytes().hex() + same.facts.query
     spent = whole.stream.accounts.spent.tolist()
-    assert spent[7] == spent[21] == 0
+    unmet = store(None)
+    unmet.sql("SELECT count(*) AS n FROM t WHERE amount > 1e9")
+    pilots = unmet.stream.accounts.spent.tolist()  # of whoever has no row that passes
+    assert (spent[7], spent[21]) == (pilots[7], pilots[21])
+    assert spent[0] > pilots[0]
     others = [units for user, units in enumerate(spent) if user not in (7, 21)]
     assert others == without.stream.accounts.spent.tolist()
 
@@ -246,7 +251,8 @@ def test_read_ahead_and_groups_of_queries(monkeypatch: pytest.MonkeyPatch) -> No
     answers = [o.answer for o in whole.ask_many([Request(whole.lower(q)) for q in asked])]
     assert [a.arrow() for a in answers if a] == [a.arrow() for a in expected if a]
     assert whole.stream.accounts.spent[6] == 0
-    assert len(CuratorLog(whole.backend.database).entries()) == len(days)  # one for each release
+    told = {line.message for line in CuratorLog(whole.backend.database).entries()}
+    assert len(told) == len(days)  # one for each release, a pilot's beside its question's
 
 
 def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.MonkeyPatch) -> None:
