@@ -21,7 +21,6 @@ from conformance.engines import CHECKS, PEOPLE, Maker, Row
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.cluster.engine import LakeEngine
 from sparseq.cluster.fleets import Fleet, Here
 from sparseq.engine.contributions import Contributions
@@ -42,8 +41,7 @@ class InDuckDB:
     def engine(self, rows: list[Row]) -> Engine:
         self._store = sparseq.create(
             None, {"visits": pa.Table.from_pylist(EVERYBODY, schema=SCHEMA)}, user="who",
-            keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, seed=1,
-         purposes=IN_OR_OUT)  # fmt: skip
+            keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, seed=1)  # fmt: skip
         self._store.backend.database.execute("DELETE FROM by_user.visits")
         self.add(rows)
         return self._store.stream.engine

@@ -9,7 +9,6 @@ import pytest
 from constraints import pinned
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.curator import log
 from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.connection import JUDGED, OPTIMIZERS, connected, off, scratch
@@ -33,13 +32,11 @@ def test_every_rule_of_the_tested_version_is_judged() -> None:
 
 def test_rules_that_look_at_values_are_off_wherever_a_query_is_planned(tmp_path) -> None:
     rows = pa.table({"who": [1, 2], "v": [3, 4]})
-    with sparseq.create(
-        tmp_path / "s", {"t": rows}, user="who", seed=1, purposes=IN_OR_OUT
-    ) as made:
+    with sparseq.create(tmp_path / "s", {"t": rows}, user="who", seed=1) as made:
         assert _off(made.backend.database) == off()
     with (
         sparseq.connect(tmp_path / "s") as opened,
-        sparseq.create(None, {"t": rows}, user="who", seed=1, purposes=IN_OR_OUT) as in_memory,
+        sparseq.create(None, {"t": rows}, user="who", seed=1) as in_memory,
     ):
         assert _off(opened.backend.database) == _off(in_memory.backend.database) == off()
         assert _off(opened.lowering.public._con) == off()

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.compiled import as_mask, bits_as, selected, true_places
 from sparseq.engine.operations import ALL, Vector, kernel_of, logic
 from sparseq.engine.operations.table import OPERATIONS
@@ -48,7 +47,7 @@ def test_one_null_changes_one_row(condition: str) -> None:
                 "until": pa.array([day] * people + until, pa.date32()),
             }
         )
-        with sparseq.create(None, {"t": table}, user="who", seed=1, purposes=IN_OR_OUT) as con:
+        with sparseq.create(None, {"t": table}, user="who", seed=1) as con:
             plan = calibrate(
                 con.lower(f"SELECT count(*) AS n FROM t WHERE {condition}"),
                 con.guarantee,

@@ -20,7 +20,6 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.curator import counts
 from sparseq.errors import DataError, SparseqError
 
@@ -187,7 +186,7 @@ FILES: dict[str, tuple[str, bytes, int | str]] = {
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sparseq.Store]:
     first = tmp_path_factory.mktemp("odd") / "first.csv"
     first.write_text(GOOD)
-    with sparseq.create(None, {"t": first}, user="who", seed=1, purposes=IN_OR_OUT) as con:
+    with sparseq.create(None, {"t": first}, user="who", seed=1) as con:
         yield con
 
 
@@ -231,9 +230,7 @@ def test_a_store_is_made_of_it_or_nothing_is(tmp_path: Path, odd: str) -> None:
     name, data, _ = FILES[odd]
     (tmp_path / name).write_bytes(data)
     with suppress(DataError):
-        sparseq.create(
-            tmp_path / "s.sparseq", tmp_path / name, user="who", purposes=IN_OR_OUT
-        ).close()
+        sparseq.create(tmp_path / "s.sparseq", tmp_path / name, user="who").close()
         return
     assert [p.name for p in tmp_path.iterdir()] == [name]
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT, made_store
+from benchmarks.stores import made_store
 from sparseq.engine.files.convert import MOST_TEXT
 from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.files.schema import Schema, schema_of_existing
@@ -36,7 +36,7 @@ FIRST = HEADER + "0,2024-01-01,1.5,a,true\n"
 def store(path: Path, text: str | bytes = FIRST, **more: Any) -> sparseq.Store:
     first = path / "first.csv"
     first.write_bytes(text.encode() if isinstance(text, str) else text)
-    return made_store(None, first, user="who", table="t", seed=1, **more, in_or_out=True)
+    return made_store(None, first, user="who", table="t", seed=1, **more)
 
 
 def rows(con: sparseq.Store) -> list[tuple[Any, ...]]:
@@ -253,7 +253,7 @@ def test_any_type_in_any_column_is_taken_in(tmp_path: Path, name: str, how: str)
 @pytest.mark.parametrize("name", one_in(4, ODD))
 def test_any_type_when_a_table_is_made(name: str) -> None:
     table = pa.table({"who": [1, 2], "x": ODD[name]()})
-    con = sparseq.create(None, {"t": table}, user="who", seed=1, purposes=IN_OR_OUT)
+    con = sparseq.create(None, {"t": table}, user="who", seed=1)
     assert [row[0] for row in rows(con)] == [1, 2]
     assert all(
         c.type in schema_of_existing(con.catalog)["t"].types.values()
@@ -284,7 +284,7 @@ def test_wide_numbers_have_a_stored_type(tmp_path: Path) -> None:
             "f": pa.array([decimal.Decimal("1.5")], pa.decimal128(18, 2)),
         }
     )
-    con = sparseq.create(None, {"t": table}, user="who", seed=1, purposes=IN_OR_OUT)
+    con = sparseq.create(None, {"t": table}, user="who", seed=1)
     assert {c.name: c.type for c in con.catalog.tables[0].columns} == {
         "who": "BIGINT", "d": "DOUBLE", "e": "DOUBLE", "f": "DECIMAL(18,2)",
     }  # fmt: skip
@@ -323,14 +323,14 @@ def test_a_number_in_json_is_one_text_however_written(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text(
         "".join(f'{{"who": {line}, "x": {line if line[0].isdigit() else 1}}}\n' for line in lines)
     )
-    con = sparseq.create(None, {"t": [tmp_path / "x.jsonl"]}, user="who", purposes=IN_OR_OUT)
+    con = sparseq.create(None, {"t": [tmp_path / "x.jsonl"]}, user="who")
     people = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY id").fetchall()
     assert [p for (p,) in people] == ["0", "1.5", "1e400", "5", "9" * 30, "A12"]
 
 
 def test_numbers_with_a_point_in_json_are_no_whole_numbers(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"who": 1.0, "x": 5.0, "n": 5}\n{"who": 2, "x": 6, "n": 6}')
-    con = sparseq.create(None, {"t": [tmp_path / "x.jsonl"]}, user="who", purposes=IN_OR_OUT)
+    con = sparseq.create(None, {"t": [tmp_path / "x.jsonl"]}, user="who")
     types = {c.name: c.type for c in con.catalog.tables[0].columns}
     assert types == {"who": "BIGINT", "x": "DOUBLE", "n": "BIGINT"}
 
@@ -433,9 +433,7 @@ def test_types_are_kept_and_given_to_later_files(tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
     (tmp_path / "a.csv").write_text('who|day|price\n1|31/12/2023|"1,5"\n')
     read_as = {"price": "DOUBLE:,"}
-    sparseq.create(
-        path, {"t": tmp_path / "a.csv"}, user="who", types=read_as, purposes=IN_OR_OUT
-    ).close()
+    sparseq.create(path, {"t": tmp_path / "a.csv"}, user="who", types=read_as).close()
     with sparseq.connect(path) as con:
         schema = con.schema("t")
         assert dict(schema.types) == {"who": "BIGINT", "day": "DATE", "price": "DOUBLE"}

@@ -21,7 +21,6 @@ from sampled import one_in
 from shop import FINE, answer, exact, store, truth
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.query.plan import Options
 
 BIG = ", ".join(f"'{k}'" for k in ["book", "日本", *(f"w{i}" for i in range(50))])
@@ -130,7 +129,7 @@ def test_today_is_one_day_in_a_query(con: sparseq.Store) -> None:
 
 def test_users_may_be_strings() -> None:
     people = pa.table({"who": ["it's", "ünï", None, "it's", ""], "x": [1, 2, 3, 4, 5]})
-    with sparseq.create(None, {"people": people}, user="who", seed=1, purposes=IN_OR_OUT) as con:
+    with sparseq.create(None, {"people": people}, user="who", seed=1) as con:
         assert exact(
             con,
             "SELECT count(*) AS n, count(DISTINCT who) AS u, "

@@ -18,7 +18,6 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.query import carrying
@@ -155,7 +154,7 @@ def con() -> sparseq.Store:
         public=public,
         keys=keys,
         seed=1,
-        purposes=[sparseq.Questions(in_or_out=True, counts=10**6)],
+        purposes=[sparseq.Questions(counts=10**6)],
     )
     con.lower("SELECT count(*) AS warm FROM t")
     con.lower(f"SELECT n*n*n*n AS warm FROM {N}")
@@ -302,7 +301,6 @@ def test_each_limit_is_set_and_says_which_it_is(name: str) -> None:
         public={"p": pa.table({"k": list(range(9))})},
         keys={"s": tuple("abcdefghi")},
         most=most,
-        purposes=IN_OR_OUT,
     )
     with pytest.raises(QueryRefused, match=rf"the limit is {most[name]}\b") as refused:
         con.lower(OVER[name])
@@ -322,7 +320,6 @@ def test_a_limit_does_not_depend_on_rows() -> None:
             user="who",
             public={"p": pa.table({"k": [1, 2]})},
             keys={"s": ("a1", "a2")},
-            purposes=IN_OR_OUT,
         )
         found = []
         for name in (
@@ -344,7 +341,7 @@ def test_a_limit_does_not_depend_on_rows() -> None:
 def test_limits_are_kept_with_the_store(tmp_path: Path) -> None:
     rows = pa.table({"who": [1], "v": [1]})
     path = tmp_path / "a.sparseq"
-    sparseq.create(path, {"t": rows}, user="who", most={"text": 30}, purposes=IN_OR_OUT).close()
+    sparseq.create(path, {"t": rows}, user="who", most={"text": 30}).close()
     with (
         sparseq.connect(path) as con,
         pytest.raises(QueryRefused, match="38 characters; the limit is 30"),

@@ -14,7 +14,6 @@ from sampled import one_in
 from shop import DUE, PRIVATE, exact, store
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 
 
@@ -172,9 +171,7 @@ def test_keys_of_any_spelling_are_found_among_very_many() -> None:
     odd = ["o'brien", "''", "back\\slash", "two\nlines", "", "%s {x}", "日本", "NULL"]
     names = [*odd, *(f"n{i}" for i in range(3000))]
     rows = pa.table({"who": range(len(names)), "name": names})
-    with sparseq.create(
-        None, {"t": rows}, user="who", keys={"name": names}, seed=1, purposes=IN_OR_OUT
-    ) as con:
+    with sparseq.create(None, {"t": rows}, user="who", keys={"name": names}, seed=1) as con:
         for key in ("name", "name || '!'"):
             query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM t GROUP BY k")
             (domain,) = query.domains

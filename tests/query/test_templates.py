@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.query import sql as lowering
 from sparseq.query.plan import Query
 
@@ -60,9 +59,7 @@ SHAPES = {
 @pytest.fixture
 def con() -> sparseq.Store:
     public = {"holidays": pa.table({"day": DAYS[:3:2]})}
-    return sparseq.create(
-        None, {"events": EVENTS}, user="who", public=public, seed=1, purposes=IN_OR_OUT
-    )
+    return sparseq.create(None, {"events": EVENTS}, user="who", public=public, seed=1)
 
 
 def public(query: Query) -> Query:

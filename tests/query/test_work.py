@@ -12,7 +12,6 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.errors import ParameterError, QueryRefused
@@ -80,7 +79,7 @@ def store(people: People, most: int | None = MOST) -> sparseq.Store:
         seed=1,
         public=PUBLIC,
         most={"people": 30} | ({} if most is None else {"work": most}),
-        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
+        purposes=[sparseq.Questions(counts=100)],
     )
 
 
@@ -173,7 +172,6 @@ def test_public_tables_that_multiply_are_refused_whoever_is_there(people: list[i
         {"t": pa.table({"who": people})},
         user="who",
         public={"p": pa.table({"j": list(range(1000))})},
-        purposes=IN_OR_OUT,
     )
     sql = (
         "SELECT count(*) AS n FROM (SELECT a0.who, sum(CASE WHEN a0.who = 1 THEN 9.9e18 END) AS s "
@@ -191,8 +189,7 @@ def test_a_public_factor_has_two_limits() -> None:
         con.lower("SELECT count(*) AS n FROM a, kinds k, kinds l")
     many = sparseq.create(
         None, {"t": pa.table({"who": [1]})}, user="who", seed=1,
-        public={"p": pa.table({"j": list(range(MAX_FACTOR + 1))})},
-     purposes=IN_OR_OUT)  # fmt: skip
+        public={"p": pa.table({"j": list(range(MAX_FACTOR + 1))})})  # fmt: skip
     with pytest.raises(QueryRefused, match="add ON column"):
         many.lower("SELECT count(*) AS n FROM t, p")
     assert many.lower("SELECT count(*) AS n FROM t JOIN p ON p.j = t.who").relation.caps == ()
@@ -236,8 +233,7 @@ def test_keys_are_counted_as_they_are_compared(type: str, other: str, key: str) 
 def test_texts_that_are_one_number_are_one_key() -> None:
     con = sparseq.create(
         None, {"t": pa.table({"who": [1], "n": [1]})}, user="who", seed=1,
-        public={"p": pa.table({"k": ["1", "01", "001", "x"]})},
-     purposes=IN_OR_OUT)  # fmt: skip
+        public={"p": pa.table({"k": ["1", "01", "001", "x"]})})  # fmt: skip
     (cap,) = con.lower("SELECT count(*) AS n FROM t JOIN p ON p.k = t.n").relation.caps
     assert f"HAVING count(*) > {MOST_WORK // 3}" in cap.sql
 
@@ -255,9 +251,7 @@ def test_products_do_not_overflow() -> None:
 def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) -> None:
     path = tmp_path / "a.sparseq"
     rows = pa.table({"who": [1]})
-    with sparseq.create(
-        path, {"t": rows}, user="who", most={"work": 77}, purposes=IN_OR_OUT
-    ) as con:
+    with sparseq.create(path, {"t": rows}, user="who", most={"work": 77}) as con:
         assert con.most == {"work": 77}
     with sparseq.connect(path) as con:
         assert con.most == {"work": 77}
@@ -271,9 +265,7 @@ def test_the_limit_is_kept_and_an_older_store_has_the_default(tmp_path: Path) ->
 @pytest.mark.parametrize("most", [{"work": 0}, {"work": 1.5}, {"work": True}, {"cols": 5}])
 def test_a_limit_that_makes_no_sense_is_refused(most: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
-        sparseq.create(
-            None, {"t": pa.table({"who": [1]})}, user="who", most=most, purposes=IN_OR_OUT
-        )
+        sparseq.create(None, {"t": pa.table({"who": [1]})}, user="who", most=most)
 
 
 def test_ingested_rows_count() -> None:
