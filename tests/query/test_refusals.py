@@ -18,7 +18,6 @@ import shop
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 
 SECRET = "kumquat-7731"
@@ -62,7 +61,7 @@ def con(folder: Path) -> sparseq.Store:
         user="who",
         public={"shops": SHOPS},
         bounds={"amount": (0, 100)},
-        purposes=[sparseq.Questions(in_or_out=True, counts=50)],
+        purposes=[sparseq.Questions(counts=50)],
     )
 
 
@@ -290,17 +289,13 @@ FAILING = {
 
 @pytest.fixture(scope="module")
 def full() -> sparseq.Store:
-    return sparseq.create(
-        None, {"visits": VISITS, "events": EVENTS}, user="who", seed=1, purposes=IN_OR_OUT
-    )
+    return sparseq.create(None, {"visits": VISITS, "events": EVENTS}, user="who", seed=1)
 
 
 @pytest.fixture(scope="module")
 def empty() -> sparseq.Store:
     no_visits = {"visits": VISITS.slice(0, 0)}
-    return sparseq.create(
-        None, {**no_visits, "events": EVENTS.slice(0, 0)}, user="who", seed=1, purposes=IN_OR_OUT
-    )
+    return sparseq.create(None, {**no_visits, "events": EVENTS.slice(0, 0)}, user="who", seed=1)
 
 
 @pytest.mark.parametrize(
