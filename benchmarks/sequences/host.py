@@ -210,7 +210,10 @@ class Host:
             raise Broken("charged without a release", f"{spent.sum() - before.sum()} units")
 
     def _ask(self, store: Store) -> None:
-        store.sql("SELECT count(*) AS n FROM t")
+        of_a_day = ""  # where people pay for all windows together, a question says from when
+        if store.stream.ledger.lifetimes is not None:
+            of_a_day = f" WHERE {store.catalog.table('t').time} = DATE '2024-01-01'"
+        store.sql(f"SELECT count(*) AS n FROM t{of_a_day}")
 
     def _state(self, store: Store) -> tuple[np.typing.NDArray[np.int64], int]:
         with store.stream.held():
