@@ -17,7 +17,7 @@ import numpy as np
 
 import sparseq
 from sparseq.cli.demo_analyst import BUYERS, asked, monitor, root_mean_square, true_buyers
-from sparseq.cli.options import command, facts_format_option, seed_option
+from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
 from sparseq.cli.picture import write_picture
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
@@ -64,12 +64,12 @@ class Results:
 
 
 @command(short_help="Monitor real purchases for 546 days, privately.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--data", type=FilePath(), metavar="FILE",
               help="The CDNOW purchases. [default: those that come with sparseq]")  # fmt: skip
 @click.option(
     "--kappa", type=float, default=0.5, show_default=True, help="zCDP level of all answers."
 )
-@click.option("--output", "-o", type=click.Path(path_type=Path), default=Path("out", "demo"),
+@click.option("--output", "-o", type=FilePath(), default=Path("out", "demo"),
               show_default=True, metavar="DIR", help="Folder for the store, chart and page; "
               "if it exists, DIR-2 and so on.")  # fmt: skip
 @click.option(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.accounting.strategies import Floats, Strategy
-from sparseq.cli.options import command, series_output_option
+from sparseq.cli.options import FilePath, command, series_output_option
 from sparseq.cli.text import put_out
 from sparseq.errors import StoreError
 from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @command(short_help="Totals, weekly sums and changes of a monitored series: free.")
-@click.argument("series", type=click.Path(path_type=Path))
+@click.argument("series", type=FilePath())
 @series_output_option
 @click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Confidence of every ±."

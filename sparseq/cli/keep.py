@@ -11,7 +11,7 @@ from sparseq._duckdb.backup import backup as back_up
 from sparseq._duckdb.marking import keep_mark
 from sparseq._duckdb.upgrade import upgrade as up
 from sparseq.address import address, lake_folder
-from sparseq.cli.options import command, open_store, store_argument
+from sparseq.cli.options import FilePath, command, open_store, store_argument
 from sparseq.cli.text import labelled, say
 from sparseq.cluster.doctor import examined, examined_file, swept
 from sparseq.errors import ParameterError, StoreError, StoreInUse
@@ -23,7 +23,7 @@ from sparseq.server.usage import tell_losses
 
 @command(short_help="Make a whole copy of a store.")
 @store_argument
-@click.argument("dest", type=click.Path(path_type=Path))
+@click.argument("dest", type=FilePath())
 def backup(store: Path, dest: Path) -> None:
     """Write a copy of STORE to DEST, which appears whole or not at all; also while it is served.
 

@@ -16,6 +16,7 @@ import click
 
 from sparseq.cli.monitor_view import Picture, progress, showing
 from sparseq.cli.options import (
+    FilePath,
     Share,
     command,
     every_option,
@@ -96,7 +97,7 @@ class MonitorOptions:
 
 @command(short_help="Ask the same queries day after day, and keep the series in a file.")
 @store_argument
-@click.argument("queries", nargs=-1, required=True, type=click.Path(path_type=Path),
+@click.argument("queries", nargs=-1, required=True, type=FilePath(),
                 metavar="QUERY.sql...")  # fmt: skip
 @click.option("--over", metavar="COL", help="Column that says when a row happened. [default: the "
               "table's time column]")  # fmt: skip
@@ -106,7 +107,7 @@ class MonitorOptions:
 @every_option
 @param_option
 @series_output_option
-@click.option("--follow", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("--follow", type=FilePath(), metavar="DIR",
               help="Take in the files that appear in DIR, and answer the ticks they complete.",
               )  # fmt: skip
 @click.option("--table", metavar="NAME", help="Where their rows go, if there are several tables.")
@@ -133,7 +134,7 @@ class MonitorOptions:
               "or to --to]")  # fmt: skip
 @click.option("--anyway", is_flag=True, help="Ask although it takes most of what the store has for "
               "questions.")  # fmt: skip
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--plot", type=FilePath(), metavar="FILE",
               help="Draw the series: .html, .png or .svg.")  # fmt: skip
 @quiet_option
 def monitor(store: Path, **options: Any) -> None:

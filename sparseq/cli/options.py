@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 import sparseq
+from sparseq.arguments import check_path
 from sparseq.cli.config import read_config
 from sparseq.cli.output import FORMATS
 from sparseq.cli.text import say
@@ -121,7 +122,7 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.params.append(
             click.Option(
-                ["--config"], type=click.Path(path_type=Path), metavar="FILE", is_eager=True,
+                ["--config"], type=FilePath(), metavar="FILE", is_eager=True,
                 expose_value=False, callback=read_config,
                 help="Take options from FILE, in TOML. The command line wins.",
             )
@@ -203,11 +204,24 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
-class StoreAddress(click.Path):
-    """Where a store is: a path, or lake://FOLDER."""
+class FilePath(click.Path):
+    """The path of a file or a folder; options are those of `click.Path`."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path.
+
+        Raises:
+            ParameterError: No file system has such a path.
+        """
+        check_path("a path" if param is None else str(param.human_readable_name), value)
+        return super().convert(value, param, ctx)
+
+
+class StoreAddress(FilePath):
+    """Where a store is: a path, or lake://FOLDER."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path.
@@ -230,7 +244,7 @@ class NewStoreAddress(StoreAddress):
 
 
 command = partial(click.command, cls=Command)
-file_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
+file_option = partial(click.option, type=FilePath(), metavar="FILE")
 store_argument = click.argument("store", type=StoreAddress())
 new_store_argument = click.argument("store", type=NewStoreAddress())
 format_option = click.option(

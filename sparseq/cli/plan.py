@@ -13,6 +13,7 @@ import sparseq
 from sparseq.accounting import Budget
 from sparseq.cli.declare import bounds_of, keys_of
 from sparseq.cli.options import (
+    FilePath,
     Share,
     bounds_option,
     command,
@@ -83,7 +84,7 @@ class PlanOptions:
 
 
 planning = together(
-    click.option("--queries", multiple=True, required=True, type=click.Path(path_type=Path),
+    click.option("--queries", multiple=True, required=True, type=FilePath(),
                  metavar="QUERY.sql", help="A query of every tick; may be repeated."),
     click.option("--from", "first", required=True, metavar="D", help="First tick of the data."),
     click.option("--to", "last", required=True, metavar="D", help="Last tick of the data."),
@@ -106,7 +107,7 @@ planning = together(
 
 
 @command(short_help="Say how a series is to be asked, from public or historical data.")
-@click.argument("source", metavar="FILE|STORE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="FILE|STORE", type=FilePath())
 @planning
 @click.option("--charged", type=click.FloatRange(min=0, min_open=True), metavar="SIGMA",
               help="Plan on a STORE: release people's totals with noise of SIGMA people, once and "

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, TimeElapsedColumn
 from sparseq.cli.course import course_text
 from sparseq.cli.options import (
     GOES,
+    FilePath,
     command,
     facts_format_option,
     file_option,
@@ -45,7 +46,7 @@ _SHOWN = 20  # reasons
 
 @command(short_help="Answer a log of queries, each line with an outcome of its own.")
 @store_argument
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=FilePath())
 @file_option("--output", "-o",
              help="Parquet, CSV or JSON Lines, by its name: one row a line of LOG.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue after the rows that a stopped replay wrote.")
@@ -116,7 +117,7 @@ def replay(
 
 
 @command("compare", short_help="Run a log of queries under several ways of accounting.")
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=FilePath())
 @click.option("--modes", default="worst-case,individual", show_default=True, metavar="MODE,…",
               help="Of worst-case, individual and halt.")  # fmt: skip
 @file_option("--output", "-o", required=True,

@@ -11,7 +11,7 @@ import click
 
 import sparseq
 from sparseq.address import address
-from sparseq.cli.options import command, store_argument
+from sparseq.cli.options import FilePath, command, store_argument
 from sparseq.cli.text import say
 from sparseq.errors import ParameterError, SparseqError
 from sparseq.escape import shown
@@ -25,9 +25,9 @@ from sparseq.server.tokens import Role, Tokens
 @store_argument
 @click.option("--http", metavar="HOST:PORT", help="Listen there for HTTP: programs and browsers.")
 @click.option("--pg", metavar="HOST:PORT", help="Listen there for PostgreSQL's protocol.")
-@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--tls-cert", type=FilePath(), metavar="FILE",
               help="Certificate, PEM; needed unless only this machine can connect.")  # fmt: skip
-@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, PEM.")
+@click.option("--tls-key", type=FilePath(), metavar="FILE", help="Its key, PEM.")
 @click.option("--no-tls", is_flag=True, help="Something in front of the server does TLS.")
 @click.option(
     "--url",
@@ -35,7 +35,7 @@ from sparseq.server.tokens import Role, Tokens
     metavar="URL",
     help="Where browsers find it, if a proxy in front asks for it by another name.",
 )
-@click.option("--backups", type=click.Path(path_type=Path, file_okay=False, exists=True),
+@click.option("--backups", type=FilePath(file_okay=False, exists=True),
               metavar="DIR", help="Where copies go that curators ask for.")  # fmt: skip
 @click.option(
     "--statement-timeout",
@@ -44,7 +44,7 @@ from sparseq.server.tokens import Role, Tokens
     metavar="SECONDS",
     help="Most that a question may take until it is committed. [default: no limit]",
 )
-@click.option("--jobs", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.option("--jobs", type=FilePath(dir_okay=False), metavar="FILE",
               help="What the server does by itself, in TOML: series, replays, backups.",
               )  # fmt: skip
 def serve(
@@ -95,7 +95,7 @@ def serve(
 
 
 @command(short_help="Tools for an agent, by standard input and output (MCP).")
-@click.argument("store", required=False, type=click.Path(path_type=Path))
+@click.argument("store", required=False, type=FilePath())
 @click.option("--server", metavar="URL",
               help="Use the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
               )  # fmt: skip

@@ -32,6 +32,7 @@ _MARGIN = 1.06
 _BUDGETS = (1.0, 0.85, 0.7, 0.5, 0.35)
 _FINER = (0.92, 0.78, 0.6, 0.42)
 _BEST = 4
+_BLOCK = 2048  # people, or their groups, that are looked at together
 _SMALL = (0.05, 0.1, 0.15, 0.22, 0.28)  # of the worst case: where few are left out of few ticks
 
 
@@ -106,7 +107,7 @@ class StrategySearch:
     def tried(self, stream: KnownStream) -> list[StrategyCandidate]:
         """Return the best of each strategy that was tried; independent noise first."""
         independent = self.best(stream, INDEPENDENT)
-        busiest = _busiest(stream)
+        busiest = _Costs(_busiest(stream))
         ranked = sorted(
             (self._bound(busiest, text, stream.ticks), text) for text in families(stream.ticks)
         )
@@ -165,10 +166,11 @@ class StrategySearch:
         doubtful = np.hypot(c.noise, CAUTION * np.array(c.bias))
         return self.relative(doubtful, [math.sqrt(max(t.ticks, 1)) for t in self.targets])
 
-    def _bound(self, busiest: KnownStream, text: str, ticks: int) -> float:
+    def _bound(self, busiest: _Costs, text: str, ticks: int) -> float:
         """Return the error of a strategy's noise, at the budget at which nobody is left out."""
         self.advance()
-        strategy, most = Strategy.of(text), float(costs_of(busiest, text, self.kappa).max())
+        strategy = Strategy.of(text)
+        most = float(busiest.of(strategy).max())
         variances = [most * strategy.variance(t.width(ticks), ticks).mean() for t in self.targets]
         if not np.all(np.isfinite(variances)):
             return math.inf
@@ -195,6 +197,36 @@ def costs_of(stream: KnownStream, text: str, kappa: float) -> NDArray[np.float64
     """Return what everybody would be charged if nobody were left out, in squared norm."""
     taken = measured(stream, StrategySetting(text, NORM_BUDGET_RANGE[1], kappa))
     return taken.charged
+
+
+class _Costs:
+    """What strategies would cost the people of a stream if nobody were left out.
+
+    What is measured of a person is the convolution of what the person does with the taps.
+
+    Args:
+        stream: Of these people.
+    """
+
+    def __init__(self, stream: KnownStream) -> None:
+        self._stream, places = stream, stream.query.coordinates
+        rows, row = np.unique(stream.users * places + stream.coordinate, return_inverse=True)
+        self._order = np.argsort(row, kind="stable")
+        self._row = row[self._order]
+        _, self._owner = np.unique(rows // places, return_inverse=True)
+
+    def of(self, strategy: Strategy) -> NDArray[np.float64]:
+        """Return the squared norms of all that would be measured of each, but for roundings."""
+        ticks, squares = self._stream.ticks, np.zeros(len(self._owner))
+        taps = np.fft.rfft(np.array(strategy.taps[:ticks]) / strategy.taps[0], 2 * ticks)
+        for first in range(0, len(squares), _BLOCK):
+            at = slice(*np.searchsorted(self._row, [first, first + _BLOCK]).tolist())
+            some = self._order[at]
+            series = np.zeros((min(_BLOCK, len(squares) - first), ticks))
+            series[self._row[at] - first, self._stream.tick[some]] = self._stream.values[some]
+            measured = np.fft.irfft(np.fft.rfft(series, 2 * ticks) * taps, 2 * ticks)[:, :ticks]
+            squares[first : first + _BLOCK] = (measured**2).sum(axis=1)
+        return np.bincount(self._owner, squares).astype(np.float64)
 
 
 def stream_of(stream: KnownStream, some: NDArray[np.bool_]) -> KnownStream:

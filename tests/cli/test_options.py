@@ -11,7 +11,7 @@ import pytest
 
 from conftest import output, run
 from sparseq.cli.app import sparseq
-from sparseq.cli.options import FORMER_NAMES, Command
+from sparseq.cli.options import FORMER_NAMES, Command, FilePath
 
 
 def commands(
@@ -46,6 +46,18 @@ def test_an_option_of_one_word_takes_one_kind_of_value_everywhere() -> None:
     known = {"--orders": "a name of a set, and a range", "--epsilon": "of a store, with its delta"}
     assert several <= set(known)
     assert kinds["--output"] == {("path", True)}
+
+
+def test_every_path_is_one_that_a_file_system_can_have(made: Path, tmp_path: Path) -> None:
+    """Where an option or an argument is a path, too long a one is told before anything is done."""
+    paths = [p for c in EVERY.values() for p in c.params if isinstance(p.type, click.Path)]
+    assert len(paths) > 60
+    assert all(isinstance(p.type, FilePath) for p in paths)
+    long = "x" * 5000
+    for asked in (("history", made, "--output", long), ("budget", long), ("mark", made, long)):
+        found = run(*asked)
+        assert found.exit_code == 2, asked
+        assert "5,000 bytes; the most is 4,095" in found.stderr or "a name of" in found.stderr
 
 
 @pytest.mark.parametrize("names", EVERY, ids=" ".join)

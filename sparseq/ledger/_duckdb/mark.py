@@ -29,6 +29,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from sparseq.arguments import check_path
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb.record import (
     RECORD_BYTES,
@@ -67,10 +68,14 @@ class StoreMark(Protocol):
 def mark_at(place: str) -> StoreMark:
     """Return the mark at a place: the path of a file, or an address such as s3://bucket/name.
 
+    Raises:
+        ParameterError: No file system has such a path.
+
     >>> mark_at("/mnt/other/shop.mark").name
     'shop.mark'
     """
     if "://" not in place:
+        check_path("the mark", place)
         return MarkFile(Path(place).resolve())
     from sparseq.ledger._duckdb.mark_object import MarkObject
 
