@@ -119,23 +119,17 @@ class Coverage:
         return Coverage(tuple(self.groups[k] for k in kept), tuple(sums))
 
 
-def sums_of(question: Grid, known: Grid) -> list[Sums] | None:
-    """Return how a question follows from a release's cells; None: it doesn't.
+def covered(question: Grid, known: Grid) -> Coverage:
+    """Return the groups of a question that follow from a release's cells, maybe none.
 
     Example:
         >>> from sparseq.query.spans import Spans, Values
         >>> days = GridKey("day", tuple(Values(Spans(((i, i),))) for i in range(4)))
         >>> counts = GridMeasure("rows", Region(), True)
         >>> some = GridMeasure("rows", Region({"day": Values(Spans(((1, 2),)))}), True)
-        >>> sums_of(Grid("t", (), (some,)), Grid("t", (days,), (counts,)))
-        [Sums(measure=0, groups=((1, 2),))]
+        >>> covered(Grid("t", (), (some,)), Grid("t", (days,), (counts,)))
+        Coverage(groups=(0,), sums=(Sums(measure=0, groups=((1, 2),)),))
     """
-    found = covered(question, known)
-    return list(found.sums) if len(found.groups) == question.groups else None
-
-
-def covered(question: Grid, known: Grid) -> Coverage:
-    """Return the groups of a question that follow from a release's cells, maybe none."""
     nothing = Coverage((), ())
     if question.origin != known.origin or max(question.groups, known.groups) > MOST_GROUPS:
         return nothing

@@ -42,11 +42,13 @@ def ticks(last: dt.date = DAYS[-1]) -> Ticks:
     return Ticks(dt.datetime.combine(FIRST, at), "1d", dt.datetime.combine(last, at))
 
 
-def make(path: Path | None, days: list[dt.date] = DAYS, **more: Any) -> sparseq.Store:
+def make(
+    path: Path | None, days: list[dt.date] = DAYS, in_or_out: bool = False, **more: Any
+) -> sparseq.Store:
     """A seeded store of these days' sales."""
     rows = pa.concat_tables([sales(DAYS[0]).slice(0, 0), *map(sales, days)])
     more = {"norm_budget": 6, "seed": 5, **more}
-    return made_store(path, rows, table="shop", user="who", **more, in_or_out=True)
+    return made_store(path, rows, table="shop", user="who", in_or_out=in_or_out, **more)
 
 
 def sources(con: sparseq.Store, over: Ticks | None = None) -> list[QuerySeries]:

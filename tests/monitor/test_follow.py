@@ -332,7 +332,7 @@ def test_no_budget_stops_the_monitor(inbox: Path, own: str) -> None:
     nobody = sales(DAYS[0]).slice(0, 0)
     nobody = nobody.append_column("own", pa.array([], pa.float64()))
     with sparseq.create(
-        None, {"shop": nobody}, user="who", budget_column="own", seed=1, purposes=IN_OR_OUT
+        None, {"shop": nobody}, user="who", budget_column="own", seed=1
     ) as con:
         head = "who,day,kind,amount,own\n"
         rows = f"77,{DAYS[0]},a,1,{own}\n77,{DAYS[0]},a,1,7\n78,{DAYS[0]},a,1,5\n"

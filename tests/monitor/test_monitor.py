@@ -253,7 +253,7 @@ def test_hours_and_weeks() -> None:
     assert [t.label for t in weeks] == ["2024-01-01", "2024-01-08", "2024-01-15"]
     rows = pa.table({"who": [1, 2, 2], "at": [dt.datetime(2024, 1, 1, 22, k) for k in (0, 30, 59)]})
     with sparseq.create(
-        None, {"t": rows}, user="who", seed=1, kappa=1024, purposes=IN_OR_OUT
+        None, {"t": rows}, user="who", seed=1, kappa=1024
     ) as con:
         sql = "SELECT count(*) AS n FROM t WHERE at >= :tick AND at < :next_hour"
         series = QuerySeries(con, "s", QueryText.of(sql), hours)
