@@ -21,7 +21,6 @@ from sampled import one_in
 from shop_days import DAYS, QUERIES, make, sales, sources, spends, ticks
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import DataError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.monitor import Monitor
@@ -115,18 +114,21 @@ def inbox(tmp_path: Path) -> Path:
 
 
 def test_files_of_all_kinds_give_the_series_that_the_data_at_once_give(
-    empty: sparseq.Store, inbox: Path, tmp_path: Path
+    inbox: Path, tmp_path: Path
 ) -> None:
+    """Of a store that measures nothing of rows that are there before their tick."""
     fill(inbox)
+    empty = make(None, [], in_or_out=True)
     following = Following(empty, inbox, tmp_path / "followed.csv")
     assert following.run() == [str(d) for d in DAYS]
     assert following.rows() == sum(sales(d).num_rows for d in DAYS)
-    with make(None) as con:
+    with make(None, in_or_out=True) as con:
         at_once = Monitor(con, ticks(), sources(con), tmp_path / "at_once.csv")
         assert len(list(at_once.run())) == len(DAYS)
         at_once.flush()
         assert sorted(spends(con)[0]) == sorted(spends(empty)[0])
     assert (tmp_path / "followed.csv").read_bytes() == (tmp_path / "at_once.csv").read_bytes()
+    empty.close()
     assert following.said == []
     assert sorted(p.name for p in inbox.iterdir()) == sorted(
         f"{d}.{k}" for d, k in zip(DAYS, ["parquet", "csv", "arrow", "jsonl"] * 3, strict=True)
@@ -331,9 +333,7 @@ def test_no_budget_stops_the_monitor(inbox: Path, own: str) -> None:
     """One person's own budget, or two of them, makes no difference to what is seen."""
     nobody = sales(DAYS[0]).slice(0, 0)
     nobody = nobody.append_column("own", pa.array([], pa.float64()))
-    with sparseq.create(
-        None, {"shop": nobody}, user="who", budget_column="own", seed=1
-    ) as con:
+    with sparseq.create(None, {"shop": nobody}, user="who", budget_column="own", seed=1) as con:
         head = "who,day,kind,amount,own\n"
         rows = f"77,{DAYS[0]},a,1,{own}\n77,{DAYS[0]},a,1,7\n78,{DAYS[0]},a,1,5\n"
         put(inbox, f"{DAYS[0]}.csv", (head + rows).encode())
@@ -470,7 +470,7 @@ def test_batches_are_taken_in_once_under_their_keys(tmp_path: Path) -> None:
             end = dt.datetime.combine(day, dt.time()) + dt.timedelta(days=1)
             yield Arrival(sales(day).to_batches()[0], f"topic/0/{k}", end)
 
-    make(path, []).close()
+    make(path, [], in_or_out=True).close()
     for first in (0, 0, 3, 0):  # a broker that sends again what it has sent
         with sparseq.connect(path) as con:
             monitor = Monitor(con, ticks(), sources(con), tmp_path / "out.csv")
@@ -482,7 +482,7 @@ def test_batches_are_taken_in_once_under_their_keys(tmp_path: Path) -> None:
         assert list(monitor.follow(batches(0), Inbox(con, "shop")))
         monitor.flush()
         assert con.released == 2 * len(DAYS)
-    with make(None) as con:
+    with make(None, in_or_out=True) as con:
         at_once = Monitor(con, ticks(), sources(con), tmp_path / "at_once.csv")
         assert len(list(at_once.run())) == len(DAYS)
         at_once.flush()
@@ -543,7 +543,7 @@ def test_killed_at_any_moment_the_series_is_that_of_one_run(
         make(path, []).close()
         line = (
             "monitor", path, *(tmp_path / f"{name}.sql" for name in QUERIES), "--from", DAYS[0],
-            "--to", DAYS[-1], "--follow", tmp_path / "in", "--output", out, "--quiet",
+            "--to", DAYS[-1], "--follow", tmp_path / "in", "--output", out, "--quiet", "--anyway",
         )  # fmt: skip
         deaths = 0
         while run == "killed" and lives.live(draw.randrange(6, 36), *map(str, line)) == -9:

@@ -15,7 +15,6 @@ import shop_days
 from shop_days import BUYERS, DAYS, make, sources, spends, ticks
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq import writing
 from sparseq.accounting import corollary_bound
 from sparseq.errors import ParameterError, StoreError
@@ -252,9 +251,7 @@ def test_hours_and_weeks() -> None:
     weeks = Ticks(dt.datetime(2024, 1, 1), "1w", dt.datetime(2024, 1, 15))
     assert [t.label for t in weeks] == ["2024-01-01", "2024-01-08", "2024-01-15"]
     rows = pa.table({"who": [1, 2, 2], "at": [dt.datetime(2024, 1, 1, 22, k) for k in (0, 30, 59)]})
-    with sparseq.create(
-        None, {"t": rows}, user="who", seed=1, kappa=1024
-    ) as con:
+    with sparseq.create(None, {"t": rows}, user="who", seed=1, kappa=1024) as con:
         sql = "SELECT count(*) AS n FROM t WHERE at >= :tick AND at < :next_hour"
         series = QuerySeries(con, "s", QueryText.of(sql), hours)
         values = [row.value for t in hours for row in series.rows(t)]
