@@ -189,7 +189,7 @@ def store(users: int, norm_budget: float = 1000.0, seed: int = 1) -> Store:
         {"t": people},
         user="who",
         seed=seed,
-        purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)],
+        purposes=[sparseq.Questions(counts=norm_budget)],
     )
 
 

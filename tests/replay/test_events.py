@@ -47,7 +47,7 @@ def test_killed_at_random_it_is_the_unbroken_run(tmp_path: Path) -> None:
         user="user_id",
         bounds={"amount": (0, 500)},
         seed=2,
-        purposes=[sparseq.Questions(in_or_out=True, counts=30)],
+        purposes=[sparseq.Questions(counts=30)],
     ):
         pass
     shutil.copy(tmp_path / "killed.sparseq", tmp_path / "whole.sparseq")

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq._duckdb import memory
 from sparseq.engine._duckdb.connection import SETTINGS
 from sparseq.ledger._duckdb import segments
@@ -46,7 +45,7 @@ def store() -> sparseq.Store:
         {"t": rows},
         user="who",
         seed=1,
-        purposes=[sparseq.Questions(in_or_out=True, counts=LINES)],
+        purposes=[sparseq.Questions(counts=LINES)],
     )
 
 
@@ -144,9 +143,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     people = 2000
     rows = pa.table({"who": np.arange(people), "x": np.linspace(0, 1, people)})
     path = tmp_path / "s"
-    sparseq.create(
-        path, {"t": rows}, user="who", bounds={"x": (0, 1)}, seed=1, purposes=IN_OR_OUT
-    ).close()
+    sparseq.create(path, {"t": rows}, user="who", bounds={"x": (0, 1)}, seed=1).close()
     held = []
     with sparseq.connect(path) as con:
         asked = [Request(con.lower("SELECT sum(x) AS s FROM t"), fresh=True)] * 250
