@@ -43,3 +43,14 @@ def test_the_interval_holds_what_no_pilot_of_the_span_sees(busy: int) -> None:
             (row,) = con.sql(sql).rows()
             inside += row["v_low"] <= true <= row["v_high"]
     assert inside >= 18
+
+
+def test_a_table_of_few_people_is_not_taken_for_nearly_empty() -> None:
+    """16 of 20 answers: were it a quarter, as it was, that many would hold once in 10**7 runs."""
+    rows = pa.table({"who": np.repeat(np.arange(40), 100)})
+    inside = 0
+    for seed in range(20):
+        con = sparseq.create(None, {"t": rows}, user="who", seed=seed)
+        (row,) = con.sql("SELECT count(*) AS n FROM t").rows()
+        inside += row["n_low"] <= 4000 <= row["n_high"]
+    assert inside >= 16

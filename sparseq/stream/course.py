@@ -23,6 +23,7 @@ from sparseq.accounting.cut import (
     NO_PARENT,
     RULES,
     Parent,
+    few_people,
     ladder,
     parent_of,
     visible_top,
@@ -343,7 +344,7 @@ class Course:
         known = self.parents.get(key)
         if known is None or known.epoch != self.epoch:
             return NO_PARENT
-        return _parent(known.people, sigma_0)
+        return parent_seen(known.people, sigma_0)
 
     @property
     def _latest(self) -> float:
@@ -441,9 +442,13 @@ class Course:
         return cls(**{**data, "parents": parents, "windows": windows, "life": life})
 
 
-def parent_seen(counts: np.typing.NDArray[np.float64], sigma_0: float) -> Parent:
-    """Return what a parent pilot says that has just been released."""
-    return _parent(tuple(counts.tolist()), sigma_0)
+@lru_cache(maxsize=64)
+def parent_seen(people: tuple[float, ...], sigma_0: float) -> Parent:
+    """Return what a parent pilot says of all rows, be they of many people or of few."""
+    found = _parent(people, sigma_0)
+    if found.samples is not None:
+        return found
+    return few_people(np.array(people), sigma_0, ladder(math.inf, 1.0), RULES)
 
 
 @lru_cache(maxsize=64)

@@ -197,7 +197,9 @@ class WeightedSums:
         if self.course.life is not None:
             own = {key: replace(one, relation=query.relation) for key, one in kin.items()}
             asked = {key: self.ask_parent(key, one) for key, one in own.items()}
-            return partial(parent_in, {k: parent_seen(n, sigma_0) for k, n in asked.items()})
+            return partial(
+                parent_in, {k: parent_seen(tuple(n.tolist()), sigma_0) for k, n in asked.items()}
+            )
         for key, parent in (kin | people_of(query)).items():
             if self.course.wants(key):
                 span, self.course = self.course.span, self.course.about(None)

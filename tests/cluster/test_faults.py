@@ -41,7 +41,7 @@ def lake(tmp_path: Path) -> Path:
         user="who",
         keys={"kind": ["a", "b"]},
         buckets=3,
-        purposes=[sparseq.Questions(in_or_out=True, counts=400.0)],
+        purposes=[sparseq.Questions(in_or_out=True, counts=40_000)],
     ).close()
     return tmp_path / "lake"
 

@@ -11,7 +11,7 @@ Here is what the course of a stream needs; `choice` and `interval` take longer t
 from __future__ import annotations
 
 from sparseq.accounting.cut.ladder import CELLS, Ladder, ladder
-from sparseq.accounting.cut.parent import NO_PARENT, Parent, parent_of
+from sparseq.accounting.cut.parent import NO_PARENT, Parent, few_people, parent_of
 from sparseq.accounting.cut.reading import Reading, visible_top
 from sparseq.accounting.cut.rules import RULES, Rules
 
@@ -23,6 +23,7 @@ __all__ = [
     "Parent",
     "Reading",
     "Rules",
+    "few_people",
     "ladder",
     "parent_of",
     "visible_top",

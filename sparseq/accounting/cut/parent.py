@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparseq.accounting.cut.ladder import CELLS, Floats, Ladder, ladder
-from sparseq.accounting.cut.posterior import posterior
+from sparseq.accounting.cut.posterior import faint, posterior
 from sparseq.accounting.cut.reading import Reading, visible_top
 from sparseq.accounting.cut.rules import RULES, Rules
 
@@ -103,6 +103,18 @@ def parent_of(people: Floats, sigma_0: float, of: Ladder, rules: Rules) -> Paren
         return NO_PARENT
     samples = posterior(seen, None, rules)
     return Parent(samples)
+
+
+def few_people(people: Floats, sigma_0: float, of: Ladder, rules: Rules) -> Parent:
+    """Return what a parent pilot says of which nothing stands out: a table of a few dozen people.
+
+    Example:
+        >>> from sparseq.accounting.cut import RULES, ladder
+        >>> few_people(np.zeros(CELLS), 7.0, ladder(math.inf, 1.0), RULES).samples.shape
+        (600, 32)
+    """
+    sd = np.full(CELLS, math.sqrt(rules.parent) * sigma_0)
+    return Parent(faint(Reading(of, people, sd, -1)))
 
 
 def parent_of_squares(

@@ -24,6 +24,7 @@ SAMPLES = 600
 _NOBODY = -12.0  # log2 of people where there are none
 _UNLIKE = 10  # one in so many samples is not like the parent, where nothing stands out
 _ROWS = 5  # cells that a person with many rows is above one with one row, where nothing is known
+_FAINT = 10  # cells above the lowest in which people may be of whom a parent pilot shows nothing
 _LEAST = -0.5  # log2 of the fewest people that count as some
 
 
@@ -206,13 +207,48 @@ def _anywhere(seen: Reading, reach: int, draw: np.random.Generator) -> Floats:
     return np.asarray(found[draw.permutation(np.minimum(kept, SAMPLES - 1))])
 
 
+def faint(seen: Reading) -> Floats:
+    """Return samples of all people where none stands out: N people of one norm, (SAMPLES, CELLS).
+
+    They are as likely as what was measured makes them, under a prior that is flat in log N and over
+    log norms. Forty people of 100 rows each lie in two cells at three standard deviations.
+
+    Example:
+        >>> from sparseq.accounting.cut import ladder
+        >>> people = np.zeros(CELLS); people[6:8] = 17, 23
+        >>> found = faint(Reading(ladder(math.inf, 1.0), people, np.full(CELLS, 7.0), -1))
+        >>> bool(np.quantile(found @ np.ldexp(1.0, np.arange(CELLS)), 0.9) > 4000)
+        True
+    """
+    draw = np.random.Generator(np.random.PCG64(2))
+    sizes = 2.0 ** np.arange(-1, math.log2(6 * float(seen.sd[0])), 0.25)
+    places = np.arange(0, min(_FAINT, seen.ladder.cap) + 0.1, 0.25)
+    cell = np.floor(places).astype(np.int64)
+    high = 2.0 ** (places - cell) - 1
+    shapes = np.zeros((len(places), CELLS))
+    shapes[np.arange(len(places)), cell] = 1 - high
+    shapes[np.arange(len(places)), np.minimum(cell + 1, CELLS - 1)] += high
+    off = (seen.people - sizes[None, :, None] * shapes[:, None, :]) / seen.sd
+    kept = _drawn(-0.5 * (off**2).sum(axis=2).ravel(), draw)
+    return shapes[kept // len(sizes)] * sizes[kept % len(sizes)][:, None]
+
+
+def _drawn(log_weight: Floats, draw: np.random.Generator) -> NDArray[np.intp]:
+    """Return what is kept of some, as often as they are likely, in any order."""
+    weight = np.exp(log_weight - log_weight.max())
+    places = (np.arange(SAMPLES) + draw.random()) / SAMPLES
+    kept = np.searchsorted(np.cumsum(weight) / weight.sum(), places)
+    return draw.permutation(np.minimum(kept, len(weight) - 1))
+
+
 def _like_the_parent(
     seen: Reading, parent: Floats, rules: Rules, draw: np.random.Generator
 ) -> Floats:
     """Return samples where nothing stands out: N people of the parent's shape, some cells lower, or
     of its second population alone, where it has one.
 
-    They are as likely as what was measured makes them, under a prior that is flat in log N.
+    They are as likely as what was measured makes them, under a prior that is flat in log N, but for
+    the chance that they are all of the parent's people.
     """
     mean = parent.mean(axis=0)
     shape = mean / max(float(mean.sum()), 1e-9)
@@ -227,11 +263,9 @@ def _like_the_parent(
         rows = np.vstack([rows, above / above.sum()])
         prior = np.append((1 - rules.hide) * prior, rules.hide)
     off = (seen.people - sizes[None, :, None] * rows[:, None, :]) / seen.sd
-    log_weight = (np.log(prior)[:, None] - 0.5 * (off**2).sum(axis=2)).ravel()
-    weight = np.exp(log_weight - log_weight.max())
-    places = (np.arange(SAMPLES) + draw.random()) / SAMPLES
-    kept = np.searchsorted(np.cumsum(weight) / weight.sum(), places)
-    kept = draw.permutation(np.minimum(kept, len(weight) - 1))
+    chance = prior[:, None] * np.full(len(sizes), (1 - rules.whole) / len(sizes))
+    chance[0, -1] += rules.whole
+    kept = _drawn((np.log(chance) - 0.5 * (off**2).sum(axis=2)).ravel(), draw)
     likely = rows[kept // len(sizes)] * sizes[kept % len(sizes)][:, None]
     few = draw.poisson(np.minimum(likely, 30.0))
     return np.where(likely < 30, few, likely).astype(np.float64)

@@ -26,6 +26,7 @@ class Rules:
         fall: Beyond the last visible cell, log2 people fall by so much a cell at least.
         hide, hide_usual: Chance that people whom the parent saw begin in a cell: where the parent
             has a second population above a gap, and elsewhere.
+        whole: Chance that people of whom nothing shows are all that the parent has.
         alike: Of a group's share of what was cut by its share of the answer, standard deviation.
         unlike: The same of all groups together, as norms and sums are not the same.
         norms: What sums lack, as a part of what norms lack.
@@ -60,6 +61,7 @@ class Rules:
     fall: float = 0.7
     hide: float = 0.15
     hide_usual: float = 0.03
+    whole: float = 0.15
     alike: float = 0.5
     unlike: float = 0.25
     norms: float = 1.1
