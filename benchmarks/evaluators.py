@@ -39,7 +39,6 @@ import sparseq.engine.files.held
 import sparseq.engine.interpreter
 import sparseq.engine.program
 import sparseq.engine.reduce
-import sparseq.stream.gate
 from benchmarks.audit.neighbours import NASTY, PUBLIC, SCHEMA, TYPE_OF, VISITS, Row, ordinary
 from benchmarks.audit.queries import T_COLUMNS, Questions, Source
 from benchmarks.language import BOOL, TEXT, TYPES, Function, functions
@@ -66,7 +65,7 @@ from sparseq.query.plan import (
 from sparseq.query.terms import Term
 from sparseq.query.types import Family
 from sparseq.store import Store
-from sparseq.stream.gate import gate
+from sparseq.stream.bill import Bill, admit
 
 WORLD = 700
 """Questions that a world is asked."""
@@ -200,7 +199,7 @@ def by_row_with_masks(case: Case) -> Contributions:
 
 def kept(case: Case) -> Contributions:
     """Evaluate as what is asked for again: all rows at once, kept."""
-    return of_batch(case.plan, case.interpreter(case.leaves).whole(), False)
+    return of_batch(case.plan, case.interpreter(case.leaves).whole())
 
 
 def batches(case: Case) -> Contributions:
@@ -242,7 +241,7 @@ _NUMPY: tuple[Setting, ...] = (
 )  # fmt: skip
 _SHARED: tuple[Setting, ...] = (
     *((place, "SHARED", 0) for place in (
-        sparseq.engine.interpreter, sparseq.engine.reduce, sparseq.stream.gate)),
+        sparseq.engine.interpreter, sparseq.engine.reduce)),
     (sparseq.compiled.halves, "__defaults__", (0,)),
 )  # fmt: skip
 _MASKED: tuple[Setting, ...] = ((sparseq.engine.program, "FEW", HUGE),)
@@ -357,9 +356,10 @@ class Probe:
             facts += [norms, np.asarray(measure.totals)]
         facts += found.without(self.dropped)
         facts += found.weighted(self.weights)
-        passed = gate(plan, found, Accounts(self.budgets))
-        due = np.zeros(people, np.int64)
-        due[passed.paying] = passed.due
+        bill = Bill(Accounts(self.budgets))
+        passed, due = admit(plan, found, bill), np.zeros(people, np.int64)
+        paying, charges = bill.paid()
+        due[paying] = charges
         out = np.zeros(people, np.bool_)
         out[passed.left_out] = True
         return [*facts, due, out, *passed.sums]

@@ -7,8 +7,8 @@
 
 Every repetition asks with constants that no other has, so that nothing can be kept from the last
 one; `--seed` draws others. Ours and plain take turns. What is timed on our side is everything from
-the SQL text to the durable, noised answer; what reducing the rows, the gate and the commit take is
-given beside it. Everybody still pays in every repetition: that is checked.
+the SQL text to the durable, noised answer; what reducing the rows, letting people in and the commit
+take is given beside it. Everybody still pays in every repetition: that is checked.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Clock:
         stream = con.stream
         stream.engine.contributions = self._timed("rows", stream.engine.contributions)  # type: ignore[method-assign]
         stream.ledger.commit = self._timed("commit", stream.ledger.commit)  # type: ignore[method-assign]
-        step.gate = self._timed("gate", step.gate)
+        step.admit = self._timed("admit", step.admit)
 
     def _timed(self, part: str, do: Callable[..., Any]) -> Callable[..., Any]:
         def done(*given: Any) -> Any:

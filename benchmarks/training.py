@@ -5,11 +5,11 @@
 Logistic regression on 32,561 records of 100 features (99 and the intercept), one a person, in
 float64, as NumPy has it by default. *Plain* is mean minus target at X @ w, and its product with X:
 two passes over the features. *Private* is all that a step computes: norms, weights from everybody's
-account, the clipped sum on the lattice, everybody's charge, the gate, exact noise; it is one pass,
-its rows are integers, half as long in memory as a float64, and it uses as many threads as BLAS has
-on two cores. *Read* is the floor under it: the same rows added up by the same two threads, and no
-more. *On a store* is the step with its release and charges committed: in memory, and durably on
-disk.
+account, the clipped sum on the lattice, everybody's charge, who can pay, exact noise; it is
+one pass, its rows are integers, half as long in memory as a float64, and it uses as many threads as
+BLAS has on two cores. *Read* is the floor under it: the same rows added up by the same two threads,
+and no more. *On a store* is the step with its release and charges committed: in memory, and durably
+on disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import sparseq
 from sparseq.compiled import compiled, halves
 from sparseq.mechanisms import rounded_gaussian
 from sparseq.query.plan import Options, calibrate
-from sparseq.stream.pricing import price
+from sparseq.stream.bill import Bill, admit
 from sparseq.training import ClosedForm, family, noised_gradient
 from sparseq.training.query import Gradients, gradient_query
 
@@ -105,10 +105,9 @@ def private_step(con: sparseq.Store, engine: ClosedForm, params: Any) -> Callabl
 
     def step() -> Any:
         contributions = Gradients(engine, params, 1.0, accounts.left).contributions(plan)
-        users, charges = price(plan, contributions)
-        active = accounts.admits(users, charges)
-        (sums,) = contributions.without(users[~active])
-        accounts.due(users, charges, active)
+        bill = Bill(accounts)
+        (sums,) = admit(plan, contributions, bill).sums
+        bill.paid()
         noise = rounded_gaussian(plan.noise[0].lattice_sigma, FEATURES)
         gradient = (sums + noise) * plan.noise[0].granularity
         return params - 0.1 * gradient / PEOPLE

@@ -43,6 +43,7 @@ from sparseq.engine.reduce import Index, Ints, Runs, quantise, reduce
 from sparseq.errors import ParameterError
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
+from sparseq.stream.bill import Bill
 from sparseq.stream.pricing import charges_of, rounded_up
 
 Floats = NDArray[np.float64]
@@ -152,8 +153,9 @@ class Clients:
         users, norms = _squared_norms(vectors)
         price = Price.of(query.sigma, query.granularity, self.budget)
         charges = rounded_up(charges_of(price, norms))
-        active = self._accounts.admits(users, charges)
-        self._accounts.charge(*self._accounts.due(users, charges, active))
+        bill = Bill(self._accounts)
+        active = bill.admit(users, charges)
+        self._accounts.charge(*bill.paid())
         vectors[users[~active]] = 0
         noise = rounded_gaussian(query.sigma / query.granularity, n * d, self._entropy)
         return vectors + noise.reshape(n, d)

@@ -307,7 +307,7 @@ def test_a_step_that_fails_before_its_commit_costs_nothing_and_the_stream_goes_o
 
     with sparseq.connect(stored) as con:
         auditor = Auditor(con)
-        for part in ("rounded_gaussian", "render", "gate"):
+        for part in ("rounded_gaussian", "render", "admit"):
             with monkeypatch.context() as patch:
                 patch.setattr(sparseq.stream.step, part, broken)
                 with pytest.raises(MemoryError):

@@ -217,13 +217,13 @@ _ZONED = re.compile(r"(?:TIMESTAMPTZ )?'([\d-]{10} [\d:.]{8,})(?:[+-][\d:]+|Z| [
 
 def charges_too_small() -> AbstractContextManager[None]:
     """Everybody pays 10 % less than what was summed is worth."""
-    gate = sparseq.stream.step.gate
+    paid = Bill.paid
 
-    def gated(*args: Any) -> Any:
-        passed = gate(*args)
-        return replace(passed, due=np.asarray(passed.due) * 9 // 10)
+    def less(bill: Bill) -> Any:
+        users, charges = paid(bill)
+        return users, charges * 9 // 10
 
-    return _set(sparseq.stream.step, "gate", gated)
+    return _set(Bill, "paid", less)
 
 
 @contextlib.contextmanager
@@ -240,10 +240,10 @@ def noise_too_small() -> Iterator[None]:
 @contextlib.contextmanager
 def key_if_present() -> Iterator[None]:
     """A group that nobody is in has no row in the answer."""
-    gate, render, sums = sparseq.stream.step.gate, sparseq.stream.step.render, []
+    admit, render, sums = sparseq.stream.step.admit, sparseq.stream.step.render, []
 
-    def gated(plan: Any, *rest: Any) -> Any:
-        passed = gate(plan, *rest)
+    def admitted(plan: Any, *rest: Any) -> Any:
+        passed = admit(plan, *rest)
         sums[:] = [np.reshape(s, (plan.query.groups, -1)) for s in passed.sums]
         return passed
 
@@ -254,7 +254,8 @@ def key_if_present() -> Iterator[None]:
         there = np.any([s.any(axis=1) for s in sums], axis=0)
         return table.filter(there) if table.num_rows == len(there) > 1 else table
 
-    with _set(sparseq.stream.step, "gate", gated), _set(sparseq.stream.step, "render", rendered):
+    place = sparseq.stream.step
+    with _set(place, "admit", admitted), _set(place, "render", rendered):
         yield
 
 
@@ -311,14 +312,17 @@ def part_of_twice() -> AbstractContextManager[None]:
     return _set(Purpose, "units", units)
 
 
-def float_in_the_gate() -> AbstractContextManager[None]:
+def float_in_the_filter() -> AbstractContextManager[None]:
     """Who can pay is decided in single precision."""
 
-    def admits(accounts: Accounts, users: Any, charges: Any) -> Any:
-        after = accounts.spent[users].astype(np.float32) + charges.astype(np.float32)
-        return after <= accounts.budgets[users].astype(np.float32)
+    left = Accounts.left
 
-    return _set(Accounts, "admits", admits)
+    def about(accounts: Accounts, users: Any) -> Any:
+        gone = accounts.budgets[users] - left(accounts, users)
+        rounded = accounts.budgets[users].astype(np.float32) - gone.astype(np.float32)
+        return rounded.astype(np.int64)
+
+    return _set(Accounts, "left", about)
 
 
 def order_of_addition() -> AbstractContextManager[None]:
@@ -579,14 +583,13 @@ def window_of_the_day_after() -> AbstractContextManager[None]:
 
 def window_not_charged() -> AbstractContextManager[None]:
     """A question charges the first window that it touches, and no other."""
-    gate = sparseq.stream.step.gate
+    paid = Bill.paid
 
-    def gated(*args: Any) -> Any:
-        passed = gate(*args)
-        first = np.arange(len(passed.due)) == 0
-        return replace(passed, due=np.asarray(passed.due) * first)
+    def first(bill: Bill) -> Any:
+        users, charges = paid(bill)
+        return users, charges * (np.arange(len(charges)) == 0)
 
-    return _set(sparseq.stream.step, "gate", gated)
+    return _set(Bill, "paid", first)
 
 
 def cap_of_one_window() -> AbstractContextManager[None]:
@@ -681,7 +684,7 @@ LEAKS: tuple[Leak, ...] = (
          ("charges of others", "own charge", "own contribution")),
     Leak("a message with a value", message_with_value, ("SELECT max(n) AS a0 FROM t",),
          ("wording",)),
-    Leak("a float in the gate", float_in_the_gate, (_COUNT,) * 3, ("overdrawn",), poor=True),
+    Leak("a float in the filter", float_in_the_filter, (_COUNT,) * 3, ("overdrawn",), poor=True),
     Leak("an order of addition", order_of_addition, (_SUM,),
          ("charges of others", "own charge", "undercharged")),
     Leak("an expression that is not row by row", not_row_by_row, (_SUM,),

@@ -124,7 +124,7 @@ class Watching:
     """Wraps the product's step while it is entered; one at a time."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[Plan, Any, list[Ints], list[Ints], bool] | Step] = []
+        self.steps: list[tuple[Plan, Any, Any, list[Ints], list[Ints], bool] | Step] = []
         self.weighted = Weighted(self)
         self.path: list[str] = []
         self.tape = Tape()
@@ -134,12 +134,12 @@ class Watching:
     @contextlib.contextmanager
     def entered(self) -> Iterator[Watching]:
         """Watch every store of this process."""
-        gate, add = sparseq.stream.step.gate, sparseq.stream.step.add_gaussian
+        admit, add = sparseq.stream.step.admit, sparseq.stream.step.add_gaussian
         step, fetch = Store.step, sparseq.engine._duckdb.reader.Reader.fetch
 
-        def gated(plan: Plan, *rest: Any) -> Any:
-            passed = gate(plan, *rest)
-            self._passed = (plan, passed)
+        def admitted(plan: Plan, made: Any, bill: Any) -> Any:
+            passed = admit(plan, made, bill)
+            self._passed = (plan, passed, bill)
             return passed
 
         def added(plan: Plan, sums: Sequence[Ints], entropy: Any) -> list[Ints]:
@@ -175,8 +175,9 @@ class Watching:
         with contextlib.ExitStack() as undo:
             for place, name, new in (
                 (DuckEngine, "check_alone", checked),
-                (sparseq.stream.step, "gate", gated), (sparseq.stream.step, "add_gaussian", added),
-                (Store, "step", stepped), (sparseq.engine._duckdb.reader.Reader, "fetch", fetched),
+                (sparseq.stream.step, "admit", admitted),
+                (sparseq.stream.step, "add_gaussian", added), (Store, "step", stepped),
+                (sparseq.engine._duckdb.reader.Reader, "fetch", fetched),
                 *self.weighted.places(),
             ):  # fmt: skip
                 undo.callback(setattr, place, name, getattr(place, name))
@@ -184,9 +185,9 @@ class Watching:
             yield self
 
     def _keep(self, released: list[Ints], gaussian: bool) -> None:
-        plan, passed = self._passed
+        plan, passed, bill = self._passed
         sums = [np.array(s, np.int64) for s in passed.sums]
-        self.steps.append((plan, passed, sums, [r.copy() for r in released], gaussian))
+        self.steps.append((plan, passed, bill, sums, [r.copy() for r in released], gaussian))
 
     def all_four(
         self, stores: dict[str, Store], ask: Callable[[str, Store], object]
@@ -247,8 +248,8 @@ class Watching:
                 {ids[u]: due for u, due in paid.items()} for paid in (one.charges, one.lived)
             )
             return replace(one, charges=mine, lived=lived)
-        plan, passed, sums, out, gaussian = one
-        paid = zip(passed.paying.tolist(), np.asarray(passed.due).tolist(), strict=True)
+        plan, passed, bill, sums, out, gaussian = one
+        paid = zip(*(some.tolist() for some in bill.paid()), strict=True)
         return Step(
             plan.query.text,
             tuple(
@@ -260,7 +261,7 @@ class Watching:
             sums,
             out,
             gaussian and not plan.query.comparisons,
-            lived=_paid_for_life(passed.lifetimes, ids),
+            lived=_paid_for_life(bill.lifetimes, ids),
         )
 
 
@@ -319,7 +320,7 @@ class Weighted:
         def answered(*asked: Any) -> Any:
             self._parts, self._sums, self._said = [], [], None
             done = answer(*asked)
-            self._watching.steps.append(self._step(done))
+            self._watching.steps.append(self._step(done, asked[0].bill))
             return done
 
         return [
@@ -329,13 +330,13 @@ class Weighted:
             (flow, "answer", answered), (place.WeightedSums, "weigh", weighed),
         ]  # fmt: skip
 
-    def _step(self, done: Any) -> Step:
+    def _step(self, done: Any, bill: Any) -> Step:
         noise = [part.noise for part in self._parts]
-        paid = zip(done.users.tolist(), done.charges.tolist(), strict=True)
+        paid = zip(*(some.tolist() for some in bill.paid()), strict=True)
         return Step(
             done.query.text, tuple(noise), {u: due for u, due in paid if due}, frozenset(),
             [part.sums for part in self._parts], [part.released for part in self._parts],
-            weighted=True, lived=_paid_for_life(done.lifetimes, range(2**31)),
+            weighted=True, lived=_paid_for_life(bill.lifetimes, range(2**31)),
         )  # fmt: skip
 
 

@@ -17,7 +17,6 @@ __all__ = ["bands", "dense", "images", "weights"]  # and all below
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
 _SMALL = 128  # coordinates up to which all cells are cleared sooner than those of many rows
-_AT_ONCE = 1 << 12  # users whose rows stay in a core's cache
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
 
@@ -34,26 +33,6 @@ def charge(norms, upper, lower, shift, most, significant_bits, out):  # type: ig
     """Fill out with charges; see `prices.charged`."""
     for i in range(len(norms)):
         out[i] = charged(norms[i], upper, lower, shift, most, significant_bits)
-
-
-@numba.njit(nogil=True, cache=True)
-def fits(users, charges, spent, budget, out):  # type: ignore[no-untyped-def]
-    """Fill out with whether each user's charge fits into the budget, the same for all.
-
-    Without users (None) the charges are of everybody in `spent`.
-    """
-    for i in range(len(charges)):
-        out[i] = charges[i] <= budget - spent[i if users is None else users[i]]
-
-
-@numba.njit(nogil=True, cache=True)
-def due(charges, active, out):  # type: ignore[no-untyped-def]
-    """Fill out with the charges of the active, and 0 for others; return how many are not 0."""
-    found = 0
-    for i in range(len(charges)):
-        out[i] = charges[i] if active[i] else 0
-        found += out[i] != 0
-    return found
 
 
 @numba.njit(nogil=True, cache=True)
@@ -258,42 +237,6 @@ def reduce_distinct(first, stop, coordinates, values, size, norms, totals):  # t
         for i in range(first[r], stop[r]):
             seen[1 if coordinates is None else np.int64(coordinates[i]) + 1] = False
         norms[r] = norm
-
-
-@numba.njit(nogil=True, cache=True)
-def gated_sums(  # type: ignore[no-untyped-def]
-    owners, first, stop, coordinates, values, size, price, budget, spent,
-    charges, active, left_out, totals,
-):  # fmt: skip
-    """`reduce_sums`, `charge` and `fits`, some users after the other while their rows are at hand.
-
-    Fill charges (0 for who can't pay) and active, one a run, and left_out with who can't pay; add
-    the sums over all others to totals. `price` is (upper, lower, shift, most, significant_bits).
-    Return how many are left out, and how many charges are not 0.
-    """
-    upper, lower, shift, most, significant_bits = price
-    norms = np.empty(_AT_ONCE, np.int64)
-    out_first, out_stop = np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
-    taken_out = np.zeros(size, np.int64)
-    out = owing = 0
-    for at in range(0, len(first), _AT_ONCE):
-        end = min(at + _AT_ONCE, len(first))
-        some = norms[: end - at]
-        reduce_sums(first[at:end], stop[at:end], coordinates, values, size, some, totals)
-        charge(some, upper, lower, shift, most, significant_bits, charges[at:end])
-        fits(owners[at:end], charges[at:end], spent, budget, active[at:end])
-        here = 0
-        for r in range(at, end):  # without branches: who is left out is hard to foretell
-            out_first[here], out_stop[here], left_out[out + here] = first[r], stop[r], owners[r]
-            here += not active[r]
-            charges[r] = charges[r] if active[r] else 0
-            owing += charges[r] != 0
-        if here:
-            gone_first, gone_stop = out_first[:here], out_stop[:here]
-            reduce_sums(gone_first, gone_stop, coordinates, values, size, some, taken_out)
-        out += here
-    totals -= taken_out
-    return out, owing
 
 
 @numba.njit(nogil=True, cache=True)

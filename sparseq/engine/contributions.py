@@ -16,7 +16,6 @@ from sparseq.engine.reduce import (
     Index,
     Reduction,
     Runs,
-    Summands,
     reduce,
 )
 from sparseq.engine.weighing import Weigh, Weights, weight_losses
@@ -45,7 +44,6 @@ class Contributions:
         measures: Norms by user and sums over all users, one a measure; or what makes them, when
             they are first asked for.
         pull: Sums over some users (ascending), one array a measure.
-        summands: The rows of the one measure, if it has them all at hand.
         weigh: What weights take from the sums; None: who contributes is in or out.
         rereads: `pull` reads the rows of everybody again.
 
@@ -57,7 +55,6 @@ class Contributions:
         self,
         measures: list[Reduction] | Callable[[], list[Reduction]],
         pull: Callable[[Index], list[NDArray[np.int64]]],
-        summands: Summands | None = None,
         weigh: Weigh | None = None,
         rereads: bool = False,
     ) -> None:
@@ -65,7 +62,6 @@ class Contributions:
         self._measures = measures
         self._weigh = weigh
         self.pull = pull
-        self.summands = summands
         self.priced: dict[Hashable, tuple[Index, NDArray[np.int64]]] = {}
 
     @property
@@ -95,21 +91,15 @@ class Contributions:
         return [all_ - lost for all_, lost in zip(whole, self._weigh(weights), strict=True)]
 
 
-def of_batch(plan: Plan, batch: RowBatch, kept: bool) -> Contributions:
-    """Return the contributions of rows that are all at hand; `kept`: they will be asked again."""
+def of_batch(plan: Plan, batch: RowBatch) -> Contributions:
+    """Return the contributions of rows that are all at hand."""
 
     def measures() -> list[Reduction]:
         return [reduce_measure(plan, batch, i) for i in range(len(batch.measures))]
 
-    summands = None
-    if not kept and len(batch.measures) == 1 and plan.query.measures[0].kind is not Kind.USERS:
-        size = plan.query.groups * plan.query.measures[0].bins
-        places = _coordinates(plan, batch, 0)
-        summands = Summands(batch.runs, places, batch.measures[0][1], size)
     return Contributions(
         measures,
         lambda only: pulled(plan, batch, only),
-        summands,
         lambda weights: losses(plan, batch, weights),
     )
 

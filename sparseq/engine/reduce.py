@@ -111,16 +111,6 @@ class Reduction:
         return int(self.norms[place]) if there else 0
 
 
-@dataclass(frozen=True)
-class Summands:
-    """One measure's rows in order of user, to be added up by user and coordinate; see `reduce`."""
-
-    runs: Runs
-    coordinates: NDArray[np.signedinteger[Any]] | None
-    values: Index | None
-    size: int
-
-
 def reduce(
     runs: Runs,
     coordinates: NDArray[np.signedinteger[Any]] | None,

@@ -6,7 +6,7 @@ once: every charge is a multiple of alpha, so one budget of squared norm stands 
 User i is active at t iff spent_i + charge_i <= norm_budget_i. Whether i is active depends on i's
 own rows and on what was asked, so the rest of Theorem 4.5 applies: the released stream is
 kappa-zCDP. Charges are rounded up, budgets down, and spent never exceeds a budget, by induction:
-only `charge` adds to spent, and only what `admits` let through.
+only `charge` adds to spent, and only what the filter let through (`stream/bill.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import as_mask, compiled, halves, selected, worthwhile
+from sparseq.compiled import compiled, halves, worthwhile
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -44,11 +44,7 @@ class Accounts:
 
     Example:
         >>> accounts = Accounts(np.array([10, 10]))
-        >>> users, charges = np.array([0, 1], np.int32), np.array([4, 11])
-        >>> active = accounts.admits(users, charges)
-        >>> active.tolist()
-        [True, False]
-        >>> accounts.charge(users[active], charges[active]); accounts.spent.tolist()
+        >>> accounts.charge(np.array([0], np.int32), np.array([4])); accounts.spent.tolist()
         [4, 0]
     """
 
@@ -71,11 +67,6 @@ class Accounts:
         left: Ints = budgets - self.spent[at]
         return left if self._held is None else left - self._held[at]
 
-    @property
-    def gone(self) -> Ints:
-        """What can't be spent any more: what is spent, and what is held."""
-        return self.spent if self._held is None else self.spent + self._held
-
     def hold(self, name: str, users: Index, units: Ints) -> None:
         """Hold back what some people are going to be charged, in place of what `name` held.
 
@@ -95,40 +86,8 @@ class Accounts:
         self._held[users] += units
         self._held_for[name] = users, units
 
-    def admits(self, users: Index, charges: Ints) -> Mask:
-        """Tell who can pay; changes nothing."""
-        if self.same_budget is None or self._held is not None or not self._by_loop(users):
-            return charges <= self.left(users)
-        at = _as_slice(users)
-        admitted: Mask = np.empty(len(users), bool)
-        if isinstance(at, slice):
-            fits, spent, budget = compiled().fits, self.spent[at], self.same_budget
-            halves(len(users), lambda p: fits(None, charges[p], spent[p], budget, admitted[p]))
-        else:
-            compiled().fits(users, charges, self.spent, self.same_budget, admitted)
-        return admitted
-
-    def due(self, users: Index, charges: Ints, active: Mask) -> tuple[Index, Ints]:
-        """Return who pays and how much: the active their charge, the others nothing.
-
-        With `halt` the others forfeit what they have left. Where few pay nothing they stay in the
-        list, with 0, since a range of users without gaps is the quickest to write.
-        """
-        amounts, owing = _due(charges, active)
-        if self.halt and not active.all():
-            amounts[~active] = self.left(users[~active])
-            owing = int(np.count_nonzero(amounts))
-        return self.payers(users, amounts, owing)
-
-    def payers(self, users: Index, amounts: Ints, owing: int) -> tuple[Index, Ints]:
-        """Return who pays and how much, of what all pay; `owing` of them pay more than 0."""
-        few = 8 * owing < 7 * len(amounts)
-        if few and not isinstance(_as_slice(users), slice):
-            return selected(users, amounts > 0), selected(amounts, amounts > 0)
-        return users, amounts
-
     def charge(self, users: Index, charges: Ints) -> None:
-        """Add charges that `admits` has let through; users are distinct and ascend."""
+        """Add charges that the filter has let through; users are distinct and ascend."""
         at = _as_slice(users)
         if isinstance(at, slice):
             spent = self.spent[at]  # a view
@@ -155,18 +114,6 @@ class Accounts:
             self._held = np.concatenate([self._held, np.zeros(len(budgets), np.int64)])
         same = len(self.budgets) > 0 and bool(np.all(self.budgets == self.budgets[0]))
         self.same_budget = int(self.budgets[0]) if same else None
-
-
-def _due(charges: Ints, active: Mask) -> tuple[Ints, int]:
-    """Return the charges of the active, 0 for others, and how many are not 0."""
-    as_mask(active)
-    if worthwhile(len(charges)):
-        amounts, due = np.empty_like(charges), compiled().due
-        found: list[int] = []
-        halves(len(charges), lambda p: found.append(due(charges[p], active[p], amounts[p])))
-        return amounts, int(sum(found))
-    amounts = charges * active
-    return amounts, int(np.count_nonzero(amounts))
 
 
 def _as_slice(users: Index) -> Index | slice:

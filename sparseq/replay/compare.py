@@ -30,6 +30,7 @@ from sparseq.query.plan import Plan, calibrate
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.replay.replay import asked_of
 from sparseq.store import Store
+from sparseq.stream.bill import Bill
 from sparseq.stream.groups import Request
 from sparseq.stream.pricing import price
 
@@ -125,9 +126,9 @@ class _Mode:
         """Return the bias, and how many are left out."""
         accounts = self._accounts
         users, charges = price(plan, asked)
-        active = accounts.admits(users, charges)
-        left_out = users[~active]
-        paying, due = accounts.due(users, charges, active)
+        bill = Bill(accounts)
+        left_out = users[~bill.admit(users, charges)]
+        paying, due = bill.paid()
         accounts.charge(paying, due)
         self.ever_left_out += int(np.count_nonzero(~self._ever[left_out]))
         self._ever[left_out] = True

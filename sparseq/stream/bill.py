@@ -1,4 +1,9 @@
-"""What everybody owes for the parts of one release, and who can pay for a part."""
+"""Who can pay for a release, and what everybody owes for it: the filter of Algorithm 2.
+
+Source: Feldman & Zrnic (2021), Algorithm 2: user i's charge is the price of i's own contribution,
+and i takes part iff it fits into what i has left. People are let in wholly or not at all
+(`Bill.admit`), or part by part with what their weights leave (`Dues.admit`).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import add_charges
+from sparseq.compiled import selected
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import LifeBill, LifeDues, LifetimeDues, Lifetimes
-from sparseq.stream.pricing import rounded_up
+from sparseq.query.plan import Plan
+from sparseq.stream.pricing import price, rounded_up
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,13 @@ class Dues:
 class Bill:
     """What everybody owes for the parts of one release: private.
 
+    Example:
+        >>> bill = Bill(Accounts(np.array([10, 10])))
+        >>> bill.admit(np.array([0, 1], np.int32), np.array([4, 11])).tolist()
+        [True, False]
+        >>> [some.tolist() for some in bill.paid()]
+        [[0, 1], [4, 0]]
+
     Args:
         accounts: What it is paid from.
         lifetimes: And what of all windows of a person together; None: there is no such cap.
@@ -59,20 +74,50 @@ class Bill:
     """
 
     def __init__(self, accounts: Accounts, lifetimes: Lifetimes | None = None) -> None:
-        self._accounts = accounts
+        self._accounts, self._lifetimes = accounts, lifetimes
         self._life = None if lifetimes is None else LifeBill(lifetimes)
+        self._wholly: LifetimeDues | None = None
+        self._final = False  # what is owed is what is charged
         self.users: Index = np.zeros(0, np.int32)
         self._owed: Ints = np.zeros(0, np.int64)
 
-    @property
-    def charges(self) -> Ints:
-        """What each of `users` is charged, in ledger units."""
-        return rounded_up(self._owed)
+    def admit(self, users: Index, charges: Ints, apart: bool = False) -> NDArray[np.bool_]:
+        """Bill the one part of a release to all who can pay it; tell who can.
+
+        Args:
+            users: Who contributes, ascending.
+            charges: What it costs each: whole and rounded up.
+            apart: No value adds up two windows of a person.
+        """
+        left = self._accounts.left(users)
+        active = charges <= left
+        if self._lifetimes is not None:
+            able = np.flatnonzero(active)
+            found = self._lifetimes.admits(users[able], charges[able], apart)
+            active[able], self._wholly = found
+        self.users, self._owed, self._final = users, charges * active, True
+        if self._accounts.halt:
+            np.copyto(self._owed, left, where=~active)
+        return active
+
+    def paid(self) -> tuple[Index, Ints]:
+        """Return who pays, and how much, in ledger units.
+
+        Where few pay nothing they stay in the list, with 0, since a range of users without gaps is
+        the quickest to write.
+        """
+        charges = self._owed if self._final else rounded_up(self._owed)
+        owing = np.count_nonzero(charges)
+        if 8 * owing < 7 * len(charges):
+            return selected(self.users, charges > 0), selected(charges, charges > 0)
+        return self.users, charges
 
     @property
     def lifetimes(self) -> LifetimeDues | None:
         """What everybody is charged over all windows."""
-        return None if self._life is None else self._life.dues
+        if self._wholly is None and self._life is not None:
+            return self._life.dues
+        return self._wholly
 
     def of(self, users: Index) -> Dues:
         """Return what some people owe; what they are billed then comes back by `put`."""
@@ -102,3 +147,27 @@ class Bill:
             known = self.users[at] == users
             found[known] = self._owed[at[known]]
         return found
+
+
+@dataclass(frozen=True)
+class Admission:
+    """Whom a release counts wholly: private.
+
+    Attributes:
+        users, active: Who contributes, ascending, and who of them can pay.
+        left_out: Who can't, ascending.
+        sums: Over the active, one array a measure.
+    """
+
+    users: Index
+    active: NDArray[np.bool_]
+    left_out: Index
+    sums: list[Ints]
+
+
+def admit(plan: Plan, contributions: Contributions, bill: Bill) -> Admission:
+    """Price a question, bill whoever can pay for it, and add up over these: in or out."""
+    users, charges = price(plan, contributions)
+    active = bill.admit(users, charges, plan.query.apart)
+    left_out = selected(users, ~active)
+    return Admission(users, active, left_out, contributions.without(left_out))

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sparseq.accounting.cut.average import AverageScale, Ends
 from sparseq.accounting.cut.choice import Choice
 from sparseq.accounting.cut.interval import Interval, IntervalKind, interval
-from sparseq.engine.reduce import Index, Ints
-from sparseq.ledger.lifetimes import LifetimeDues
+from sparseq.engine.reduce import Index
 from sparseq.query.outputs import Intervals, Measurements, StatisticKey
 from sparseq.query.plan import AVERAGE, PAIR, VARIANCE, Kind, Plan, Query, Statistic
 from sparseq.query.render import key_columns
@@ -163,19 +162,14 @@ class WeightedAnswer:
         query, beta: What was asked.
         measured: Its measures, by weight.
         course: The stream's course after it.
-        users, charges: Who pays how much: private.
         statistics: Value, low and high of each, by group.
-        lifetimes: What it costs people over all windows, where that has a cap: private.
     """
 
     query: Query
     beta: float
     measured: tuple[WeightGroup, ...]
     course: Course
-    users: Index
-    charges: Ints
     statistics: Mapping[StatisticKey, Ends]
-    lifetimes: LifetimeDues | None = None
 
     @property
     def plan(self) -> Plan:

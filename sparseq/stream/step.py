@@ -1,6 +1,6 @@
 """Algorithm 2 of Feldman & Zrnic (2021), one step a query, with the mechanism of Corollary 4.7.
 
-Contributions, gate, exact sums of the active, exact noise, a durable commit; then the answer.
+Contributions, who pays for how much, exact sums, exact noise, a durable commit; then the answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparseq.answer import Answer, Facts
 from sparseq.cancellation import check
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
-from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.ledger.accounts import Accounts, Index, Ints
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.entry import Entry
 from sparseq.ledger.notes import Fact, Note
@@ -33,6 +33,7 @@ from sparseq.mechanisms.entropy import for_release
 from sparseq.query.catalog import Table
 from sparseq.query.plan import Kind, Options, Plan, Query, calibrate
 from sparseq.query.render import render
+from sparseq.stream.bill import Bill, admit
 from sparseq.stream.budget_part import BudgetPart, budget_parts
 from sparseq.stream.course import Course
 from sparseq.stream.derived import DerivedAnswer
@@ -45,7 +46,6 @@ from sparseq.stream.draft import (
     release_of,
     rests_on,
 )
-from sparseq.stream.gate import gate
 from sparseq.stream.joined import MOST_WIDTH, Piece
 from sparseq.stream.readings import Readings
 from sparseq.stream.recall import ARRIVALS, EPOCH, Inquiry, Recall
@@ -319,21 +319,15 @@ class Stream:
         question: Inquiry | None = None,
         shown: Callable[[], pa.Table] | None = None,
     ) -> Draft:
-        """Gate, sum the active, add noise; nothing is charged yet."""
-        admission = gate(plan, contributions, self.pots[pot], self.ledger.lifetimes)
-        noised = in_unit(plan, (mechanism or add_gaussian)(plan, admission.sums, self._entropy()))
+        """Let in whoever can pay, add up over these, add noise; nothing is charged yet."""
+        part, bill = self.part(pot), Bill(self.pots[pot], self.ledger.lifetimes)
+        let_in = admit(plan, contributions, bill)
+        noised = in_unit(plan, (mechanism or add_gaussian)(plan, let_in.sums, self._entropy()))
         answer = Answer(shown() if shown else render(plan, noised), self._facts(plan, request, pot))
-        notes = tuple(gated(Participation(answer.facts.release, admission.users, admission.active)))
-        part = self.part(pot)
-        course = part.course
-        if course is not None:
-            course = course.after_in_or_out(most_charge(plan))
-            notes += (Fact(part.key, course.to_dict()),)
-        departed = self.departures.new(admission.left_out if pot is Pot.QUERIES else _NOBODY)
-        release, failed = release_of(plan, answer, pot, request), self.engine.take_failures()
-        paid = admission.paying, admission.due
-        entry = Entry(release, *paid, departed, notes, failed, admission.lifetimes)
-        return Draft(answer, entry, noised, course, question)
+        notes = tuple(gated(Participation(answer.facts.release, let_in.users, let_in.active)))
+        course = part.course and part.course.after_in_or_out(most_charge(plan))
+        paid = self._entry(plan, answer, request, part, bill, let_in.left_out, course, notes)
+        return Draft(answer, paid, noised, course, question)
 
     def _weighted(
         self,
@@ -364,14 +358,27 @@ class Stream:
         )
         noised = done.measurements()
         answer = Answer(render(done.plan, noised), facts)
-        departed = self.departures.new(done.faint if part.pot is Pot.QUERIES else _NOBODY)
-        notes: tuple[Note, ...] = (Fact(part.key, done.course.to_dict()),)
-        release, failed = (
-            release_of(done.plan, answer, part.pot, request),
-            self.engine.take_failures(),
-        )
-        entry = Entry(release, done.users, done.charges, departed, notes, failed, done.lifetimes)
-        return Draft(answer, entry, noised, done.course, question)
+        paid = self._entry(done.plan, answer, request, part, sums.bill, done.faint, done.course)
+        return Draft(answer, paid, noised, done.course, question)
+
+    def _entry(
+        self,
+        plan: Plan,
+        answer: Answer,
+        request: RequestId | None,
+        part: BudgetPart,
+        bill: Bill,
+        left_out: Index,
+        course: Course | None,
+        notes: tuple[Note, ...] = (),
+    ) -> Entry:
+        """Return what makes an answer durable: who pays for it, and all that changes with it."""
+        departed = self.departures.new(left_out if part.pot is Pot.QUERIES else _NOBODY)
+        if course is not None:
+            notes += (Fact(part.key, course.to_dict()),)
+        release = release_of(plan, answer, part.pot, request)
+        failed = self.engine.take_failures()
+        return Entry(release, *bill.paid(), departed, notes, failed, bill.lifetimes)
 
     def _stage(self, draft: Draft) -> Answer:
         """Charge; the next transaction is to make it durable, with the answer.

@@ -13,8 +13,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from sparseq.accounting.cut.average import Ends
 from sparseq.engine.contributions import Contributions
 from sparseq.errors import QueryRefused
@@ -78,10 +76,7 @@ def answer(
     foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
     found = measured(sums, query, options, beta)
     course = replace(sums.course.about(None), answers=sums.course.answers + 1)
-    bill = sums.bill
-    return replace(
-        found, course=course, users=bill.users, charges=bill.charges, lifetimes=bill.lifetimes
-    )
+    return replace(found, course=course)
 
 
 def _provable(sums: WeightedSums, query: Query, options: Options) -> Query:
@@ -131,7 +126,7 @@ def _plans(
 
 
 def measured(sums: WeightedSums, query: Query, options: Options, beta: float) -> WeightedAnswer:
-    """Release all parts of a question, one after the other; the bill is not in what is returned.
+    """Release all parts of a question, one after the other.
 
     Args:
         sums: What they are released by.
@@ -149,8 +144,7 @@ def measured(sums: WeightedSums, query: Query, options: Options, beta: float) ->
         more, found = method(sums, some, part.statistic, own, beta / len(asked))
         groups += more
         told |= found
-    nobody = np.zeros(0, np.int32), np.zeros(0, np.int64)
-    return WeightedAnswer(query, beta, tuple(groups), sums.course, *nobody, told)
+    return WeightedAnswer(query, beta, tuple(groups), sums.course, told)
 
 
 def confident(options: Options) -> float:

@@ -12,6 +12,7 @@ from sparseq.accounting.charge import MAX_CHARGE
 from sparseq.compiled import compiled
 from sparseq.ledger import accounts as module
 from sparseq.ledger.accounts import Accounts
+from sparseq.stream.bill import Bill
 
 many = settings(derandomize=True, deadline=None, max_examples=120)
 Step = dict[int, int]  # user to charge
@@ -36,9 +37,9 @@ def take(accounts: Accounts, step: Step) -> NDArray[np.bool_]:
     """One query's gate and payment; who was active."""
     users = np.array(sorted(step), np.int32)
     charges = np.array([step[u] for u in sorted(step)], np.int64)
-    active = accounts.admits(users, charges)
-    paying, due = accounts.due(users, charges, active)
-    accounts.charge(paying, due)
+    bill = Bill(accounts)
+    active = bill.admit(users, charges)
+    accounts.charge(*bill.paid())
     return active
 
 
@@ -76,7 +77,9 @@ def test_those_who_pay_are_users_of_the_query_each_once_in_order(
     for step in stream:
         users = np.array(sorted(step), np.int32)
         charges = np.array([step[u] for u in sorted(step)], np.int64)
-        paying, due = accounts.due(users, charges, accounts.admits(users, charges))
+        bill = Bill(accounts)
+        bill.admit(users, charges)
+        paying, due = bill.paid()
         assert np.all(np.diff(paying) > 0)
         assert set(paying.tolist()) <= set(step)
         assert due.min(initial=0) >= 0

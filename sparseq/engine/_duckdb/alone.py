@@ -106,7 +106,7 @@ class AloneCheck:
         way, read = self._read(held.plan, user, held.interpreted)
         if isinstance(read, Failure):
             return ""  # the backstop tells of it, where it is asked
-        alone, crowd = of_batch(held.plan, read, False).measures, held.made.measures
+        alone, crowd = of_batch(held.plan, read).measures, held.made.measures
         pulled = None if held.made.rereads else held.made.pull(np.array([user], np.int32))
         ways = f"{'the interpreter' if held.interpreted else 'DuckDB'} among all, by {way} alone"
         for i, (one, all_) in enumerate(zip(alone, crowd, strict=True)):

@@ -195,14 +195,14 @@ class DuckEngine:
         if isinstance(done, Failure):
             self.failures.append(EngineFailure(None, said(done.error), mended=True))
         self._interpreted = isinstance(done, Contributions)
-        return done if isinstance(done, Contributions) else self.by_sql(plan, users, kept)
+        return done if isinstance(done, Contributions) else self.by_sql(plan, users)
 
     def _by_program(self, plan: Plan) -> Contributions | None:
         program = self._program(plan)
         return None if program is None else self.interpreted(plan, program)
 
-    def by_sql(self, plan: Plan, users: int, kept: bool = False) -> Contributions:
-        """Compute a plan over everybody by DuckDB; `kept`: they will be asked again."""
+    def by_sql(self, plan: Plan, users: int) -> Contributions:
+        """Compute a plan over everybody by DuckDB."""
         reads = self._tried(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
             failed = reads
@@ -212,7 +212,7 @@ class DuckEngine:
         first, last, read = reads[0]
         found = self._tried(read)
         if isinstance(found, RowBatch):
-            return of_batch(plan, found, kept)
+            return of_batch(plan, found)
         return self._joined(plan, lambda: self._parts(plan, first, last, found))
 
     def _program(self, plan: Plan) -> Program | None:
@@ -235,7 +235,7 @@ class DuckEngine:
         table, interpreter = plan.query.relation.stored, interpreter_of(self.stored, plan, program)
         if not program.conditions and self._asked_again(table, plan):
             runs = self.stored.layout(table)[1]
-            return of_batch(plan, self._kept(table, plan, interpreter, runs), False)
+            return of_batch(plan, self._kept(table, plan, interpreter, runs))
         return interpreter.contributions()
 
     def _asked_again(self, table: str, plan: Plan) -> bool:
