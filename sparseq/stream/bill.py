@@ -95,9 +95,9 @@ class Bill:
             able = np.flatnonzero(active)
             found = self._lifetimes.admits(users[able], charges[able], apart)
             active[able], self._wholly = found
-        self.users, self._owed, self._final = users, charges * active, True
-        if self._accounts.halt:
-            np.copyto(self._owed, left, where=~active)
+        self.users, self._owed, self._final = users, charges, True
+        if not active.all():
+            self._owed = np.where(active, charges, left if self._accounts.halt else 0)
         return active
 
     def paid(self) -> tuple[Index, Ints]:
