@@ -88,16 +88,11 @@ def forecast(con: sparseq.Store, i: int) -> None:
     check_ticks(con, series)
 
 
-def fade(con: sparseq.Store, i: int) -> None:
-    series = kept(con, "part time", lambda: forecast_of(con, True))
-    check_ticks(con, series, fade=True)
-
-
-def check_ticks(con: sparseq.Store, series: Forecast, fade: bool = False) -> None:
+def check_ticks(con: sparseq.Store, series: Forecast) -> None:
     """The last ticks and the next are the same to an object that was never interrupted."""
     ticks = range(max(next_tick(con) - 2, 0), next_tick(con) + 1)
     told = [done_tick(series, con, number) for number in ticks]
-    afresh = forecast_of(con, fade)
+    afresh = forecast_of(con)
     assert told == [done_tick(afresh, con, number) for number in ticks]
 
 
@@ -108,8 +103,8 @@ def kept(con: sparseq.Store, name: str, make: Callable[[], Any]) -> Any:
     return objects[name]
 
 
-def forecast_of(con: sparseq.Store, fade: bool = False) -> Forecast:
-    return Forecast(con, "visits", 1000, fade=fade)
+def forecast_of(con: sparseq.Store) -> Forecast:
+    return Forecast(con, "visits", 1000)
 
 
 def next_tick(con: sparseq.Store) -> int:
@@ -122,7 +117,7 @@ def done_tick(series: Forecast, con: sparseq.Store, number: int) -> Any:
 
 
 KEPT: WeakKeyDictionary[sparseq.Store, dict[str, Any]] = WeakKeyDictionary()
-OPERATIONS = [answer, many, ingest, erase, watch, kept_watch, forecast, fade]
+OPERATIONS = [answer, many, ingest, erase, watch, kept_watch, forecast]
 
 
 class Tracer:

@@ -17,7 +17,7 @@ import sparseq
 from sparseq.accounting import Budget
 from sparseq.errors import ParameterError
 from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import Purpose, made
+from sparseq.ledger.purposes import Purpose, made, read
 from sparseq.query.plan import Options
 from sparseq.store import Store
 from sparseq.stream.new_purpose import add_purpose
@@ -181,6 +181,11 @@ def test_a_later_purpose_takes_its_share_of_what_is_left_and_says_so(tmp_path: P
         assert con.course_facts() == course
         assert con.promise.purposes == (p,)
         assert (con.stream.accounts.left(np.arange(60, dtype=np.int32)) == after).all()
+
+
+def test_a_part_that_was_in_part_time_is_read_with_wider_intervals() -> None:
+    one = {"name": "weekly", "share": 0.2, "ticks": 7, "counts": 3.0, "forecast": 0.05, "off": 0.4}
+    assert [p.off for p in read([one | {"fade": f} for f in (False, True)])] == [0.4, 1.0]
 
 
 def test_what_makes_no_sense_is_told() -> None:

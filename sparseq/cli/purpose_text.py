@@ -15,7 +15,7 @@ from sparseq.ledger.purposes import QUESTIONS, ROUNDED, Purpose
 from sparseq.ledger.questions import Questions
 
 SERIES_WORDS = {
-    "ticks": int, "counts": float, "forecast": Share(), "cap": Share(), "fade": None,
+    "ticks": int, "counts": float, "forecast": Share(), "cap": Share(),
     "season": int, "off": float, "strategy": str, "left-out": Share(),
 }  # fmt: skip
 QUESTIONS_WORDS = {
@@ -23,8 +23,7 @@ QUESTIONS_WORDS = {
     "watch": Share(),
 }  # fmt: skip
 """What is said of a purpose, each with what reads its value; None: it has none."""
-_WORDS = SERIES_WORDS | QUESTIONS_WORDS
-_NEXT = re.compile(rf",(?=\s*(?:{'|'.join(_WORDS)})\b)")
+_NEXT = re.compile(r",(?=\s*[a-z])")  # a strategy has numbers behind its commas
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def written(purpose: Purpose, share: str) -> str:
     parts += [f"counts={p.counts:g}"] * (abs(p.counts - p.ticks * ROUNDED) > 1e-6 * p.counts)
     if p.forecast:
         parts += [f"forecast={_percent(p.forecast)}", f"cap={_percent(p.cap)}"]
-        parts += ["fade"] * p.fade + [f"season={p.season}"] * (p.season > 0) + [f"off={p.off:g}"]
+        parts += [f"season={p.season}"] * (p.season > 0) + [f"off={p.off:g}"]
     if p.strategy:
         parts.append(f"strategy={p.strategy}")
         parts += [f"left-out={_percent(p.left_out)}"] * (p.left_out > 0)

@@ -51,7 +51,7 @@ class Purpose:
         counts: In how many a person takes part wholly: the part's norm_budget. By default enough
             for all `ticks`, roundings of charges included.
         forecast: Share of the part that is for what whoever is out would still contribute.
-        cap, fade, season: Of the forecasts, see `sparseq.monitor.forecast`.
+        cap, season: Of the forecasts, see `sparseq.monitor.forecast`.
         off: How far forecasts may be off, as a share of the forecast, by the planner's backtest.
         strategy, left_out: See `sparseq.monitor.correlated` and `sparseq.monitor.left_out`.
         number: Which purpose of the store it is, from 0.
@@ -72,7 +72,6 @@ class Purpose:
     counts: float = 0.0
     forecast: float = 0.0
     cap: float = 1.0
-    fade: bool = False
     season: int = 0
     off: float = 0.5
     strategy: str = ""
@@ -104,8 +103,6 @@ class Purpose:
             raise ParameterError(f"{self.name} has forecasts or a strategy", "leave out one")
         if self.strategy:
             Strategy.of(self.strategy)  # refuses what can't be read
-        if self.fade and not self.forecast:
-            raise ParameterError(f"{self.name} fades without forecasts", "give forecast=5%")
         if self.left_out and not self.strategy:
             raise ParameterError(f"left-out of {self.name} is for a strategy", "leave it out")
 
@@ -246,7 +243,14 @@ def kept(purposes: Iterable[Purpose]) -> list[dict[str, Any]]:
 
 def read(data: Iterable[Mapping[str, Any]] | None) -> tuple[Purpose, ...]:
     """Return what `kept` made."""
-    return tuple(Purpose(**one) for one in data or ())
+    return tuple(_read(dict(one)) for one in data or ())
+
+
+def _read(one: dict[str, Any]) -> Purpose:
+    """Return a purpose as it was kept; of one in part time, forecasts may be wholly off without."""
+    if one.pop("fade", False):
+        one["off"] = max(one["off"], 1.0)
+    return Purpose(**one)
 
 
 def name_of(pot: int, purposes: Iterable[Purpose]) -> str:

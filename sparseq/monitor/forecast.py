@@ -49,7 +49,6 @@ from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Corrector, PostProcessing
-from sparseq.monitor.fading import CounterState, Fading, anew, by_tick, fine, price_of, weighed
 from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes, Seen
 from sparseq.monitor.forecast_series import ForecastTick, check_same, column_of, new_settings
 from sparseq.monitor.rates import Form
@@ -72,8 +71,6 @@ class Forecast:
         share: Of the reserve that is this series', where several share it.
         slices: Into how many the share is cut, one for each counter of T ticks.
         cap: Forecasts beyond cap · C are scaled down to it: less noise, more error.
-        fade: Who would run out takes part with a smaller weight before, and leaves the rest
-            (see `sparseq.monitor.fading`). The active answer alone then misses that too.
         post: How the running sum is used; free, so it may be another every time.
         query_of: Returns the query of an earlier tick. With it, when rows have come in that may be
             about earlier ticks, these are counted anew before the next one is asked.
@@ -98,8 +95,6 @@ class Forecast:
     _unsure: bool  # what is below may not be what the ledger says
     _begun: dict[str, Any] | None
     _left: CounterRows
-    _fading: Fading | None
-    _standing: CounterState | None
     _done: list[ForecastTick]
     _known: dict[int, Answer]
     _answers: dict[int, int]
@@ -116,7 +111,6 @@ class Forecast:
         share: float | None = None,
         slices: int | None = None,
         cap: float | None = None,
-        fade: bool | None = None,
         post: PostProcessing | None = None,
         query_of: Callable[[int], Query] | None = None,
     ) -> None:
@@ -125,13 +119,17 @@ class Forecast:
         self._reserve = store.stream.pots[self._part.forecasts]
         self._notes = ForecastNotes(store.stream.ledger, series)
         self.series = series
-        given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "cap": cap,
-                 "fade": fade}  # fmt: skip
+        given = {"ticks": ticks, "form": form, "share": share, "slices": slices, "cap": cap}
         if (purpose := self._part.purpose) is not None:
             post = post or PostProcessing(period=purpose.season, off=purpose.off)
         known = self._notes.all_settings()
         others = [] if purpose else [s for n, s in known.items() if not purpose_of(store, n)]
         self._settings = known.get(series) or new_settings(series, given, others, purpose)
+        if self._settings.pop("part_time", False):
+            raise ParameterError(
+                f"{series!r} was begun in part time, which there is no more",
+                "its answers stay; to go on, give another series a part: sparseq purpose add",
+            )
         said = {name: value for name, value in given.items() if value is not None}
         check_same(series, self._settings, said)
         self._form = Form.of(self._settings["form"])
@@ -168,7 +166,6 @@ class Forecast:
                     f"tick {number} of {self.series!r} is not the next, which is {len(self._done)}",
                     "ask one tick after the other, from 0",
                 )
-            query = self._fine(query, options or Options())
             if number < len(self._done):
                 done = self._done[number]
             else:
@@ -222,30 +219,9 @@ class Forecast:
     def _contributions(self, plan: Plan) -> Contributions:
         """Return what users who have not left the series contribute."""
         cells = self._store.stream.engine.cells(plan, self._store.stream.people)
-        self._asked = cells.where(~np.isin(cells.users, self._departed()))
-        self._step, self._sigma = plan.noise[0].granularity, plan.noise[0].sigma
-        paying = self._asked
-        if self._fading is not None:
-            weights = self._fading.weights(paying.users, len(self._done))
-            values = weighed(paying.values, weights)
-            paying = Cells(paying.users, paying.coordinates, values).where(values != 0)
-        return contributions_from(paying, plan.query.coordinates)
-
-    def _departed(self) -> Index:
-        if self._fading is None:
-            return self._left.users
-        return self._fading.departed().astype(np.int32)
-
-    @property
-    def _stood(self) -> CounterState:
-        """What everybody has left in this counter."""
-        if self._standing is None:
-            self._standing = CounterState(self._columns, self._settings["coordinates"])
-        return self._standing
-
-    def _fine(self, query: Query, options: Options) -> Query:
-        """Return the query, on a lattice for weights if there are any."""
-        return query if self._fading is None else fine(self._part.plan(query, options))
+        self._asked = cells.where(~np.isin(cells.users, self._left.users))
+        self._step = plan.noise[0].granularity
+        return contributions_from(self._asked, plan.query.coordinates)
 
     def _seen(self, number: int) -> Seen:
         """Return the contributions of a tick, to be remembered."""
@@ -264,8 +240,6 @@ class Forecast:
         if number >= self._last:
             return lambda: None, written
         written.append(notes.remember_seen(*self._seen(number)))
-        if self._fading is not None:
-            return self._turns(self._fading, number, gated, written)
         counter, tick = divmod(number, self._settings["ticks"])
         old = self._left
         new = self._leaving(number, gated.users[~gated.active])
@@ -278,39 +252,6 @@ class Forecast:
             self._left = old.joined(new)
 
         return then, written
-
-    def _turns(
-        self, fading: Fading, number: int, gated: Participation, written: list[Note]
-    ) -> tuple[Callable[[], None], list[Note]]:
-        """The same with part time: what is announced, and what it leaves."""
-        pot, notes = self._store.stream.pots[self._part.answers], self._notes
-        counter, tick = divmod(number, self._settings["ticks"])
-        here = gated.users[gated.active]
-        price, places = price_of(self._part.budget, self._sigma), self._settings["coordinates"]
-        turn = fading.turn(
-            number, gated.users[~gated.active], here, pot.spent[here], pot.left(here),
-            lambda users: notes.past(users, number, self._form, places, price),
-        )  # fmt: skip
-        old, cells = self._left, (turn.owners, turn.coordinates, turn.rates)
-        standing = self._stood
-        if tick == 0 and counter > 0:
-            standing = CounterState(self._columns, self._settings["coordinates"])
-            cells, old = anew(turn, old.users, old.coordinates, old.rates), CounterRows.nothing()
-        users, coordinates, rates = cells
-        units = self._units(users)
-        steps = standing.missing(tick, users, coordinates, rates, units)
-        new = CounterRows(
-            users.astype(np.int32), coordinates.astype(np.int32), np.full(len(steps), tick),
-            np.asarray(steps * self._columns.step, np.float64), steps,
-        )  # fmt: skip
-
-        def then() -> None:
-            fading.announce(turn.users, number, turn.weights)
-            standing.take(tick, users, coordinates, steps, units)
-            self._left, self._standing = old.joined(new), standing
-
-        written.append(notes.remember_announced(number, turn.users, turn.weights))
-        return then, [*written, notes.remember_left(counter, new)]
 
     def _leaving(self, number: int, users: Index) -> CounterRows:
         """Return the rates of users who depart, from what they have contributed so far."""
@@ -399,15 +340,12 @@ class Forecast:
             return
         if (revision := backend.revision) == notes.counted:
             return
-        plans = [
-            self._part.plan(self._fine(self._query_of(tick), options), options)
-            for tick in range(number)
-        ]
+        plans = [self._part.plan(self._query_of(tick), options) for tick in range(number)]
         for plan in plans:
             self._check(plan)
         self._store.stream.engine.read_ahead(plans)
 
-        departed = np.unique(self._departed())
+        departed = np.unique(self._left.users)
 
         def counted() -> Iterator[Seen]:
             for tick, plan in enumerate(plans):
@@ -471,10 +409,6 @@ class Forecast:
         self._unsure = True
         self._begun = self._notes.settings()
         self._left = CounterRows.nothing()
-        self._fading = (
-            Fading(self._last, self._settings["share"]) if self._settings["fade"] else None
-        )
-        self._standing = None
         self._done, self._known = [], {}
         self._answers = self._notes.releases(rows=False)
         self._rows = self._notes.releases(rows=True)
@@ -491,10 +425,3 @@ class Forecast:
         if self._answers:
             last = min(max(self._answers), self._last - 1)
             self._left = self._notes.left(last // self._settings["ticks"])
-        if self._fading is not None:
-            for tick, users, weights in by_tick(*self._notes.announced()):
-                self._fading.announce(users, tick, weights)
-            left = self._left
-            cells = (left.users.astype(np.int64), left.coordinates.astype(np.int64), left.steps)
-            for tick, users, coordinates, steps in by_tick(left.ticks, *cells):
-                self._stood.take(tick, users, coordinates, steps, self._units(users))

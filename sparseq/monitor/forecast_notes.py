@@ -6,7 +6,7 @@
     forecast_seen       private: what every user of a series has contributed, tick by tick
     forecast_left       private: what departed users have left, counter by counter, one row a
                         coordinate, and the rate that it was made from
-    forecast_part_time  private: the weights that users have announced; 0: has departed
+    forecast_part_time  private: weights that users of former series have announced
 
 Whatever changes here is written in the transaction of a release (`Ledger.commit`), there is
 neither without the other; or in one of a recount, of all ticks and of which revision they are.
@@ -27,10 +27,8 @@ from numpy.typing import NDArray
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.notes import USER, NoteRows, NoteTable
 from sparseq.ledger.protocol import Ledger
-from sparseq.monitor.fading import SeenPast
-from sparseq.monitor.rates import Form
 
-_STORED = {"cap": "clip", "fade": "part_time"}
+_STORED = {"cap": "clip"}
 """Names of settings as stores have them."""
 _TODAY = {stored: name for name, stored in _STORED.items()}
 BEGUN = NoteTable("forecast", {"series": "VARCHAR", "settings": "VARCHAR"})
@@ -60,8 +58,8 @@ Seen = tuple[int, Index, Index, NDArray[np.float64]]
 def forget_forecasts(ledger: Ledger, users: Sequence[int]) -> None:
     """Erase what some users have contributed and left, in a transaction of the caller.
 
-    They stay departed, with nothing left behind; and so are they from now on whose weights are less
-    than full. The notes are written anew, so that nothing of them stays in the file.
+    They stay departed, with nothing left behind. The notes are written anew, so that nothing of
+    them stays in the file.
     """
     them = pa.array(users, pa.int32())
 
@@ -131,7 +129,7 @@ class ForecastNotes:
         """Return how every series was begun."""
         rows = self._ledger.notes(BEGUN).to_pylist()
         begun = {row["series"]: json.loads(row["settings"]) for row in rows}
-        return {name: {"fade": False} | _renamed(told, _TODAY) for name, told in begun.items()}
+        return {name: _renamed(told, _TODAY) for name, told in begun.items()}
 
     def begin(self, settings: dict[str, Any]) -> NoteRows:
         """Return what remembers how the series is begun."""
@@ -155,10 +153,6 @@ class ForecastNotes:
         )
         return user, tick, coordinate, value
 
-    def past(self, users: Ints, tick: int, form: Form, places: int, price: float) -> SeenPast:
-        """Return what `users` had contributed before a tick; see `SeenPast`."""
-        return SeenPast(users, self.seen(users.astype(np.int32)), tick, form, places, price)
-
     def left(self, counter: int) -> CounterRows:
         """Return what departed users have left in a counter."""
         found = self._ledger.notes(LEFT, series=self.series, counter=counter)
@@ -181,19 +175,6 @@ class ForecastNotes:
             series=self.series, counter=counter, tick=left.ticks, coordinate=left.coordinates,
             rate=left.rates, steps=left.steps, **{USER: left.users},
         )  # fmt: skip
-
-    def announced(self) -> tuple[Ints, Ints, Ints]:
-        """Return the weights that users have announced: tick, user, weight, by tick."""
-        found = self._ledger.notes(PART_TIME, series=self.series)
-        found = found.sort_by([("tick", "ascending"), (USER, "ascending")])
-        tick, user, weight = (
-            found[name].to_numpy().astype(np.int64) for name in ("tick", USER, "weight")
-        )
-        return tick, user, weight
-
-    def remember_announced(self, tick: int, users: Ints, weights: Ints) -> NoteRows:
-        """Return what writes the weights that users announce at a tick."""
-        return PART_TIME.rows(series=self.series, tick=tick, weight=weights, **{USER: users})
 
     @property
     def counted(self) -> int:

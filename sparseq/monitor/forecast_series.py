@@ -90,7 +90,6 @@ def new_settings(
         "share": 1.0 if given["share"] is None else given["share"],
         "slices": count("slices", given["slices"] or 1, 1, 1000),
         "cap": 1.0 if given["cap"] is None else given["cap"],
-        "fade": bool(given["fade"]),
     }
     in_range("share", settings["share"], 0.0, 1.0, open_low=True)
     in_range("cap", settings["cap"], 0.0, 1.0, open_low=True)
@@ -110,7 +109,7 @@ def _of_purpose(series: str, given: Mapping[str, Any], purpose: Purpose) -> dict
     Raises:
         ParameterError: It was said otherwise.
     """
-    fixed = {"ticks": purpose.ticks, "cap": purpose.cap, "fade": purpose.fade}
+    fixed = {"ticks": purpose.ticks, "cap": purpose.cap}
     said = {name: given[name] for name in fixed if given[name] is not None}
     check_same(series, fixed, said)
     return {**given, **fixed}

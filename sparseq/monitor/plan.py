@@ -2,7 +2,7 @@
 
 On public or historical data the stream is simulated (`sparseq.monitor.simulate`) under one setting
 after the other: worst-case composition, in which nobody is ever dropped, and then norm_budgets
-below it, each without forecasts and with, and some in part time. Noise is exact; bias is that of
+below it, each without forecasts and with. Noise is exact; bias is that of
 the data that were given, and of the future as far as it resembles them.
 
 Recommended is the setting with the least error in these data, of those that are worth it for sure:
@@ -34,8 +34,6 @@ WORTH = 0.95
 CAUTION = 2.0
 _RATIO, _FINER = 1.45, (0.83, 0.91, 1.1, 1.2)
 _SEASONAL = 0.99  # a season makes the bound of the noise wider: it has to pay
-_PART = (0.1, 0.5)  # of the worst case: where part time is tried
-_FADING_RESERVES, _FADING_CAPS = (0.1, 0.05, 0.2), (0.5, 0.35, 0.7)  # the first of each first
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,10 @@ class PlanSearch:
 
     @property
     def rows(self) -> list[Candidate]:
-        """The table: for each norm_budget tried, the best without forecasts, with, in part time."""
-        best: dict[tuple[float, bool, bool], Candidate] = {}
+        """The table: for each norm_budget tried, the best without forecasts, and with."""
+        best: dict[tuple[float, bool], Candidate] = {}
         for c in self.tried[1:]:
-            key = (round(c.setting.paying, 1), c.setting.forecast > 0, c.setting.fade)
+            key = (round(c.setting.paying, 1), c.setting.forecast > 0)
             if key not in best or c.order < best[key].order:
                 best[key] = c
         return [self.worst_case, *(best[key] for key in sorted(best))]
@@ -168,8 +166,7 @@ class _Trials:
     def most(self, forecasts: bool) -> int:
         """Return how many settings are tried at most."""
         payings = len(set(_coarse(self.full))) + len(_FINER)
-        some = len(_FADING_RESERVES) + len(_FADING_CAPS) + 2 * len(_FINER)
-        return payings * (1 + len(RESERVES) * len(CAPS)) + some if forecasts else payings
+        return payings * (1 + len(RESERVES) * len(CAPS) * forecasts)
 
     def planned(self, forecasts: bool) -> PlanSearch:
         """Try everything: first coarsely, then around what is best."""
@@ -180,10 +177,6 @@ class _Trials:
         best = min(found, key=lambda c: c.order)
         for paying in sorted(_around(best) - known):
             found += self.all_of(paying, forecasts)
-        if forecasts:
-            best = min(found, key=lambda c: c.order)
-            part = [p for p in sorted(known) if _PART[0] <= p / self.full <= _PART[1]]
-            found += self.fading(part, best)
         sizes = tuple((float(s.truth.mean()), s.root_mean_square) for s in self._streams)
         return PlanSearch(self._kappa, self._streams[0].ticks, tuple(found), sizes=sizes)
 
@@ -196,36 +189,6 @@ class _Trials:
             for cap in CAPS:
                 capped = replace(setting, cap=cap)
                 yield self._measured(capped, self._simulator.run(capped, gates), False)
-
-    def may_be_better(self, paying: int, best: Candidate) -> bool:
-        """Tell whether a budget's noise alone leaves room below the best of those that are sure."""
-        return not best.worth or math.sqrt(paying / self.full) < best.relative
-
-    def fading(self, payings: Sequence[int], best: Candidate) -> list[Candidate]:
-        """Try part time, at few settings as it takes its time: one number after the other.
-
-        Args:
-            payings: What users may have for answers, ascending.
-            best: What there is so far; what can't be better is not tried.
-        """
-        found: list[Candidate] = []
-        for paying in payings:
-            if self.may_be_better(paying, min([best, *found], key=lambda c: c.order)):
-                found.append(self._part(paying, _FADING_RESERVES[0], _FADING_CAPS[0]))
-        if not found:
-            return []
-        best = min(found, key=lambda c: c.order)
-        paying, cap = round(best.setting.paying), best.setting.cap
-        found += [self._part(paying, share, cap) for share in _FADING_RESERVES[1:]]
-        found += [self._part(paying, best.setting.forecast, cap) for cap in _FADING_CAPS[1:]]
-        least = min(found, key=lambda c: c.order)
-        finer = sorted(_around(least) - set(payings))
-        setting = least.setting
-        return found + [self._part(p, setting.forecast, setting.cap) for p in finer]
-
-    def _part(self, paying: int, share: float, cap: float) -> Candidate:
-        setting = BudgetSplit(_nice(paying / (1 - share)), share, self._form, cap, fade=True)
-        return self.candidate(setting)
 
     def candidate(self, setting: BudgetSplit, worst_case: bool = False) -> Candidate:
         return self._measured(setting, self._simulator.run(setting), worst_case)

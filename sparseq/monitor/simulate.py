@@ -23,11 +23,9 @@ from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import Correction, Corrector, PostProcessing, seasons
-from sparseq.monitor.fading import fine
 from sparseq.monitor.gating import Charges, KnownPairs
 from sparseq.monitor.known_stream import KnownStream
 from sparseq.monitor.rates import Form
-from sparseq.monitor.simulate_fading import run
 from sparseq.query.plan import Options, Plan, calibrate
 
 Floats = NDArray[np.float64]
@@ -41,8 +39,7 @@ class Simulation:
     Attributes:
         plan: The noise of the answers.
         active: Sums over the active, (ticks, d).
-        out: The (tick, user) that were left out of the answer, by their numbers. In part time is
-            not left out.
+        out: The (tick, user) that were left out of the answer, by their numbers.
         left: Forecasts left at each tick, (ticks, d), in lattice steps; None without a reserve.
         columns: The counter's numbers; None without a reserve.
         departed: How many users have left the series.
@@ -151,7 +148,6 @@ class BudgetSplit:
         norm_budget: B_norm.
         forecast: Share set aside for forecasts; 0: none are made.
         horizon: T of the counter; None: the stream's length.
-        fade: See `sparseq.monitor.fading`; with a reserve only.
     """
 
     norm_budget: float
@@ -159,7 +155,6 @@ class BudgetSplit:
     form: str = "mean"
     cap: float = 1.0
     horizon: int | None = None
-    fade: bool = False
 
     @property
     def paying(self) -> float:
@@ -231,8 +226,6 @@ class Simulator:
         """Run a setting; `gates`, where known, are those of one that differs in its cap at most."""
         reserve, _ = self._units(setting)
         share = int(reserve * Fraction(1 / len(self._streams)))
-        if setting.fade and share:
-            return self._fading(setting, share)
         gates = gates if gates is not None else self.gates(setting)
         outcomes = zip(self._streams, gates, strict=True)
         return [_outcome(stream, gate, self._budget(setting), setting, share)
@@ -260,21 +253,6 @@ class Simulator:
         return [_gate(s, pairs.in_stream(i, out), pairs.in_stream(i, departing),
                       pairs.in_stream(i, pairs.before(i, departing)), form)
                 for i, s in enumerate(self._streams)]  # fmt: skip
-
-    def _fading(self, setting: BudgetSplit, share: int) -> list[Simulation]:
-        budget, streams = self._budget(setting), self._streams
-        rough = [calibrate(s.query, budget, Options()) for s in streams]
-        plans = [calibrate(fine(plan), budget, Options()) for plan in rough]
-        columns = [
-            Columns(budget, setting.horizon or s.ticks, setting.cap * p.noise[0].scale, share)
-            for s, p in zip(streams, plans, strict=True)
-        ]
-        form, paying = Form.of(setting.form), self._units(setting)[1]
-        runs = run(self._pairs, plans, columns, form, budget, paying)
-        return [
-            Simulation(s, p, r.active, r.out, r.left, c, r.departed)
-            for s, p, r, c in zip(streams, plans, runs, columns, strict=True)
-        ]
 
     def _budget(self, setting: BudgetSplit) -> Budget:
         return Budget(self._kappa, setting.norm_budget)

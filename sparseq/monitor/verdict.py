@@ -207,7 +207,7 @@ class _Work:
         split = best.setting
         purpose = replace(
             self.purpose, counts=split.norm_budget, forecast=split.forecast, cap=split.cap,
-            fade=split.fade, season=best.period, off=off,
+            season=best.period, off=off,
         )  # fmt: skip
         return [Method(FORECAST, purpose, best.total, (ratios[0], ratios[1], ratios[2]))]
 

@@ -12,10 +12,9 @@ from sparseq.pictures.figure import Axis, Color, Figure, Mark, Series, Sheet
 if TYPE_CHECKING:
     from sparseq.monitor.plan import PlanSearch
 
-_KINDS: tuple[tuple[str, tuple[bool, bool], Color], ...] = (
-    ("dropping alone", (False, False), "orange"),
-    ("with forecasts", (True, False), "blue"),
-    ("in part time", (True, True), "green"),
+_KINDS: tuple[tuple[str, bool, Color], ...] = (
+    ("dropping alone", False, "orange"),
+    ("with forecasts", True, "blue"),
 )
 _TALLEST = 2.5  # times the error of the worst case
 
@@ -30,8 +29,7 @@ def plan_sheet(searches: Mapping[str, PlanSearch], warning: str) -> Sheet:
 def _figure(planned: PlanSearch, name: str) -> Figure:
     series, i = [], 0
     for label, kind, color in _KINDS:
-        rows = [c for c in planned.rows[1:]
-                if (c.setting.forecast > 0, c.setting.fade) == kind]  # fmt: skip
+        rows = [c for c in planned.rows[1:] if (c.setting.forecast > 0) == kind]
         if rows:
             x = np.array([c.setting.norm_budget for c in rows])
             total, noise = (np.array([v[i] for v in (getattr(c, which) for c in rows)])

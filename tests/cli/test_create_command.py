@@ -159,11 +159,11 @@ def test_parts_are_given_to_series_to_the_watch_and_to_questions(
 
 def test_all_that_can_be_said_of_a_series_is_kept(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.sparseq"
-    said = "visitors=60%,ticks=365,counts=17.5,forecast=5%,cap=10%,fade,season=7,off=0.46"
+    said = "visitors=60%,ticks=365,counts=17.5,forecast=5%,cap=10%,season=7,off=0.46"
     output("create", path, folder / "visits.csv", "--user", "who", "--for", said)
     (listed,) = json.loads(output("purpose", "list", path, "--format", "json"))
     expected = {"share": 0.6, "ticks": 365, "counts": 17.5, "forecast": 0.05, "cap": 0.1,
-                "fade": True, "season": 7, "off": 0.46, "strategy": "", "came": 0}  # fmt: skip
+                "season": 7, "off": 0.46, "strategy": "", "came": 0}  # fmt: skip
     assert {name: listed[name] for name in expected} == expected
 
 
@@ -180,9 +180,9 @@ def test_all_that_can_be_said_of_a_series_is_kept(folder: Path, tmp_path: Path) 
         (["more=20%,ticks=soon"], "ticks=soon is not a number"),
         (["more=20%,ticks=0"], "ticks of more is 0"),
         (["more=20%,ticks=3,forecast=200%"], "'200%' is 200 %"),
-        (["more=20%,ticks=3,coutns=2"], "coutns=2"),
+        (["more=20%,ticks=3,coutns=2"], "nothing is said of more by coutns. Known here: ticks"),
+        (["more=20%,ticks=3,forecast=5%,fade"], "nothing is said of more by fade. Known here"),
         (["more=20%,ticks=3,forecast=5%,strategy=news"], "more has forecasts or a strategy"),
-        (["more=20%,ticks=3,fade"], "more fades without forecasts"),
         (["more=20%,ticks=3,left-out=2%"], "left-out of more is for a strategy"),
         (["more=20%,ticks=3", "more=10%,ticks=3"], "two series are called 'more'"),
         (["watch=5%,ticks=3"], "watch is a part of questions. Write questions,watch=5%."),

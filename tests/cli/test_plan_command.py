@@ -261,7 +261,7 @@ def test_the_line_is_what_create_takes() -> None:
     "purpose",
     [
         PLAINLY.purpose, BETTER.purpose, TAPS.purpose,
-        replace(BETTER.purpose, share=1 / 3, counts=2.5, fade=True, season=7, cap=0.35, off=8.0),
+        replace(BETTER.purpose, share=1 / 3, counts=2.5, season=7, cap=0.35, off=8.0),
         replace(PLAINLY.purpose, name="a.b-c_1", share=0.001, counts=1001.5),
     ],
 )  # fmt: skip

@@ -130,8 +130,6 @@ def test_of_a_store_in_which_people_stay_out_nothing_is_parted_later(
         ("weekly=0%,ticks=4", "the share of weekly is 0"),
         ("weekly=20%,ticks=4,forecast=5%,strategy=news", "forecasts or a strategy"),
         ("weekly=20%,ticks=4,counts=many", "counts=many is not a number"),
-        ("weekly=20%,ticks=4,fade", "weekly fades without forecasts"),
-        ("weekly=20%,ticks=4,forecast=5%,fade=no", "fade"),
         ("weekly=20%,ticks=4,strategy=nonsense", "nonsense"),
         ("weekly=100%,ticks=4", "99%"),
         ("watch=5%", "watch"),
@@ -171,7 +169,7 @@ def test_there_has_to_be_a_store(tmp_path: Path) -> None:
     [
         Purpose("a", 0.2, 7),
         Purpose("a", 0.125, 7, 3.25),
-        Purpose("a", 0.2, 7, 3.0, forecast=0.05, cap=0.35, fade=True, season=7, off=0.46),
+        Purpose("a", 0.2, 7, 3.0, forecast=0.05, cap=0.35, season=7, off=0.46),
         Purpose("a", 0.2, 7, 3.0, forecast=0.125),
         Purpose("a", 0.2, 7, 3.0, strategy="1,-0.08,-0.04", left_out=0.015),
         Purpose("a", 0.2, 7, strategy="window:28"),

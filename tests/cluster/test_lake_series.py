@@ -48,10 +48,10 @@ def series(store: Store, days: range) -> list[Any]:
     found: list[Any] = []
     counted = Forecast(store, "counted", ticks=TICKS, share=0.4)
     summed = Forecast(store, "summed", ticks=TICKS, share=0.3)
-    faded = Forecast(store, "faded", ticks=TICKS, share=0.3, cap=0.7, fade=True)
+    capped = Forecast(store, "capped", ticks=TICKS, share=0.3, cap=0.7)
     watch, news = ActiveWatch(store, TICKS, 0.9), CorrelatedSeries(store, "news", "1,-0.5,0.25")
     for day in days:
-        for one, sql in ((counted, COUNT), (summed, BY_KIND), (faded, COUNT)):
+        for one, sql in ((counted, COUNT), (summed, BY_KIND), (capped, COUNT)):
             tick = one.ask(day, store.lower(sql.format(day)), request_id=f"{one.series} {day}")
             found += [tick.active.to_bytes(), tick.forecast.tolist()]
         found.append(astuple(watch.tick(day + 1, f"day {day}")))

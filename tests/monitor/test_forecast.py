@@ -27,7 +27,7 @@ from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.monitor.columns import Columns
 from sparseq.monitor.correct import PostProcessing
 from sparseq.monitor.forecast import Forecast
-from sparseq.monitor.forecast_notes import CounterRows, ForecastNotes
+from sparseq.monitor.forecast_notes import ForecastNotes
 from sparseq.monitor.forecast_series import ForecastTick
 from sparseq.store import Store
 
@@ -222,40 +222,10 @@ def test_nobody_is_dropped_from_a_row_and_no_budget_is_passed(sql: str) -> None:
             assert due <= reserve.spent[who] <= 1.001 * due + ages + 1
 
 
-@pytest.mark.parametrize("cap", one_in(2, [0.1, 1.0]))
-@pytest.mark.parametrize("sql", [pytest.param(COUNT, marks=pytest.mark.deep), BY_KIND])
-def test_in_part_time_nobody_is_dropped_from_a_row_either(sql: str, cap: float) -> None:
-    """What is left at several ticks is within the reserve, and paid for in full."""
-    with make() as store:
-        forecast = Forecast(store, "s", ticks=30, cap=cap, fade=True)
-        for day in range(30):
-            ask(store, forecast, day, sql)
-        reserve, left, columns = (
-            store.stream.pots[Pot.FORECAST],
-            forecast._left,
-            forecast._columns,
-        )
-        assert (reserve.spent <= reserve.budgets).all()
-        price = float(Fraction(columns.row_step) ** 2 * Fraction(8) * 2**24) / columns.sigma**2
-        a, several = coefficients(30).astype(float), 0
-        for who in np.unique(left.users):
-            rows = np.zeros((30, 3))
-            for s, k, x in zip(*(c[left.users == who] for c in cells(left)), strict=True):
-                rows[s:, k] += a[: 30 - s] * x
-            due = float((rows**2).sum()) * price
-            assert due <= reserve.spent[who] * (1 + 1e-9) <= 1.001 * due + 31
-            several += len(np.unique(left.ticks[left.users == who])) > 1
-        assert several > 10
-
-
-def cells(left: CounterRows) -> tuple[np.ndarray, ...]:
-    return left.ticks, left.coordinates, left.steps
-
-
-def exact_releases(table: pa.Table, sql: str, fade: bool) -> tuple[list[np.ndarray], np.ndarray]:
+def exact_releases(table: pa.Table, sql: str) -> tuple[list[np.ndarray], np.ndarray]:
     """Every release's exact sums in units of its sigma; and what each user was charged."""
     with make(None, table) as store:
-        forecast = Forecast(store, "s", ticks=12, slices=2, fade=fade)
+        forecast = Forecast(store, "s", ticks=12, slices=2)
         sums = []
         for day in range(30):
             done = ask(store, forecast, day, sql)
@@ -268,24 +238,14 @@ def exact_releases(table: pa.Table, sql: str, fade: bool) -> tuple[list[np.ndarr
 
 
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize(
-    ("sql", "fade"),
-    [
-        (BY_KIND, False),
-        (COUNT, True),
-        pytest.param(COUNT, False, marks=pytest.mark.deep),
-        pytest.param(BY_KIND, True, marks=pytest.mark.deep),
-    ],
-)
-def test_without_a_user_the_releases_move_by_what_the_user_was_charged(
-    sql: str, fade: bool
-) -> None:
+@pytest.mark.parametrize("sql", [BY_KIND, pytest.param(COUNT, marks=pytest.mark.deep)])
+def test_without_a_user_the_releases_move_by_what_the_user_was_charged(sql: str) -> None:
     """The theorem's premise, end to end: squared distance of all releases, in sigmas, is 2 rho."""
     table = events()
-    sums, charged = exact_releases(table, sql, fade)
+    sums, charged = exact_releases(table, sql)
     for who in (3, 40):
         rest = table.filter(pa.array(table["who"].to_numpy() != who))
-        others, _ = exact_releases(rest, sql, fade)
+        others, _ = exact_releases(rest, sql)
         moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(sums, others, strict=True))
         paid = charged[who] / 2**24 * (2 * 0.5 / 8)
         assert moved <= paid * (1 + 1e-9)
@@ -295,19 +255,18 @@ def test_without_a_user_the_releases_move_by_what_the_user_was_charged(
 # Restarts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fade", [pytest.param(False, marks=pytest.mark.deep), True])
 def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fade: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with make() as store:
-        forecast = Forecast(store, "s", ticks=8, slices=2, fade=fade)
+        forecast = Forecast(store, "s", ticks=8, slices=2)
         expected = [ask(store, forecast, day) for day in range(12)]
         releases = store.releases()[-1].id
     path = tmp_path / "s.sparseq"
     make(path).close()
     for day in range(12):
         with sparseq.connect(path) as store:
-            first = {"ticks": 8, "fade": fade} if day == 0 else {}
+            first = {"ticks": 8} if day == 0 else {}
             forecast = Forecast(store, "s", slices=2, **first)
             if day % 3 == 1:
                 with monkeypatch.context() as patch:
@@ -342,14 +301,19 @@ def same(a: ForecastTick, b: ForecastTick) -> bool:
 def test_a_store_has_settings_under_the_names_of_its_format() -> None:
     """Those of the version that made the format: both read each other's stores."""
     with make() as store:
-        ask(store, Forecast(store, "s", ticks=8, cap=0.5, fade=True), 0)
+        ask(store, Forecast(store, "s", ticks=8, cap=0.5), 0)
         sql = "SELECT settings FROM ledger.forecast"
         ((stored,),) = store.backend.database.execute(sql).fetchall()
-        assert (json.loads(stored)["clip"], json.loads(stored)["part_time"]) == (0.5, True)
-        older = json.dumps({k: v for k, v in json.loads(stored).items() if k != "part_time"})
-        store.backend.database.execute("UPDATE ledger.forecast SET settings = ?", [older])
-        with pytest.raises(ParameterError, match="begun with fade False, not True"):
-            Forecast(store, "s", cap=0.5, fade=True)
+        assert json.loads(stored)["clip"] == 0.5
+        change = "UPDATE ledger.forecast SET settings = ?"
+        store.backend.database.execute(change, [json.dumps(json.loads(stored) | PART_TIME[0])])
+        Forecast(store, "s", cap=0.5)
+        store.backend.database.execute(change, [json.dumps(json.loads(stored) | PART_TIME[1])])
+        with pytest.raises(ParameterError, match="begun in part time, which there is no more"):
+            Forecast(store, "s", cap=0.5)
+
+
+PART_TIME = {"part_time": False}, {"part_time": True}
 
 
 # Late rows, new users, horizons -----------------------------------------------------------------
@@ -579,23 +543,5 @@ def test_who_is_forgotten_leaves_nothing_behind_and_does_not_come_back(tmp_path:
         before = [accounts.spent[one] for _, accounts in store.stream.pots.items()]
         forecast = Forecast(store, "n")
         for day in range(20, 30):
-            ask(store, forecast, day)
-        assert [accounts.spent[one] for _, accounts in store.stream.pots.items()] == before
-
-
-def test_who_takes_part_in_part_departs_when_forgotten(tmp_path: Path) -> None:
-    with make(tmp_path / "s") as store:
-        forecast = Forecast(store, "s", ticks=30, fade=True)
-        for day in range(15):
-            ask(store, forecast, day)
-        weights = forecast._fading._weight[:60]
-        one = int(np.flatnonzero((weights > 0) & (weights < 64))[0])
-        forget(store, one)  # identifiers are 0, 1, … as users are
-        rows = pa.table({"who": [one] * 5, "day": range(15, 20)})
-        store.ingest(rows.append_column("kind", pa.array(["a"] * 5)).append_column(
-            "amount", pa.array([1.0] * 5)))  # fmt: skip
-        before = [accounts.spent[one] for _, accounts in store.stream.pots.items()]
-        forecast = Forecast(store, "s")
-        for day in range(15, 20):
             ask(store, forecast, day)
         assert [accounts.spent[one] for _, accounts in store.stream.pots.items()] == before

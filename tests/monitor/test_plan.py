@@ -148,23 +148,6 @@ def test_a_longer_horizon_takes_the_data_over_again(light: KnownStream) -> None:
     np.testing.assert_array_equal(light.over(70).truth[TICKS:], light.truth[:10])
 
 
-def test_in_part_time_less_is_missed_of_people_who_come_often_and_at_random(
-    light: KnownStream, planned: PlanSearch
-) -> None:
-    """The same budgets, the last of 250 ticks: a forecast of a part of them is less far off."""
-    ticks, rates = 250, np.random.default_rng(1).uniform(0.3, 0.7, 300)
-    tick, users = np.nonzero(np.random.default_rng(2).random((ticks, 300)) < rates)
-    ones = np.zeros(len(users), np.int64), np.ones(len(users))
-    often = KnownStream(light.query, ticks, 300, tick, users, *ones)
-    missed = []
-    for fade in (False, True):
-        setting = BudgetSplit(80, 0.25, fade=fade)
-        missed.append(simulate([often], 0.5, setting)[0].errors(PostProcessing())[1])
-    assert missed[1] < 0.6 * missed[0]
-    assert sum(c.setting.fade for c in planned.tried) >= 5
-    assert not any(c.setting.fade for c in plan([light], 0.5, forecasts=False).tried)
-
-
 def test_a_season_is_tried_and_its_error_is_that_of_many_runs() -> None:
     """Half as many come at weekends, so that forecasts without a season are far off."""
     week = np.tile([1.0] * 5 + [0.5] * 2, 9)[:TICKS, None]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from sampled import one_in
 
 from benchmarks.stores import made_store
 from sparseq.ledger.pots import Pot
@@ -74,36 +73,6 @@ def test_with_forecasts_it_gives_the_stores_answers_bit_by_bit(
         forecast = Forecast(store, "s", ticks=DAYS, form=form, cap=0.5, post=post)
         found = [forecast.ask(t, q).corrected for t, q in enumerate(queries(store, sql))]
         assert simulated.departed == len(np.unique(forecast._left.users)) > 5
-    np.testing.assert_array_equal(simulated.corrected(5, post), found)
-
-
-@pytest.mark.parametrize(
-    ("form", "cap", "post"),
-    one_in(
-        3,
-        [
-            ("own", 0.15, PostProcessing(0.3, True, 7)),
-            ("mean", 0.5, PostProcessing()),
-            ("recent:5", 1.0, PostProcessing(1.0)),
-        ],
-    ),
-)
-@pytest.mark.parametrize("sql", [pytest.param(COUNT, marks=pytest.mark.deep), BY_KIND])
-def test_in_part_time_too(sql: str, form: str, cap: float, post: PostProcessing) -> None:
-    setting = BudgetSplit(8.0, 0.25, form=form, cap=cap, fade=True)
-    with make(8.0, {"forecast": 0.25}) as store:
-        simulated = simulate(stream(store, sql), 0.5, setting)
-        forecast = Forecast(store, "s", DAYS, form, cap=cap, fade=True, post=post)
-        found = [forecast.ask(t, q).corrected for t, q in enumerate(queries(store, sql))]
-        weights = forecast._fading._weight[:80]
-        assert simulated.departed == (weights == 0).sum()
-        assert ((weights > 0) & (weights < 64)).sum() > 10
-        left = np.zeros_like(simulated.left)
-        np.add.at(left, (forecast._left.ticks, forecast._left.coordinates), forecast._left.steps)
-        np.testing.assert_array_equal(left, simulated.left)
-        for pot, accounts in store.stream.pots.items():
-            assert (accounts.spent <= accounts.budgets).all()
-            assert (accounts.spent > 0).any(), pot
     np.testing.assert_array_equal(simulated.corrected(5, post), found)
 
 

@@ -196,7 +196,7 @@ def test_errors_on_all_data_are_those_of_the_purpose(seldom: Known, steady: Know
     one, of = seldom
     best = method(of, FORECAST)
     p = best.purpose
-    (done,) = simulate([one], KAPPA, BudgetSplit(p.counts, p.forecast, cap=p.cap, fade=p.fade))
+    (done,) = simulate([one], KAPPA, BudgetSplit(p.counts, p.forecast, cap=p.cap))
     assert best.errors == (done.errors(PostProcessing(period=p.season))[2],)
     assert best.ratios[2] >= best.errors[0] / of.methods[0].errors[0]
     one, of = steady
@@ -336,7 +336,7 @@ def test_intervals_of_what_is_recommended_hold(seldom: Known) -> None:
     p = of.recommended.purpose
     assert p.forecast
     for sample in (one, stream(one.query, SELDOM, 7, 2 * TICKS)):
-        setting = BudgetSplit(p.counts, p.forecast, cap=p.cap, fade=p.fade)
+        setting = BudgetSplit(p.counts, p.forecast, cap=p.cap)
         (done,) = simulate([sample], KAPPA, setting)
         held = []
         for seed in range(20):
