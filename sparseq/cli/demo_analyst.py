@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from sparseq.store import Store
 
 Floats = NDArray[np.float64]
-BUYERS = Purpose("daily_buyers", 0.6, 546, counts=14.74, forecast=0.05, cap=0.1, off=0.46)
+BUYERS = Purpose(
+    "daily_buyers", 0.6, 546, counts=14.74, forecast=0.05, cap=0.1, off=0.34, seen=(58.6, 428.0)
+)
 """What `sparseq plan data/cdnow.parquet` recommends for the series on 60 % of every budget."""
 SQL = "SELECT count(DISTINCT customer_id) AS buyers FROM purchases WHERE date = :day"
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from sparseq.store import Store
 
 FILES_SET_ASIDE, ALARM = DataError.exit_code, 7
+UNLIKE_WORDS = "Its ± may be too small: plan anew, on data as they are now (sparseq plan)"
 ALARM_WORDS = "ALARM: too many people have used up their budgets; answers are about the others"
 
 
@@ -194,6 +195,9 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
                 if alarming(ticked.rows):
                     alarm = True
                     wanted.say(banner(f"{ticked.tick.label}: {ALARM_WORDS}"))
+                for said in ticked.unlike:
+                    alarm = True
+                    wanted.say(banner(f"{ticked.tick.label}: ALARM: {shown(said)}. {UNLIKE_WORDS}"))
                 picture.stale = True
     finally:
         monitor.flush()

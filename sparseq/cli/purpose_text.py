@@ -14,9 +14,16 @@ from sparseq.cli.options import Share
 from sparseq.ledger.purposes import QUESTIONS, ROUNDED, Purpose
 from sparseq.ledger.questions import Questions
 
+
+def _seen(text: str) -> tuple[float, float]:
+    """Return the ends of LOW..HIGH."""
+    low, _, high = text.partition("..")
+    return float(low), float(high)
+
+
 SERIES_WORDS = {
     "ticks": int, "counts": float, "forecast": Share(), "cap": Share(),
-    "season": int, "off": float, "strategy": str, "left-out": Share(),
+    "season": int, "off": float, "strategy": str, "left-out": Share(), "seen": _seen,
 }  # fmt: skip
 QUESTIONS_WORDS = {
     "answers": int, "counts": float, "in-or-out": None, "halt": None, "keys-delta": float,
@@ -153,6 +160,7 @@ def written(purpose: Purpose, share: str) -> str:
     if p.strategy:
         parts.append(f"strategy={p.strategy}")
         parts += [f"left-out={_percent(p.left_out)}"] * (p.left_out > 0)
+    parts += ["seen={:g}..{:g}".format(*p.seen)] * (p.seen[1] > 0)
     return ",".join(parts)
 
 

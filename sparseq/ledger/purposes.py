@@ -10,6 +10,7 @@ is a function of the person's own account, and which that person is charged.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -52,6 +53,8 @@ class Purpose:
             for all `ticks`, roundings of charges included.
         forecast: Share of the part that is for what whoever is out would still contribute.
         cap, season: Of the forecasts, see `sparseq.monitor.forecast`.
+        seen: Lowest and highest mean of a few weeks in the data that were planned on, see
+            `sparseq.monitor.unlike`; (0, 0): there were none.
         off: How far forecasts may be off, as a share of the forecast, by the planner's backtest.
         strategy, left_out: See `sparseq.monitor.correlated` and `sparseq.monitor.left_out`.
         number: Which purpose of the store it is, from 0.
@@ -74,6 +77,7 @@ class Purpose:
     cap: float = 1.0
     season: int = 0
     off: float = 0.5
+    seen: tuple[float, float] = (0.0, 0.0)
     strategy: str = ""
     left_out: float = 0.0
     number: int = 0
@@ -99,6 +103,9 @@ class Purpose:
         in_range("left_out", self.left_out, 0.0, 0.99)
         in_range("off", self.off, 0.0, 10.0)
         count("season", self.season, 0, 1000)
+        if not 0 <= self.seen[0] <= self.seen[1] < math.inf:
+            low, high = self.seen
+            raise ParameterError(f"seen of {self.name} is {low:g}..{high:g}", "seen=12..31")
         if self.forecast and self.strategy:
             raise ParameterError(f"{self.name} has forecasts or a strategy", "leave out one")
         if self.strategy:
@@ -248,6 +255,7 @@ def read(data: Iterable[Mapping[str, Any]] | None) -> tuple[Purpose, ...]:
 
 def _read(one: dict[str, Any]) -> Purpose:
     """Return a purpose as it was kept; of one in part time, forecasts may be wholly off without."""
+    one["seen"] = tuple(one.get("seen", (0.0, 0.0)))
     if one.pop("fade", False):
         one["off"] = max(one["off"], 1.0)
     return Purpose(**one)

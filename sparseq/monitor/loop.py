@@ -19,8 +19,9 @@ from sparseq.ledger.request_id import RequestId
 from sparseq.monitor.arrivals import Arrival, Inbox
 from sparseq.monitor.output import SeriesFile
 from sparseq.monitor.rows import Row, as_table, schema_of
-from sparseq.monitor.series import RowSource, is_of
+from sparseq.monitor.series import QuerySeries, RowSource, is_of
 from sparseq.monitor.ticks import Tick, Ticks
+from sparseq.monitor.unlike import UnlikeThePlan
 from sparseq.store import Store
 
 _TOGETHER = 1024  # ticks that are looked up together
@@ -28,11 +29,19 @@ _TOGETHER = 1024  # ticks that are looked up together
 
 @dataclass(frozen=True)
 class TickResult:
-    """A tick that is done, and the rows of all sources; `again`: all of it was released before."""
+    """A tick that is done.
+
+    Attributes:
+        tick: Which.
+        rows: Of all sources.
+        again: All of it was released before.
+        unlike: What is to be said of series that are no longer like what they were planned on.
+    """
 
     tick: Tick
     rows: Sequence[Row]
     again: bool
+    unlike: Sequence[str] = ()
 
 
 class Monitor:
@@ -78,6 +87,11 @@ class Monitor:
         self._known = self._file.known() if self._file is not None else {}
         self._tables = [self.schema.empty_table()]
         self._check_known()
+        purposes = (s.part.purpose for s in sources if isinstance(s, QuerySeries))
+        planned, before = [p for p in purposes if p is not None and p.seen[1]], None
+        if planned and self._known:
+            before = self.table()
+        self._planned = [UnlikeThePlan(purpose, before) for purpose in planned]
         self.done = 0
         """How many ticks are behind us."""
 
@@ -102,7 +116,8 @@ class Monitor:
                 else:
                     self._tables.append(table)
                 self.done += 1
-                yield TickResult(tick, rows, self._store.released == before)
+                unlike = [said for one in self._planned if (said := one.after(rows))]
+                yield TickResult(tick, rows, self._store.released == before, unlike)
             else:
                 self.done += 1
 

@@ -34,6 +34,7 @@ from sparseq.monitor.simulate_strategies import (
     measured,
     summed,
 )
+from sparseq.monitor.unlike import seen_in
 
 PLAIN, FORECAST, STRATEGY = "plain", "forecast", "strategy"
 LEAST_GAIN = 0.98
@@ -207,7 +208,7 @@ class _Work:
         split = best.setting
         purpose = replace(
             self.purpose, counts=split.norm_budget, forecast=split.forecast, cap=split.cap,
-            season=best.period, off=off,
+            season=best.period, off=off, seen=seen_in(stream),
         )  # fmt: skip
         return [Method(FORECAST, purpose, best.total, (ratios[0], ratios[1], ratios[2]))]
 
@@ -228,8 +229,9 @@ class _Work:
             width = self._strategy_width(done, here)
             ratios.append(self.ratio(search.outcome(done).total, width, data))
         purpose = replace(
-            self.purpose, counts=best.norm_budget, strategy=best.strategy, left_out=room
-        )
+            self.purpose, counts=best.norm_budget, strategy=best.strategy, left_out=room,
+            seen=seen_in(stream),
+        )  # fmt: skip
         return [Method(STRATEGY, purpose, best.total, (ratios[0], ratios[1], ratios[2]))]
 
     def _strategy_width(self, done: MeasuredStream, left_out: float) -> float:

@@ -84,7 +84,7 @@ class MonitorJob:
             for done in looks:
                 with contextlib.suppress(_NotReady):
                     for ticked in done:
-                        yield ticked.tick.label
+                        yield "; ".join([ticked.tick.label, *ticked.unlike])
                 monitor.flush()
                 if monitor.finished:
                     return

@@ -63,7 +63,7 @@ class Bill:
         >>> bill.admit(np.array([0, 1], np.int32), np.array([4, 11])).tolist()
         [True, False]
         >>> [some.tolist() for some in bill.paid()]
-        [[0, 1], [4, 0]]
+        [[0], [4]]
 
     Args:
         accounts: What it is paid from.
