@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq import backup
 from sparseq._duckdb import backup as module
 from sparseq.curator import forget
@@ -33,9 +32,7 @@ def facts(con: sparseq.Store) -> list[Any]:
 
 @pytest.fixture
 def con(tmp_path: Path) -> sparseq.Store:
-    con = sparseq.create(
-        tmp_path / "s", {"t": pa.table({"who": [1, 2, 3]})}, user="who", purposes=IN_OR_OUT
-    )
+    con = sparseq.create(tmp_path / "s", {"t": pa.table({"who": [1, 2, 3]})}, user="who")
     con.sql(COUNT, request_id="a")
     return con
 
@@ -134,7 +131,7 @@ def test_it_appears_whole_or_not_at_all(
 
 
 def test_what_has_no_file_has_no_backup(tmp_path: Path) -> None:
-    with sparseq.create(None, {"t": pa.table({"who": [1]})}, user="who", purposes=IN_OR_OUT) as con:
+    with sparseq.create(None, {"t": pa.table({"who": [1]})}, user="who") as con:
         with pytest.raises(sparseq.ParameterError):
             backup(con, tmp_path / "copy")
         con.sql(COUNT, fresh=True)

@@ -18,7 +18,7 @@ from sampled import one_in
 import sparseq
 import sparseq.store
 import sparseq.stream.groups
-from benchmarks.stores import IN_OR_OUT, made_store
+from benchmarks.stores import made_store
 from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window
 from sparseq.query.plan import Options
 from sparseq.stream.groups import Request
@@ -103,7 +103,7 @@ def make(rows: pa.Table, path: Path | None = None, **more: Any) -> sparseq.Store
     keys = {"kind": ("a", "b", "zz")}
     bounds = {"amount": (-5.0, 30.0)}
     args = {"table": "t", "user": "who", "time": "day", "seed": 5, **more}
-    return made_store(path, rows, keys=keys, bounds=bounds, **args, in_or_out=True)
+    return made_store(path, rows, keys=keys, bounds=bounds, **args)
 
 
 def one_by_one(con: sparseq.Store, asked: list[Request]) -> list[bytes | str]:
@@ -305,7 +305,7 @@ def test_windows_far_apart_are_read_apart() -> None:
 def test_what_an_interrupt_left_is_written_before_the_next(tmp_path: Path, many: bool) -> None:
     """Asked again, an id gives the answer that was made before the interrupt, if one was."""
     rows = pa.table({"who": [1, 2]})
-    con = sparseq.create(tmp_path / "s.sparseq", {"t": rows}, user="who", purposes=IN_OR_OUT)
+    con = sparseq.create(tmp_path / "s.sparseq", {"t": rows}, user="who")
     query, flush = con.lower("SELECT count(*) AS n FROM t"), con.stream.flush
 
     def ask() -> None:

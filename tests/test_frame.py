@@ -158,7 +158,6 @@ def test_contributions_in_any_order_are_the_same_query() -> None:
             {"events": EVENTS},
             user="who",
             seed=3,
-            purposes=[sparseq.Questions(in_or_out=True, counts=100)],
         )
         answer = con.contribute(rows.take(order), coordinates=7, label="shuffled")
         spent.append(con.stream.accounts.spent.tolist())

@@ -78,7 +78,7 @@ class InDuckDB:
             self._path,
             {"t": rows},
             user="who",
-            purposes=[sparseq.Questions(in_or_out=True, counts=10_000, watch=0.25)],
+            purposes=[sparseq.Questions(counts=10_000, watch=0.25)],
         ).close()
         self._store, self._earlier = sparseq.connect(self._path), []
 

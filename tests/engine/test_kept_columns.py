@@ -10,7 +10,6 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.compiled import compiled
 from sparseq.engine._duckdb.stored import _span_of
 from sparseq.query.plan import Options, Plan, calibrate
@@ -38,9 +37,7 @@ def made(seed: int | None = None) -> sparseq.Store:
         }
     )
     keys = {"k": ("a", "b", "c")}
-    return sparseq.create(
-        None, {"t": rows}, user="who", bounds={"x": (0, 9)}, keys=keys, seed=seed,
-    purposes=IN_OR_OUT)  # fmt: skip
+    return sparseq.create(None, {"t": rows}, user="who", bounds={"x": (0, 9)}, keys=keys, seed=seed)
 
 
 def asked(con: sparseq.Store, sql: str) -> tuple[Plan, list[int], list[int]]:

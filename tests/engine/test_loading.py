@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq._duckdb import memory
 from sparseq.engine._duckdb import connection, tables
 from sparseq.engine.files import held
@@ -87,7 +86,7 @@ def test_both_ways_make_the_same_tables(
         monkeypatch.setattr("sparseq._duckdb.creating.held_bytes", lambda most=most: most)
         monkeypatch.setattr("sparseq._duckdb.backend.held_bytes", lambda most=most: most)
         path = tmp_path / f"{most}.sparseq"
-        with sparseq.create(path, {"t": files}, user="who", time=time, purposes=IN_OR_OUT) as con:
+        with sparseq.create(path, {"t": files}, user="who", time=time) as con:
             con.ingest(rows_of(3), "t")
             notes = con.curator_notes()
         found.append((notes, tables_of(path)))
@@ -98,9 +97,7 @@ def test_both_ways_make_the_same_tables(
 
 
 def test_a_table_lies_in_its_order(tmp_path: Path) -> None:
-    sparseq.create(
-        tmp_path / "s", {"t": rows_of(4, 130_000)}, user="who", purposes=IN_OR_OUT
-    ).close()
+    sparseq.create(tmp_path / "s", {"t": rows_of(4, 130_000)}, user="who").close()
     con = connection.connected(tmp_path / "s")
     for schema, order in tables.orders(Table("t", (Column("who", "VARCHAR"),), "who", "day")):
         keys = order.split(", ")

@@ -22,7 +22,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT, made_store
+from benchmarks.stores import made_store
 from sparseq.curator import counts, exact_sql
 from sparseq.errors import DataError
 
@@ -43,7 +43,7 @@ TABLE = pa.table(
 
 def contents(source: Any, **more: Any) -> tuple[list[tuple[str, str]], list[str]]:
     """Return a store's columns and rows, by name and in one order."""
-    with made_store(None, source, user="who", table="t", **more, in_or_out=True) as con:
+    with made_store(None, source, user="who", table="t", **more) as con:
         columns = sorted((c.name, c.type) for c in con.catalog.tables[0].columns)
         rows = exact_sql(con, "SELECT * FROM t").to_pylist()
     return columns, sorted(str(sorted(row.items())) for row in rows)
@@ -192,9 +192,7 @@ def test_postgresql_gives_the_store_that_parquet_gives(place: Path, server: str)
 def test_no_value_of_postgresql_stops_a_load_and_no_password_is_kept(
     tmp_path: Path, server: str
 ) -> None:
-    with sparseq.create(
-        tmp_path / "s.sparseq", f"{server}#odd", user="who", purposes=IN_OR_OUT
-    ) as con:
+    with sparseq.create(tmp_path / "s.sparseq", f"{server}#odd", user="who") as con:
         rows = exact_sql(con, 'SELECT who, "at", day, price FROM odd ORDER BY who').to_pylist()
         assert [tuple(r.values())[1:3] for r in rows] == [
             (None, None),
@@ -215,7 +213,7 @@ def test_no_value_of_postgresql_stops_a_load_and_no_password_is_kept(
 
 
 def people(rows: pa.Table, **more: Any) -> list[Any]:
-    with made_store(None, rows, table="t", **{"user": "who", **more}, in_or_out=True) as con:
+    with made_store(None, rows, table="t", **{"user": "who", **more}) as con:
         found = con.backend.database.execute("SELECT id FROM ledger.users ORDER BY id").fetchall()
         return [str(id) for (id,) in found]
 
@@ -223,7 +221,7 @@ def people(rows: pa.Table, **more: Any) -> list[Any]:
 def test_text_is_told_apart_to_the_last_space_and_the_curator_is_told() -> None:
     rows = pa.table({"who": ["ann", "Ann", "ann ", "bob", "", None]})
     assert people(rows) == ["Ann", "ann", "ann ", "bob"]
-    with sparseq.create(None, {"t": rows}, user="who", purposes=IN_OR_OUT) as con:
+    with sparseq.create(None, {"t": rows}, user="who") as con:
         assert con.curator_notes()[0] == "t: 2 of 6 rows were left out: they name no user"
         alike = "t: 3 people have identifiers that differ in case or spaces alone"
         assert [note.startswith(alike) for note in con.curator_notes()].count(True) == 1
@@ -247,7 +245,7 @@ def test_several_columns_name_a_person() -> None:
         {"shop": [1, 1, 2, None, 2, 2], "who": ["a", "a", "a", "a", "a,b", ""], "n": range(6)}
     )
     assert people(rows, user="shop,who") == ["1,a", "2,a", "2,a\\,b"]
-    with sparseq.create(None, {"t": rows}, user="shop,who", purposes=IN_OR_OUT) as con:
+    with sparseq.create(None, {"t": rows}, user="shop,who") as con:
         con.ingest(pa.table({"shop": ["1", "x"], "who": ["a", "a"], "n": [7, 8]}))
         found = exact_sql(con, "SELECT shop_who, count(*) AS n FROM t GROUP BY 1 ORDER BY 1")
         assert found["shop_who"].to_pylist() == ["1,a", "2,a", "2,a\\,b"]
@@ -260,9 +258,7 @@ def test_several_columns_name_a_person() -> None:
 def test_a_schema_says_which_columns_there_are(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("who,day,secret\n1,05/01/2024,x\n")
     types = {"a": {"who": "VARCHAR", "day": "DATE:%d/%m/%Y"}}
-    with sparseq.create(
-        None, tmp_path / "a.csv", user="who", types=types, purposes=IN_OR_OUT
-    ) as con:
+    with sparseq.create(None, tmp_path / "a.csv", user="who", types=types) as con:
         assert [(c.name, c.type) for c in con.catalog.tables[0].columns] == [
             ("who", "VARCHAR"),
             ("day", "DATE"),
@@ -276,18 +272,14 @@ def test_the_same_file_again_is_refused_whatever_it_is_called(tmp_path: Path) ->
     (tmp_path / "a.csv").write_text("who,n\n1,2\n")
     (tmp_path / "empty.csv").write_text("who,n\n")
     shutil.copy(tmp_path / "a.csv", tmp_path / "b.csv")
-    with sparseq.create(None, tmp_path / "a.csv", user="who", purposes=IN_OR_OUT) as con:
+    with sparseq.create(None, tmp_path / "a.csv", user="who") as con:
         with pytest.raises(DataError, match=r"b\.csv has the contents of a\.csv"):
             con.ingest(tmp_path / "b.csv")
         assert con.ingest(tmp_path / "b.csv", again=True) == 1
         assert con.ingest(tmp_path / "empty.csv") == con.ingest(tmp_path / "empty.csv") == 0
     with pytest.raises(DataError, match="contents"):
-        sparseq.create(
-            None, [tmp_path / "a.csv", tmp_path / "b.csv"], user="who", purposes=IN_OR_OUT
-        )
-    with sparseq.create(
-        None, tmp_path / "a.csv", user="who", row_key="n", purposes=IN_OR_OUT
-    ) as con:
+        sparseq.create(None, [tmp_path / "a.csv", tmp_path / "b.csv"], user="who")
+    with sparseq.create(None, tmp_path / "a.csv", user="who", row_key="n") as con:
         assert con.ingest(tmp_path / "a.csv") == 1
         assert exact_sql(con, "SELECT count(*) AS n FROM a")["n"].to_pylist() == [1]
 
@@ -295,7 +287,7 @@ def test_the_same_file_again_is_refused_whatever_it_is_called(tmp_path: Path) ->
 def test_what_is_not_as_declared_is_told_of_what_came() -> None:
     rows = pa.table({"who": [1, 2, 3, 4], "n": [5, 500, -1, None], "kind": ["a", "b", "z", None]})
     how: dict[str, Any] = {"bounds": {"n": (0, 100)}, "keys": {"kind": ["a", "b"]}}
-    with made_store(None, rows, table="t", user="who", **how, in_or_out=True) as con:
+    with made_store(None, rows, table="t", user="who", **how) as con:
         first = [
             "t: n: 2 of 3 values (67 %) were outside of the bounds 0 to 100, and are cut to them",
             "t: kind: 1 of 3 values (33 %) are not among the 2 keys, and in no group",

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
 from sparseq.errors import QueryRefused
 from sparseq.query.plan import Options, Plan, calibrate
 from sparseq.stream.pricing import price
@@ -114,7 +113,7 @@ def _rows(people: dict[int, Any], which: int, schema: pa.Schema) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
 
 
-def _store(*goes: dict[int, Any]) -> sparseq.Store:
+def _store(*goes: dict[int, Any], in_or_out: bool = False) -> sparseq.Store:
     """Return a store that the people came into in several goes."""
     con = sparseq.create(
         None,
@@ -122,7 +121,7 @@ def _store(*goes: dict[int, Any]) -> sparseq.Store:
         user="who",
         public={"shops": SHOPS},
         keys={"kind": ("a", "b", "never")},
-        purposes=IN_OR_OUT,
+        purposes=[sparseq.Questions(in_or_out=in_or_out)],
     )
     for people in goes[1:]:
         con.ingest(_rows(people, 0, EVENTS), "events")
@@ -213,7 +212,8 @@ def test_groups_and_sums_do_not_tell_of_rows(people: list[Any], asked: list[str]
 
 
 def test_untouched_users_are_not_charged() -> None:
-    con = _store({1: ([(FIRST, "a", 1.0, 1, None)], []), 2: ([(FIRST, "b", 1.0, 1, None)], [])})
+    rows = {1: ([(FIRST, "a", 1.0, 1, None)], []), 2: ([(FIRST, "b", 1.0, 1, None)], [])}
+    con = _store(rows, in_or_out=True)
     con.sql("SELECT count(*) FROM events WHERE kind = 'a'")
     assert (con.stream.accounts.spent > 0).tolist() == [True, False]
 
@@ -295,7 +295,7 @@ def test_the_order_of_rows_is_all_one(rows: int) -> None:
         table = pa.table(
             [pa.array(c, f.type) for c, f in zip(columns, EVENTS, strict=True)], EVENTS
         )
-        con = sparseq.create(None, {"events": table}, user="who", purposes=IN_OR_OUT)
+        con = sparseq.create(None, {"events": table}, user="who")
         vector, _ = _vector(con, calibrate(con.lower(sql), con.guarantee, Options(sigma=1e6)), 1)
         seen.add(str(vector))
     assert len(seen) == 1

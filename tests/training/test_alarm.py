@@ -24,7 +24,7 @@ FULL = 0.4  # of the people: as many have full gradients
 def store(path: Path | None = None, seed: int | None = 3, n: int = N) -> sparseq.Store:
     return sparseq.create(
         path, {"t": pa.table({"who": np.arange(n)})}, user="who", kappa=30.0, seed=seed,
-        purposes=[sparseq.Questions(in_or_out=True, counts=10, watch=0.05)],
+        purposes=[sparseq.Questions(counts=10, watch=0.05)],
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_only_zcdp_is_claimed() -> None:
         {"t": people},
         user="who",
         kappa=30.0,
-        purposes=[sparseq.Questions(in_or_out=True, counts=10)],
+        purposes=[sparseq.Questions(counts=10)],
     )
     with pytest.raises(sparseq.ParameterError, match="watch"):
         HOW.fit(con, engine(), run="a")

@@ -38,7 +38,7 @@ def engine() -> ClosedForm:
 def store(path: Path | None = None, **more: Any) -> sparseq.Store:
     people = pa.table({"who": np.arange(N)})
     settings = {"table": "t", "user": "who", "kappa": 2.0, "norm_budget": 10, "seed": 3}
-    return made_store(path, people, **settings | more, in_or_out=True)
+    return made_store(path, people, **settings | more)
 
 
 def silent(sigma: float, size: int, entropy: Any = None) -> Any:

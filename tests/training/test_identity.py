@@ -31,9 +31,7 @@ def columns(sign: int) -> pa.Table:
 def made(path: Path, **declared: Any) -> Path:
     tables = {"a": columns(1), "b": columns(-1)}
     given: dict[str, Any] = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | declared
-    made_store(
-        path, tables=tables, user="who", norm_budget=20, kappa=8, seed=1, **given, in_or_out=True
-    ).close()
+    made_store(path, tables=tables, user="who", norm_budget=20, kappa=8, seed=1, **given).close()
     return path
 
 
@@ -88,9 +86,7 @@ def test_bounds_keys_and_code_belong_to_a_run(
     facts, code = [], tmp_path / "net.py"
     for given in ({}, declared):
         given = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | given
-        with made_store(
-            None, columns(1), table="a", user="who", seed=1, **given, in_or_out=True
-        ) as con:
+        with made_store(None, columns(1), table="a", user="who", seed=1, **given) as con:
             table = con.catalog.table("a")
         features = features_of(table, ["f", "sex"], "y")
         code.write_text(f"# {len(facts)}" if what == "file of the model" else "")
@@ -111,7 +107,7 @@ def store() -> sparseq.Store:
         {"t": people},
         user="who",
         seed=1,
-        purposes=[sparseq.Questions(in_or_out=True, counts=40)],
+        purposes=[sparseq.Questions(counts=40)],
     )
 
 

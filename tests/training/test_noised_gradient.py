@@ -28,9 +28,7 @@ def silent(sigma: float, size: int, entropy: Any = None) -> Any:
 
 def store(n: int = 5, **more: Any) -> sparseq.Store:
     people = pa.table({"who": np.arange(n), "a": np.ones(n)})
-    return made_store(
-        None, people, **{"table": "t", "user": "who", "norm_budget": 4} | more, in_or_out=True
-    )
+    return made_store(None, people, **{"table": "t", "user": "who", "norm_budget": 4} | more)
 
 
 def spent(con: sparseq.Store) -> list[float]:
@@ -89,7 +87,7 @@ def test_any_gradients_cost_what_they_cost_handed_over() -> None:
 
 
 def test_sql_and_training_are_paid_from_one_account() -> None:
-    con = store(norm_budget=2)
+    con = store(norm_budget=2, in_or_out=True)
     engine = ClosedForm(family("linear"), np.arange(5), np.zeros((5, 1)), np.full(5, 9.0), bound=1)
     con.sql("SELECT count(*) AS n FROM t")
     assert spent(con) == [1] * 5
