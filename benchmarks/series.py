@@ -199,4 +199,4 @@ def _coverage(name: str, held: NDArray[np.bool_], least: float = LEAST) -> dict[
     spread = float(of_runs.std(ddof=1)) / np.sqrt(len(of_runs)) if len(of_runs) > 1 else 0.0
     share = float(of_runs.mean())
     found = figure(name, share, f"of ticks, ± {2 * spread:.3f}")
-    return found | {"limit": f">= {least:g}", "ok": share + 2 * spread >= least}
+    return found | {"limit": f">= {least:g}", "ok": bool(share + 2 * spread >= least)}

@@ -119,5 +119,5 @@ def figure(name: str, value: float, unit: str, most: float | None = None) -> dic
         "figure": round(value, 3),
         "unit": unit,
         "limit": None if most is None else f"<= {most:g}",
-        "ok": most is None or value <= most,
+        "ok": most is None or bool(value <= most),
     }
