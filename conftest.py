@@ -18,7 +18,7 @@ FEWEST_TESTS = 600
 # what takes longest begins first, so that no process is left alone with it at the end
 _LONGEST = [
     "tests/audit/test_audit.py", "tests/test_docs.py", "tests/test_reference.py",
-    "tests/test_crash.py", "tests/monitor/test_watch.py", "tests/monitor/test_forecast.py",
+    "tests/test_crash.py", "tests/series/test_watch.py", "tests/series/test_forecast.py",
     "tests/test_interrupted.py",
 ]  # fmt: skip
 

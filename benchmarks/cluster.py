@@ -25,10 +25,10 @@ from typing import Any
 
 import sparseq
 from benchmarks.shapes import ACTIVITIES, DAYS, SIGMA
-from sparseq.cluster.spark import SparkFleet
-from sparseq.query.plan import Options
+from sparseq.lake.spark_fleet import SparkFleet
+from sparseq.sql.plan import Options
 from sparseq.store import Store
-from sparseq.stream.groups import Request
+from sparseq.stream.batches import Request
 
 ROWS, BUCKETS, TIMES = 10_000_000, 8, 5
 KEYS = [f"activity_{i:02d}" for i in range(1, ACTIVITIES + 1)]

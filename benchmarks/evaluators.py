@@ -35,10 +35,10 @@ import sparseq
 import sparseq.compiled
 import sparseq.engine._duckdb.backstop
 import sparseq.engine._duckdb.engine
-import sparseq.engine.files.held
 import sparseq.engine.interpreter
 import sparseq.engine.program
 import sparseq.engine.reduce
+import sparseq.load.memory_table
 from benchmarks.audit.neighbours import NASTY, PUBLIC, SCHEMA, TYPE_OF, VISITS, Row, ordinary
 from benchmarks.audit.queries import T_COLUMNS, Questions, Source
 from benchmarks.language import BOOL, TEXT, TYPES, Function, functions
@@ -50,8 +50,10 @@ from sparseq.engine.interpreter import Interpreter
 from sparseq.engine.operations import Vector
 from sparseq.engine.program import Program, StepValues, program_of
 from sparseq.engine.weighing import Weights
+from sparseq.language.expression_tree import Term
+from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
-from sparseq.query.plan import (
+from sparseq.sql.plan import (
     Cell,
     Domain,
     Kind,
@@ -62,10 +64,8 @@ from sparseq.query.plan import (
     Relation,
     calibrate,
 )
-from sparseq.query.terms import Term
-from sparseq.query.types import Family
 from sparseq.store import Store
-from sparseq.stream.bill import Bill, admit
+from sparseq.stream.release_charges import Bill, admit
 
 WORLD = 700
 """Questions that a world is asked."""
@@ -521,7 +521,7 @@ def _rows(rng: random.Random) -> list[Row]:
 
 def _store(rng: random.Random, rows: list[Row]) -> Store:
     """Return a store of the rows, of which half came later; texts as codes or not."""
-    held, limit = sparseq.engine.files.held, sparseq.engine.files.held.DICTIONARY_LIMIT
+    held, limit = sparseq.load.memory_table, sparseq.load.memory_table.DICTIONARY_LIMIT
     half = len(rows) // 2 if rng.random() < 0.5 else len(rows)
     visits = [{"who": r["who"], "pages": 3, "day": r["day"]} for r in rows[:5]]
     bounds = {"x": (0, 100), "n": (0, 10), "u": (0, 250)}

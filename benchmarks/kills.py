@@ -37,7 +37,7 @@ import pyarrow as pa
 import sparseq
 import sparseq.files  # what every child would else import
 from sparseq.curator import forget
-from sparseq.stream.groups import Request
+from sparseq.stream.batches import Request
 
 PEOPLE = 30
 QUERIES = (

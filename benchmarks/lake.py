@@ -29,11 +29,11 @@ import pyarrow as pa
 
 import sparseq
 from sparseq.accounting import budget_units
-from sparseq.cluster.fleets import Processes
-from sparseq.cluster.lake import LakeBackend
-from sparseq.ledger._lake import rows as lake_rows
-from sparseq.ledger._lake.fenced import FencedLog, LogFile
-from sparseq.ledger._lake.ledger import LakeLedger
+from sparseq.lake import lake_rows
+from sparseq.lake.fenced_log import FencedLog, LogFile
+from sparseq.lake.fleets import Processes
+from sparseq.lake.lake_ledger import LakeLedger
+from sparseq.lake.lake_store import LakeBackend
 from sparseq.ledger.accounts import Index
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.pots import Pot

@@ -1,6 +1,6 @@
 """Typed expressions: what a query may say of one row, with constants around what is in the data.
 
-The words are every entry of `sparseq.query.functions`, and forms that are no functions there:
+The words are every entry of `sparseq.language.functions`, and forms that are no functions there:
 casts, CASE, comparisons, BETWEEN, IN, LIKE; each of these of every type, and of constants beside
 constants and NULL. A `Term` is a tree, so that it can be made smaller. The audit, the comparison of
 evaluators and the test that all is total (`benchmarks.total`) write their expressions here.
@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 
-from sparseq.query import types as T
-from sparseq.query.functions import FUNCTIONS
+from sparseq.language import types as T
+from sparseq.language.functions import FUNCTIONS
 
 INT, FLOAT, TEXT, BOOL, DATE, TIME = "int", "float", "text", "bool", "date", "time"
 CLOCK, UUID = "clock", "uuid"
@@ -171,7 +171,7 @@ _WRITTEN = {"decimal": "CAST({} AS DECIMAL(18, 4))"}
 
 @cache
 def _tabled() -> tuple[Function, ...]:
-    """Return the entries of `sparseq.query.functions`, an argument that is fixed as a constant."""
+    """Return the entries of `language.functions`, an argument that is fixed as a constant."""
     found = []
     for entry in FUNCTIONS:
         if not all(family.value in _FAMILIES for family in entry.takes):

@@ -25,7 +25,7 @@ import pyarrow as pa
 import sparseq
 from benchmarks.truth.judge import Judged, judged
 from data.events import generate
-from sparseq.stream.course import norm_budget_for
+from sparseq.stream.stream_progress import norm_budget_for
 
 PEOPLE, ROWS, DAYS, KNOWN_DAYS = 60_000, 300_000, 114, 100
 REGIONS, KINDS = ("east", "north", "south", "west"), tuple(f"activity_{k:02d}" for k in range(1, 7))

@@ -46,12 +46,12 @@ from sparseq.accounting import Budget
 from sparseq.accounting.strategies import Strategy
 from sparseq.cli.derive import measured
 from sparseq.ledger.purposes import Purpose
-from sparseq.monitor import Monitor, QueryText, Ticks, series_of
-from sparseq.monitor.derive import NoisySeries
-from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.plan_strategies import targets_of
-from sparseq.monitor.simulate_strategies import summed
-from sparseq.monitor.verdict import Method, verdict
+from sparseq.series import Monitor, QueryText, Ticks, series_of
+from sparseq.series.derive import NoisySeries
+from sparseq.series.planning.known_stream import KnownStream
+from sparseq.series.planning.plan_strategies import targets_of
+from sparseq.series.planning.simulate_strategies import summed
+from sparseq.series.planning.verdict import Method, verdict
 
 RUNS = 5
 ALONE, BESIDE = 0.99, 0.6

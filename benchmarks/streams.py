@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 import sparseq
 from benchmarks.truth.sets import REAL
 from data.events import generate
-from sparseq.monitor.known_stream import KnownStream
-from sparseq.query.plan import Query
+from sparseq.series.planning.known_stream import KnownStream
+from sparseq.sql.plan import Query
 from sparseq.store import Store
 
 KAPPA = 0.5

@@ -44,20 +44,20 @@ LATE: Mapping[str, str] = {
     "deltalake": "optional, and slow to import",
     "deltalake.transaction": "likewise",
     "scipy": "slow to import, and most commands never need it",
-    "sparseq.query.lowering": "needs sqlglot, slow to import; who reads back never does",
-    "sparseq.query.domains": "likewise",
-    "sparseq.query.frame": "likewise",
-    "sparseq.query.parameters": "likewise",
+    "sparseq.sql.lower": "needs sqlglot, slow to import; who reads back never does",
+    "sparseq.sql.domains": "likewise",
+    "sparseq.sql.polars_question": "likewise",
+    "sparseq.sql.parameters": "likewise",
     "sparseq.explained": "likewise",
-    "sparseq.stream.weighted": "slow to import; who reads back never does",
-    "sparseq.stream.outlook": "likewise",
+    "sparseq.stream.weighted_answer": "slow to import; who reads back never does",
+    "sparseq.stream.expected_width": "likewise",
     "mpmath": "slow to import, and rarely needed",
-    "sparseq.engine.files.load": "readers of files; most commands read none",
-    "sparseq.engine._duckdb.loading": "likewise",
+    "sparseq.load.load_rows": "readers of files; most commands read none",
+    "sparseq.load._duckdb.load_tables": "likewise",
     "sparseq.engine._duckdb.engine": "who reads what is public evaluates nothing",
     "sparseq._duckdb.creating": "likewise",
-    "sparseq._duckdb.files_seen": "likewise",
-    "sparseq._duckdb.outside": "likewise",
+    "sparseq.load._duckdb.files_seen": "likewise",
+    "sparseq.load._duckdb.outside_databases": "likewise",
     "pyarrow.parquet": "slow to import, and few commands write such files",
     "sparseq.engine._duckdb.connection": "needs DuckDB, which `--help` does not",
     "sparseq.ledger._duckdb.failure": "likewise",
@@ -65,7 +65,7 @@ LATE: Mapping[str, str] = {
     "sparseq.pictures.answer_texts": "an answer is shown when somebody looks at it",
     "sparseq.pictures.answers": "likewise",
     "sparseq.training.network": "needs torch",
-    "sparseq.cluster.lake": "needs deltalake; most stores are files",
+    "sparseq.lake.lake_store": "needs deltalake; most stores are files",
     "sparseq.compiled.loops": "needs numba",
     "obstore": "optional, and most stores have no mark in a bucket",
     "sparseq.ledger._duckdb.mark_object": "likewise",
@@ -74,12 +74,12 @@ LATE: Mapping[str, str] = {
     "sparseq.server.running": "needs starlette and uvicorn, optional",
 }
 LONG: Mapping[str, str] = {
-    "sparseq/query/typed.py": "one class, a method for each kind of node: the list of what SQL is",
+    "sparseq/sql/bind_expressions.py": "one class, a method for each kind of node: what SQL is",
 }
 _NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make", "_exit"}  # and os._exit
 TORCH = {"_version", "_BatchNorm"}
 """Names of torch without another: how often a tensor was written, and what all batch norms are."""
-DUCKDB = ("/_duckdb/", "engine/files/", "sparseq/curator.py", "sparseq/query/public.py")
+DUCKDB = ("/_duckdb/", "sparseq/load/", "sparseq/curator.py", "sparseq/sql/public_database.py")
 """Where DuckDB may be imported: backends, file formats, the curator's exact tools, and the twin of
 a store that holds no person."""
 

@@ -10,11 +10,11 @@ from sqlglot import exp
 from benchmarks.language import NUMBER, TYPES, Function
 from sparseq.engine.program import Unwritable, Writer
 from sparseq.errors import QueryRefused
-from sparseq.query.catalog import Table
-from sparseq.query.parse import Dialect
-from sparseq.query.terms import Term
-from sparseq.query.typed import ExpressionReader
-from sparseq.query.types import type_named
+from sparseq.language.expression_tree import Term
+from sparseq.language.types import type_named
+from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.catalog import Table
+from sparseq.sql.parse import Dialect
 from sparseq.store import Store
 
 _HAD: dict[Function, bool] = {}

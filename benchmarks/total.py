@@ -44,13 +44,13 @@ from sparseq.engine._duckdb.stored import values_of
 from sparseq.engine.operations import Vector
 from sparseq.engine.program import Program, Rows, StepValues, Unwritable, Writer
 from sparseq.errors import QueryRefused
-from sparseq.query import catalog
-from sparseq.query import types as T
-from sparseq.query.functions import FUNCTIONS, Function
-from sparseq.query.parse import Dialect
-from sparseq.query.terms import Term
-from sparseq.query.typed import ExpressionReader
-from sparseq.query.types import Family, Type
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term
+from sparseq.language.functions import FUNCTIONS, Function
+from sparseq.language.types import Family, Type
+from sparseq.sql import catalog
+from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.parse import Dialect
 
 _FAR = T.SAFE_DAYS
 _DAYS = [f"DATE '1970-01-01' + {n}" for n in (0, T.FIRST_DAY, T.LAST_DAY, 19782, 20000, 60)]

@@ -27,8 +27,8 @@ import pyarrow as pa
 import sparseq
 from sparseq.compiled import compiled, halves
 from sparseq.mechanisms import rounded_gaussian
-from sparseq.query.plan import Options, calibrate
-from sparseq.stream.bill import Bill, admit
+from sparseq.sql.plan import Options, calibrate
+from sparseq.stream.release_charges import Bill, admit
 from sparseq.training import ClosedForm, family, noised_gradient
 from sparseq.training.query import Gradients, gradient_query
 

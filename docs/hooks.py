@@ -17,7 +17,7 @@ ROOMS = (
     "sparseq",
     "sparseq.accounting",
     "sparseq.mechanisms",
-    "sparseq.monitor",
+    "sparseq.series",
     "sparseq.training",
 )
 _CODE = re.compile(r"(?<![\[`])`([A-Za-z]\w+)(\([^`]*\))?`(?!\])")

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sparseq.files import connect, create
     from sparseq.ledger.purposes import Purpose
     from sparseq.ledger.questions import Questions
-    from sparseq.query.frame import Aggregation, Events
     from sparseq.remote import Remote
+    from sparseq.sql.polars_question import Aggregation, Events
     from sparseq.store import Store
 
 __all__ = [
@@ -57,9 +57,9 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "Aggregation": "sparseq.query.frame",
+        "Aggregation": "sparseq.sql.polars_question",
         "Answer": "sparseq.answer",
-        "Events": "sparseq.query.frame",
+        "Events": "sparseq.sql.polars_question",
         "Purpose": "sparseq.ledger.purposes",
         "Questions": "sparseq.ledger.questions",
         "Remote": "sparseq.remote",

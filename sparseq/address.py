@@ -10,7 +10,7 @@ from sparseq.errors import StoreInUse
 
 if TYPE_CHECKING:
     from sparseq.backend import Backend
-    from sparseq.cluster.fleets import Fleet
+    from sparseq.lake.fleets import Fleet
 
 LAKE = "lake://"
 SERVED = ".served"
@@ -28,7 +28,7 @@ def backend_at(
     """Open what lies at a path: see `sparseq.connect`."""
     folder = lake_folder(path)
     if folder is not None:
-        from sparseq.cluster.lake import open_lake
+        from sparseq.lake.lake_store import open_lake
 
         return open_lake(folder, fleet)
     try:

@@ -41,7 +41,7 @@ from sparseq.engine.reduce import Ints
 from sparseq.engine.triplets import as_arrow, triplet_query
 from sparseq.errors import QueryRefused
 from sparseq.lipschitz import Analysis, lipschitz_contributions
-from sparseq.query.plan import Options
+from sparseq.sql.plan import Options
 from sparseq.store import Store
 
 Floats = NDArray[np.float64]

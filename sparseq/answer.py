@@ -16,7 +16,7 @@ from sparseq.accounting import comparison_bound, corollary_bound, simultaneous_b
 from sparseq.errors import NoSuchKey, ParameterError, StoreError
 from sparseq.facts import Facts
 from sparseq.interval import AnswerInterval
-from sparseq.query.render import columns_of, keys_of
+from sparseq.released.render import columns_of, keys_of
 from sparseq.writing import whole_file, writing
 
 if TYPE_CHECKING:

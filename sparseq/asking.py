@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 from sparseq.accounting import Budget
 from sparseq.arguments import checked
 from sparseq.cancellation import Cancellation, checked_seconds
-from sparseq.query.catalog import Catalog
-from sparseq.query.plan import Options, Plan, Query, calibrate
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.plan import Options, Plan, Query, calibrate
 
 if TYPE_CHECKING:
     import polars
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparseq.answer import Answer
     from sparseq.explained import Explanation
     from sparseq.ledger.request_id import RequestId
-    from sparseq.query.frame import Aggregation, Events
+    from sparseq.sql.polars_question import Aggregation, Events
     from sparseq.stream.step import Stream
 
 Params = Sequence[Any] | Mapping[str, Any]
@@ -109,14 +109,14 @@ class Asking(ABC):
     def _bound(self, sql: str, params: Params | None) -> str:
         if params is None:
             return sql
-        from sparseq.query.parameters import bound
+        from sparseq.sql.parameters import bound
 
         return bound(sql, params)
 
     @checked
     def table(self, name: str) -> Events:
-        """Return a private table to ask about in Python (see `sparseq.query.frame`)."""
-        from sparseq.query.frame import Events
+        """Return a private table to ask about in Python (see `sparseq.sql.polars_question`)."""
+        from sparseq.sql.polars_question import Events
 
         return Events(self, name)
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from sparseq.engine.files.schema import Schema
     from sparseq.engine.protocol import Engine
     from sparseq.engine.reduce import Index, Ints
     from sparseq.ledger.accounts import Person
     from sparseq.ledger.entry import Loss
     from sparseq.ledger.notes import LoggedLine
     from sparseq.ledger.protocol import Ledger
-    from sparseq.query.catalog import Catalog, Table
+    from sparseq.load.read_schema import Schema
+    from sparseq.sql.catalog import Catalog, Table
 
 
 class Backend(Protocol):

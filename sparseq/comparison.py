@@ -14,7 +14,7 @@ import numpy as np
 
 from sparseq.engine.reduce import Ints
 from sparseq.mechanisms import AboveThreshold, Entropy, LaplaceSparseVector
-from sparseq.query.plan import Plan
+from sparseq.sql.plan import Plan
 
 
 @dataclass

@@ -29,8 +29,8 @@ from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.notes import LoggedLine
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.taken import forget_taken
-from sparseq.monitor.forecast_notes import forget_forecasts
-from sparseq.query.catalog import Table
+from sparseq.series.methods.forecast_notes import forget_forecasts
+from sparseq.sql.catalog import Table
 from sparseq.store import Store
 
 NEAR_THE_END = 0.9

@@ -13,14 +13,14 @@ from sparseq.pictures.answer_texts import key_texts
 from sparseq.pictures.lines import labelled, one_line
 from sparseq.pictures.numbers import format_bound, number, percent, upper
 from sparseq.pictures.tables import format_table
-from sparseq.query.plan import calibrate
-from sparseq.query.render import ERROR_SUFFIX
-from sparseq.stream.course import QUESTION
-from sparseq.stream.joint import joint
-from sparseq.stream.outlook import Outlook, doubt, least_half_width, outlook, said
-from sparseq.stream.parents import once_for
-from sparseq.stream.parts import WeightedPart, parts_of
+from sparseq.released.render import ERROR_SUFFIX
+from sparseq.sql.plan import calibrate
+from sparseq.stream.expected_width import Outlook, doubt, least_half_width, outlook, said
+from sparseq.stream.joint_unit import joint
+from sparseq.stream.pilots import once_for
 from sparseq.stream.question import price_in, question_of
+from sparseq.stream.question_parts import WeightedPart, parts_of
+from sparseq.stream.stream_progress import QUESTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sparseq.accounting import Budget
     from sparseq.accounting.cut.choice import Question
     from sparseq.answer import Answer
-    from sparseq.query.plan import Domain, Options, Plan, Query
+    from sparseq.sql.plan import Domain, Options, Plan, Query
     from sparseq.stream.step import Stream
 
 _SHOWN_VALUES = 5

@@ -11,18 +11,18 @@ from sparseq.accounting import Budget
 from sparseq.accounting._checks import in_range
 from sparseq.address import backend_at, lake_folder
 from sparseq.arguments import checked
-from sparseq.engine.files.found import table_name
-from sparseq.engine.files.schema import Declarations, text_files, types_apart
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger.purposes import Purpose, made
 from sparseq.ledger.questions import USUAL_ANSWERS, USUAL_COUNTS, Questions, told_apart
-from sparseq.query.catalog import WINDOWS, Bound
-from sparseq.query.limits import check_most
+from sparseq.load.file_patterns import table_name
+from sparseq.load.read_schema import Declarations, text_files, types_apart
+from sparseq.sql.catalog import WINDOWS, Bound
+from sparseq.sql.cost_limits import check_most
 from sparseq.store import Store
-from sparseq.stream.course import norm_budget_for, tau_for
+from sparseq.stream.stream_progress import norm_budget_for, tau_for
 
 if TYPE_CHECKING:
-    from sparseq.cluster.fleets import Fleet
+    from sparseq.lake.fleets import Fleet
     from sparseq.remote import Remote
 
 
@@ -58,7 +58,7 @@ def create(
             `postgresql://…` with `#TABLE` or `#SELECT …`. Or a table in memory: Arrow's tables,
             datasets and streams, frames of Polars and pandas, anything with `__arrow_c_stream__`.
         user: The column that says whom a row is about, the same in every private table; or several,
-            as `"shop,customer"`, which together do (see `sparseq.engine.files.composite`).
+            as `"shop,customer"`, which together do (see `sparseq.load.composite_ids`).
         public: Tables that are not about people, by their names.
         kappa: zCDP level of everything ever released (0.5 if nothing is said), or
         epsilon: (epsilon, delta): the same, converted by way of mu-GDP (with a watch, of zCDP).
@@ -84,7 +84,7 @@ def create(
             declared and public.
         types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
             own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
-            rows, and fixed from then on (see `sparseq.engine.files.schema`). Or a table to all its
+            rows, and fixed from then on (see `sparseq.load.read_schema`). Or a table to all its
             columns with their types: others are not stored, and a file that lacks one of these is
             refused.
         csv: How text files are read. "encoding": of a byte a character, such as "latin-1"; a value
@@ -94,7 +94,7 @@ def create(
             then change how the lines after it are read.
         most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
             combinations a person may have in a join (20,000,000): whose rows make more is left out
-            of that join, and pays nothing (see `sparseq.query.work`).
+            of that join, and pays nothing (see `sparseq.sql.join_work`).
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
@@ -134,7 +134,7 @@ def create(
     if (buckets is None) != (folder is None):
         raise ParameterError("a lake has a number of buckets, and its address begins with lake://")
     if folder is not None and buckets is not None:
-        from sparseq.cluster.lake import create_lake
+        from sparseq.lake.lake_store import create_lake
 
         if questions.keys_delta:
             raise ParameterError("a lake finds no keys", "leave keys_delta out, or make one file")
@@ -181,7 +181,7 @@ def connect(
         accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
             then has a hole, and the store says so for ever (`Store.losses`).
         token: For a server; by default the one in the environment's SPARSEQ_TOKEN.
-        fleet: Of a lake: does its tasks, such as `sparseq.cluster.spark.SparkFleet`. By default
+        fleet: Of a lake: does its tasks, such as `sparseq.lake.spark_fleet.SparkFleet`. By default
             processes of this machine do, or this one alone where there are few rows.
 
     Raises:

@@ -18,9 +18,9 @@ from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Fact, Note
 from sparseq.mechanisms import Entropy, rounded_gaussian
-from sparseq.query.catalog import FOUND, Column, Table
-from sparseq.query.plan import Options, Plan
-from sparseq.stream.found import (
+from sparseq.sql.catalog import FOUND, Column, Table
+from sparseq.sql.plan import Options, Plan
+from sparseq.stream.partition_selection import (
     DELTAS,
     MOST_KEYS,
     Picks,
@@ -31,7 +31,7 @@ from sparseq.stream.found import (
     threshold_for,
     units_of_delta,
 )
-from sparseq.stream.terms import Participation
+from sparseq.stream.stream_terms import Participation
 
 if TYPE_CHECKING:
     from sparseq.store import Store

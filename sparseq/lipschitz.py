@@ -20,7 +20,7 @@ import pyarrow as pa
 from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduction, Runs, quantise, reduce
-from sparseq.query.plan import Plan
+from sparseq.sql.plan import Plan
 
 _FINE = 40  # constants are rounded up to multiples of 2^-40 lattice steps
 

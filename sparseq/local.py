@@ -43,8 +43,8 @@ from sparseq.engine.reduce import Index, Ints, Runs, quantise, reduce
 from sparseq.errors import ParameterError
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
-from sparseq.stream.bill import Bill
-from sparseq.stream.pricing import charges_of, rounded_up
+from sparseq.stream.prices import charges_of, rounded_up
+from sparseq.stream.release_charges import Bill
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from sparseq.answer import Answer
 from sparseq.ledger.entry import Release
 from sparseq.pictures.answer_texts import budget_of
 from sparseq.pictures.words import DELTA
-from sparseq.query.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
+from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
 
 
 def answer_facts(answer: Answer) -> dict[str, Any]:

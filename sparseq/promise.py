@@ -21,12 +21,12 @@ from sparseq.address import backend_at
 from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.purposes import Purpose
 from sparseq.ledger.watch_begun import watch_begun
-from sparseq.stream.course import COURSE, Course
+from sparseq.stream.stream_progress import COURSE, Course
 
 if TYPE_CHECKING:
     from sparseq.backend import Backend
     from sparseq.ledger.entry import Loss
-    from sparseq.query.catalog import AccountWindow
+    from sparseq.sql.catalog import AccountWindow
 
 DELTAS = (1e-5, 1e-6, 1e-9, 1e-12)
 

@@ -26,8 +26,8 @@ from sparseq.answer import Answer
 from sparseq.asking import Params
 from sparseq.errors import ParameterError, ServerError, SparseqError, Why
 from sparseq.explained import Explanation
-from sparseq.query.catalog import Catalog
-from sparseq.query.plan import Options
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.plan import Options
 
 TOKEN = "SPARSEQ_TOKEN"
 """The variable of the environment that has a token where none is given."""
@@ -200,7 +200,7 @@ class Remote:
 
     def _fields(self, sql: str, options: Options | None, params: Params | None) -> dict[str, Any]:
         if params is not None:
-            from sparseq.query.parameters import bound
+            from sparseq.sql.parameters import bound
 
             sql = bound(sql, params)
         given = asdict(options or Options())

@@ -25,23 +25,23 @@ from sparseq.arguments import checked
 from sparseq.asking import Asking
 from sparseq.backend import Backend
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.files.schema import Schema
 from sparseq.engine.triplets import as_arrow, contributions_of, triplet_query
 from sparseq.errors import ParameterError, SparseqError, StoreError
 from sparseq.ledger.entry import Release
 from sparseq.ledger.notes import Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId, requested
+from sparseq.load.read_schema import Schema
 from sparseq.promise import StorePromise
-from sparseq.query.catalog import FOUND, Catalog
-from sparseq.query.limits import ROWS, check_most
-from sparseq.query.plan import Options, Plan, Query
-from sparseq.stream.groups import Outcome, Request, ask_many
+from sparseq.sql.catalog import FOUND, Catalog
+from sparseq.sql.cost_limits import ROWS, check_most
+from sparseq.sql.plan import Options, Plan, Query
+from sparseq.stream.batches import Outcome, Request, ask_many
 from sparseq.stream.step import Mechanism, Stream
-from sparseq.stream.terms import Participation, Terms
+from sparseq.stream.stream_terms import Participation, Terms
 
 if TYPE_CHECKING:
-    from sparseq.query.lowering import Lowering
+    from sparseq.sql.lower import Lowering
 
 _PAUSE = 0.002
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
@@ -225,7 +225,7 @@ class Store(Asking):
     def lowering(self) -> Lowering:
         """What lowers this store's queries, with all that is public about its tables."""
         if self._lowering is None:
-            from sparseq.query.lowering import Lowering
+            from sparseq.sql.lower import Lowering
 
             twin = self.backend.public_twin()
             self._lowering = Lowering(

@@ -27,7 +27,7 @@ from sparseq.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.engine.triplets import triplet_query
 from sparseq.lipschitz import Analysis, lipschitz_contributions, mover
-from sparseq.query.plan import Options, calibrate
+from sparseq.sql.plan import Options, calibrate
 from sparseq.store import Store
 
 MEDIAN = SmoothedMedian(2, population=20, near=0.5, smoothing=0.25, pull=0.5)

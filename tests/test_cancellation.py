@@ -28,11 +28,11 @@ from sparseq.engine import interpreter
 from sparseq.engine._duckdb import backstop
 from sparseq.errors import QueryCancelError, TimedOut
 from sparseq.mechanisms.entropy import SeededEntropy
-from sparseq.query.plan import Plan
+from sparseq.sql.plan import Plan
 from sparseq.stream import step
+from sparseq.stream.batches import Request
 from sparseq.stream.draft import Draft
-from sparseq.stream.groups import Request
-from sparseq.stream.readings import Readings
+from sparseq.stream.side_reads import Readings
 from sparseq.stream.step import Stream
 
 COUNT = "SELECT count(*) AS n FROM t"

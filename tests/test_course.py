@@ -12,7 +12,7 @@ import pytest
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.accounting.charge import UNITS_PER_NORM
-from sparseq.stream.course import Course
+from sparseq.stream.stream_progress import Course
 
 DAY = dt.date(2024, 1, 1)
 MONTHS = [2024 * 12 + month for month in range(4)]

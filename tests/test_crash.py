@@ -22,9 +22,9 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT, made_store
-from sparseq.engine._duckdb.loading import Loading
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.ledger._duckdb import segments
+from sparseq.load._duckdb.load_tables import Loading
 
 SILENT = {"before": (0,), "after": (1,), "snapshot": (1,)}  # releases that nobody was told of
 HERE = Path(__file__).parent

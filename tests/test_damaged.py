@@ -16,7 +16,7 @@ from sparseq.cli.app import sparseq as command
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
-from sparseq.stream.found import DELTAS
+from sparseq.stream.partition_selection import DELTAS
 
 ROWS = 20_000
 BLOCK = 1 << 18

@@ -19,7 +19,7 @@ import sparseq
 from benchmarks.stores import made_store
 
 ROOT = Path(sparseq.__file__).parent
-TRACED = tuple(str(ROOT / part) for part in ("stream", "accounting/cut", "query/following.py"))
+TRACED = tuple(str(ROOT / part) for part in ("stream", "accounting/cut", "reuse/answer_views.py"))
 KEYS = ["a", "b", "c"]
 Line = tuple[str, int]
 

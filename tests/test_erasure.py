@@ -18,7 +18,7 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.curator import Erasure, account, exact_sql, forget, top_spenders
-from sparseq.engine.files import held
+from sparseq.load import memory_table as held
 
 UNIT = 2**24
 COUNT = "SELECT count(*) AS n FROM t"

@@ -20,9 +20,9 @@ from sparseq.errors import ParameterError, QueryRefused, StoreError
 from sparseq.keys import Keys
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
 from sparseq.pictures.words import guarantee
-from sparseq.query.catalog import OTHER
+from sparseq.sql.catalog import OTHER
 from sparseq.store import Store
-from sparseq.stream.found import (
+from sparseq.stream.partition_selection import (
     DELTAS,
     STEPS,
     UNITS_PER_DELTA,

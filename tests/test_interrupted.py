@@ -22,9 +22,9 @@ from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.requests import RequestIds
 from sparseq.ledger.departed import Departures
 from sparseq.ledger.pots import Pots
-from sparseq.monitor.forecast import Forecast
-from sparseq.monitor.watch import ActiveWatch
-from sparseq.stream.groups import Request
+from sparseq.series.methods.forecast import Forecast
+from sparseq.series.watch import ActiveWatch
+from sparseq.stream.batches import Request
 
 ROOT = Path(sparseq.__file__).parent
 TRACED = tuple(

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.cli.app import sparseq as command
-from sparseq.query.meaning import meaning_of
-from sparseq.query.plan import Options
-from sparseq.stream.groups import Request
-from sparseq.stream.recall import Inquiry
+from sparseq.reuse.answer_cache import Inquiry
+from sparseq.reuse.fingerprint import meaning_of
+from sparseq.sql.plan import Options
+from sparseq.stream.batches import Request
 
 FIRST = dt.date(2024, 1, 1)
 

@@ -16,7 +16,7 @@ from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
-from sparseq.monitor.correlated import CorrelatedSeries
+from sparseq.series.methods.correlated import CorrelatedSeries
 
 FIRST, APART = dt.date(2024, 1, 1), "SELECT count(*) AS n FROM t WHERE day = DATE '{}'"
 WHOLE = "SELECT count(*) AS n FROM t"

@@ -37,8 +37,8 @@ from test_weighted_reference import (
 
 import sparseq
 from sparseq.ledger.lifetimes import LifeDues
-from sparseq.query.plan import Options
-from sparseq.stream.course import Course
+from sparseq.sql.plan import Options
+from sparseq.stream.stream_progress import Course
 
 
 def pair(who: int, day: dt.date) -> int:

@@ -30,12 +30,12 @@ from scipy import stats
 
 import sparseq
 import sparseq.stream.step
-import sparseq.stream.sums
+import sparseq.stream.weighted_sums
 from benchmarks.stores import made_store
 from sparseq.ledger.accounts import Accounts
-from sparseq.query.outputs import Measurements, OutputColumn, Outputs
-from sparseq.query.render import key_columns, render
-from sparseq.stream.bill import Bill
+from sparseq.released.outputs import Measurements, OutputColumn, Outputs
+from sparseq.released.render import key_columns, render
+from sparseq.stream.release_charges import Bill
 
 UNIT = 2**24  # ledger units of one full count
 COUNT = "SELECT count(*) AS x FROM t"
@@ -49,7 +49,7 @@ def silent(sigma: float, size: int, entropy: Any = None) -> NDArray[np.int64]:
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise switched off, so that who was counted can be seen."""
-    for module in (sparseq.stream.step, sparseq.stream.sums):
+    for module in (sparseq.stream.step, sparseq.stream.weighted_sums):
         monkeypatch.setattr(module, "rounded_gaussian", silent)
 
 
@@ -551,7 +551,7 @@ def test_8_asking_again_with_the_same_id_gives_the_recorded_answer(tmp_path: Pat
 def test_8_a_retry_draws_no_noise_and_looks_at_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     con = store([1, 1, 2])
     first = con.sql(COUNT, request_id="once")
-    monkeypatch.setattr(sparseq.stream.sums, "rounded_gaussian", None)
+    monkeypatch.setattr(sparseq.stream.weighted_sums, "rounded_gaussian", None)
     monkeypatch.setattr(con.stream.engine, "contributions", None)
     assert con.sql(COUNT, request_id="once").to_bytes() == first.to_bytes()
 

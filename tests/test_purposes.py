@@ -18,7 +18,7 @@ from sparseq.accounting import Budget
 from sparseq.errors import ParameterError
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import Purpose, made, read
-from sparseq.query.plan import Options
+from sparseq.sql.plan import Options
 from sparseq.store import Store
 from sparseq.stream.new_purpose import add_purpose
 

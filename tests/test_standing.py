@@ -19,9 +19,9 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.errors import ParameterError
-from sparseq.query.meaning import Meaning, meaning_of
-from sparseq.query.plan import Options
-from sparseq.stream.standing import RowsCame, Standing
+from sparseq.reuse.fingerprint import Meaning, meaning_of
+from sparseq.reuse.staleness import RowsCame, Standing
+from sparseq.sql.plan import Options
 
 FIRST, SINCE = dt.date(2024, 1, 1), dt.date(2024, 2, 1)
 

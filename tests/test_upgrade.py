@@ -20,7 +20,7 @@ from sparseq._duckdb.backend import FORMAT
 from sparseq._duckdb.upgrade import STEPS, UpgradeStep, upgrade
 from sparseq.curator import account
 from sparseq.ledger._duckdb.curator_log import CuratorLog
-from sparseq.monitor.watch import ActiveWatch
+from sparseq.series.watch import ActiveWatch
 
 DATA = Path(__file__).parent / "data"
 facts = runpy.run_path(str(DATA / "make_format3.py"))["facts"]

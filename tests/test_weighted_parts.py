@@ -17,12 +17,12 @@ from scipy import stats
 from test_weighted_reference import tapped
 
 import sparseq
-import sparseq.stream.sums
+import sparseq.stream.weighted_sums
 import sparseq.stream.weights
 from benchmarks.stores import made_store
 from sparseq.accounting.cut import ladder
 from sparseq.engine.reduce import NORM_LIMIT
-from sparseq.query.plan import Options
+from sparseq.sql.plan import Options
 from sparseq.stream.weights import (
     Floats,
     Ints,
@@ -147,13 +147,13 @@ def test_nothing_is_refused_once_noise_was_drawn(
         purposes=[sparseq.Questions(counts=norm_budget)],
     )  # fmt: skip
     drawn = [0]
-    noise = sparseq.stream.sums.rounded_gaussian
+    noise = sparseq.stream.weighted_sums.rounded_gaussian
 
     def counted(*args: Any) -> Any:
         drawn[0] += 1
         return noise(*args)
 
-    monkeypatch.setattr(sparseq.stream.sums, "rounded_gaussian", counted)
+    monkeypatch.setattr(sparseq.stream.weighted_sums, "rounded_gaussian", counted)
     answered, refused = 0, []
     for name in ("", "scale", "sigma", "accuracy", "precision", "price"):
         for size in SIZES if name else (1.0,):
@@ -191,7 +191,7 @@ def released(seed: int, columns: int, factor: float = 1.0) -> Noises:
     types = {"who": pa.int64(), "day": pa.date32(), **dict.fromkeys(names, pa.float64())}
     rows = pa.Table.from_pylist([], pa.schema(types.items()))
     found: dict[str, list[Floats]] = {name: [] for name in PARTS}
-    place, firsts = sparseq.stream.sums, list[Floats]()
+    place, firsts = sparseq.stream.weighted_sums, list[Floats]()
     draw, top = place.rounded_gaussian, place.visible_top
 
     def heard(people: Floats, *rest: Any) -> int:

@@ -12,11 +12,11 @@ from sparseq.accounting.cut import ladder
 from sparseq.compiled import compiled, halves
 from sparseq.engine.reduce import NORM_LIMIT, Runs
 from sparseq.engine.weighing import weight_losses, weight_losses_numpy
-from sparseq.stream import contributors
+from sparseq.stream import participants as contributors
 from sparseq.stream import weights as w
-from sparseq.stream.bill import Dues
-from sparseq.stream.contributors import Contributors, Loops
-from sparseq.stream.sums import pilot_noise
+from sparseq.stream.participants import Contributors, Loops
+from sparseq.stream.release_charges import Dues
+from sparseq.stream.weighted_sums import pilot_noise
 
 MANY = 20_000
 

@@ -18,7 +18,7 @@ from benchmarks.stores import made_store
 from sparseq import curator
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
-from sparseq.stream.groups import Request
+from sparseq.stream.batches import Request
 
 FIRST = dt.date(2024, 1, 1)
 ASKED = (

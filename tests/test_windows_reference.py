@@ -28,8 +28,8 @@ from sqlglot import exp, parse_one
 from test_reference import DAY, Asked, Row, Running, Stream, follow, streams
 
 import sparseq
-from sparseq.query.catalog import WINDOWS
-from sparseq.query.plan import Query
+from sparseq.sql.catalog import WINDOWS
+from sparseq.sql.plan import Query
 
 
 def begun(day: dt.date, window: str) -> dt.date:

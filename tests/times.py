@@ -14,14 +14,14 @@ import duckdb
 import sqlglot
 
 from sparseq.errors import QueryRefused
-from sparseq.query.calendar import DAY, UNITS, first_of
-from sparseq.query.catalog import WINDOWS
-from sparseq.query.functions import FUNCTIONS, Function
-from sparseq.query.monotone import places_of
-from sparseq.query.parse import Dialect
-from sparseq.query.terms import Term
-from sparseq.query.typed import ExpressionReader
-from sparseq.query.types import DATE, TIMESTAMP, Family, Type
+from sparseq.language.calendar import DAY, UNITS, first_of
+from sparseq.language.expression_tree import Term
+from sparseq.language.functions import FUNCTIONS, Function
+from sparseq.language.monotone import places_of
+from sparseq.language.types import DATE, TIMESTAMP, Family, Type
+from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.catalog import WINDOWS
+from sparseq.sql.parse import Dialect
 
 COLUMNS = {
     "d": Term(DATE, '"d"', column="d"),

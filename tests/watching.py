@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 import sparseq
-from sparseq.monitor.watch import ActiveWatch
+from sparseq.series.watch import ActiveWatch
 
 THRESHOLDS = [0.95, 0.5]
 

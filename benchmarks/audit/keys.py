@@ -30,7 +30,7 @@ from sparseq.curator import forget
 from sparseq.engine.protocol import USER
 from sparseq.keys import Keys
 from sparseq.store import Store
-from sparseq.stream.found import DELTAS, UNITS_PER_DELTA, units_of_delta
+from sparseq.stream.partition_selection import DELTAS, UNITS_PER_DELTA, units_of_delta
 
 STEPS = 14
 PERSON, KNOWN = 5_000, 7

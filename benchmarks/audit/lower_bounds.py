@@ -23,11 +23,11 @@ from benchmarks.audit.betting import Bet, Floats, LowerBound, bet, lower_bound
 from sparseq.accounting import gdp
 from sparseq.curator import account
 from sparseq.ledger.pots import Pot
-from sparseq.monitor.watch_design import WatchDesign
-from sparseq.monitor.watch_state import WatchState
-from sparseq.query.plan import Options
+from sparseq.series.watch_design import WatchDesign
+from sparseq.series.watch_state import WatchState
+from sparseq.sql.plan import Options
 from sparseq.store import Store
-from sparseq.stream.groups import Request
+from sparseq.stream.batches import Request
 from sparseq.training import ClosedForm, family, noised_gradient
 
 RUNS = 20_000

@@ -26,13 +26,13 @@ import sparseq.engine.contributions
 import sparseq.engine.interpreter
 import sparseq.engine.program
 import sparseq.keys
-import sparseq.monitor.correlated
-import sparseq.query.plan
+import sparseq.series.methods.correlated
+import sparseq.sql.plan
 import sparseq.store
-import sparseq.stream.contributors
 import sparseq.stream.new_purpose
+import sparseq.stream.participants
 import sparseq.stream.question
-import sparseq.stream.sums
+import sparseq.stream.weighted_sums
 from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.cut.column import column_of
 from sparseq.accounting.strategies import ONE
@@ -40,22 +40,22 @@ from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.files.composite import CompositeFile
-from sparseq.engine.files.load import IncomingRows
 from sparseq.engine.operations import ALL, Vector, ends, logic, vector
 from sparseq.engine.operations import table as operations
 from sparseq.engine.operations.logic import strict
 from sparseq.engine.operations.table import OPERATIONS
 from sparseq.errors import QueryRefused
+from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import LifeDues, Lifetimes
 from sparseq.ledger.purposes import Purpose
-from sparseq.query.inner import _Inner
-from sparseq.query.scope import Scope
-from sparseq.query.types import Family
+from sparseq.load.composite_ids import CompositeFile
+from sparseq.load.load_rows import IncomingRows
+from sparseq.sql.scope import Scope
+from sparseq.sql.subqueries import _Inner
 from sparseq.store import Store
-from sparseq.stream.bill import Bill
-from sparseq.stream.course import WEIGHTS
+from sparseq.stream.release_charges import Bill
+from sparseq.stream.stream_progress import WEIGHTS
 from sparseq.stream.weights import PILOT_BITS, Hats
 
 Plant = Callable[[], AbstractContextManager[None]]
@@ -231,7 +231,7 @@ def noise_too_small() -> Iterator[None]:
     """The noise has 10 % less sigma than is stated."""
     draw = sparseq.stream.step.rounded_gaussian
     with contextlib.ExitStack() as stack:
-        for place in (sparseq.stream.step, sparseq.stream.sums):
+        for place in (sparseq.stream.step, sparseq.stream.weighted_sums):
             less = _set(place, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest))
             stack.enter_context(less)
         yield
@@ -349,7 +349,7 @@ def not_row_by_row() -> AbstractContextManager[None]:
 @contextlib.contextmanager
 def factor_two() -> Iterator[None]:
     """The price of a query is half of what it is."""
-    plan, right = sparseq.query.plan, sparseq.query.plan.Price
+    plan, right = sparseq.sql.plan, sparseq.sql.plan.Price
 
     class Half:
         @staticmethod
@@ -408,7 +408,7 @@ def sniffed_type() -> AbstractContextManager[None]:
 @contextlib.contextmanager
 def scale_of_exact_counts() -> Iterator[None]:
     """C is chosen from a pilot's exact sums, before their noise."""
-    choose, histogram, kept = sparseq.stream.sums.choose, Hats.histogram, list[Any]()
+    choose, histogram, kept = sparseq.stream.weighted_sums.choose, Hats.histogram, list[Any]()
 
     def counted(hats: Hats, cells: int) -> Any:
         kept[:] = [histogram(hats, cells)]
@@ -420,7 +420,7 @@ def scale_of_exact_counts() -> Iterator[None]:
 
     with (
         _set(Hats, "histogram", counted),
-        _set(sparseq.stream.sums, "choose", chosen),
+        _set(sparseq.stream.weighted_sums, "choose", chosen),
     ):
         yield
 
@@ -428,7 +428,11 @@ def scale_of_exact_counts() -> Iterator[None]:
 @contextlib.contextmanager
 def centre_of_exact_values() -> Iterator[None]:
     """Averages and quantiles are about the values of a column pilot before its noise."""
-    step, weighted, kept = sparseq.stream.sums.WeightedSums, Contributions.weighted, list[Any]()
+    step, weighted, kept = (
+        sparseq.stream.weighted_sums.WeightedSums,
+        Contributions.weighted,
+        list[Any](),
+    )
     weigh, values = step.weigh, step.values
 
     def summed(made: Contributions, weights: Any) -> Any:
@@ -449,37 +453,37 @@ def centre_of_exact_values() -> Iterator[None]:
         _set(Contributions, "weighted", summed),
         _set(step, "weigh", weighed),
         _set(step, "values", exact),
-        _set(sparseq.stream.sums, "column_of", lambda e, rows, _: column_of(e, rows, 0.0)),
+        _set(sparseq.stream.weighted_sums, "column_of", lambda e, rows, _: column_of(e, rows, 0.0)),
     ):
         yield
 
 
 def account_of_another() -> AbstractContextManager[None]:
     """A person's weight is made of what the next one has left."""
-    allowances = sparseq.stream.contributors.allowances
+    allowances = sparseq.stream.participants.allowances
     return _set(
-        sparseq.stream.contributors, "allowances", lambda *args: np.roll(allowances(*args), 1)
+        sparseq.stream.participants, "allowances", lambda *args: np.roll(allowances(*args), 1)
     )
 
 
 @contextlib.contextmanager
 def clock_by_accounts() -> Iterator[None]:
     """Everybody counts for less as soon as somebody has little left: accounts set the clock."""
-    made = sparseq.stream.sums.contributors
+    made = sparseq.stream.weighted_sums.contributors
 
     def looked(dues: Any, norms: Any, exponents: Any, cautious: float, life: float) -> Any:
         poorest = int(dues.left.min(initial=2**62))
         slow = 1.0 if poorest > 2**24 else 4.0
         return made(dues, norms, exponents, slow * cautious, life)
 
-    with _set(sparseq.stream.sums, "contributors", looked):
+    with _set(sparseq.stream.weighted_sums, "contributors", looked):
         yield
 
 
 @contextlib.contextmanager
 def fading_for_nothing() -> Iterator[None]:
     """Nobody pays for being asked how far people have faded."""
-    sums = sparseq.stream.sums.WeightedSums
+    sums = sparseq.stream.weighted_sums.WeightedSums
     ask = sums.ask_parent
 
     def asked(self: Any, key: str, query: Any) -> Any:
@@ -497,7 +501,7 @@ def fading_for_nothing() -> Iterator[None]:
 @contextlib.contextmanager
 def pilots_by_accounts() -> Iterator[None]:
     """There are no pilots where nobody has faded: accounts say so, and not the release log."""
-    allowances, kept = sparseq.stream.contributors.allowances, list[Any]()
+    allowances, kept = sparseq.stream.participants.allowances, list[Any]()
     needs = sparseq.stream.question.needs_pilots
 
     def looked(*args: Any) -> Any:
@@ -508,7 +512,7 @@ def pilots_by_accounts() -> Iterator[None]:
         return bool(needs(*args)) and bool(kept and kept[0].min(initial=1.0) < 1.0)
 
     with (
-        _set(sparseq.stream.contributors, "allowances", looked),
+        _set(sparseq.stream.participants, "allowances", looked),
         _set(sparseq.stream.question, "needs_pilots", needed),
     ):
         yield
@@ -522,7 +526,7 @@ def pilots_for_nothing() -> AbstractContextManager[None]:
 @contextlib.contextmanager
 def tap_not_charged() -> Iterator[None]:
     """Who is measured for earlier ticks alone pays nothing."""
-    place, kept = sparseq.monitor.correlated, list[Any]()
+    place, kept = sparseq.series.methods.correlated, list[Any]()
     made, tick = place.contributions_of_distinct, place.Band.tick
 
     def ticked(band: Any, *args: Any) -> Any:
@@ -542,7 +546,7 @@ def tap_not_charged() -> Iterator[None]:
 @contextlib.contextmanager
 def late_rows_free() -> Iterator[None]:
     """Rows that came after their tick are added to the next measurement, and nobody pays."""
-    place = sparseq.monitor.correlated
+    place = sparseq.series.methods.correlated
     cells_of, made = DuckEngine.cells, place.contributions_of_distinct
     before: dict[Any, tuple[Any, Cells]] = {}
     late: list[Any] = [0]

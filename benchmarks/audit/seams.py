@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 
 import sparseq.engine._duckdb.reader
 import sparseq.store
-import sparseq.stream.sums
-import sparseq.stream.weighted
+import sparseq.stream.weighted_answer
+import sparseq.stream.weighted_sums
 from sparseq.comparison import Comparison
 from sparseq.engine._duckdb.connection import OPTIMIZERS
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Contributions
 from sparseq.errors import SparseqError
 from sparseq.ledger.pots import Pot
-from sparseq.query.plan import Kind, Plan
+from sparseq.sql.plan import Kind, Plan
 from sparseq.store import Store
-from sparseq.stream.contributors import Contributors, Loops
+from sparseq.stream.participants import Contributors, Loops
 
 Ints = NDArray[np.int64]
 Id = Any
@@ -276,7 +276,7 @@ class Weighted:
 
     def places(self) -> list[tuple[Any, str, Any]]:
         """Return what is wrapped: (where, name, what stands there)."""
-        place, flow = sparseq.stream.sums, sparseq.stream.weighted
+        place, flow = sparseq.stream.weighted_sums, sparseq.stream.weighted_answer
         draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
         weighted, answer = Contributions.weighted, flow.answer
         weigh = place.WeightedSums.weigh

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import sparseq.compiled
 import sparseq.engine._duckdb.engine
 import sparseq.engine._duckdb.storage
-import sparseq.engine.files.held
+import sparseq.load.memory_table
 from benchmarks.audit import keys, oracle, purposes, sequences, series, windows, wire
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.neighbours import (
@@ -224,7 +224,7 @@ def _limits(kind: str) -> Iterator[None]:
     """Lower what counts as large, so that small stores go the ways of large ones."""
     places = {
         "small": [
-            (sparseq.engine.files.held, "DICTIONARY_LIMIT", 3),
+            (sparseq.load.memory_table, "DICTIONARY_LIMIT", 3),
             (sparseq.engine._duckdb.engine, "SLICE_ROWS", 60),
             (sparseq.engine._duckdb.storage, "MAX_RUNS", 1),
         ],

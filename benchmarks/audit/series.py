@@ -17,7 +17,7 @@ from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.trial import Act, Trial
 from sparseq.curator import forget
-from sparseq.monitor.correlated import CorrelatedSeries
+from sparseq.series.methods.correlated import CorrelatedSeries
 from sparseq.store import Store
 
 TICKS = 9

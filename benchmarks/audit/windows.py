@@ -26,8 +26,8 @@ from benchmarks.audit.seams import Seen
 from benchmarks.audit.trial import Act, Trial
 from benchmarks.stores import made_store
 from sparseq.curator import forget
-from sparseq.monitor.correlated import CorrelatedSeries
-from sparseq.query.plan import Options, Query
+from sparseq.series.methods.correlated import CorrelatedSeries
+from sparseq.sql.plan import Options, Query
 from sparseq.store import Store
 
 KINDS = ("month", "person", "capped")

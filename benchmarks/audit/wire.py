@@ -18,13 +18,13 @@ from benchmarks.audit.neighbours import VARIANTS, world
 from benchmarks.audit.queries import Questions
 from benchmarks.audit.trial import Act, Trial
 from benchmarks.language import functions
+from sparseq.pgwire import messages as m
+from sparseq.pgwire._duckdb.catalogue import Catalogue
+from sparseq.pgwire.client_state import State
+from sparseq.pgwire.pg_session import Session
+from sparseq.pgwire.pg_settings import Settings
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
-from sparseq.server.wire import messages as m
-from sparseq.server.wire._duckdb.catalogue import Catalogue
-from sparseq.server.wire.session import Session
-from sparseq.server.wire.settings import Settings
-from sparseq.server.wire.state import State
 from sparseq.store import Store
 
 LENGTH = 60

@@ -28,18 +28,18 @@ from benchmarks.sequences.steps import Action
 from sparseq import curator, dbapi
 from sparseq.cli.app import sparseq as command
 from sparseq.keys import Keys
-from sparseq.query.plan import Options
+from sparseq.pgwire import messages as m
+from sparseq.pgwire._duckdb.catalogue import Catalogue
+from sparseq.pgwire.client_state import State
+from sparseq.pgwire.pg_session import Session
+from sparseq.pgwire.pg_settings import Settings
 from sparseq.server.http.app import application
 from sparseq.server.mcp import handle
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
-from sparseq.server.wire import messages as m
-from sparseq.server.wire._duckdb.catalogue import Catalogue
-from sparseq.server.wire.session import Session
-from sparseq.server.wire.settings import Settings
-from sparseq.server.wire.state import State
+from sparseq.sql.plan import Options
 from sparseq.store import Store
-from sparseq.stream.groups import Request
+from sparseq.stream.batches import Request
 
 PATIENCE = 20.0
 """Seconds of one step; longer is a finding."""

@@ -18,7 +18,7 @@ from benchmarks.truth.questions import Question
 from benchmarks.truth.sets import EventSet
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.errors import QueryRefused
-from sparseq.stream.course import QUESTION, norm_budget_for
+from sparseq.stream.stream_progress import QUESTION, norm_budget_for
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 import sparseq
 from benchmarks.written import Question
 from sparseq.errors import QueryRefused
-from sparseq.query.outputs import Measurements
-from sparseq.query.plan import Options, calibrate
-from sparseq.query.render import ERROR_SUFFIX, key_columns, render
+from sparseq.released.outputs import Measurements
+from sparseq.released.render import ERROR_SUFFIX, key_columns, render
+from sparseq.sql.plan import Options, calibrate
 
 Row = tuple[Any, ...]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import sparseq
 from sparseq.keys import Keys
-from sparseq.query.catalog import Bound
+from sparseq.sql.catalog import Bound
 
 PEOPLE = 160
 _START, _DAYS = dt.datetime(2023, 1, 1), 730

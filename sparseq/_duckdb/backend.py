@@ -37,11 +37,11 @@ from sparseq.ledger.purposes import read
 if TYPE_CHECKING:
     from sparseq.backend import Backend
     from sparseq.engine._duckdb.engine import DuckEngine
-    from sparseq.engine.files.schema import Schema
     from sparseq.engine.reduce import Index, Ints
     from sparseq.ledger.accounts import Person
     from sparseq.ledger.notes import LoggedLine
-    from sparseq.query.catalog import Table
+    from sparseq.load.read_schema import Schema
+    from sparseq.sql.catalog import Table
 
 FORMAT, FORMAT_WITH_KEYS = 4, 5
 """Of a store; and of one with keys_delta, so that no version that can't tell of it opens it."""
@@ -192,9 +192,9 @@ class DuckBackend:
         since: dt.date | None = None,
     ) -> int:
         """See `Backend`."""
-        from sparseq._duckdb.files_seen import FilesSeen
-        from sparseq._duckdb.outside import Outside
-        from sparseq.engine.files.load import IncomingRows
+        from sparseq.load._duckdb.files_seen import FilesSeen
+        from sparseq.load._duckdb.outside_databases import Outside
+        from sparseq.load.load_rows import IncomingRows
 
         if once is not None and self.storage.has_taken(once):
             return 0

@@ -13,21 +13,21 @@ from typing import Any
 import duckdb
 
 from sparseq._duckdb.backend import FORMAT, FORMAT_WITH_KEYS, DuckBackend
-from sparseq._duckdb.files_seen import FilesSeen
 from sparseq._duckdb.memory import held_bytes, loading_bytes, machine_memory
 from sparseq._duckdb.opening import check_free, publish
-from sparseq._duckdb.outside import Outside
 from sparseq.accounting import Budget, budget_units
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
-from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger._duckdb import curator_log
 from sparseq.ledger._duckdb.failure import told_where_not_written
 from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.ledger.purposes import Purpose, kept
-from sparseq.query.catalog import AccountWindow, Bound, Catalog, Table, declared
+from sparseq.load._duckdb.files_seen import FilesSeen
+from sparseq.load._duckdb.outside_databases import Outside
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.read_schema import Declarations
+from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Table, declared
 from sparseq.writing import private_folder
 
 

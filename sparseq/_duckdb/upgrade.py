@@ -17,11 +17,11 @@ from sparseq._duckdb.backend import FORMAT, FORMAT_WITH_KEYS, UPGRADED_FROM
 from sparseq._duckdb.opening import hold, open_database
 from sparseq.engine._duckdb.former_types import keep_to_types
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.engine.files.schema import schema_of_existing
 from sparseq.engine.sql import first_line
 from sparseq.errors import StoreError
 from sparseq.ledger._duckdb import curator_log
 from sparseq.ledger._duckdb.former_ids import name_askers
+from sparseq.load.read_schema import schema_of_existing
 
 Connection = duckdb.DuckDBPyConnection
 

@@ -11,8 +11,8 @@ from prompt_toolkit.document import Document
 from sparseq.cli.output import FORMATS
 from sparseq.cli.session import COMMANDS
 from sparseq.cli.statements import is_command
-from sparseq.query.allowed import function_names
-from sparseq.query.catalog import Catalog
+from sparseq.sql.allowed import function_names
+from sparseq.sql.catalog import Catalog
 
 
 def _split(words: str) -> list[str]:

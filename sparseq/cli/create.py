@@ -42,17 +42,17 @@ from sparseq.cli.options import (
 from sparseq.cli.purpose_text import PurposeText, purposes_of
 from sparseq.cli.text import banner, labelled, one_line, say, windows_line
 from sparseq.curator import counts
-from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.files.schema import Declarations, Schema, text_files, types_apart
 from sparseq.escape import shown
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.read_schema import Declarations, Schema, text_files, types_apart
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.numbers import format_bound, number, upper
 from sparseq.pictures.tables import format_table
 from sparseq.pictures.words import NOT_PRIVATE
-from sparseq.query.catalog import bound_text
+from sparseq.sql.catalog import bound_text
 
 if TYPE_CHECKING:
-    from sparseq.query.catalog import Catalog, Column, Table
+    from sparseq.sql.catalog import Catalog, Column, Table
     from sparseq.store import Store
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparseq.engine.files.found import exists, table_name
-from sparseq.engine.files.schema import Schema
 from sparseq.errors import ParameterError
 from sparseq.escape import shown
-from sparseq.query.catalog import Bound
+from sparseq.load.file_patterns import exists, table_name
+from sparseq.load.read_schema import Schema
+from sparseq.sql.catalog import Bound
 
 _WHOLE = re.compile("U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
 

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sparseq.ledger.purposes import Purpose
-from sparseq.monitor import Monitor, QueryText, Ticks
-from sparseq.monitor.beside import Beside
+from sparseq.series import Monitor, QueryText, Ticks
+from sparseq.series.beside import Beside
 
 if TYPE_CHECKING:
     from sparseq.answer import Answer
-    from sparseq.monitor.loop import TickResult
+    from sparseq.series.loop import TickResult
     from sparseq.store import Store
 
 Floats = NDArray[np.float64]

@@ -14,9 +14,9 @@ from sparseq.accounting.strategies import Floats, Strategy
 from sparseq.cli.options import FilePath, command, series_output_option
 from sparseq.cli.text import put_out
 from sparseq.errors import StoreError
-from sparseq.monitor.derive import DERIVED, NoisySeries, out_of_band
-from sparseq.monitor.output import CsvFormat, series_format, series_table
-from sparseq.monitor.rows import ANSWER, LEFT_OUT, STRATEGY
+from sparseq.series.derive import DERIVED, NoisySeries, out_of_band
+from sparseq.series.series_file import CsvFormat, series_format, series_table
+from sparseq.series.series_rows import ANSWER, LEFT_OUT, STRATEGY
 from sparseq.writing import whole_file, writing
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from sparseq._duckdb.upgrade import upgrade as up
 from sparseq.address import address, lake_folder
 from sparseq.cli.options import FilePath, command, open_store, store_argument
 from sparseq.cli.text import labelled, say
-from sparseq.cluster.doctor import examined, examined_file, swept
 from sparseq.errors import ParameterError, StoreError, StoreInUse
 from sparseq.escape import shown
+from sparseq.lake.doctor import examined, examined_file, swept
 from sparseq.server.audit import AuditLog
 from sparseq.server.control import served_backup
 from sparseq.server.usage import tell_losses

@@ -30,34 +30,34 @@ from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.errors import DataError, ParameterError, did_you_mean
 from sparseq.escape import shown
-from sparseq.monitor import Monitor, QueryText, Ticks
-from sparseq.monitor.arrivals import Inbox
-from sparseq.monitor.beside import Beside
-from sparseq.monitor.companions import alarming
-from sparseq.monitor.folder import Folder
-from sparseq.monitor.series import QuerySeries
-from sparseq.monitor.series_outlook import (
+from sparseq.pictures.monitor import Rival
+from sparseq.pictures.numbers import format_bound
+from sparseq.pictures.words import NOT_PRIVATE
+from sparseq.series import Monitor, QueryText, Ticks
+from sparseq.series.arrivals import Inbox
+from sparseq.series.beside import Beside
+from sparseq.series.companions import alarming
+from sparseq.series.folder import Folder
+from sparseq.series.query_series import QuerySeries
+from sparseq.series.series_outlook import (
     SeriesOutlook,
     about_everybody,
     outlooks,
     refuse_what_ends_badly,
     worst_case_bound,
 )
-from sparseq.monitor.ticks import OF_TICKS, length_of, moment
-from sparseq.pictures.monitor import Rival
-from sparseq.pictures.numbers import format_bound
-from sparseq.pictures.words import NOT_PRIVATE
-from sparseq.query.catalog import TIME_TYPES
-from sparseq.query.parameters import given
-from sparseq.query.plan import Options
+from sparseq.series.ticks import OF_TICKS, length_of, moment
+from sparseq.sql.catalog import TIME_TYPES
+from sparseq.sql.parameters import given
+from sparseq.sql.plan import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparseq.monitor import Monitor, TickResult, Ticks
-    from sparseq.monitor.arrivals import Arrival
-    from sparseq.monitor.folder import Folder
-    from sparseq.monitor.series import RowSource
+    from sparseq.series import Monitor, TickResult, Ticks
+    from sparseq.series.arrivals import Arrival
+    from sparseq.series.folder import Folder
+    from sparseq.series.query_series import RowSource
     from sparseq.store import Store
 
 FILES_SET_ASIDE, ALARM = DataError.exit_code, 7

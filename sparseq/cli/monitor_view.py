@@ -17,16 +17,16 @@ from rich.text import Text
 from sparseq.cli.picture import check_picture, write_picture
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import put_out, say
-from sparseq.monitor.output import CsvFormat
-from sparseq.monitor.rows import as_table
 from sparseq.pictures.monitor import Rival, monitor_sheet
 from sparseq.pictures.terminal import terminal_chart
+from sparseq.series.series_file import CsvFormat
+from sparseq.series.series_rows import as_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from sparseq.monitor import Monitor, Row, TickResult
+    from sparseq.series import Monitor, Row, TickResult
     from sparseq.store import Store
 
 _MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50

@@ -30,25 +30,25 @@ from sparseq.cli.progress import late_bar
 from sparseq.cli.purpose_text import written
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
-from sparseq.engine.files.load import IncomingRows
 from sparseq.errors import DataError, ParameterError
 from sparseq.escape import shown
 from sparseq.json_text import json_text
 from sparseq.ledger.questions import Questions
-from sparseq.monitor import QuerySeries, QueryText, Ticks
-from sparseq.monitor.charged_plan import charged_ranks, charged_verdict, most_charged
-from sparseq.monitor.known_stream import KnownStream
-from sparseq.monitor.plan_strategies import PlanTarget, targets_of
-from sparseq.monitor.ticks import OF_TICKS, moment
-from sparseq.monitor.verdict import Method, Verdict, verdict
+from sparseq.load.load_rows import IncomingRows
 from sparseq.pictures.numbers import format_number
 from sparseq.pictures.planning import plan_sheet
 from sparseq.pictures.tables import format_table
-from sparseq.query.parameters import given
+from sparseq.series import QuerySeries, QueryText, Ticks
+from sparseq.series.planning.charged_plan import charged_ranks, charged_verdict, most_charged
+from sparseq.series.planning.known_stream import KnownStream
+from sparseq.series.planning.plan_strategies import PlanTarget, targets_of
+from sparseq.series.planning.verdict import Method, Verdict, verdict
+from sparseq.series.ticks import OF_TICKS, moment
+from sparseq.sql.parameters import given
 
 if TYPE_CHECKING:
-    from sparseq.monitor.known_stream import KnownStream
-    from sparseq.monitor.ticks import Ticks
+    from sparseq.series.planning.known_stream import KnownStream
+    from sparseq.series.ticks import Ticks
     from sparseq.store import Store
 
 EXACT_PLAN = (

@@ -23,12 +23,12 @@ from sparseq.errors import ParameterError, SparseqError, did_you_mean
 from sparseq.escape import shown
 from sparseq.pictures.numbers import percent
 from sparseq.pictures.tables import format_table
-from sparseq.query.catalog import Catalog
+from sparseq.sql.catalog import Catalog
 from sparseq.writing import for_others
 
 if TYPE_CHECKING:
     from sparseq.answer import Answer
-    from sparseq.query.plan import Options
+    from sparseq.sql.plan import Options
     from sparseq.store import Store
 
 DEEPEST = 8  # files that .read reads may read others, so many deep

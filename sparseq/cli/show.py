@@ -25,7 +25,7 @@ from sparseq.pictures.numbers import (
 )
 from sparseq.pictures.tables import format_table
 from sparseq.plain_facts import answer_facts, both_bounds
-from sparseq.query.render import LOW_SUFFIX
+from sparseq.released.render import LOW_SUFFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa

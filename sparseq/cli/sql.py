@@ -27,7 +27,7 @@ from sparseq.cli.stopping import INTERRUPTED, standing, stoppable, stopped_text,
 from sparseq.cli.text import say, terminal_width
 from sparseq.errors import ParameterError
 from sparseq.json_text import json_text
-from sparseq.query.plan import RESTS_ON, Options
+from sparseq.sql.plan import RESTS_ON, Options
 
 if TYPE_CHECKING:
     from sparseq.explained import Explanation

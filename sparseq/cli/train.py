@@ -42,7 +42,7 @@ from sparseq.training.report import report_of
 from sparseq.training.tables import engine_for
 
 if TYPE_CHECKING:
-    from sparseq.query.catalog import Table as CatalogTable
+    from sparseq.sql.catalog import Table as CatalogTable
     from sparseq.store import Store
     from sparseq.training import PrivateGD, TrainingResult, TrainingStep
     from sparseq.training.features import Feature, Target

@@ -23,7 +23,7 @@ from sparseq.engine.reduce import (
     reduce_numpy,
     sum_of_squares,
 )
-from sparseq.query.plan import Kind, Plan
+from sparseq.sql.plan import Kind, Plan
 
 
 @dataclass(frozen=True)

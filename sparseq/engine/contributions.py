@@ -19,7 +19,7 @@ from sparseq.engine.reduce import (
     reduce,
 )
 from sparseq.engine.weighing import Weigh, Weights, weight_losses
-from sparseq.query.plan import Kind, Measure, Plan
+from sparseq.sql.plan import Kind, Measure, Plan
 
 
 @dataclass(frozen=True)

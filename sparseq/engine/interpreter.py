@@ -32,7 +32,7 @@ from sparseq.engine.operations import ALL
 from sparseq.engine.program import Program, Rows, StepValues, with_tables
 from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
 from sparseq.engine.weighing import Weights
-from sparseq.query.plan import Plan
+from sparseq.sql.plan import Plan
 
 Made = TypeVar("Made")
 BLOCK_ROWS = 1 << 18

@@ -32,11 +32,11 @@ from sparseq.engine.operations import (
     representable,
     typed,
 )
-from sparseq.query import types as T
-from sparseq.query.catalog import Table
-from sparseq.query.plan import Domain, Kind, Lookup, Measure, Noise, Plan
-from sparseq.query.terms import Term, call, constant
-from sparseq.query.types import Family
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term, call, constant
+from sparseq.language.types import Family
+from sparseq.sql.catalog import Table
+from sparseq.sql.plan import Domain, Kind, Lookup, Measure, Noise, Plan
 
 RowNumbers = NDArray[np.uint32]
 FEW = 8

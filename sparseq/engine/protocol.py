@@ -11,8 +11,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from sparseq.engine.cells import Cells
     from sparseq.engine.contributions import Contributions
-    from sparseq.query.catalog import Table
-    from sparseq.query.plan import Plan
+    from sparseq.sql.catalog import Table
+    from sparseq.sql.plan import Plan
 
 Made = TypeVar("Made")
 USER = "_user"

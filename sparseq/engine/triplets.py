@@ -17,8 +17,8 @@ from sparseq.accounting._checks import in_range
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
 from sparseq.errors import DataError, ParameterError
-from sparseq.query.outputs import OutputColumn, Outputs, key, measure
-from sparseq.query.plan import MAX_COORDINATES, Cell, Domain, Kind, Measure, Plan, Query, Relation
+from sparseq.released.outputs import OutputColumn, Outputs, key, measure
+from sparseq.sql.plan import MAX_COORDINATES, Cell, Domain, Kind, Measure, Plan, Query, Relation
 
 
 def contributions_of(

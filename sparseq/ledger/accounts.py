@@ -6,7 +6,7 @@ once: every charge is a multiple of alpha, so one budget of squared norm stands 
 User i is active at t iff spent_i + charge_i <= norm_budget_i. Whether i is active depends on i's
 own rows and on what was asked, so the rest of Theorem 4.5 applies: the released stream is
 kappa-zCDP. Charges are rounded up, budgets down, and spent never exceeds a budget, by induction:
-only `charge` adds to spent, and only what the filter let through (`stream/bill.py`).
+only `charge` adds to spent, and only what the filter let through (`stream/release_charges.py`).
 """
 
 from __future__ import annotations

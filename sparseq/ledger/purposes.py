@@ -52,11 +52,11 @@ class Purpose:
         counts: In how many a person takes part wholly: the part's norm_budget. By default enough
             for all `ticks`, roundings of charges included.
         forecast: Share of the part that is for what whoever is out would still contribute.
-        cap, season: Of the forecasts, see `sparseq.monitor.forecast`.
+        cap, season: Of the forecasts, see `sparseq.series.methods.forecast`.
         seen: Lowest and highest mean of a few weeks in the data that were planned on, see
-            `sparseq.monitor.unlike`; (0, 0): there were none.
+            `sparseq.series.plan_alarm`; (0, 0): there were none.
         off: How far forecasts may be off, as a share of the forecast, by the planner's backtest.
-        strategy, left_out: See `sparseq.monitor.correlated` and `sparseq.monitor.left_out`.
+        strategy, left_out: See `sparseq.series.methods.correlated` and `sparseq.series.left_out`.
         number: Which purpose of the store it is, from 0.
         kappa: Of all that is asked for it.
         least: What of `counts` everybody has at least.

@@ -26,7 +26,7 @@ from sparseq.pictures.figure import Axis, Color, Figure, Floats, Series, Sheet
 from sparseq.pictures.page import escaped, html_page
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.pictures.words import NOT_PRIVATE, guarantee
-from sparseq.query.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, keys_of
+from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, keys_of
 
 _WIDE, _HIGH = 180, 16  # of a drawn interval, in pixels
 _SERIES: tuple[Color, ...] = ("blue", "orange", "green", "purple", "red", "teal", "brown", "ink")

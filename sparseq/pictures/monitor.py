@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseq.accounting.strategies import Strategy
-from sparseq.monitor.rows import STRATEGY
 from sparseq.pictures.figure import Axis, Color, Figure, Look, Mark, Series, Sheet, spread
 from sparseq.pictures.numbers import percent
 from sparseq.pictures.words import NOT_PRIVATE, guarantee
+from sparseq.series.series_rows import STRATEGY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ def monitor_sheet(
     """Return the page of a monitor: a figure for each number of each series, then the watch.
 
     Args:
-        rows: As in the series' file (see `sparseq.monitor.rows`); at least one.
+        rows: As in the series' file (see `sparseq.series.series_rows`); at least one.
         budget: Of the store.
         rivals: By series: see `Rival`.
         seeded: The noise is repeatable.

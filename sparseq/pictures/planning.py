@@ -10,7 +10,7 @@ import numpy as np
 from sparseq.pictures.figure import Axis, Color, Figure, Mark, Series, Sheet
 
 if TYPE_CHECKING:
-    from sparseq.monitor.plan import PlanSearch
+    from sparseq.series.planning.plan_search import PlanSearch
 
 _KINDS: tuple[tuple[str, bool, Color], ...] = (
     ("dropping alone", False, "orange"),

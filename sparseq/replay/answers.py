@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from sparseq.answer import Answer
 from sparseq.errors import ParameterError
 from sparseq.formats import format_of
-from sparseq.query.render import ERROR_SUFFIX
+from sparseq.released.render import ERROR_SUFFIX
 from sparseq.writing import whole_file, writing
 
 ANSWERED, REFUSED, FAILED = "answered", "refused", "failed"

@@ -26,13 +26,13 @@ from sparseq.accounting import UNITS_PER_NORM
 from sparseq.engine.contributions import Contributions
 from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Accounts, Ints
-from sparseq.query.plan import Plan, calibrate
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.replay.replay import asked_of
+from sparseq.sql.plan import Plan, calibrate
 from sparseq.store import Store
-from sparseq.stream.bill import Bill
-from sparseq.stream.groups import Request
-from sparseq.stream.pricing import price
+from sparseq.stream.batches import Request
+from sparseq.stream.prices import price
+from sparseq.stream.release_charges import Bill
 
 MOST_SHOWN = 1000
 """Lines that a comparison keeps for its page, at most."""

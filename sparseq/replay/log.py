@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from sparseq.errors import DataError, ParameterError
 from sparseq.formats import format_of
-from sparseq.query.plan import KNOWN_OPTIONS, Options
-from sparseq.stream.groups import BLOCK
+from sparseq.sql.plan import KNOWN_OPTIONS, Options
+from sparseq.stream.batches import BLOCK
 
 COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
 LONGEST_LINE = 1 << 24  # bytes; a longer one is no query

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from sparseq.errors import NotSql, ParameterError, QueryRefused, SparseqError
 from sparseq.ledger.request_id import Asker, RequestId
-from sparseq.query.parameters import QueryText
-from sparseq.query.plan import Options, Plan
 from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, AnswerFile, Result
 from sparseq.replay.log import Line, Log, blocks
+from sparseq.sql.parameters import QueryText
+from sparseq.sql.plan import Options, Plan
 from sparseq.store import Store
-from sparseq.stream.groups import Outcome, Request
+from sparseq.stream.batches import Outcome, Request
 
 MOST_REASONS = 1000  # kept apart
 

@@ -22,7 +22,7 @@ from sparseq.server.audit import AuditLog
 from sparseq.server.tokens import Principal
 from sparseq.server.usage import QuotaTotals, Usage, tell_losses
 from sparseq.store import Store
-from sparseq.stream.groups import Outcome
+from sparseq.stream.batches import Outcome
 
 LOG = logging.getLogger("sparseq.server")
 MOST_REFUSED = 10_000

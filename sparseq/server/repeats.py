@@ -14,9 +14,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from sparseq.answer import Answer
-from sparseq.query.plan import Options, Query
-from sparseq.stream.groups import Outcome
-from sparseq.stream.recall import Inquiry
+from sparseq.reuse.answer_cache import Inquiry
+from sparseq.sql.plan import Options, Query
+from sparseq.stream.batches import Outcome
 from sparseq.stream.step import Stream
 
 MOST_REPEATS, _SMALL = 1024, 1000  # answers, and rows of each

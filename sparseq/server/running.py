@@ -29,6 +29,7 @@ import uvicorn
 import sparseq
 from sparseq.address import CONTROL, SERVED
 from sparseq.errors import ParameterError
+from sparseq.pgwire import serve_wire
 from sparseq.server.audit import AuditLog
 from sparseq.server.control import control
 from sparseq.server.http import limits
@@ -37,7 +38,6 @@ from sparseq.server.jobs import Job, Jobs
 from sparseq.server.queue import stand_behind
 from sparseq.server.service import Service
 from sparseq.server.tokens import Tokens
-from sparseq.server.wire import serve_wire
 from sparseq.writing import PRIVATE
 
 LAST = 9.5

@@ -31,11 +31,7 @@ from sparseq.errors import QueryCancelError, ServerError, SparseqError, Why
 from sparseq.explained import Explanation, explained
 from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker, RequestId
-from sparseq.query.catalog import Catalog
-from sparseq.query.lowering import Lowering
-from sparseq.query.parameters import bound
-from sparseq.query.plan import Options, Query
-from sparseq.query.render import schema_of
+from sparseq.released.render import schema_of
 from sparseq.server.audit import AuditLog
 from sparseq.server.desk import Desk
 from sparseq.server.door import Door
@@ -45,9 +41,13 @@ from sparseq.server.releases import LatestReleases
 from sparseq.server.repeats import Repeats
 from sparseq.server.thread import Ask, StreamThread, Turn
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.lower import Lowering
+from sparseq.sql.parameters import bound
+from sparseq.sql.plan import Options, Query
 from sparseq.store import Store
-from sparseq.stream.course import planned_price
-from sparseq.stream.groups import Outcome
+from sparseq.stream.batches import Outcome
+from sparseq.stream.stream_progress import planned_price
 
 T = TypeVar("T")
 MOST_TEXT = 1 << 20

@@ -1,13 +1,13 @@
 """The stream thread: it alone makes calls on the store.
 
 What has queued while the last group was made durable is the next group: one transaction for all of
-it (`sparseq.stream.groups`). Answers, charges and drops are those of asking one by one, in the
+it (`sparseq.stream.batches`). Answers, charges and drops are those of asking one by one, in the
 order of the group.
 
 A question whose rows take long to read (joins, subqueries) leaves its turn to the others: another
-thread reads them (`sparseq.stream.readings`), and then it has the next turn of its asker's. Groups
-are as large as what lately was answered in `TURN` seconds. Both change the order of answers, never
-an answer or a charge in it.
+thread reads them (`sparseq.stream.side_reads`), and then it has the next turn of its asker's.
+Groups are as large as what lately was answered in `TURN` seconds. Both change the order of answers,
+never an answer or a charge in it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from sparseq.cancellation import Cancellation
 from sparseq.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
 from sparseq.explained import price_of
 from sparseq.ledger.request_id import RequestId
-from sparseq.query.plan import Options, Plan, Query
 from sparseq.server.desk import Desk
 from sparseq.server.health import Health
 from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.repeats import Repeats
 from sparseq.server.tokens import Principal
+from sparseq.sql.plan import Options, Plan, Query
 from sparseq.store import Store
-from sparseq.stream.groups import Outcome, Request
-from sparseq.stream.readings import Readings
+from sparseq.stream.batches import Outcome, Request
+from sparseq.stream.side_reads import Readings
 
 GROUP = 64  # questions in a group, at most
 TURN = 0.5  # seconds that a group is to take, at most: so long can one keep somebody waiting

@@ -29,17 +29,17 @@ from typing import Any
 
 from sparseq._duckdb.backup import backup
 from sparseq.errors import ParameterError, did_you_mean
-from sparseq.monitor.arrivals import Arrival, Inbox
-from sparseq.monitor.beside import Beside
-from sparseq.monitor.folder import Folder
-from sparseq.monitor.loop import Monitor, TickResult
-from sparseq.monitor.series_outlook import outlooks, refuse_what_ends_badly
-from sparseq.monitor.ticks import Ticks, length_of, moment
-from sparseq.query.parameters import QueryText
 from sparseq.replay.answers import AnswerFile
 from sparseq.replay.log import Log
 from sparseq.replay.replay import results
+from sparseq.series.arrivals import Arrival, Inbox
+from sparseq.series.beside import Beside
+from sparseq.series.folder import Folder
+from sparseq.series.loop import Monitor, TickResult
+from sparseq.series.series_outlook import outlooks, refuse_what_ends_badly
+from sparseq.series.ticks import Ticks, length_of, moment
 from sparseq.server.jobs import Job
+from sparseq.sql.parameters import QueryText
 from sparseq.store import Store
 
 _LINES = 64  # of a log, in a step: so long can it keep others waiting

@@ -19,8 +19,8 @@ from sparseq.ledger.accounts import Ints
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import Purpose
-from sparseq.stream.course import COURSE, LEAST_TAU, Course
-from sparseq.stream.terms import Terms
+from sparseq.stream.stream_progress import COURSE, LEAST_TAU, Course
+from sparseq.stream.stream_terms import Terms
 
 
 @dataclass

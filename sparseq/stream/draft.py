@@ -17,12 +17,12 @@ from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import DIFFERENT, CuratorLine
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import RequestId
-from sparseq.query.outputs import Measurements
-from sparseq.query.plan import Kind, Plan, Query
-from sparseq.query.render import key_columns
-from sparseq.stream.course import Course
-from sparseq.stream.recall import Inquiry
-from sparseq.stream.terms import Terms
+from sparseq.released.outputs import Measurements
+from sparseq.released.render import key_columns
+from sparseq.reuse.answer_cache import Inquiry
+from sparseq.sql.plan import Kind, Plan, Query
+from sparseq.stream.stream_progress import Course
+from sparseq.stream.stream_terms import Terms
 from sparseq.version import __version__
 
 

@@ -28,8 +28,8 @@ from sparseq.accounting.cut.interval import interval
 from sparseq.accounting.cut.pair import covariance, over
 from sparseq.accounting.cut.parent import parent_of_squares
 from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
-from sparseq.query.outputs import StatisticKey
-from sparseq.query.plan import (
+from sparseq.released.outputs import StatisticKey
+from sparseq.sql.plan import (
     AVERAGE,
     CORRELATION,
     COVARIANCE,
@@ -42,16 +42,16 @@ from sparseq.query.plan import (
     Query,
     Statistic,
 )
-from sparseq.stream.joint import joint
-from sparseq.stream.parents import (
+from sparseq.stream.joint_unit import joint
+from sparseq.stream.pilots import (
     binned_anew,
     centred_total,
     column_pilot,
     product_of,
     quantile_pilot,
 )
-from sparseq.stream.parts import WeightGroup
-from sparseq.stream.sums import WeightedSums
+from sparseq.stream.question_parts import WeightGroup
+from sparseq.stream.weighted_sums import WeightedSums
 
 Found = tuple[list[WeightGroup], dict[StatisticKey, Ends]]
 APART: Mapping[str, tuple[tuple[int, float], ...]] = {

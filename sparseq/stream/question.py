@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from sparseq.accounting import Budget
 from sparseq.accounting.cut.choice import Choice, Question
-from sparseq.query.plan import ALIKE, PROVED, Options
-from sparseq.stream.course import Course
-from sparseq.stream.joint import LEAST_PRICE, Joint
-from sparseq.stream.parents import people_of
+from sparseq.sql.plan import ALIKE, PROVED, Options
+from sparseq.stream.joint_unit import LEAST_PRICE, Joint
+from sparseq.stream.pilots import people_of
+from sparseq.stream.stream_progress import Course
 
 MOST_EXACT, MOST_EXACT_MEASURED = 8.0, 2.0
 """1/a_min up to which a count of people has a scale that nobody is above; the second, where how

@@ -30,13 +30,14 @@ from sparseq.ledger.request_id import RequestId, requested
 from sparseq.ledger.taken import held
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
-from sparseq.query.catalog import Table
-from sparseq.query.plan import Kind, Options, Plan, Query, calibrate
-from sparseq.query.render import render
-from sparseq.stream.bill import Bill, admit
+from sparseq.released.render import render
+from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, Inquiry, Recall
+from sparseq.reuse.derived_answer import DerivedAnswer
+from sparseq.reuse.joined_answers import MOST_WIDTH, Piece
+from sparseq.reuse.staleness import RowsCame
+from sparseq.sql.catalog import Table
+from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate
 from sparseq.stream.budget_part import BudgetPart, budget_parts
-from sparseq.stream.course import Course
-from sparseq.stream.derived import DerivedAnswer
 from sparseq.stream.draft import (
     Draft,
     difference_line,
@@ -46,11 +47,10 @@ from sparseq.stream.draft import (
     release_of,
     rests_on,
 )
-from sparseq.stream.joined import MOST_WIDTH, Piece
-from sparseq.stream.readings import Readings
-from sparseq.stream.recall import ARRIVALS, EPOCH, Inquiry, Recall
-from sparseq.stream.standing import RowsCame
-from sparseq.stream.terms import Participation, Terms
+from sparseq.stream.release_charges import Bill, admit
+from sparseq.stream.side_reads import Readings
+from sparseq.stream.stream_progress import Course
+from sparseq.stream.stream_terms import Participation, Terms
 
 _NOBODY = np.zeros(0, np.int32)
 
@@ -260,7 +260,7 @@ class Stream:
         if not self.weighs(query):
             bounds = calibrate(query, budget, options).bounds
         else:
-            from sparseq.stream.outlook import expected_widths
+            from sparseq.stream.expected_width import expected_widths
 
             assert self.course is not None
             bounds = expected_widths(self.course, query, options, budget)
@@ -338,12 +338,12 @@ class Stream:
         question: Inquiry | None,
     ) -> Draft:
         """Measure a query with everybody weighted; nothing is charged yet."""
-        from sparseq.stream import weighted
+        from sparseq.stream import weighted_answer as weighted
 
         assert part.course is not None
         options = options.over(query.options)
         if options.at_least_useful:
-            from sparseq.stream.outlook import refuse_no_use
+            from sparseq.stream.expected_width import refuse_no_use
 
             refuse_no_use(part.course, query, options, part.budget, self.terms.rows)
         sums = weighted.sums_for(

@@ -19,7 +19,7 @@ import numpy as np
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, Price
 from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import ParameterError
-from sparseq.query.plan import Noise
+from sparseq.sql.plan import Noise
 from sparseq.training.protocol import Clipped, Floats, GradientEngine, WeightedSum
 
 _MARGIN = 1 - 2.0**-40

@@ -27,10 +27,10 @@ from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Reduction
 from sparseq.errors import ParameterError
 from sparseq.ledger.notes import NoteRows, NoteTable
-from sparseq.query.outputs import OutputColumn, Outputs
-from sparseq.query.plan import Kind, Measure, Options, Plan, Query, Relation
+from sparseq.released.outputs import OutputColumn, Outputs
+from sparseq.sql.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.terms import Participation
+from sparseq.stream.stream_terms import Participation
 from sparseq.training.query import step_request
 from sparseq.training.spending import Spending
 

@@ -35,7 +35,7 @@ from scipy import sparse
 
 from sparseq.compiled.elementary import sigmoid
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
-from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.exact import (
     Matrix,
     by_loop,

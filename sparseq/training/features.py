@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sparseq.engine.triplets import as_arrow
 from sparseq.errors import DataError, ParameterError, QueryRefused
-from sparseq.query.catalog import Column, Table
+from sparseq.sql.catalog import Column, Table
 from sparseq.training.protocol import Floats
 
 NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL")

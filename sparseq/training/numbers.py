@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.protocol import Floats, GradientEngine, Pull, WeightedSum, saturated
 
 _UPWARDS = 1 + 2.0**-48

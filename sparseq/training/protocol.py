@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
-from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.sql.plan import DENSE_NORM_STEPS
 
 Floats = NDArray[np.float64]
 

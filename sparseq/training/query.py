@@ -15,10 +15,10 @@ from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.notes import CuratorLine, Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
-from sparseq.query.outputs import OutputColumn, Outputs, measure
-from sparseq.query.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
+from sparseq.released.outputs import OutputColumn, Outputs, measure
+from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store import Store
-from sparseq.stream.terms import Participation
+from sparseq.stream.stream_terms import Participation
 from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Floats, GradientEngine
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from sparseq.engine.protocol import USER
-from sparseq.query.catalog import Table
+from sparseq.sql.catalog import Table
 from sparseq.store import Store
 from sparseq.training.closed_form import ClosedForm
 from sparseq.training.families import family

@@ -21,8 +21,8 @@ from benchmarks.audit.planted import LEAKS, Leak, named
 from benchmarks.audit.seams import Watching
 from benchmarks.audit.search import KINDS, search
 from benchmarks.language import TYPES, functions
-from sparseq.monitor import ActiveWatch
-from sparseq.query.functions import FUNCTIONS
+from sparseq.language.functions import FUNCTIONS
+from sparseq.series import ActiveWatch
 
 SHORT, LONG = (math.inf, 1), (600.0, sys.maxsize)
 """Seconds, and worlds: the short audit asks the same on every machine."""

@@ -10,7 +10,7 @@ import pytest
 from sampled import one_in
 
 from benchmarks.audit.search import search
-from sparseq.server.wire.selects import Selects
+from sparseq.pgwire.selects import Selects
 
 LONG, SHORT = 110, 388
 """Of worlds that are sent TABLE t after some other messages, more or fewer."""

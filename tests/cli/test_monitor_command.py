@@ -22,11 +22,11 @@ from sparseq.accounting.strategies import Strategy
 from sparseq.cli.purpose_text import PurposeText, purpose_of
 from sparseq.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
-from sparseq.monitor import QueryText, Ticks
-from sparseq.monitor.companions import StrategySeries
-from sparseq.monitor.correlated import CorrelatedSeries
-from sparseq.monitor.folder import Folder
-from sparseq.monitor.ticks import moment
+from sparseq.series import QueryText, Ticks
+from sparseq.series.companions import StrategySeries
+from sparseq.series.folder import Folder
+from sparseq.series.methods.correlated import CorrelatedSeries
+from sparseq.series.ticks import moment
 
 VISITORS = "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day"
 PAGES = (

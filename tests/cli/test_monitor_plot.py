@@ -15,10 +15,10 @@ from browser import Page, browse, loosened, needs_browser
 import sparseq
 from conftest import run
 from sparseq.cli.monitor import rival_of
-from sparseq.monitor import QueryText, Ticks
-from sparseq.monitor.beside import series_of
-from sparseq.monitor.ticks import moment
 from sparseq.pictures.numbers import format_with_bound
+from sparseq.series import QueryText, Ticks
+from sparseq.series.beside import series_of
+from sparseq.series.ticks import moment
 
 QUERIES = {
     "visitors": "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day",

@@ -19,8 +19,8 @@ from conftest import output, run
 from sparseq.cli.plan import as_plain, as_text, line
 from sparseq.cli.purpose_text import PurposeText, purpose_of
 from sparseq.ledger.purposes import Purpose
-from sparseq.monitor.plan_strategies import targets_of
-from sparseq.monitor.verdict import FORECAST, PLAIN, STRATEGY, Method, Verdict
+from sparseq.series.planning.plan_strategies import targets_of
+from sparseq.series.planning.verdict import FORECAST, PLAIN, STRATEGY, Method, Verdict
 
 DAYS = np.datetime64("2024-01-01") + np.arange(30)
 

@@ -27,10 +27,10 @@ from sparseq.cli.shell import state_folder
 from sparseq.cli.statements import is_complete, items, split
 from sparseq.curator import counts
 from sparseq.errors import QueryRefused
-from sparseq.query.allowed import check_allowed, function_names
-from sparseq.query.catalog import Catalog, Column, Table
-from sparseq.query.limits import all_limits
-from sparseq.query.parse import Dialect
+from sparseq.sql.allowed import check_allowed, function_names
+from sparseq.sql.catalog import Catalog, Column, Table
+from sparseq.sql.cost_limits import all_limits
+from sparseq.sql.parse import Dialect
 
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"
 

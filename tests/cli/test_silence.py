@@ -12,9 +12,9 @@ from test_sql_command import COUNT, releases
 
 from conftest import output, run
 from sparseq.errors import ParameterError
-from sparseq.query.plan import Options
-from sparseq.server.wire.settings import Settings
-from sparseq.server.wire.states import WireError
+from sparseq.pgwire.pg_settings import Settings
+from sparseq.pgwire.sqlstates import WireError
+from sparseq.sql.plan import Options
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduction
 from sparseq.engine.weighing import Weights
 from sparseq.errors import QueryRefused
-from sparseq.query.catalog import Table
-from sparseq.query.plan import Cell, Domain, Kind, Plan
+from sparseq.sql.catalog import Table
+from sparseq.sql.plan import Cell, Domain, Kind, Plan
 
 Row = dict[str, Any]
 # NaN is above every number

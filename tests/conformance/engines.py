@@ -21,8 +21,8 @@ from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER, Engine
 from sparseq.engine.weighing import Weights
 from sparseq.errors import QueryRefused
-from sparseq.query.catalog import Table
-from sparseq.query.plan import Options, Plan
+from sparseq.sql.catalog import Table
+from sparseq.sql.plan import Options, Plan
 
 PEOPLE = 25
 Row = dict[str, Any]

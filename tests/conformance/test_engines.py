@@ -21,13 +21,13 @@ from conformance.engines import CHECKS, PEOPLE, Maker, Row
 from sampled import one_in
 
 import sparseq
-from sparseq.cluster.engine import LakeEngine
-from sparseq.cluster.fleets import Fleet, Here
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
 from sparseq.engine.reduce import Reduction
-from sparseq.query.catalog import Table
-from sparseq.query.plan import Options, Plan
+from sparseq.lake.fleets import Fleet, Here
+from sparseq.lake.lake_engine import LakeEngine
+from sparseq.sql.catalog import Table
+from sparseq.sql.plan import Options, Plan
 
 SCHEMA = pa.schema(
     {"who": pa.int64(), "day": pa.int64(), "kind": pa.string(), "x": pa.float64()}

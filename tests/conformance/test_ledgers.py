@@ -19,9 +19,10 @@ from sampled import one_in
 
 import sparseq
 from sparseq.accounting import budget_units
-from sparseq.ledger._lake import delta, rows
-from sparseq.ledger._lake.fenced import FencedLog
-from sparseq.ledger._lake.ledger import LakeLedger
+from sparseq.lake import delta_tables as delta
+from sparseq.lake import lake_rows as rows
+from sparseq.lake.fenced_log import FencedLog
+from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.ledger.entry import Entry
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.protocol import Ledger

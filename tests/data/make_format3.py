@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import sparseq
 from sparseq.curator import forget
-from sparseq.monitor.watch import ActiveWatch
+from sparseq.series.watch import ActiveWatch
 
 START = dt.date(2024, 1, 1)
 KINDS = ["red", "green", "blue"]

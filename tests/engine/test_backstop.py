@@ -21,9 +21,9 @@ from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.program import program_of
 from sparseq.errors import QueryRefused, StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
-from sparseq.query.plan import Options, Query, calibrate
-from sparseq.stream.groups import Request
-from sparseq.stream.pricing import price
+from sparseq.sql.plan import Options, Query, calibrate
+from sparseq.stream.batches import Request
+from sparseq.stream.prices import price
 
 PEOPLE = 40
 FINE = Options(sigma=1000.0)

@@ -15,8 +15,8 @@ from sampled import one_in
 
 import sparseq
 from sparseq.curator import exact_sql
-from sparseq.engine.files.clamp import Clamp, ends
 from sparseq.errors import ParameterError
+from sparseq.load.clamp import Clamp, ends
 
 BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).filter(lambda b: b[0] + 2 < b[1])
 TYPES: dict[str, tuple[pa.DataType, Any]] = {

@@ -9,9 +9,9 @@ import duckdb
 import pytest
 from sampled import one_in
 
-from sparseq.engine.files.convert import expression
-from sparseq.engine.files.schema import Declarations, declared_type
 from sparseq.errors import ParameterError
+from sparseq.load.convert import expression
+from sparseq.load.read_schema import Declarations, declared_type
 
 INTS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 EXTREMES: dict[str, list[str]] = {

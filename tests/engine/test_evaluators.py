@@ -14,7 +14,7 @@ from benchmarks.audit.planted import masks_of_numbers
 from benchmarks.evaluators import WAYS, run
 from sparseq.engine.operations import Vector, logic
 from sparseq.engine.operations.table import OPERATIONS
-from sparseq.query.types import Family
+from sparseq.language.types import Family
 
 NUMPY = tuple(w for w in WAYS if (sparseq.compiled, "COLD", 1) not in w.settings)
 """Loops are compiled for each mix of types, which takes a minute: `test_reduce` compares them."""

@@ -11,7 +11,7 @@ import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.engine._duckdb.former_types import keep_to_types
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.query.catalog import Catalog
+from sparseq.sql.catalog import Catalog
 
 FORMER = """
 CREATE TABLE by_user.t AS SELECT * FROM (VALUES

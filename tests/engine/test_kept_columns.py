@@ -12,8 +12,8 @@ from sampled import one_in
 import sparseq
 from sparseq.compiled import compiled
 from sparseq.engine._duckdb.stored import _span_of
-from sparseq.query.plan import Options, Plan, calibrate
-from sparseq.query.types import Family
+from sparseq.language.types import Family
+from sparseq.sql.plan import Options, Plan, calibrate
 
 ASKED = (
     "SELECT k, count(DISTINCT who) AS n FROM t GROUP BY k",

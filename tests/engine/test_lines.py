@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparseq.engine.files import lines as module
-from sparseq.engine.files.lines import Lines, fields_of, fitted, is_regular, unified, unquoted
-from sparseq.engine.files.unpacked import UNREADABLE
+from sparseq.load import text_lines as module
+from sparseq.load.text_lines import Lines, fields_of, fitted, is_regular, unified, unquoted
+from sparseq.load.unpack import UNREADABLE
 
 PIECES = [b'"', b'""', b",", b"a", b"7", b" ", b"\r", b"\0", b"\xff", b"\xfd", b"\xef\xbb\xbf",
           b"\xc3\xa4", b"\xc3", b"\xe2\x80", b"|", b"x" * 40]  # fmt: skip

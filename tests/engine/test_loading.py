@@ -18,9 +18,9 @@ from sampled import one_in
 import sparseq
 from sparseq._duckdb import memory
 from sparseq.engine._duckdb import connection, tables
-from sparseq.engine.files import held
-from sparseq.engine.files.held import HeldRows, sorted_rows
-from sparseq.query.catalog import Column, Table
+from sparseq.load import memory_table as held
+from sparseq.load.memory_table import HeldRows, sorted_rows
+from sparseq.sql.catalog import Column, Table
 
 UNITS = 1000
 DAY = dt.date(2024, 1, 1)
@@ -77,7 +77,7 @@ def test_both_ways_make_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time: str, held_bytes: int
 ) -> None:
     monkeypatch.setattr(held, "DICTIONARY_LIMIT", 150)
-    monkeypatch.setattr("sparseq.engine.files.sources.ROWS", 64)
+    monkeypatch.setattr("sparseq.load.file_sources.ROWS", 64)
     pq.write_table(rows_of(1), tmp_path / "a.parquet")
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     pq.write_table(rows_of(2), files[1])

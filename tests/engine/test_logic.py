@@ -18,9 +18,9 @@ from sparseq.compiled import as_mask, bits_as, selected, true_places
 from sparseq.engine.operations import ALL, Vector, kernel_of, logic
 from sparseq.engine.operations.table import OPERATIONS
 from sparseq.engine.program import program_of
-from sparseq.query import types as T
-from sparseq.query.plan import Options, calibrate
-from sparseq.query.terms import Term
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term
+from sparseq.sql.plan import Options, calibrate
 
 ROOMS = ("engine", "compiled", "stream")
 SPARSEQ = Path(sparseq.__file__).parent

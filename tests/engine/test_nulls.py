@@ -8,8 +8,8 @@ import pytest
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.files.schema import Declarations
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.read_schema import Declarations
 
 CSV = """who,age,city,day
 a,3,Rome,2024-01-01

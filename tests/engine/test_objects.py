@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from sampled import one_in
 
-from sparseq.engine.files import objects
-from sparseq.engine.files.json_lines import JsonFile
+from sparseq.load import fast_json as objects
+from sparseq.load.json_lines import JsonFile
 
 STRINGS = ['""', '"a"', '"née"', '"null"', '"7"', '"a, b: {c}"', '"x\\ty"', '"a\\"b"', '"\\u0041"',
            '"a\x7fb"', '"tab\there"', '"�"', '"' + "x" * 300 + '"']  # fmt: skip

@@ -24,10 +24,10 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.engine.files.convert import MOST_TEXT
-from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.files.schema import Schema, schema_of_existing
 from sparseq.errors import DataError
+from sparseq.load.convert import MOST_TEXT
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.read_schema import Schema, schema_of_existing
 
 HEADER = "who,day,amount,kind,late\n"
 FIRST = HEADER + "0,2024-01-01,1.5,a,true\n"

@@ -16,9 +16,9 @@ import pytest
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.curator import exact_sql
-from sparseq.engine.files.load import IncomingRows
-from sparseq.engine.files.schema import Declarations
 from sparseq.errors import DataError, ParameterError
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.read_schema import Declarations
 
 DAYS = [f"{1 + i % 12:02}.{1 + i % 12:02}.2023" for i in range(30)]
 

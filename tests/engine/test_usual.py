@@ -11,9 +11,9 @@ import pytest
 from sampled import one_in
 
 from sparseq.engine._duckdb.connection import connected
-from sparseq.engine.files.ahead import ahead
-from sparseq.engine.files.convert import from_text
-from sparseq.engine.files.usual import ARROW, TextColumn, iso, unusual, usual
+from sparseq.load.convert import from_text
+from sparseq.load.fast_parse import ARROW, TextColumn, iso, unusual, usual
+from sparseq.load.prefetch import ahead
 
 WHOLE = ["0", "7", "-7", "007", "127", "-128", "32767", "255", "2147483647", "9223372036854775807",
          "18446744073709551615"]  # fmt: skip

@@ -12,7 +12,7 @@ from sparseq.accounting.charge import MAX_CHARGE
 from sparseq.compiled import compiled
 from sparseq.ledger import accounts as module
 from sparseq.ledger.accounts import Accounts
-from sparseq.stream.bill import Bill
+from sparseq.stream.release_charges import Bill
 
 many = settings(derandomize=True, deadline=None, max_examples=120)
 Step = dict[int, int]  # user to charge

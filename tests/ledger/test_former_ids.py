@@ -14,8 +14,8 @@ from benchmarks.stores import IN_OR_OUT
 from sparseq.ledger._duckdb import former_ids
 from sparseq.ledger._duckdb.former_ids import name_askers
 from sparseq.ledger.request_id import Asker, RequestId
-from sparseq.monitor import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.replay import AnswerFile, Log, replay
+from sparseq.series import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.training import ClosedForm, PrivateGD, family
 
 DAY = dt.date(2024, 1, 1)

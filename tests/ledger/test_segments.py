@@ -15,8 +15,8 @@ import pytest
 import sparseq
 from sparseq.curator import account
 from sparseq.ledger._duckdb import segments
-from sparseq.query.plan import Options
-from sparseq.stream import groups
+from sparseq.sql.plan import Options
+from sparseq.stream import batches as groups
 
 PEOPLE, DAYS = 3000, 12
 THEN = dt.datetime(2024, 5, 1)

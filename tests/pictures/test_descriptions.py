@@ -16,8 +16,6 @@ import pytest
 from sparseq.accounting import Budget
 from sparseq.accounting.strategies import Strategy
 from sparseq.cli.curves import NamedCurve, curves_of
-from sparseq.monitor.plan import BudgetSplit, Candidate, PlanSearch
-from sparseq.monitor.rows import Row, as_table, schema_of
 from sparseq.pictures.demo import demo_figure
 from sparseq.pictures.figure import Series, Sheet, spread
 from sparseq.pictures.monitor import LEFT_OUT, MOST, OFF_BY, OURS, WORST, Rival, monitor_sheet
@@ -26,6 +24,8 @@ from sparseq.pictures.replay import replay_sheet
 from sparseq.pictures.tables import Table
 from sparseq.pictures.training import training_sheet
 from sparseq.replay.compare import SCHEMA, ReplayComparison, Tally
+from sparseq.series.planning.plan_search import BudgetSplit, Candidate, PlanSearch
+from sparseq.series.series_rows import Row, as_table, schema_of
 from sparseq.training import TrainingResult, TrainingStep
 from sparseq.training.report import Report
 

@@ -28,7 +28,7 @@ from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.segments import Segments
 from sparseq.replay import AnswerFile, Log, answers, replay
 from sparseq.replay import log as replay_log
-from sparseq.stream import groups
+from sparseq.stream import batches as groups
 
 MOMENTS = {"line": 60, "begin": 6, "middle": 6, "commit": 6, "part": 3}
 """And how many of its kind a run lives to see at most."""

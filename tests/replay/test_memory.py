@@ -26,8 +26,9 @@ from sparseq.replay import AnswerFile, Log, Summary, answers, price_list, replay
 from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
 from sparseq.replay.compare import ReplayComparison, compare
-from sparseq.stream import grids, groups
-from sparseq.stream.groups import Request
+from sparseq.reuse import cell_index as grids
+from sparseq.stream import batches as groups
+from sparseq.stream.batches import Request
 
 BLOCK, LINES = 32, 24 * 32
 SHOWN = 8

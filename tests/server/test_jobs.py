@@ -16,7 +16,7 @@ import pytest
 import sparseq
 from sparseq.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
-from sparseq.monitor.correlated import has_strategy
+from sparseq.series.methods.correlated import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
 from sparseq.server.jobs import Jobs, JobState

@@ -20,7 +20,7 @@ from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
 from sparseq.server.usage import DAY, QuotaTotals
 from sparseq.store import Store
-from sparseq.stream.groups import Outcome
+from sparseq.stream.batches import Outcome
 
 
 def count(i: int, request_id: str = "") -> Statement:

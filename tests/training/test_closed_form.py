@@ -15,7 +15,7 @@ from scipy import sparse, special
 
 import sparseq
 from sparseq.engine.reduce import NORM_LIMIT
-from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training import ClosedForm, family
 from sparseq.training.families import ModelFamily
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparseq.accounting import Budget, Price, round_up
 from sparseq.engine.reduce import NORM_LIMIT
-from sparseq.query.plan import DENSE_NORM_STEPS, Noise
+from sparseq.sql.plan import DENSE_NORM_STEPS, Noise
 from sparseq.training.accountant import Accountant
 from sparseq.training.accountant import weights as weights_of
 from sparseq.training.protocol import charged_squares, upper_norms

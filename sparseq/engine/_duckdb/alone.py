@@ -25,7 +25,7 @@ import numpy as np
 from sparseq.engine._duckdb.backstop import Failure
 from sparseq.engine.contributions import Contributions, RowBatch, of_batch
 from sparseq.engine.protocol import Difference
-from sparseq.query.plan import Plan
+from sparseq.sql.plan import Plan
 
 SHARE = 0.05
 """Of the time that questions take: what checks may take."""

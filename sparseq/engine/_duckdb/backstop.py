@@ -11,7 +11,7 @@ sum. So the set of people is halved, with the same engine, until those are found
     A(S) = A(left half of S) + A(right half of S)   else
 
 What the engine makes of a set is the sum over its people of vectors of their own rows (see
-`sparseq.query.scope`), in integers, so any way of halving gives the same sum. Claim: if an engine
+`sparseq.sql.scope`), in integers, so any way of halving gives the same sum. Claim: if an engine
 that fails on {i} fails on every set with i in it, then A(S) is the sum over S of A({i}). By
 induction: a set that doesn't fail has nobody in it who fails alone, and is its sum; for the others
 it is the rule. So what a person contributes is decided by that person's rows, and take i away and
@@ -41,8 +41,8 @@ from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.protocol import USER, EngineFailure
 from sparseq.engine.sql import quote
 from sparseq.errors import QueryRefused
-from sparseq.query.catalog import Catalog, Table
-from sparseq.query.plan import Cap
+from sparseq.sql.catalog import Catalog, Table
+from sparseq.sql.plan import Cap
 
 MAX_SAID = 300
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.memory import release_freed
 from sparseq.engine.protocol import Engine
-from sparseq.query.plan import Plan
+from sparseq.sql.plan import Plan
 
 if TYPE_CHECKING:
     import duckdb

@@ -6,7 +6,7 @@ so before any row is read, outside of every guard: where it fails, the query is 
 refusal is an exact answer about an extreme. So a rule of the optimiser is off if it evaluates
 expressions on stored values or on statistics of them; the others move, merge or drop parts of a
 plan, and look at the query, the schema and estimated sizes only. That expressions can't fail on any
-value (`sparseq.query.functions`) is the cure; this is the second lock on the same door.
+value (`sparseq.language.functions`) is the cure; this is the second lock on the same door.
 
 A rule that nobody judged, of a DuckDB that is newer than this list, is off too, everywhere.
 """

@@ -44,8 +44,8 @@ from sparseq.engine.program import Program, program_of
 from sparseq.engine.protocol import USER, Difference, EngineFailure
 from sparseq.engine.reduce import Reduction, Runs, join_parts
 from sparseq.engine.sql import quote
-from sparseq.query.catalog import Catalog, Table
-from sparseq.query.plan import Plan
+from sparseq.sql.catalog import Catalog, Table
+from sparseq.sql.plan import Plan
 
 Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25

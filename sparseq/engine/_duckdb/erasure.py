@@ -16,7 +16,7 @@ import duckdb
 
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.protocol import USER
-from sparseq.query.catalog import Table
+from sparseq.sql.catalog import Table
 
 _PENDING = "scrub"
 _BLOCK, _SMALL_BLOCK = 1 << 18, 1 << 12  # bytes, of DuckDB's data and catalogue

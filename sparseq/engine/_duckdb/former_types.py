@@ -12,12 +12,12 @@ import duckdb
 
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.files.convert import MOST_TEXT
-from sparseq.engine.files.schema import MOST_DIGITS
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import quote
-from sparseq.query.catalog import Catalog, Column, Table
-from sparseq.query.types import Family, type_named
+from sparseq.language.types import Family, type_named
+from sparseq.load.convert import MOST_TEXT
+from sparseq.load.read_schema import MOST_DIGITS
+from sparseq.sql.catalog import Catalog, Column, Table
 
 _RANGES = {
     "DATE": "BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",

@@ -28,7 +28,7 @@ from sparseq.engine.protocol import USER
 from sparseq.engine.sql import quote
 from sparseq.errors import DataError
 from sparseq.ledger.accounts import Person
-from sparseq.query.catalog import INTEGER_TYPES
+from sparseq.sql.catalog import INTEGER_TYPES
 
 _WHOSE = "windows of "
 """Before a person whose windows are erased: it is no identifier of an account."""

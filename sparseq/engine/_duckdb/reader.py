@@ -17,7 +17,7 @@ from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import lattice
 from sparseq.engine.reduce import Index, quantise
 from sparseq.engine.sql import quote
-from sparseq.query.plan import Cap, Domain, Kind, Measure, Plan
+from sparseq.sql.plan import Cap, Domain, Kind, Measure, Plan
 
 _MOST_CAPS = 1024  # a query has 64 at most
 

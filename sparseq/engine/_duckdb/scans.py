@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window
-from sparseq.query.plan import Plan
+from sparseq.sql.plan import Plan
 
 Made = TypeVar("Made")
 ROW_BYTES = 16

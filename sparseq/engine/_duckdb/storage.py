@@ -34,7 +34,6 @@ import pyarrow as pa
 from sparseq.accounting.charge import budget_units
 from sparseq.engine._duckdb.people import People, kind_of
 from sparseq.engine._duckdb.tables import orders, table_sql
-from sparseq.engine.files.schema import Schema, schema_of
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import first_line, quote
 from sparseq.errors import DataError, SparseqError
@@ -42,11 +41,12 @@ from sparseq.ledger._duckdb import meta
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
-from sparseq.query.catalog import TIME_TYPES, Catalog, Column, Table
-from sparseq.query.limits import ROWS
+from sparseq.load.read_schema import Schema, schema_of
+from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table
+from sparseq.sql.cost_limits import ROWS
 
 if TYPE_CHECKING:
-    from sparseq.engine.files.load import IncomingRows
+    from sparseq.load.load_rows import IncomingRows
 
 MAX_RUNS = 8
 """So many runs are left as they are, and more while few rows are in them."""
@@ -201,7 +201,7 @@ class Storage:
         Raises:
             DataError: A file can't be read, or lacks a column.
         """
-        from sparseq.engine._duckdb.loading import Loading
+        from sparseq.load._duckdb.load_tables import Loading
 
         loading = Loading(self._con, self.people(), table, new, coded)
         before = self._number("SELECT count(*) FROM ledger.users")

@@ -18,9 +18,9 @@ from sparseq.engine.program import Leaf, StepValues
 from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Ints, Runs
 from sparseq.engine.sql import quote
-from sparseq.query.catalog import Column
-from sparseq.query.plan import Domain
-from sparseq.query.types import Family, type_named
+from sparseq.language.types import Family, type_named
+from sparseq.sql.catalog import Column
+from sparseq.sql.plan import Domain
 
 MOST_CODES = 1 << 16
 _EPOCH = "CAST('1970-01-01' AS DATE)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import quote
-from sparseq.query.catalog import Table
+from sparseq.sql.catalog import Table
 
 
 def dictionary_table(table: str, column: str) -> str:

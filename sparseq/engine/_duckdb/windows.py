@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparseq.query.calendar import DAY
-from sparseq.query.instants import Said, read
-from sparseq.query.monotone import places_of
-from sparseq.query.spans import Spans
-from sparseq.query.terms import Term, all_of
-from sparseq.query.types import DATE, TIMESTAMP
+from sparseq.language.calendar import DAY
+from sparseq.language.expression_tree import Term, all_of
+from sparseq.language.instants import Said, read
+from sparseq.language.monotone import places_of
+from sparseq.language.types import DATE, TIMESTAMP
+from sparseq.language.value_sets import Spans
 
 FOREVER = 2**62
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -48,8 +48,8 @@ def window(conditions: Sequence[Term]) -> Window | None:
     """Return conditions as a window, None if they aren't known to be one.
 
     Example:
-        >>> from sparseq.query.terms import call, column, constant
-        >>> from sparseq.query.types import BOOLEAN
+        >>> from sparseq.language.expression_tree import call, column, constant
+        >>> from sparseq.language.types import BOOLEAN
         >>> day, x = column('"t"."d"', DATE), column('"t"."x"', BOOLEAN)
         >>> third = call("=", "({0} = {1})", BOOLEAN, day, constant(dt.date(1970, 1, 3), DATE))
         >>> w = window([third, x])

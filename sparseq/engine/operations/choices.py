@@ -28,9 +28,9 @@ from sparseq.engine.operations.table import (
     wide,
 )
 from sparseq.engine.operations.vector import ALL, Vector
-from sparseq.query import types as T
-from sparseq.query.terms import Term
-from sparseq.query.types import Family, Type
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term
+from sparseq.language.types import Family, Type
 
 # -- choices ---------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from sparseq.engine.operations import logic
 from sparseq.engine.operations.logic import Kernel, both, strict
 from sparseq.engine.operations.table import B, Make, N, narrow, operation, plainly
 from sparseq.engine.operations.vector import Vector
-from sparseq.query.terms import Term
+from sparseq.language.expression_tree import Term
 
 # -- comparisons: NaN is equal to itself and above every number ------------------------------------
 

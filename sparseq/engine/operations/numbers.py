@@ -19,8 +19,8 @@ from sparseq.engine.operations.table import (
     wide,
 )
 from sparseq.engine.operations.vector import Vector
-from sparseq.query import types as T
-from sparseq.query.terms import Term
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term
 
 # -- whole numbers ---------------------------------------------------------------------------------
 

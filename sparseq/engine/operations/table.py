@@ -1,11 +1,11 @@
 """The operations of the interpreter: one table, each with its meaning for every value.
 
-A term of the typed tree (`sparseq.query.terms`) is evaluated on a block of rows at a time, as a
-`Vector`: values, and which of them are known (the others are NULL). What a function means is said
-in `sparseq.query.functions`; here it is said again in NumPy, total as well: nothing raises on a
-value. DuckDB is the oracle, to the last bit (`python -m benchmarks.total`). What has no entry,
-or not for these types, is evaluated by DuckDB: logarithms and powers, whose last bit is a library's
-own.
+A term of the typed tree (`sparseq.language.expression_tree`) is evaluated on a block of rows at a
+time, as a `Vector`: values, and which of them are known (the others are NULL). What a function
+means is said in `sparseq.language.functions`; here it is said again in NumPy, total as well:
+nothing raises on a value. DuckDB is the oracle, to the last bit (`python -m benchmarks.total`).
+What has no entry, or not for these types, is evaluated by DuckDB: logarithms and powers, whose last
+bit is a library's own.
 
     truths                          bool, False where they are not known
     whole numbers, dates (days),
@@ -25,9 +25,9 @@ import numpy as np
 
 from sparseq.engine.operations.logic import Kernel, strict
 from sparseq.engine.operations.vector import Vector, typed
-from sparseq.query import types as T
-from sparseq.query.terms import Term
-from sparseq.query.types import Family, Type
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term
+from sparseq.language.types import Family, Type
 
 _EPOCH = dt.datetime(1970, 1, 1)
 B, Z, C, N, D, S = (

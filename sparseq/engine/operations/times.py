@@ -21,9 +21,9 @@ from sparseq.engine.operations.table import (
     wide,
 )
 from sparseq.engine.operations.vector import Vector
-from sparseq.query import types as T
-from sparseq.query.terms import Term
-from sparseq.query.types import Family
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term
+from sparseq.language.types import Family
 
 # -- dates and times -------------------------------------------------------------------------------
 

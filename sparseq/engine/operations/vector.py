@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.compiled import as_mask
-from sparseq.query.types import Family, Type
+from sparseq.language.types import Family, Type
 
 ALL = np.True_
 """As `known`: no value is NULL."""
@@ -55,7 +55,7 @@ def typed(vector: Vector, type: Type) -> Vector:
         TypeError: They are not: truths are bool, doubles float64, all else whole numbers.
 
     Example:
-        >>> from sparseq.query import types as T
+        >>> from sparseq.language import types as T
         >>> typed(Vector(np.int64(-2)), T.BOOLEAN)
         Traceback (most recent call last):
         TypeError: a value of BOOLEAN is held as int64

@@ -6,7 +6,7 @@ Tables, all in schema `ledger` of the store's DuckDB file:
                how much for it, from which pot, and who was left out of a query for the first time:
                one row, so that there is none of this without the other (a view: see `segments`)
     snapshot   private: what everybody had spent of a pot after a release, so that opening is quick
-    watched, alarm      private: the state of `sparseq.monitor.watch`
+    watched, alarm      private: the state of `sparseq.series.watch`
     users, forgotten    private: who has an account (see `sparseq.engine._duckdb.people`)
 
 `commit` returns only when the rows are on disk; a crash before leaves nothing of them.

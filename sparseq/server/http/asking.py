@@ -13,10 +13,10 @@ from sparseq.csv_text import answer_csv
 from sparseq.json_text import json_text
 from sparseq.pictures.answer_texts import said
 from sparseq.plain_facts import answer_facts
-from sparseq.query.plan import KNOWN_OPTIONS, RESTS_ON, Options
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, while_connected
 from sparseq.server.service import Statement
+from sparseq.sql.plan import KNOWN_OPTIONS, RESTS_ON, Options
 
 ARROW = "application/vnd.apache.arrow.stream"
 FORMATS = ("application/json", ARROW, "text/csv")

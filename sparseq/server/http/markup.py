@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from sparseq.pictures.lines import one_line
 from sparseq.pictures.page import escaped
-from sparseq.query.catalog import Catalog, bound_text
+from sparseq.sql.catalog import Catalog, bound_text
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
 LINKS = (("/", "Ask"), ("/answers", "Answers"), ("/series", "Series"), ("/budget", "Budget"))

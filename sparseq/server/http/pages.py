@@ -23,7 +23,6 @@ from sparseq.errors import ParameterError, ServerError, SparseqError, Why
 from sparseq.pictures.answers import answer_figure, html_table
 from sparseq.pictures.lines import one_line
 from sparseq.pictures.page import drawing, escaped
-from sparseq.query.plan import Options
 from sparseq.server.audit import SUM
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
@@ -39,6 +38,7 @@ from sparseq.server.http.endpoints import (
 from sparseq.server.http.reading import BEFORE, events, release_data, series_data
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, TokenFacts
+from sparseq.sql.plan import Options
 from sparseq.store import Store
 
 COOKIE = "sparseq"

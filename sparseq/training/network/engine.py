@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
 from sparseq.engine.sql import first_line
 from sparseq.errors import DataError, ParameterError
-from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.despite import despite_failures
 from sparseq.training.identity import code_of, digest_of
 from sparseq.training.network.checks import check_layers, check_rows

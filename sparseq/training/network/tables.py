@@ -15,7 +15,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from sparseq.errors import DataError, ParameterError
-from sparseq.query.catalog import Table
+from sparseq.sql.catalog import Table
 from sparseq.store import Store
 from sparseq.training.descent import TrainingResult
 from sparseq.training.features import Feature, Target, encoded

@@ -30,7 +30,7 @@ from sparseq.engine.reduce import Index, Ints
 from sparseq.errors import ParameterError
 from sparseq.mechanisms import rounded_gaussian
 from sparseq.mechanisms.entropy import Entropy
-from sparseq.query.plan import DENSE_NORM_STEPS
+from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.accountant import checked_clip, clipped
 from sparseq.training.protocol import Floats, GradientEngine
 

@@ -1,0 +1,256 @@
+"""Laying rows out: by a keyed hash of whom they are about, in buckets that are small stores.
+
+The hash is SHA-256 of the lake's key and the identifier as text, so it is the same in any version
+of anything, and whoever chooses identifiers can't fill one bucket.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq._duckdb.backend import DuckBackend
+from sparseq._duckdb.creating import Declaration, create_file
+from sparseq._duckdb.opening import open_backend
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.people import kind_of
+from sparseq.engine.sql import quote
+from sparseq.errors import DataError, ParameterError
+from sparseq.lake._duckdb.bucket import Bucket
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.memory_table import DICTIONARY_LIMIT
+from sparseq.load.read_schema import Declarations, Schema
+from sparseq.writing import PRIVATE, make_durable
+
+_BUCKET, _PLACE = "#bucket", "#place"
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A bucket that was written, and that nothing refers to yet.
+
+    Attributes:
+        bucket: Which.
+        file: Its name, which says what is in it.
+        rows: How many rows it has, of all private tables.
+        budgets: Of its people, by place: private.
+        told: What its curator should know: private.
+    """
+
+    bucket: int
+    file: str
+    rows: int
+    budgets: NDArray[Any]
+    told: list[str]
+
+
+class Shuffle:
+    """Rows on their way into buckets: private, in a temporary database.
+
+    Args:
+        folder: Of the lake; the database lies in it while this is used.
+        key: Of the hash.
+        count: How many buckets.
+    """
+
+    def __init__(self, folder: Path, key: bytes, count: int) -> None:
+        self._folder, self._key, self._count = folder, key, count
+        self._path = folder / f".shuffle-{secrets.token_hex(8)}"
+        self._con = connected(self._path)
+        self._columns: dict[str, str] = {}
+        self.told: list[str] = []
+
+    def take(self, name: str, rows: IncomingRows, types: Mapping[str, str], user: str) -> None:
+        """Take in the rows of a table.
+
+        Raises:
+            DataError: A file can't be read, or lacks a column.
+        """
+        rows.read(self._con, types, user)
+        self.told += [f"{name}: {message}" for message in rows.told.messages()]
+        whom = f"CAST({quote(user)} AS {kind_of(types[user])})"
+        self._columns[name] = ", ".join(map(quote, types))
+        self._con.execute(
+            f"CREATE TABLE {quote(name)} AS WITH homes AS (SELECT id, "
+            f"{_home(self._key, self._count)} AS home "
+            f"FROM (SELECT DISTINCT {whom} AS id FROM staged)) "
+            f'SELECT s.*, coalesce(home, 0) AS "{_BUCKET}", s.rowid AS "{_PLACE}" '
+            f"FROM staged AS s LEFT JOIN homes ON homes.id = {whom} "
+            f'ORDER BY "{_BUCKET}", "{_PLACE}"'
+        )
+        self._con.execute("DROP TABLE staged")
+
+    def few(self, name: str, types: Mapping[str, str]) -> frozenset[str]:
+        """Return the text columns of a table that are worth a dictionary."""
+        texts = [column for column, type in types.items() if type == "VARCHAR"]
+        if not texts:
+            return frozenset()
+        counts = ", ".join(f"count(DISTINCT {quote(c)})" for c in texts)
+        (found,) = self._con.execute(f"SELECT {counts} FROM {quote(name)}").fetchall()
+        return frozenset(c for c, n in zip(texts, found, strict=True) if n <= DICTIONARY_LIMIT)
+
+    def buckets_of(self, name: str) -> list[int]:
+        """Return the buckets that rows of a table are for."""
+        sql = f'SELECT DISTINCT "{_BUCKET}" FROM {quote(name)} ORDER BY 1'
+        return [bucket for (bucket,) in self._con.execute(sql).fetchall()]
+
+    def rows(self, name: str, bucket: int) -> pa.Table:
+        """Return a table's rows for a bucket, in their order."""
+        return self._con.sql(
+            f'SELECT {self._columns[name]} FROM {quote(name)} WHERE "{_BUCKET}" = {bucket} '
+            f'ORDER BY "{_PLACE}"'
+        ).to_arrow_table()
+
+    def close(self) -> None:
+        """Remove all of it."""
+        self._con.close()
+        for leftover in (self._path, Path(f"{self._path}.wal")):
+            leftover.unlink(missing_ok=True)
+        shutil.rmtree(f"{self._path}.tmp", ignore_errors=True)
+
+
+def homes(identifiers: pa.Array, kind: str, key: bytes, count: int) -> list[int | None]:
+    """Return the bucket of each identifier."""
+    with connected() as con:
+        con.register("given", pa.table({"id": identifiers}))
+        found = con.execute(
+            f"SELECT {_home(key, count)} FROM (SELECT CAST(id AS {kind_of(kind)}) AS id FROM given)"
+        ).fetchall()
+    return [home for (home,) in found]
+
+
+def _home(key: bytes, count: int) -> str:
+    """Return SQL for the bucket of an identifier `id`: the first 60 bits of its hash."""
+    digest = f"substr(sha256('{key.hex()}' || CAST(id AS VARCHAR)), 1, 15)"
+    return f"CAST(CAST('0x' || {digest} AS BIGINT) % {count} AS INTEGER)"
+
+
+class NewBuckets:
+    """The buckets of a new lake.
+
+    Args:
+        folder, key, count: See `Shuffle`.
+        made: What they are made of.
+
+    Raises:
+        DataError, ParameterError: See `sparseq.create`.
+
+    Attributes:
+        schemas: How the files of each private table are read.
+    """
+
+    def __init__(self, folder: Path, key: bytes, count: int, made: Declaration) -> None:
+        if "," in made.user:
+            raise ParameterError("a lake has one column that says whom a row is about")
+        self._folder, self._key, self._count, self._made = folder, key, count, made
+        self.schemas: dict[str, Schema] = {}
+        self._types: dict[str, dict[str, str]] = {}
+        self._coded: dict[str, frozenset[str]] = {}
+        self._shuffle = Shuffle(folder, key, count)
+        try:
+            for name, source in made.sources.items():
+                self._take(name, source)
+            self._public = {name: self._public_rows(name) for name in made.public}
+            known = {column.lower() for types in self._types.values() for column in types}
+            for name in made.read_as.types:
+                if name.lower() not in known:
+                    raise ParameterError(f"no table has a column {name!r}", "check --type")
+        except BaseException:
+            self._shuffle.close()
+            raise
+
+    def _take(self, name: str, source: Any) -> None:
+        made = self._made
+        rows = IncomingRows(source, declared=made.read_as.of(name), user=made.user)
+        types = self._types[name] = rows.usable()
+        user = next((c for c in types if c.lower() == made.user.lower()), None)
+        if user is None:
+            raise DataError(
+                f"{name} has no column {made.user!r}; it has {', '.join(types)}",
+                "--user names the column that says whom a row is about",
+            )
+        self._shuffle.take(name, rows, types, user)
+        self.schemas[name] = rows.schema
+        rows.close()
+        self._coded[name] = self._shuffle.few(name, types)
+
+    def _public_rows(self, name: str) -> pa.Table:
+        """Return a public table, which every bucket has."""
+        rows = IncomingRows(
+            self._made.public[name], declared=replace(self._made.read_as.of(name), bounds={})
+        )
+        self._types[name] = rows.usable()
+        with connected() as con:
+            rows.read(con, self._types[name])
+            found = con.sql("FROM staged").to_arrow_table()
+        rows.close()
+        return found
+
+    def written(self) -> Iterator[Laid]:
+        """Write the buckets, one after the other."""
+        try:
+            for bucket in range(self._count):
+                small = replace(
+                    self._made,
+                    sources={name: self._shuffle.rows(name, bucket) for name in self._made.sources},
+                    public=self._public,
+                    read_as=Declarations(schemas=self._types),
+                    again=True,
+                    coded=self._coded,
+                )
+                working = self._folder / f".bucket-{secrets.token_hex(8)}"
+                create_file(working, small)
+                told = self._shuffle.told if bucket == 0 else []
+                yield _named(self._folder, self._key, bucket, working, told)
+        finally:
+            self._shuffle.close()
+
+
+def _named(folder: Path, key: bytes, bucket: int, working: Path, told: list[str]) -> Laid:
+    """Give a finished bucket the name that says what is in it."""
+    name = f"{bucket:05d}-{digest_of(working, key)}-{secrets.token_hex(4)}.bucket"
+    os.replace(working, folder / name)
+    make_durable(folder / name)
+    opened = Bucket(str(folder / name))
+    rows = sum(opened.count_rows(table.name) for table in opened.catalog.private)
+    laid = Laid(bucket, name, rows, opened.budgets(), [*told, *opened.told()])
+    opened.close()
+    return laid
+
+
+def digest_of(path: Path, key: bytes) -> str:
+    """Return what is in a file's name of what is in the file."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(key=key, digest_size=20))
+    return digest.hexdigest()
+
+
+def rewritten(
+    folder: Path, key: bytes, bucket: int, file: str, change: Callable[[DuckBackend], None]
+) -> Laid:
+    """Write a bucket anew with a change; the one before stays as it is."""
+    working = folder / f".bucket-{secrets.token_hex(8)}"
+    working.touch(PRIVATE)
+    shutil.copyfile(folder / file, working)
+    try:
+        backend = open_backend(working)
+        try:
+            before = len(backend.curator_log())
+            change(backend)
+            told = [line.message for line in backend.curator_log()[before:]]
+            backend.close()
+        finally:
+            backend.release()
+        return replace(_named(folder, key, bucket, working, []), told=told)
+    finally:
+        for leftover in (working, Path(f"{working}.wal"), Path(f"{working}.session")):
+            leftover.unlink(missing_ok=True)

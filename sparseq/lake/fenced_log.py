@@ -1,0 +1,240 @@
+"""A log of files in a folder, as one Delta table: whoever commits names the head that it has seen.
+
+Files are written first, and nothing refers to them. A commit makes some of them current, and takes
+others out, at the version after the head that it names: Delta's log has one entry a version, which
+is put if it is absent, so of two writers that have seen the same head one is told `Overtaken`. It
+is never tried again on top of what the other wrote: the other's charges were not seen.
+
+A commit that fails otherwise may have happened all the same: a reply is lost. The log is then asked
+for an entry with this commit's own number, and only where it can't be read is nobody able to tell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparseq.errors import StoreError
+from sparseq.lake import delta_tables as delta
+from sparseq.writing import make_durable
+
+_NUMBER = "commit"
+_ROW_GROUP = 64
+
+
+class Overtaken(Exception):
+    """Somebody else has committed since the head was read: nothing of this commit is durable."""
+
+
+class Unknown(Exception):
+    """Nobody can tell whether the commit is durable: the log can't be read."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of the log: its path in the folder, its kind, and its size in bytes."""
+
+    path: str
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True)
+class LogHead:
+    """One version of the log, and the files that are current in it, in no order."""
+
+    version: int
+    files: tuple[LogFile, ...]
+
+    def of(self, kind: str) -> list[LogFile]:
+        """Return the files of one kind, in no order."""
+        return [file for file in self.files if file.kind == kind]
+
+
+class FencedLog:
+    """A log that one writer at a time can extend.
+
+    Args:
+        folder: Of the log.
+        key: Of the digests in names of files, which tell nothing of what is in them.
+
+    Raises:
+        StoreError: There is no log in the folder, or it can't be read.
+
+    Attributes:
+        head: The version that the next commit builds on.
+    """
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self.folder, self._key = folder, key
+        self._table = delta.opened(folder)
+        files = sorted(delta.files(self._table))
+        self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in files))
+
+    @classmethod
+    def create(cls, folder: Path, key: bytes, columns: pa.Schema) -> FencedLog:
+        """Begin a log in an empty folder.
+
+        Args:
+            folder, key: See `FencedLog`.
+            columns: Of all kinds of files together, without the kind.
+        """
+        delta.create(folder, columns)
+        make_durable(folder / "_delta_log" / f"{0:020d}.json")
+        return cls(folder, key)
+
+    def put(self, kind: str, rows: pa.Table) -> LogFile:
+        """Write a file that nothing refers to yet, under a name that no other file ever has."""
+        buffer = io.BytesIO()
+        pq.write_table(rows, buffer, row_group_size=_ROW_GROUP, compression="zstd")
+        data = buffer.getvalue()
+        path = f"kind={kind}/{self._digest(data)}-{secrets.token_hex(4)}.parquet"
+        self._write(self.folder / path, data)
+        return LogFile(path, kind, len(data))
+
+    def commit(self, new: Sequence[LogFile], old: Sequence[LogFile] = ()) -> None:
+        """Make files current, and others not, at the version after the head; or nothing of it.
+
+        Raises:
+            Overtaken: Another was first.
+            Unknown: It may have happened or not.
+        """
+        wanted, number = self.head.version + 1, secrets.token_hex(16)
+        try:
+            self._extend(new, old, number)
+        except (Unknown, Overtaken):
+            raise
+        except Exception as error:
+            if not self._happened(wanted, number, error):
+                raise Overtaken(str(error)) from None
+        gone = {file.path for file in old}
+        kept = [file for file in self.head.files if file.path not in gone]
+        self.head = LogHead(wanted, (*kept, *new))
+        self._table.update_incremental()
+        if self._table.version() != wanted:  # another has gone on from there already
+            self._table = delta.opened(self.folder, wanted)
+
+    def rows(
+        self,
+        files: Iterable[LogFile],
+        columns: list[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of files, one table each; parts that `where` rules out are not read."""
+        for file in files:
+            path = self.folder / file.path
+            try:
+                found = pq.read_table(path, columns=columns, filters=where, partitioning=None)
+            except FileNotFoundError:
+                raise StoreError(
+                    f"the ledger has no file {file.path} any more",
+                    "open the lake again; if it is still not there, restore a copy",
+                ) from None
+            yield found
+
+    def delete(self, files: Iterable[LogFile]) -> None:
+        """Remove files that no version from the head on refers to."""
+        for file in files:
+            (self.folder / file.path).unlink(missing_ok=True)
+
+    def orphans(self) -> list[Path]:
+        """Return the files that the head does not refer to: of commits that failed, or folded.
+
+        One that is not the last writer's may still be on its way into a commit. Whoever removes
+        them has to commit in between: then no commit will ever refer to one of them.
+        """
+        known = {self.folder / file.path for file in self.head.files}
+        return sorted(set(self.folder.glob("kind=*/*")) - known)
+
+    def trim(self) -> list[Path]:
+        """Remove the entries before the last checkpoint, which has all of them; return them.
+
+        The oldest goes first. So where the place after an entry is free again, the entry itself is
+        gone, and whoever has read it last and puts the next one sees that (`commit`).
+        """
+        folder = self.folder / "_delta_log"
+        try:
+            whole = int(json.loads((folder / "_last_checkpoint").read_text())["version"])
+        except FileNotFoundError:
+            return []
+        gone = [path for path in sorted(folder.glob("[0-9]*.*")) if _version_of(path) < whole]
+        for path in gone:
+            path.unlink(missing_ok=True)
+        return gone
+
+    def damaged(self) -> list[LogFile]:
+        """Return the files of the head that are not there as they were written; all are read."""
+        return [file for file in self.head.files if not self._is_whole(file)]
+
+    def _is_whole(self, file: LogFile) -> bool:
+        try:
+            data = (self.folder / file.path).read_bytes()
+        except OSError:
+            return False
+        return Path(file.path).name.startswith(f"{self._digest(data)}-")
+
+    def _digest(self, data: bytes) -> str:
+        return hashlib.blake2b(data, key=self._key, digest_size=20).hexdigest()
+
+    # -- what can fail -----------------------------------------------------------------------------
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Write a file whole: another of the same name has the same bytes."""
+        path.parent.mkdir(exist_ok=True)
+        working = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        with open(working, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(working, path)
+        make_durable(path)
+
+    def _extend(self, new: Sequence[LogFile], old: Sequence[LogFile], number: str) -> None:
+        """Put the log's next entry, if nobody has; no retries, which would rebase it."""
+        come, go = map(astuple, new), map(astuple, old)
+        delta.extend(self._table, come, go, {_NUMBER: number})
+        if not self._is_entry(self.head.version + 1, number):
+            raise Unknown("it is not where it was to be: the ledger has two writers")
+        if not self._entry(self.head.version).exists():  # the next one may be gone as well
+            raise Overtaken("the entry that was read last has been removed since")
+        make_durable(self._entry(self.head.version + 1))
+
+    def _happened(self, wanted: int, number: str, error: Exception) -> bool:
+        """Tell whether a commit that has failed is in the log all the same."""
+        try:
+            if not self._entry(self.head.version).exists():
+                return False  # it was removed, by one who has committed since
+            found = self._is_entry(wanted, number)
+            if found:
+                make_durable(self._entry(wanted))
+            elif not self._entry(wanted).exists():
+                raise Unknown(f"nobody has committed, and it failed: {error}")
+        except OSError as lost:
+            raise Unknown(f"{error}; {lost}") from None
+        return found
+
+    def _is_entry(self, version: int, number: str) -> bool:
+        """Tell whether a version's entry is this commit's."""
+        if not self._entry(version).exists():
+            return False
+        lines = self._entry(version).read_text().splitlines()
+        infos = [json.loads(line).get("commitInfo", {}) for line in lines]
+        return any(info.get(_NUMBER) == number for info in infos)
+
+    def _entry(self, version: int) -> Path:
+        return self.folder / "_delta_log" / f"{version:020d}.json"
+
+
+def _version_of(path: Path) -> int:
+    """Return the version that an entry or a checkpoint is of."""
+    return int(path.name.partition(".")[0])

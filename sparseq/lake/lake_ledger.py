@@ -1,0 +1,484 @@
+"""A ledger in a lake: a fenced log of Parquet files, with what everybody has in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparseq.accounting.budget import Budget
+from sparseq.errors import ParameterError, QueryRefused, StoreError, StoreInUse
+from sparseq.lake import lake_rows as rows
+from sparseq.lake.fenced_log import FencedLog, LogFile, Overtaken
+from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.codec import unpack, unpack_set
+from sparseq.ledger.departed import Departures
+from sparseq.ledger.entry import Entry, Release
+from sparseq.ledger.lifetimes import Lifetimes
+from sparseq.ledger.notes import USER, CuratorLine, LoggedLine, Note, NoteTable
+from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.purposes import PURPOSES, Purpose, read
+from sparseq.ledger.request_id import RequestId
+
+Names = Callable[[Iterable[int]], dict[int, Any]]
+_FILES = 256  # small ones of one kind, that are left as they are
+_SMALL = 1 << 20  # bytes
+
+
+class LakeLedger:
+    """See `sparseq.ledger.protocol.Ledger`.
+
+    Args:
+        log: Where it is written.
+        buckets: That people lie in: see `sparseq.lake.lake_rows`.
+        budgets: One a person, by number, in ledger units; 0 for numbers that nobody has.
+        reserves: Shares of everybody's budget, by pot.
+        halt: See `Accounts`.
+        names: Says what people are called.
+        purposes: That the lake was made with.
+        budget: Its.
+
+    Raises:
+        StoreError: The ledger contradicts itself.
+    """
+
+    def __init__(
+        self,
+        log: FencedLog,
+        buckets: int,
+        budgets: Ints,
+        reserves: Mapping[Pot, float],
+        halt: bool,
+        names: Names,
+        purposes: Sequence[Purpose] = (),
+        budget: Budget | None = None,
+    ) -> None:
+        self._log, self._buckets, self._names = log, buckets, names
+        self._closed = ""
+        self._requests: dict[str, int] = {}
+        self._where: list[LogFile] = []  # the file of each release
+        self._recent: dict[int, Release] = {}  # what this ledger has written or read ahead
+        self._index()
+        self._reserves, self._halt, self._budget = reserves, halt, budget
+        self._notes = self._read_notes()
+        self._purposes = tuple(purposes)
+        self.pots = self._pots(budgets)
+        self.lifetimes: Lifetimes | None = None  # a lake has no windows
+        self._unfolded = 0
+        self._restore()
+        self.departures = Departures()
+        self.departures.add_users(len(self.pots))
+        self._restore_departures()
+        self._pending: list[Note] | None = None
+        self._laid: dict[int, list[Any]] = {}
+        self._anew = False
+
+    # -- opening -----------------------------------------------------------------------------------
+
+    def _pots(self, budgets: Ints) -> Pots:
+        purposes = (*self._purposes, *read(self.fact(PURPOSES)))
+        moves = {p.number: self.charges(p.came) for p in purposes if p.came}
+        return Pots(budgets, self._reserves, self._halt, purposes, self._budget, moves)
+
+    def _index(self) -> None:
+        """Know which releases there are, what they are called, and in which file each is."""
+        found: list[tuple[int, str | None, LogFile]] = []
+        for file in self._log.head.of("releases"):
+            for some in self._log.rows([file], ["release", "request"]):
+                names = zip(some["release"].to_pylist(), some["request"].to_pylist(), strict=True)
+                found += [(number, name, file) for number, name in names]
+        found.sort(key=lambda one: one[0])
+        if [number for number, _, _ in found] != list(range(1, len(found) + 1)):
+            raise StoreError("the ledger lacks a release", "restore a copy")
+        self._where = [file for _, _, file in found]
+        self._requests = {name: number for number, name, _ in found if name is not None}
+
+    def _restore(self) -> None:
+        """Set what everybody has spent to the last sum and the charges after it."""
+        since = 0
+        for some in self._log.rows(self._log.head.of("spent")):
+            for row in some.to_pylist():
+                since, spent = row["release"], unpack(row["charges"])
+                places = self.pots[Pot(row["pot"])].spent[row["bucket"] :: self._buckets]
+                if since > len(self) or len(spent) > len(places):
+                    raise StoreError("the ledger has a sum that fits no release", "restore a copy")
+                places[: len(spent)] = spent
+        later = pc.field("release") > since
+        for some in self._log.rows(self._log.head.of("charges"), where=later):
+            for row in some.to_pylist():
+                self._charge(row)
+        for _, accounts in self.pots.items():
+            if np.any((accounts.spent < 0) | (accounts.spent > accounts.budgets)):
+                raise StoreError("the ledger has an account that is overdrawn", "restore a copy")
+
+    def _charge(self, row: dict[str, Any]) -> None:
+        users, charges = rows.people_of(row, self._buckets), unpack(row["charges"])
+        known = not len(users) or users[-1] < len(self.pots)
+        if len(users) != len(charges) or row["release"] > len(self) or not known:
+            raise StoreError("the ledger charges a person who has no account", "restore a copy")
+        self.pots[Pot(row["pot"])].charge(users, charges)
+        self._unfolded += len(users)
+
+    def _restore_departures(self) -> None:
+        found = [r for t in self._log.rows(self._log.head.of("departed")) for r in t.to_pylist()]
+        for row in sorted(found, key=lambda row: int(row["release"])):
+            self.departures.add(row["release"], unpack_set(row["users"]))
+
+    def _read_notes(self) -> rows.KeptNotes:
+        notes = rows.KeptNotes()
+        found = [r for t in self._log.rows(self._log.head.of("notes")) for r in t.to_pylist()]
+        for row in sorted(found, key=lambda row: (row["version"], row["place"])):
+            notes.add(row["of"], row["note"])
+        return notes
+
+    def manifest(self) -> list[dict[str, Any]]:
+        """Return the buckets that are current, in their order: see `rows.BUCKETS`."""
+        return manifest_of(self._log)
+
+    def people_arrived(self) -> None:
+        """Open the accounts of people who have come to buckets."""
+        before, budgets = self.pots, rows.budgets_of(self.manifest())
+        self.pots = self._pots(budgets)
+        for pot, accounts in before.items():
+            self.pots[pot].spent[: len(accounts)] = accounts.spent
+        self.departures.add_users(len(self.pots) - len(before))
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    @property
+    def next_id(self) -> int:
+        """See `Ledger`."""
+        return len(self._where) + 1
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def recover(self) -> None:
+        """See `Ledger`: nothing is ever half read."""
+
+    def commit(self, entries: Sequence[Entry]) -> None:
+        """See `Ledger`: one entry of the log, after the head that this ledger has read."""
+        self._check_open()
+        for number, entry in enumerate(entries, self.next_id):
+            if entry.release.id != number:
+                raise StoreError(f"release {entry.release.id} does not follow {number - 1}")
+        notes = [note for entry in entries for note in self._with_failures(entry)]
+        written = {
+            "releases": [rows.release_row(entry.release) for entry in entries],
+            "charges": rows.charge_rows(entries, self._buckets),
+            "departed": rows.departed_rows(entries),
+            "notes": self._note_rows(notes),
+        }
+        files = self._extend(written, ())
+        for entry in entries:
+            self._where.append(files["releases"])
+            self._recent[entry.release.id] = entry.release
+            if entry.release.request is not None:
+                self._requests[entry.release.request.stored] = entry.release.id
+        self._unfolded += sum(len(entry.users) for entry in entries)
+        self._take_notes(written["notes"])
+
+    def _extend(
+        self, written: Mapping[str, pa.Table | list[list[Any]]], old: Sequence[LogFile]
+    ) -> dict[str, LogFile]:
+        """Write rows, and make them current in one commit; nothing is known if it fails."""
+        self._check_open()
+        self._closed = "a commit failed, or was interrupted"  # until it is known to be durable
+        try:
+            tables = {
+                kind: some if isinstance(some, pa.Table) else rows.table(kind, some)
+                for kind, some in written.items()
+            }
+            files = {k: self._log.put(k, table) for k, table in tables.items() if table.num_rows}
+            self._log.commit(list(files.values()), old)
+        except Overtaken:
+            self._closed = "another driver was first"
+            self._check_open()
+        except Exception as error:
+            raise StoreError(
+                f"the ledger can't be written: {error}; the answer was not given, and whether it "
+                "was charged, only the lake knows",
+                "open the lake again: it is whole",
+            ) from None
+        self._closed = ""
+        return files
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreInUse(
+                f"{self._closed}; nothing was answered or charged here since",
+                "open the lake again: it then has what the other has written",
+            )
+
+    def _with_failures(self, entry: Entry) -> list[Note]:
+        """Return what is noted with a release: also where an engine failed, for the curator."""
+        whose = [f.user for f in entry.failed if f.user is not None]
+        names = self.identifiers(whose) if whose else {}
+        said: list[Note] = [*entry.notes]
+        for failure in entry.failed:
+            where = "" if failure.user is None else f" on the rows of {names.get(failure.user)!s}"
+            done = "another evaluator answered" if failure.mended else "they count and cost nothing"
+            what = f"release {entry.release.id}: the engine failed{where}, {done}: {failure.error}"
+            said.append(CuratorLine("engine", what))
+        return said
+
+    def fold(self, at_least: int) -> None:
+        """See `Ledger`; small files, of which there are many, become one as well."""
+        head, old = self._log.head, list[LogFile]()
+        written: dict[str, Any] = {}  # tables, or rows
+        if self._unfolded and self._unfolded >= at_least:
+            old += head.of("spent")
+            written["spent"] = rows.spent_rows(self.pots, len(self), self._buckets)
+        for kind in ("releases", "charges", "departed", "notes"):
+            found = head.of(kind)
+            small = found if kind == "notes" else [f for f in found if f.size < _SMALL]
+            if len(small) > _FILES:
+                old += small
+                written[kind] = self._merged(kind, small)
+        if not written:
+            return
+        files = self._extend(written, old)
+        if "releases" in files:
+            for number in written["releases"]["release"].to_pylist():
+                self._where[number - 1] = files["releases"]
+        if "spent" in files:
+            self._unfolded = 0
+
+    def _merged(self, kind: str, files: Sequence[LogFile]) -> pa.Table | list[list[Any]]:
+        """Return the rows of many files as those of one."""
+        if kind == "notes":
+            return self._notes.rows(self._log.head.version + 1)
+        order = [name for name in ("bucket", "release") if name in rows.KINDS[kind].names]
+        whole = pa.concat_tables(self._log.rows(files))
+        return whole.sort_by([(name, "ascending") for name in order])
+
+    @property
+    def version(self) -> int:
+        """Of the log, as this ledger has read or written it last."""
+        return self._log.head.version
+
+    def fence(self) -> None:
+        """Put an empty entry: whoever has read less than this ledger can't commit any more."""
+        self._extend({}, ())
+
+    def trim(self) -> list[Path]:
+        """Remove the entries of the log that nobody needs: see `FencedLog.trim`."""
+        return self._log.trim()
+
+    def orphans(self) -> list[Path]:
+        """Return the files of the log that nothing refers to: see `FencedLog.orphans`."""
+        return self._log.orphans()
+
+    def audit(self) -> None:
+        """Add all charges up again, from the first release on.
+
+        Raises:
+            StoreError: It is not what the accounts say, or a file is damaged.
+        """
+        damaged = self._log.damaged()
+        if damaged:
+            raise StoreError(f"damaged: {', '.join(file.path for file in damaged)}")
+        again = {pot: np.zeros(len(accounts), np.int64) for pot, accounts in self.pots.items()}
+        for some in self._log.rows(self._log.head.of("charges")):
+            for row in some.to_pylist():
+                users = rows.people_of(row, self._buckets)
+                again[Pot(row["pot"])][users] += unpack(row["charges"])
+        for pot, accounts in self.pots.items():
+            if not np.array_equal(accounts.spent, again[pot]):
+                raise StoreError(f"what was spent of {pot.name.lower()} is not the sum of charges")
+
+    # -- reading back ------------------------------------------------------------------------------
+
+    def recorded(self, request: RequestId | None, query: str) -> Release | None:
+        """See `Ledger`."""
+        if request is None:
+            return None
+        if not request.text.strip():
+            raise ParameterError("the request id is empty", "give one, or none at all")
+        release = self.under(request)
+        if release is not None and release.query != query:
+            raise QueryRefused(
+                f"request id {str(request)!r} belongs to another query: {release.query}",
+                "use a new request id for a new query",
+            )
+        return release
+
+    def under(self, request: RequestId) -> Release | None:
+        """See `Ledger`."""
+        number = self.number(request)
+        return None if number is None else self.read(number)
+
+    def number(self, request: RequestId) -> int | None:
+        """See `Ledger`."""
+        return self._requests.get(request.stored)
+
+    def numbers(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
+        """See `Ledger`."""
+        found = {request: self.number(request) for request in requests}
+        return {request: number for request, number in found.items() if number is not None}
+
+    def names(self, releases: Iterable[int]) -> dict[int, RequestId]:
+        """See `Ledger`."""
+        wanted = set(releases)
+        known = {number: name for name, number in self._requests.items() if number in wanted}
+        return {number: RequestId.read(name) for number, name in sorted(known.items())}
+
+    def read_ahead(self, requests: Iterable[RequestId]) -> None:
+        """See `Ledger`."""
+        self._recent = self._read(set(self.numbers(requests).values()))
+
+    def read(self, release_id: int) -> Release:
+        """See `Ledger`."""
+        if not 1 <= release_id <= len(self):
+            raise StoreError(
+                f"there is no release {release_id}", "`sparseq history` lists the releases"
+            )
+        return self._recent.get(release_id) or self._read({release_id})[release_id]
+
+    def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
+        """See `Ledger`."""
+        until = len(self) + 1 if before is None else min(before, len(self) + 1)
+        first = 1 if last is None else max(until - last, 1)
+        found = self._read(set(range(first, until)))
+        return [found[number] for number in sorted(found)]
+
+    def _read(self, numbers: set[int]) -> dict[int, Release]:
+        found: dict[int, Release] = {}
+        files = dict.fromkeys(self._where[number - 1] for number in sorted(numbers))
+        wanted = pc.field("release").isin(sorted(numbers))
+        for some in self._log.rows(files, where=wanted):
+            found |= {row["release"]: rows.release_of(row) for row in some.to_pylist()}
+        return found
+
+    def charges(self, release_id: int) -> tuple[Index, Ints]:
+        """See `Ledger`."""
+        parts = [
+            (rows.people_of(row, self._buckets), unpack(row["charges"]))
+            for some in self._log.rows(
+                self._log.head.of("charges"), where=pc.field("release") == release_id
+            )
+            for row in some.to_pylist()
+        ]
+        return rows.joined(parts)
+
+    def identifiers(self, users: Iterable[int]) -> dict[int, Any]:
+        """See `Ledger`."""
+        return self._names(users)
+
+    def payments(self, user: int) -> list[tuple[int, int]]:
+        """See `Ledger`."""
+        bucket, found = user % self._buckets, list[tuple[int, int]]()
+        theirs = pc.field("bucket") == bucket
+        for some in self._log.rows(self._log.head.of("charges"), where=theirs):
+            for row in some.to_pylist():
+                users = rows.people_of(row, self._buckets)
+                at = int(np.searchsorted(users, user))
+                if at < len(users) and users[at] == user:
+                    found.append((row["release"], int(unpack(row["charges"])[at])))
+        return sorted(one for one in found if one[1])
+
+    def paid_from(self, pot: Pot) -> int:
+        """See `Ledger`."""
+        pots = self._log.rows(self._log.head.of("releases"), ["pot"])
+        return sum(some["pot"].to_pylist().count(pot) for some in pots)
+
+    @property
+    def lines(self) -> list[LoggedLine]:
+        """The curator's log, oldest first: private."""
+        return self._notes.lines
+
+    # -- notes -------------------------------------------------------------------------------------
+
+    def notes(
+        self, table: NoteTable, users: Index | None = None, latest: int | None = None, **equal: Any
+    ) -> pa.Table:
+        """See `Ledger`."""
+        found = self._notes.tables.get(table.name, table.schema.empty_table())
+        for name, value in equal.items():
+            found = found.filter(pc.equal(found[name], value))
+        if users is not None:
+            found = found.filter(pc.is_in(found[USER], pa.array(users, pa.int32())))
+        first = 0 if latest is None else max(len(found) - latest, 0)
+        return found.select(list(table.columns)).slice(first)
+
+    def fact(self, key: str) -> Any:
+        """See `Ledger`."""
+        return self._notes.facts.get(key)
+
+    def in_transaction(self, work: Callable[[], Any]) -> Any:
+        """See `Ledger`: a change is one entry of the log."""
+        self._check_open()
+        before, self._notes = self._notes, self._notes.copy()
+        self._pending, self._laid, self._anew = [], {}, False
+        try:
+            done = work()
+            notes = self._note_rows(self._pending)
+            old = self._log.head.of("notes") if self._anew else []
+            if self._anew:
+                notes = self._notes.rows(self._log.head.version + 1)
+            laid = self._all_buckets() if self._laid else []
+            past = self._log.head.of("buckets") if self._laid else []
+            if notes or laid or old:
+                self._extend({"notes": notes, "buckets": laid}, [*old, *past])
+        except BaseException:
+            self._notes = before
+            raise
+        finally:
+            self._pending, self._laid = None, {}
+        self._log.delete(old)  # what was rewritten is erased for good
+        return done
+
+    def lay_out(self, buckets: Iterable[list[Any]]) -> None:
+        """Make other files the current ones of some buckets; in a transaction only."""
+        assert self._pending is not None, "buckets are laid out in a transaction"
+        self._laid |= {row[0]: row for row in buckets}
+
+    def _all_buckets(self) -> list[list[Any]]:
+        known = {row["bucket"]: list(row.values()) for row in self.manifest()}
+        return [row for _, row in sorted((known | self._laid).items())]
+
+    def write(self, note: Note) -> None:
+        """See `Ledger`."""
+        assert self._pending is not None, "notes are written in a transaction"
+        self._pending.append(note)
+        self._take_notes(self._note_rows([note]))
+
+    def drop(self, table: NoteTable, besides: Index, **equal: Any) -> None:
+        """See `Ledger`."""
+        self._anew = True
+        found = self.notes(table)
+        gone = pc.invert(pc.is_in(found[USER], pa.array(besides, pa.int32())))
+        for name, value in equal.items():
+            gone = pc.and_(gone, pc.equal(found[name], value))
+        self._notes.tables[table.name] = found.filter(pc.invert(gone))
+
+    def rewrite(self, table: NoteTable, change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """See `Ledger`."""
+        self._anew = True
+        changed = [change(batch) for batch in self.notes(table).to_batches()]
+        self._notes.tables[table.name] = pa.Table.from_batches(changed, table.schema)
+
+    def _note_rows(self, notes: Iterable[Note]) -> list[list[Any]]:
+        version = self._log.head.version + 1
+        return [rows.note_row(note, version, place) for place, note in enumerate(notes)]
+
+    def _take_notes(self, written: Iterable[Sequence[Any]]) -> None:
+        for _, _, of, note in written:
+            self._notes.add(of, note)
+
+
+def manifest_of(log: FencedLog) -> list[dict[str, Any]]:
+    """Return the buckets that are current at a log's head, in their order.
+
+    Raises:
+        StoreError: One is missing.
+    """
+    found = [row for some in log.rows(log.head.of("buckets")) for row in some.to_pylist()]
+    found.sort(key=lambda row: int(row["bucket"]))
+    if [row["bucket"] for row in found] != list(range(len(found))):
+        raise StoreError("the ledger lacks a bucket, or has one twice", "restore a copy")
+    return found

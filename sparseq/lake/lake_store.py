@@ -1,0 +1,452 @@
+"""A store in a lake: a folder of buckets, and a ledger that says which of them are current.
+
+    lake.json       what the store is: settings, the number of buckets, the key of hash and names
+    buckets/        small stores, read only, named by what is in them
+    ledger/         a Delta table (`sparseq.lake`)
+
+See docs/lake.md.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq._duckdb.backend import FORMAT as BUCKET_FORMAT
+from sparseq._duckdb.backend import DuckBackend
+from sparseq._duckdb.creating import Declaration
+from sparseq.accounting import Budget
+from sparseq.engine.reduce import Index, Ints
+from sparseq.errors import DataError, ParameterError, StoreError
+from sparseq.lake import lake_rows
+from sparseq.lake._duckdb.bucket import Bucket, bucket_at
+from sparseq.lake._duckdb.layout import (
+    Laid,
+    NewBuckets,
+    Shuffle,
+    digest_of,
+    homes,
+    rewritten,
+)
+from sparseq.lake.fenced_log import FencedLog
+from sparseq.lake.fleets import Fleet, Here, Processes
+from sparseq.lake.lake_engine import LakeEngine
+from sparseq.lake.lake_ledger import LakeLedger, manifest_of
+from sparseq.lake.spark_fleet import SparkFleet
+from sparseq.ledger._duckdb.failure import told_where_not_written
+from sparseq.ledger.accounts import Person
+from sparseq.ledger.entry import Loss
+from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import read
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.read_schema import Schema
+from sparseq.sql.catalog import Catalog, Table
+from sparseq.writing import make_durable, whole_file
+
+FORMAT = {"lake": 1, "buckets": BUCKET_FORMAT}
+MANIFEST = "lake.json"
+_TAKEN, _REVISION = "taken", "revision"
+SPARK = "SPARSEQ_SPARK"
+"""In the environment: the address of Spark, such as sc://host or local[*]."""
+_SMALL = 1 << 20
+"""Rows of a lake that this process alone answers for as quickly as others."""
+
+
+class LakeBackend:
+    """See `sparseq.backend.Backend`.
+
+    Args:
+        folder: Of the lake.
+        fleet: Does its tasks; None: processes of this machine.
+
+    Raises:
+        StoreError: There is no lake, or its ledger contradicts itself.
+    """
+
+    def __init__(self, folder: Path, fleet: Fleet | None = None) -> None:
+        self.path: Path | None = folder
+        self._said = _read(folder)
+        self._count = int(self._said["buckets"])
+        self._key = bytes.fromhex(self._said["key"])
+        self.settings: Mapping[str, Any] = self._said["settings"]
+        self.losses: tuple[Loss, ...] = ()
+        self.catalog = Catalog.from_dict(self._said["catalog"])
+        log = FencedLog(folder / "ledger", self._key)
+        manifest = manifest_of(log)
+        self._files = [row["file"] for row in manifest]
+        reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
+        budgets = lake_rows.budgets_of(manifest)
+        self.ledger = LakeLedger(
+            log, self._count, budgets, reserves, self.settings["halt"], self._names,
+            read(self.settings.get("purposes")),
+            Budget(self.settings["kappa"], self.settings["norm_budget"]),
+        )  # fmt: skip
+        small = sum(row["rows"] for row in manifest) <= _SMALL
+        self._fleet: Fleet = fleet or (Here() if small else Processes())
+        self.database: Any = self._fleet
+        self.engine = LakeEngine(self._fleet, lambda: list(map(self._file, range(self._count))))
+        self.half_done = False
+
+    def _file(self, bucket: int) -> str:
+        assert self.path is not None
+        return str(self.path / "buckets" / self._files[bucket])
+
+    @contextmanager
+    def _bucket(self, bucket: int) -> Iterator[Bucket]:
+        opened = bucket_at(self._file(bucket))
+        with opened.lock:
+            yield opened
+
+    def _names(self, users: Iterable[int]) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for bucket, places, _ in lake_rows.by_bucket(np.array(list(users)), self._count):
+            with self._bucket(bucket) as opened:
+                names = opened.identifiers(places.tolist())
+            numbers = lake_rows.numbers_in(bucket, places, self._count)
+            found |= dict(zip(numbers.tolist(), names, strict=True))
+        return dict(sorted(found.items()))
+
+    def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
+        """See `Backend`."""
+        with self._bucket(0) as opened:
+            return opened.public_twin()
+
+    def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
+        """See `Backend`: refused."""
+        raise StoreError(
+            "a lake takes no contributions that were made elsewhere",
+            "docs/lake.md lists what a lake does not do",
+        )
+
+    def numbers_of(self, identifiers: pa.Array) -> Ints:
+        """See `Backend`."""
+        table = self.catalog.private[0]
+        kind = table.column(table.user).type
+        try:
+            whose = np.array(homes(identifiers, kind, self._key, self._count), float)
+        except ValueError as error:
+            raise DataError(f"the identifiers don't fit: {error}") from None
+        numbers = np.full(len(whose), -1, np.int64)
+        for bucket in np.unique(whose[~np.isnan(whose)]).astype(int).tolist():
+            at = np.flatnonzero(whose == bucket)
+            with self._bucket(bucket) as opened:
+                places = opened.numbers_of(identifiers.take(pa.array(at)))
+            numbers[at] = np.where(places < 0, -1, places * self._count + bucket)
+        return numbers
+
+    def people(self) -> Index:
+        """See `Backend`."""
+        return lake_rows.people_in(self.ledger.manifest())
+
+    def find(self, identifier: str) -> Person | None:
+        """See `Backend`."""
+        table = self.catalog.private[0]
+        kind = table.column(table.user).type
+        try:
+            (bucket,) = homes(pa.array([identifier]), kind, self._key, self._count)
+        except ValueError:  # nobody can have it
+            return None
+        assert bucket is not None
+        with self._bucket(bucket) as opened:
+            found = opened.find(identifier)
+        return found and replace(found, user=found.user * self._count + bucket)
+
+    def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
+        """See `Backend`: their buckets are written anew, and what is left over is removed."""
+        erased = {table.name: 0 for table in self.catalog.private}
+
+        def change(places: Index) -> Callable[[DuckBackend], None]:
+            def forget(backend: DuckBackend) -> None:
+                for name, rows in backend.forget(places.tolist(), lambda: None).items():
+                    erased[name] += rows
+
+            return forget
+
+        if len(users):
+            parts = lake_rows.by_bucket(np.array(users), self._count)
+            laid = [self._anew(bucket, change(places)) for bucket, places, _ in parts]
+            self._lay_out(laid, also)
+            self.sweep()
+        return erased
+
+    def count_rows(self, table: Table, user: int | None = None) -> int:
+        """See `Backend`: all buckets are opened."""
+        if user is not None:
+            with self._bucket(user % self._count) as opened:
+                return opened.count_rows(table.name, user // self._count)
+        rows = 0
+        for bucket in range(self._count):
+            with self._bucket(bucket) as opened:
+                rows += opened.count_rows(table.name)
+        return rows
+
+    # -- rows that come ----------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        table: Table,
+        source: Any,
+        once: str | None,
+        note: str,
+        late: bool,
+        again: bool,
+        since: dt.date | None = None,
+    ) -> int:
+        """See `Backend`: buckets that rows come to are written anew, and one commit says so."""
+        taken = self.taken()
+        if once is not None and once in taken:
+            return 0
+        if once is None and not again and not table.row_key:
+            raise ParameterError(
+                "a lake does not notice that a file comes twice",
+                "say once=… with a key for these rows, or again=True (--again)",
+            )
+        assert self.path is not None
+        folder = self.path / "buckets"
+        rows = IncomingRows(
+            source,
+            self.schema(table),
+            bounds=table.bounds,
+            since=(table.time, since) if since else None,
+        )
+        column = self.settings["budget_column"]
+        types = {c.name: c.type for c in table.columns}
+        if column and rows.has(column):
+            types[column] = "DOUBLE"
+        shuffle, came = Shuffle(folder, self._key, self._count), list[int]()
+
+        def load(new: pa.Table, backend: DuckBackend) -> None:
+            target = backend.catalog.table(table.name)
+            came.append(backend.ingest(target, new, None, "", late=True, again=True))
+
+        try:
+            shuffle.take(table.name, rows, types, table.user)
+            laid = []
+            for b in shuffle.buckets_of(table.name):
+                new = shuffle.rows(table.name, b)
+                laid.append(self._anew(b, partial(load, new)))
+        finally:
+            shuffle.close()
+            rows.close()
+
+        def tell() -> None:
+            if once is not None:
+                self.ledger.write(Fact(_TAKEN, taken | {once: note}))
+            if late:
+                self.ledger.write(Fact(_REVISION, self.revision + 1))
+            for message in (*shuffle.told, *(m for one in laid for m in one.told)):
+                self.ledger.write(CuratorLine("ingest", message))
+
+        self._lay_out(laid, tell)
+        return sum(came)
+
+    def _anew(self, bucket: int, change: Callable[[DuckBackend], None]) -> Laid:
+        """Write a bucket anew with a change, which a commit may make current."""
+        assert self.path is not None
+        return rewritten(self.path / "buckets", self._key, bucket, self._files[bucket], change)
+
+    def _lay_out(self, laid: Sequence[Laid], also: Callable[[], None]) -> None:
+        """Make buckets current, and write what else there is to write, in one commit."""
+
+        def work() -> None:
+            also()
+            self.ledger.lay_out([_row(one) for one in laid])
+
+        self.half_done = True
+        self.ledger.in_transaction(work)
+        for one in laid:
+            self._files[one.bucket] = one.file
+        self.ledger.people_arrived()
+        self.engine.rows_arrived()
+        self.half_done = False
+
+    def taken(self) -> dict[str, str]:
+        """See `Backend`."""
+        return dict(self.ledger.fact(_TAKEN) or {})
+
+    def remember(self, key: str, note: str) -> None:
+        """See `Backend`."""
+        fact = Fact(_TAKEN, self.taken() | {key: note})
+        self.ledger.in_transaction(lambda: self.ledger.write(fact))
+
+    @property
+    def revision(self) -> int:
+        """See `Backend`."""
+        return int(self.ledger.fact(_REVISION) or 0)
+
+    def schema(self, table: Table) -> Schema:
+        """See `Backend`."""
+        said = self._said["schemas"][table.name]
+        return Schema({c.name: c.type for c in table.columns}, **said | {"user": ()})
+
+    def tell_curator(self, kind: str, message: str) -> None:
+        """See `Backend`."""
+        line = CuratorLine(kind, message)
+        self.ledger.in_transaction(lambda: self.ledger.write(line))
+
+    def curator_log(self, last: int | None = None) -> list[LoggedLine]:
+        """See `Backend`."""
+        return self.ledger.lines[-last if last else None :]
+
+    # -- what nothing refers to --------------------------------------------------------------------
+
+    def orphans(self) -> list[Path]:
+        """Return the files that nothing refers to: see `FencedLog.orphans`."""
+        assert self.path is not None
+        known = {self.path / "buckets" / file for file in self._files}
+        return [*self.ledger.orphans(), *sorted(set((self.path / "buckets").iterdir()) - known)]
+
+    def sweep(self) -> list[Path]:
+        """Remove the files that nothing refers to, and old entries of the log; return them.
+
+        They are listed, and then an empty entry is committed. Who has written one of them for a
+        commit to come has read an earlier version, and can't commit any more; names are never used
+        twice. So no commit will ever refer to one. Who reads an earlier version has to open the
+        lake again.
+
+        Raises:
+            StoreInUse: Another driver was first; nothing is removed.
+        """
+        gone = self.orphans()
+        self.ledger.fence()
+        for path in gone:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return [*gone, *self.ledger.trim()]
+
+    def check_buckets(self, deep: bool) -> None:
+        """Open every bucket; `deep`: read all of each, and compare it with its name.
+
+        Raises:
+            StoreError: One is not as it was written.
+        """
+        for row in self.ledger.manifest():
+            path = Path(self._file(row["bucket"]))
+            if deep and not path.name.split("-")[1] == digest_of(path, self._key):
+                raise StoreError(f"{path.name} is damaged", "restore a copy")
+            opened = Bucket(str(path))
+            people, rows = opened.people, sum(map(opened.count_rows, self._private()))
+            opened.close()
+            if people != len(row["budgets"]) // 8 or rows != row["rows"]:
+                raise StoreError(f"{path.name} has other people or rows", "restore a copy")
+
+    def _private(self) -> list[str]:
+        return [table.name for table in self.catalog.private]
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """See `Backend`."""
+        self.release()
+
+    def close(self) -> None:
+        """See `Backend`: what is durable is in the ledger, and nothing is pending."""
+
+    def release(self) -> None:
+        """See `Backend`."""
+        self.database = None
+        self.half_done = False
+        self._fleet.close()
+
+
+def open_lake(folder: Path, fleet: Fleet | None = None) -> LakeBackend:
+    """Open a lake: any number of drivers can have it open, and one at a time can commit.
+
+    Args:
+        folder: Of the lake.
+        fleet: Does its tasks; None: Spark's executors, if SPARSEQ_SPARK is its address, and
+            otherwise processes of this machine.
+
+    Raises:
+        StoreError: There is no lake, or its ledger contradicts itself.
+    """
+    address = os.environ.get(SPARK, "")
+    return LakeBackend(folder, fleet or (SparkFleet.at(address) if address else None))
+
+
+def create_lake(folder: Path, declaration: Declaration, buckets: int) -> None:
+    """Make a lake of rows: the folder appears whole or not at all.
+
+    Args:
+        folder: Of the lake; it must not exist.
+        declaration: See `sparseq.create`.
+        buckets: How many; it stays.
+
+    Raises:
+        StoreError: Something is there.
+        DataError, ParameterError: See `sparseq.create`.
+    """
+    if not 1 <= buckets <= 100_000:
+        raise ParameterError(f"buckets is {buckets!r}; it must be from 1 to 100,000")
+    if folder.exists():
+        raise StoreError(f"{folder} exists already", "choose another path")
+    if not folder.parent.is_dir():
+        raise StoreError(f"there is no folder {folder.parent}")
+    working = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(working, ignore_errors=True)  # of a process of the same number that was killed
+    try:
+        with told_where_not_written(f"there is no lake at {folder}"):
+            working.mkdir(mode=0o700)  # whatever comes into it is its owner's alone
+            (working / "buckets").mkdir()
+            _fill(working, declaration, buckets)
+            os.rename(working, folder)
+            make_durable(folder)
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+
+
+def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
+    key = secrets.token_bytes(32)
+    new = NewBuckets(folder / "buckets", key, buckets, declaration)
+    laid = list(new.written())
+    first = Bucket(str(folder / "buckets" / laid[0].file))
+    said = {
+        "format": FORMAT,
+        "buckets": buckets,
+        "key": key.hex(),
+        "settings": declaration.settings(),
+        "catalog": first.catalog.to_dict(),
+        "schemas": {name: schema.to_dict() for name, schema in new.schemas.items()},
+    }
+    first.close()
+    log = FencedLog.create(folder / "ledger", key, lake_rows.all_columns())
+    lines = [CuratorLine("ingest", message) for one in laid for message in one.told]
+    notes = [lake_rows.note_row(line, 1, place) for place, line in enumerate(lines)]
+    files = [log.put("buckets", lake_rows.table("buckets", [_row(one) for one in laid]))]
+    if notes:
+        files.append(log.put("notes", lake_rows.table("notes", notes)))
+    log.commit(files)
+    with whole_file(folder / MANIFEST, private=True) as file:
+        file.write_text(json.dumps(said, indent=1), "utf-8")
+
+
+def _row(laid: Laid) -> list[Any]:
+    return lake_rows.bucket_row(laid.bucket, laid.file, laid.rows, laid.budgets)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+    except (OSError, ValueError):
+        raise StoreError(
+            f"there is no lake at lake://{folder}", "`sparseq create` makes one"
+        ) from None
+    if said.get("format") != FORMAT:
+        raise StoreError(
+            f"lake://{folder} is of another format: {said.get('format')}, and not {FORMAT}",
+            "open it with the version of sparseq that made it",
+        )
+    return said

@@ -1,0 +1,1 @@
+"""The language of questions: types, functions, and what is public of an expression."""

@@ -1,0 +1,461 @@
+"""Every function and operator that a query may use: one table.
+
+An entry says how it is written, what it takes and gives, what it means for every value of its input
+types, and its SQL. The page in docs and the exhaustive test are made from the same table.
+
+**Total.** No entry's SQL can raise, whatever values its arguments have within their types: integers
+that could leave 64 bits are computed in 128 and cast back by TRY_CAST, which gives NULL; a divisor
+that could be zero becomes NULL; decimals have room for the result, or become doubles; what is added
+to a date is cut to where DuckDB has dates; doubles follow IEEE 754. `tests/sql/test_total.py`
+tries every entry on extreme values, in every position, with DuckDB's statistics on and off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sparseq.language import types as T
+from sparseq.language.text_functions import MAX_TEXT, add_text_functions
+from sparseq.language.types import Family, Type
+
+MAX_PLACE = 1_000_000
+"""Places and lengths in a text are cut to this."""
+_DECIMALS = "CAST(greatest(least({1}, 400), -400) AS INTEGER)"
+Types = Sequence[Type]
+B, Z, C, N, X, D, S, M, U = (
+    Family.BOOLEAN, Family.INTEGER, Family.DECIMAL, Family.DOUBLE, Family.TEXT, Family.DATE,
+    Family.TIMESTAMP, Family.TIME, Family.UUID,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Function:
+    """One overload of a function.
+
+    Attributes:
+        name: What it is looked up by.
+        form: How a query writes it, with {0}, {1} … for the arguments.
+        takes: The families of its arguments.
+        gives: Type of the result, by the types of the arguments; None: not for these.
+        sql: Its SQL, by the types of the arguments.
+        meaning: What it is for every value; for the page.
+        fixed: Arguments that must be constants.
+        samples: Such constants, to try it with; numbers of decimals if nothing is said.
+    """
+
+    name: str
+    form: str
+    takes: tuple[Family, ...]
+    gives: Callable[[Types], Type | None]
+    sql: Callable[[Types], str]
+    meaning: str
+    fixed: tuple[int, ...] = ()
+    samples: tuple[tuple[str, ...], ...] = (("0",), ("2",), ("-2",), ("400",), ("-400",))
+
+
+FUNCTIONS: list[Function] = []
+
+
+def _add(
+    name: str,
+    form: str,
+    takes: Sequence[Family],
+    gives: Type | Callable[[Types], Type | None],
+    sql: str | Callable[[Types], str],
+    meaning: str,
+    **more: object,
+) -> None:
+    def constantly(value: object) -> Callable[[Types], object]:
+        return lambda _: value
+
+    FUNCTIONS.append(
+        Function(
+            name,
+            form,
+            tuple(takes),
+            gives if callable(gives) else constantly(gives),  # type: ignore[arg-type]
+            sql if callable(sql) else constantly(sql),  # type: ignore[arg-type]
+            meaning,
+            **more,  # type: ignore[arg-type]
+        )
+    )
+
+
+def overloads(name: str) -> list[Function]:
+    """Return the overloads of a function, in the order in which they are tried.
+
+    Example:
+        >>> [f.takes for f in overloads("sqrt")]
+        [(<Family.DOUBLE: 'number'>,)]
+    """
+    return _BY_NAME.get(name, [])
+
+
+# -- whole numbers: exact, NULL beyond 64 bits -----------------------------------------------------
+
+
+def _corners(a: Type, b: Type, f: Callable[[int, int], int]) -> tuple[int, int]:
+    found = [f(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return min(found), max(found)
+
+
+def _added(t: Types) -> tuple[int, int]:
+    return t[0].low + t[1].low, t[0].high + t[1].high
+
+
+def _subtracted(t: Types) -> tuple[int, int]:
+    return t[0].low - t[1].high, t[0].high - t[1].low
+
+
+def _multiplied(t: Types) -> tuple[int, int]:
+    return _corners(t[0], t[1], lambda x, y: x * y)
+
+
+def _exact(operator: str, span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], str]:
+    """In 64 bits where it can't leave them, else in 128 and back."""
+
+    def sql(t: Types) -> str:
+        low, high = span(t)
+        if T.INT64[0] <= low and high <= T.INT64[1] and all(a.within(*T.INT64) for a in t):
+            return f"(CAST({{0}} AS BIGINT) {operator} CAST({{1}} AS BIGINT))"
+        wide = f"CAST({{0}} AS HUGEINT) {operator} CAST({{1}} AS HUGEINT)"
+        return f"TRY_CAST({wide} AS BIGINT)"
+
+    return sql
+
+
+def _of_span(span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], Type]:
+    return lambda t: T.integer(*span(t))
+
+
+for _op, _span in (("+", _added), ("-", _subtracted), ("*", _multiplied)):
+    _add(
+        _op,
+        f"({{0}} {_op} {{1}})",
+        (Z, Z),
+        _of_span(_span),
+        _exact(_op, _span),
+        "exact; NULL beyond 64 bits",
+    )
+
+
+def _divisor(t: Types) -> str:
+    zero = t[1].family is not Z or t[1].low <= 0 <= t[1].high
+    return "CASE WHEN {1} <> 0 THEN {1} END" if zero else "{1}"
+
+
+def _whole_division(operator: str) -> Callable[[Types], str]:
+    def sql(t: Types) -> str:
+        safe = all(a.within(*T.INT64) for a in t) and t[0].low > T.INT64[0]
+        kind = "BIGINT" if safe else "HUGEINT"
+        text = f"(CAST({{0}} AS {kind}) {operator} CAST({_divisor(t)} AS {kind}))"
+        return text if safe else f"TRY_CAST({text} AS BIGINT)"
+
+    return sql
+
+
+_add("//", "({0} // {1})", (Z, Z), T.BIGINT, _whole_division("//"),
+     "division rounded towards zero; NULL where the divisor is 0")  # fmt: skip
+_add("%", "({0} % {1})", (Z, Z), T.BIGINT, _whole_division("%"),
+     "remainder, with the sign of the first; NULL where the second is 0")  # fmt: skip
+
+
+def _sized(t: Types) -> tuple[int, int]:
+    low, high = t[0].low, t[0].high
+    return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+
+
+def _one(function: str, span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], str]:
+    def sql(t: Types) -> str:
+        low, high = span(t)
+        if T.INT64[0] <= low and high <= T.INT64[1] and t[0].within(*T.INT64):
+            return f"{function}(CAST({{0}} AS BIGINT))"
+        return f"TRY_CAST({function}(CAST({{0}} AS HUGEINT)) AS BIGINT)"
+
+    return sql
+
+
+def _negated(t: Types) -> tuple[int, int]:
+    return -t[0].high, -t[0].low
+
+
+_add("abs", "abs({0})", (Z,), lambda t: T.integer(*_sized(t)), _one("abs", _sized),
+     "without its sign; NULL for -2^63")  # fmt: skip
+_add("neg", "(-{0})", (Z,), lambda t: T.integer(*_negated(t)), _one("-", _negated),
+     "NULL for -2^63")  # fmt: skip
+_add("sign", "sign({0})", (Z,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
+for _name in ("floor", "ceil", "trunc", "round"):
+    _add(_name, f"{_name}({{0}})", (Z,), lambda t: t[0], "{0}", "the number itself")
+    if _name in ("trunc", "round"):
+
+        def _tens(t: Types, name: str = _name) -> str:
+            return f"TRY_CAST({_to_decimals(name, 'CAST({0} AS DECIMAL(20, 0))', 20, t)} AS BIGINT)"
+
+        _add(_name, f"{_name}({{0}}, {{1}})", (Z, Z), T.BIGINT, _tens,
+             "to so many decimals, a constant; negative: to tens, hundreds",
+             fixed=(1,))  # fmt: skip
+
+
+# -- decimals: exact where 38 digits hold the result, else numbers ---------------------------------
+
+
+def _fitting(width: int, scale: int) -> Type | None:
+    return T.decimal(width, scale) if width <= T.MAX_DIGITS else None
+
+
+def _sum_type(t: Types) -> Type | None:
+    scale = max(a.scale for a in t)
+    return _fitting(max(a.digits for a in t) + scale + 1, scale)
+
+
+def _product_type(t: Types) -> Type | None:
+    return _fitting(t[0].width + t[1].width, t[0].scale + t[1].scale)
+
+
+def _product(t: Types) -> str:
+    """DuckDB multiplies in the width of the wider factor, if that is at most 18 digits."""
+    width = t[0].width + t[1].width
+    first = T.decimal(max(t[0].width, 19), t[0].scale).sql if width > 18 else t[0].sql
+    kind = T.decimal(width, t[0].scale + t[1].scale).sql
+    return f"CAST(CAST({{0}} AS {first}) * {{1}} AS {kind})"
+
+
+def _in_sum_type(operator: str, second: str = "{1}") -> Callable[[Types], str]:
+    def sql(t: Types) -> str:
+        kind = _sum_type(t)
+        assert kind is not None
+        return (
+            f"CAST(CAST({{0}} AS {kind.sql}) {operator} CAST({second} AS {kind.sql}) AS {kind.sql})"
+        )
+
+    return sql
+
+
+for _op in "+-":
+    _add(_op, f"({{0}} {_op} {{1}})", (C, C), _sum_type, _in_sum_type(_op),
+         "exact; as numbers where 38 digits don't hold the result")  # fmt: skip
+_add("*", "({0} * {1})", (C, C), _product_type,
+     _product,
+     "exact; as numbers where 38 digits don't hold the result")  # fmt: skip
+_add("%", "({0} % {1})", (C, C), _sum_type,
+     _in_sum_type("%", "CASE WHEN {1} <> 0 THEN {1} END"),
+     "remainder, with the sign of the first; NULL where the second is 0")  # fmt: skip
+_add("neg", "(-{0})", (C,), lambda t: t[0], "(-{0})", "exact")
+_add("abs", "abs({0})", (C,), lambda t: t[0], "abs({0})", "without its sign")
+
+
+def _decimals(t: Types) -> int:
+    return min(max(t[1].low, -T.MAX_DIGITS), T.MAX_DIGITS)
+
+
+def _to_decimals(name: str, value: str, digits: int, t: Types) -> str:
+    """Return SQL for a decimal with so many digits before its point, rounded.
+
+    Where nothing is left of any number, DuckDB 2.0 gives 0 for NULL as well: it is not asked.
+    """
+    places = _decimals(t)
+    if -places > digits or (name == "trunc" and -places == digits):
+        return f"CASE WHEN {value} IS NOT NULL THEN 0 END"
+    return f"{name}({value}, {places})"
+
+
+def _rounded_type(t: Types) -> Type | None:
+    scale = min(max(_decimals(t), 0), t[0].scale)
+    return _fitting(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
+
+
+def _rounded(name: str) -> Callable[[Types], str]:
+    def sql(t: Types) -> str:
+        kind = _rounded_type(t)
+        assert kind is not None
+        return f"CAST({_to_decimals(name, '{0}', t[0].digits, t)} AS {kind.sql})"
+
+    return sql
+
+
+for _name in ("trunc", "round"):
+    _add(_name, f"{_name}({{0}}, {{1}})", (C, Z), _rounded_type, _rounded(_name),
+         "to so many decimals, a constant, exactly", fixed=(1,))  # fmt: skip
+_add("sign", "sign({0})", (C,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
+
+
+def _whole_type(t: Types) -> Type | None:
+    return _fitting(t[0].digits + 1, 0) if t[0].width < T.MAX_DIGITS else None
+
+
+def _to_whole(name: str) -> Callable[[Types], str]:
+    return lambda t: f"CAST({name}({{0}}) AS DECIMAL({t[0].digits + 1}, 0))"
+
+
+for _name in ("floor", "ceil", "trunc", "round"):
+    _add(_name, f"{_name}({{0}})", (C,), _whole_type, _to_whole(_name), "to a whole number")
+
+
+# -- numbers: doubles by IEEE 754, NaN and infinity included ---------------------------------------
+
+_IEEE = "IEEE 754: NaN or infinite where the result is not a number"
+for _op in "+-*/":
+    _add(_op, f"({{0}} {_op} {{1}})", (N, N), T.DOUBLE, f"({{0}} {_op} {{1}})", _IEEE)
+_add("%", "({0} % {1})", (N, N), T.DOUBLE, "({0} % {1})", "remainder; NaN where the second is 0")
+_add("//", "({0} // {1})", (N, N), T.DOUBLE, lambda t: f"({{0}} // {_divisor(t)})",
+     "the quotient; NULL where the divisor is 0")  # fmt: skip
+_add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE)
+for _name in ("abs", "floor", "ceil", "trunc", "round", "sqrt", "ln", "log", "log2", "exp"):
+    _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE)
+for _name in ("trunc", "round"):
+    _add(_name, f"{_name}({{0}}, {{1}})", (N, Z), T.DOUBLE,
+         f"{_name}({{0}}, {_DECIMALS})",
+         "to so many decimals, a constant", fixed=(1,))  # fmt: skip
+_add("pow", "pow({0}, {1})", (N, N), T.DOUBLE, "pow({0}, {1})", _IEEE)
+_add("log", "log({0}, {1})", (N, N), T.DOUBLE, "log({0}, {1})", "of the second, to the base first")
+_add("sign", "sign({0})", (N,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)",
+     "-1, 0 or 1; 0 for NaN")  # fmt: skip
+for _name in ("isnan", "isinf", "isfinite"):
+    _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", "of a number")
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+for _name in ("lower", "upper"):
+    _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "by Unicode")
+for _name in ("trim", "ltrim", "rtrim"):
+    _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "without spaces at the ends")
+    _add(_name, f"{_name}({{0}}, {{1}})", (X, X), T.TEXT, f"{_name}({{0}}, {{1}})",
+         "without any of these characters at the ends")  # fmt: skip
+_add("length", "length({0})", (X,), T.integer(0, 2**32), "length({0})", "in characters")
+
+
+def _of_places(name: str) -> Callable[[Types], str]:
+    """A function of a text and places in it, which are brought near where they can be far."""
+
+    def place(i: int, type: Type) -> str:
+        if type.low >= -MAX_PLACE and type.high <= MAX_PLACE:
+            return f"CAST({{{i}}} AS BIGINT)"
+        near = f"greatest(least({{{i}}}, {MAX_PLACE}), -{MAX_PLACE})"  # of NULL too: a number
+        return f"CASE WHEN {{{i}}} IS NOT NULL THEN CAST({near} AS BIGINT) END"
+
+    def sql(t: Types) -> str:
+        return f"{name}({', '.join(['{0}', *(place(i, t[i]) for i in range(1, len(t)))])})"
+
+    return sql
+
+
+_add("substring", "substring({0}, {1})", (X, Z), T.TEXT, _of_places("substring"),
+     "from a place on, the first being 1; negative: from the end")  # fmt: skip
+_add("substring", "substring({0}, {1}, {2})", (X, Z, Z), T.TEXT, _of_places("substring"),
+     "so many characters from a place on")  # fmt: skip
+for _name in ("left", "right"):
+    _add(_name, f"{_name}({{0}}, {{1}})", (X, Z), T.TEXT, _of_places(_name),
+         "so many characters; negative: all but so many")  # fmt: skip
+_add("||", "({0} || {1})", (X, X), T.TEXT, f"left({{0}} || {{1}}, {MAX_TEXT})",
+     f"both, cut to {MAX_TEXT:,} characters; NULL if one is")  # fmt: skip
+for _name in ("starts_with", "ends_with", "contains"):
+    _add(_name, f"{_name}({{0}}, {{1}})", (X, X), T.BOOLEAN, f"{_name}({{0}}, {{1}})", "exact")
+_add("strpos", "strpos({0}, {1})", (X, X), T.integer(0, 2**32), "strpos({0}, {1})",
+     "the first place of the second, 0 if there is none")  # fmt: skip
+
+
+add_text_functions(_add)
+
+# -- dates and times -------------------------------------------------------------------------------
+
+_PARTS = {
+    "year": (-200_000, 200_000), "month": (1, 12), "day": (1, 31), "quarter": (1, 4),
+    "week": (1, 53), "dow": (0, 6), "isodow": (1, 7), "doy": (1, 366),
+    "isoyear": (-200_000, 200_000),
+}  # fmt: skip
+_CLOCK = {"hour": (0, 23), "minute": (0, 59), "second": (0, 59)}
+for _part, _range in _PARTS.items():
+    for _kind in (D, S):
+        _add(_part, f"extract({_part} FROM {{0}})", (_kind,), T.integer(*_range),
+             f"date_part('{_part}', {{0}})", "the part")  # fmt: skip
+for _part, _range in _CLOCK.items():
+    for _kind in (S, M):
+        _add(_part, f"extract({_part} FROM {{0}})", (_kind,), T.integer(*_range),
+             f"date_part('{_part}', {{0}})", "the part; of a date 0")  # fmt: skip
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+_SECONDS = {"second": 86400, "minute": 1440, "hour": 24}
+for _unit in UNITS:
+    for _kind in (D, S):
+        _add(f"date_trunc {_unit}", f"date_trunc('{_unit}', {{0}})", (_kind,),
+             lambda t: T.moved(T.Type(S, t[0].low, t[0].high), 366, 0),
+             f"CAST(date_trunc('{_unit}', {{0}}) AS TIMESTAMP)",
+             f"the first moment of the {_unit}")  # fmt: skip
+        _most = 2 * 10**8 * _SECONDS.get(_unit, 1)
+        _add(f"date_diff {_unit}", f"date_diff('{_unit}', {{0}}, {{1}})", (_kind, _kind),
+             T.integer(-_most, _most), f"date_diff('{_unit}', {{0}}, {{1}})",
+             f"how many {_unit}s begin from the first to the second")  # fmt: skip
+for _unit in UNITS:
+    for _kind in (D, S):
+        _most = 2 * 10**8 * _SECONDS.get(_unit, 1)
+        _add(f"date_sub {_unit}", f"date_sub('{_unit}', {{0}}, {{1}})", (_kind, _kind),
+             T.integer(-_most, _most), f"date_sub('{_unit}', {{0}}, {{1}})",
+             f"how many full {_unit}s lie between")  # fmt: skip
+for _kind in (D, S):
+    _add("epoch", "epoch({0})", (_kind,), T.DOUBLE, "epoch({0})", "seconds since 1970")
+    _add("strftime", "strftime({0}, {1})", (_kind, X), T.TEXT, "strftime({0}, {1})",
+         "as text, in a format such as '%Y-%m'", fixed=(1,),
+         samples=(("'%Y-%m-%d %H:%M:%S'",), ("'%j %A'",)))  # fmt: skip
+_add("strptime", "strptime({0}, {1})", (X, X), T.Type(S, -(10**9), 10**9),
+     "try_strptime({0}, {1})", "NULL where the text is not so", fixed=(1,),
+         samples=(("'%Y-%m-%d'",), ("'%d/%m/%y %H:%M:%S.%f'",)))  # fmt: skip
+_add("-", "({0} - {1})", (D, D), T.integer(-(2 * 10**8), 2 * 10**8), "({0} - {1})", "in days")
+DAYS_DIGITS = 7
+_MOST_DAYS = 10**DAYS_DIGITS
+_FEW = f"CAST(TRY_CAST({{1}} AS DECIMAL({DAYS_DIGITS}, 0)) AS INTEGER)"
+for _op in "+-":
+    _add(_op, f"({{0}} {_op} {{1}})", (D, Z), lambda t: T.moved(t[0], _MOST_DAYS, _MOST_DAYS),
+         f"({{0}} {_op} {_FEW})",
+         "so many days later or earlier; NULL from 10^7 days on")  # fmt: skip
+INTERVALS = {
+    # unit: (digits of the number, SQL of the interval, the most days)
+    "year": (4, "to_years(CAST({n} AS INTEGER))", 366 * 10**4),
+    "quarter": (5, "to_months(CAST(3 * {n} AS INTEGER))", 93 * 10**5),
+    "month": (5, "to_months(CAST({n} AS INTEGER))", 31 * 10**5),
+    "week": (6, "to_days(CAST(7 * {n} AS INTEGER))", 7 * 10**6),
+    "day": (7, "to_days(CAST({n} AS INTEGER))", 10**7),
+    "hour": (8, "to_hours(CAST({n} AS BIGINT))", 10**8 // 24),
+    "minute": (9, "to_minutes(CAST({n} AS BIGINT))", 10**9 // 1440),
+    "second": (11, "to_seconds(CAST({n} AS BIGINT))", 10**11 // 86400),
+}
+
+
+def _shifted_by(days: int) -> Callable[[Types], Type]:
+    return lambda t: T.moved(T.Type(S, t[0].low, t[0].high), days, days)
+
+
+for _unit, (_digits, _sql, _days) in INTERVALS.items():
+    _number = f"TRY_CAST({{1}} AS DECIMAL({_digits}, 0))"
+    for _op in "+-":
+        for _kind in (D, S):
+            _add(f"{_op} {_unit}", f"({{0}} {_op} INTERVAL ({{1}}) {_unit})", (_kind, Z),
+                 _shifted_by(_days),
+                 f"(CAST({{0}} AS TIMESTAMP) {_op} {_sql.replace('{n}', _number)})",
+                 f"so many {_unit}s later or earlier; NULL from 10^{_digits} on")  # fmt: skip
+for _kind in (D, S):
+    _add("last_day", "last_day({0})", (_kind,),
+         lambda t: T.moved(T.Type(D, t[0].low, t[0].high), 0, 31), "last_day({0})",
+         "of the month")  # fmt: skip
+    for _name in ("dayname", "monthname"):
+        _add(_name, f"{_name}({{0}})", (_kind,), T.TEXT, f"{_name}({{0}})", "in English")
+    _add("isfinite", "isfinite({0})", (_kind,), T.BOOLEAN, "isfinite({0})", "true")
+_YEAR = "TRY_CAST({0} AS DECIMAL(4, 0))"
+_add("make_date", "make_date({0}, {1}, {2})", (Z, Z, Z),
+     T.Type(D, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY),
+     f"TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE)",
+     "NULL where there is no such day")  # fmt: skip
+
+# -- truths ----------------------------------------------------------------------------------------
+
+for _op in ("AND", "OR"):
+    _add(_op.lower(), f"({{0}} {_op} {{1}})", (B, B), T.BOOLEAN, f"({{0}} {_op} {{1}})",
+         "three-valued")  # fmt: skip
+_add("not", "(NOT {0})", (B,), T.BOOLEAN, "(NOT {0})", "NULL where it is NULL")
+for _name in ("TRUE", "FALSE"):
+    _add(f"is {_name.lower()}", f"({{0}} IS {_name})", (B,), T.BOOLEAN, f"({{0}} IS {_name})",
+         "never NULL")  # fmt: skip
+
+_BY_NAME: dict[str, list[Function]] = {}
+for _f in FUNCTIONS:
+    _BY_NAME.setdefault(_f.name, []).append(_f)

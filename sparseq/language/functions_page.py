@@ -1,0 +1,65 @@
+"""docs/functions.md, made from the table: `python -m sparseq.language.functions_page`."""
+
+from __future__ import annotations
+
+from sparseq.language import types as T
+from sparseq.language.functions import FUNCTIONS, Function
+from sparseq.language.text_functions import MAX_TEXT
+from sparseq.language.types import Family, Type
+
+_HEAD = """\
+# What every function means, for every value
+
+Made from the table that queries are lowered by (`python -m sparseq.language.functions_page`).
+Nothing here can fail on a row: where there is no value, there is NULL, and a row whose expression
+is NULL counts for nothing. Arguments that are NULL make NULL, but for `coalesce`, `concat`,
+`greatest`, `least`, `IS` and CASE.
+
+Families of types: *integer* (up to 64 bits), *decimal* (up to 38 digits), *number* (a double, NaN
+and infinities included), *text*, *date* and *timestamp* (from year 1 to 9999 where they are stored
+or leave a subquery), *time*, *UUID*, *truth*. An integer goes where a decimal or a number is taken,
+a decimal where a number is, a date where a timestamp is, and a constant in quotes where any type
+is. A constant that has no value is refused.
+
+| written | takes | gives | means |
+|---|---|---|---|
+"""
+_TAIL = f"""
+## Forms
+
+| written | means |
+|---|---|
+| `a = b`, `<>`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN (…)`, `IS [NOT] DISTINCT FROM` | both in a type that holds the values of both, decimals exactly; a text that is compared with another type is cast to it; NaN equals itself and is the largest number |
+| `CAST(a AS t)`, `TRY_CAST(a AS t)`, `a::t` | the same: NULL where the value does not fit; numbers round to even |
+| `a LIKE 'pattern'`, `ILIKE` | % any text, _ any character; the pattern is a constant |
+| `CASE`, `if`, `coalesce`, `nullif`, `greatest`, `least` | as in SQL, the results in one type that holds them all; `greatest` and `least` leave NULL out |
+| `concat(a, b, …)` | of any types, NULL left out, cut to {MAX_TEXT:,} characters |
+| `a IS NULL`, `a IS NOT NULL` | never NULL |
+"""  # noqa: E501
+_EXAMPLES: dict[Family, Type] = {
+    Family.BOOLEAN: T.BOOLEAN, Family.INTEGER: T.BIGINT, Family.DECIMAL: T.decimal(18, 3),
+    Family.DOUBLE: T.DOUBLE, Family.TEXT: T.TEXT, Family.DATE: T.DATE,
+    Family.TIMESTAMP: T.TIMESTAMP, Family.TIME: T.TIME, Family.UUID: T.UUID,
+}  # fmt: skip
+
+
+def page() -> str:
+    """Return the page.
+
+    Example:
+        >>> "| `(a || b)` | text, text | text |" in page()
+        True
+    """
+    return _HEAD + "".join(dict.fromkeys(map(_row, FUNCTIONS))) + _TAIL
+
+
+def _row(f: Function) -> str:
+    form = f.form.format("a", "b", "c").replace("|", "\\|") if "||" not in f.form else "(a || b)"
+    gives = f.gives([_EXAMPLES[k] for k in f.takes])
+    assert gives is not None
+    takes = ", ".join(map(str, f.takes))
+    return f"| `{form}` | {takes} | {gives.family} | {f.meaning} |\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,450 @@
+"""Public values of an expression: what it can be, whatever the rows are.
+
+They follow from the query and what was declared: a list or range in the WHERE, declared keys and
+bounds, a public table, a truth, a part of a date, a CASE with constant results. An expression over
+such parts has the values that it takes on all their combinations, and is computed on these. A time
+in a range is stood for by a grid of moments, if the expression looks at nothing finer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, count, islice
+from typing import Any
+
+from sqlglot import exp
+
+from sparseq.errors import QueryRefused
+from sparseq.language import types as T
+from sparseq.language.calendar import DAY, UNITS
+from sparseq.language.conditions import listed_by
+from sparseq.language.constants import constants, is_constant
+from sparseq.language.expression_tree import Term
+from sparseq.language.instants import allowed, fineness
+from sparseq.language.monotone import places_of
+from sparseq.language.types import NULL, Family, Type, type_named
+from sparseq.language.value_sets import Spans
+from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES
+from sparseq.sql.from_clause import quoted
+from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.scope import Scope, integral
+
+MAX_VALUES = 100_000
+_EPOCH = dt.date(1970, 1, 1)
+_MAX_GRID = 2_400_000
+_MAX_PIECES = 1000  # of time; more are taken as one
+_MAX_COMBINATIONS = 1_000_000
+_PARTS = {
+    "MONTH": range(1, 13), "QUARTER": range(1, 5), "DAY": range(1, 32), "HOUR": range(24),
+    "MINUTE": range(60), "SECOND": range(60), "DOW": range(7), "DAYOFWEEK": range(7),
+    "WEEKDAY": range(7), "ISODOW": range(1, 8), "WEEK": range(1, 54), "DOY": range(1, 367),
+    "DAYOFYEAR": range(1, 367),
+}  # fmt: skip
+_PART_NODES: dict[type, str] = {
+    exp.Month: "MONTH", exp.Quarter: "QUARTER", exp.Day: "DAY", exp.DayOfMonth: "DAY",
+    exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.Second: "SECOND", exp.DayOfWeek: "DOW",
+    exp.DayOfWeekIso: "ISODOW", exp.Week: "WEEK", exp.WeekOfYear: "WEEK", exp.DayOfYear: "DOY",
+}  # fmt: skip
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_MONTHS = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+]  # fmt: skip
+_ONE_OF = (
+    exp.Min, exp.Max, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.ArgMax,
+    exp.ArgMin, exp.Mode, exp.AnyValue, exp.First, exp.Window, exp.Filter, exp.IgnoreNulls,
+    exp.Paren, exp.Distinct,
+)  # fmt: skip
+"""What is one of the values of what is inside, or NULL."""
+
+
+class PublicValues:
+    """Finds the public values of the expressions of one scope.
+
+    Args:
+        scope, public: Of the query.
+        found: Keys that were privately found are values of their column too, though not all.
+    """
+
+    def __init__(self, scope: Scope, public: PublicFacts, found: bool = False) -> None:
+        self._scope = scope
+        self._public = public
+        self._found = found
+
+    def of(self, e: exp.Expr, type: str) -> list[Any] | None:
+        """Return an expression's public values in order, without NULL; None: not known.
+
+        Args:
+            e: Over the columns of the scope.
+            type: Its DuckDB type.
+        """
+        direct = self._direct(e, type)
+        if direct is not None:
+            return direct
+        if type == "BOOLEAN":
+            return [False, True]
+        literal = _literal_results(e)
+        if literal is not None:
+            return self._constants(literal, type)
+        if isinstance(e, _ONE_OF):
+            inside = e.this.expressions[0] if isinstance(e.this, exp.Distinct) else e.this
+            return self.of(inside, type) if isinstance(inside, exp.Expr) else None
+        return self._derived(e) or self.own(e, type)
+
+    def inside(self, e: exp.Expr) -> list[Any] | None:
+        """Return the same of a column of a subquery, whose type is not known yet."""
+        plain = _of_one_row(e)
+        if plain is None or plain.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+            return None
+        return self.of(plain, self._scope.term(plain).type.sql)
+
+    # -- values of the expression itself ---------------------------------------------------------
+
+    def _direct(self, e: exp.Expr, type: str) -> list[Any] | None:
+        """Values that the WHERE or the curator gives for the very expression."""
+        for condition in self._scope.where:
+            listed = listed_by(condition, e)
+            if listed is None or not self._spell_out(listed, type):
+                continue
+            values = self._constants(listed, type)
+            if values is not None:
+                return values
+        span = self._range(e, type)
+        if span is not None:
+            return span
+        if isinstance(e, exp.Column):
+            return self._declared(e)
+        if is_constant(e):
+            return self._constants([e], type)
+        return None
+
+    def _spell_out(self, listed: Sequence[exp.Expr], type: str) -> bool:
+        """Tell whether a list holds all spellings: a text is a number in many ways."""
+        kinds = (Family.TEXT, Family.NULL)
+        return type != "VARCHAR" or all(self._scope.term(x).type.family in kinds for x in listed)
+
+    def confined(self, column: exp.Column, type: str) -> bool:
+        """Tell whether the WHERE itself gives a column's values, and so lets no NULL pass."""
+        found = (listed_by(condition, column) for condition in self._scope.where)
+        listed = any(x is not None and self._spell_out(x, type) for x in found)
+        return listed or (self._range(column, type) is not None and not self._allowed(column)[1])
+
+    def _declared(self, column: exp.Column) -> list[Any] | None:
+        facts = self._scope.facts(column)
+        stored, source = facts.stored, self._scope.sources[column.table]
+        keys = None if stored is None else stored.keys
+        if keys is None and stored is not None and self._found:
+            keys = stored.found
+        if stored is not None and keys is not None:
+            listed = constants([str(k) for k in keys], "VARCHAR")
+            return self._typed(f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)")
+        if stored is not None and source.table is not None and not source.private:
+            name, field = quoted(source.table.name), quoted(stored.name)
+            rows = self._public.values(
+                f"SELECT DISTINCT {field} FROM public.{name} WHERE {field} IS NOT NULL ORDER BY 1 "
+                f"LIMIT {MAX_VALUES + 1}"
+            )
+            return [v for (v,) in rows]
+        return facts.values() if facts.values is not None else None
+
+    def _constants(self, literals: Sequence[exp.Expr], type: str) -> list[Any] | None:
+        """Evaluate constants as values of a type, NULLs and repeats left out."""
+        if not all(map(is_constant, literals)):
+            return None
+        listed = ", ".join(f"TRY_CAST(({e.sql('duckdb')}) AS {type})" for e in literals)
+        return self._typed(f"SELECT unnest([{listed}])") if listed else []
+
+    def _typed(self, sql: str) -> list[Any]:
+        """Return the values of a SELECT's column, NULLs and repeats left out."""
+        return list(dict.fromkeys(v for (v,) in self._public.values(sql) if v is not None))
+
+    def _range(self, e: exp.Expr, type: str) -> list[Any] | None:
+        """All days, or all integers, that the WHERE lets pass."""
+        if type != "DATE" and type not in INTEGER_TYPES:
+            return None
+        spans, _ = self._allowed(e)
+        if spans is None or (spans and not all(map(math.isfinite, spans.ends))):
+            return None
+        return _listed(spans, type)
+
+    def _allowed(self, e: exp.Expr) -> tuple[Spans | None, bool]:
+        """Return what the WHERE lets an expression be: places, None if not known; and NULL."""
+        if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+            return None, True
+        values = allowed(self._scope.term(e), self._scope.conditions())
+        if values is None or not isinstance(values.known, Spans):
+            return None, True
+        return values.known, values.null
+
+    # -- values of a kind of expression ----------------------------------------------------------
+
+    def own(self, e: exp.Expr, type: str) -> list[Any] | None:
+        """Values that a kind of expression can have, whatever it is of."""
+        if isinstance(e, exp.Dayname):
+            return list(_DAYS)
+        if isinstance(e, exp.Monthname):
+            return list(_MONTHS)
+        part = _PART_NODES.get(e.__class__, "")
+        if isinstance(e, exp.Extract):
+            part = e.this.name.upper()
+        if isinstance(e, exp.Anonymous):
+            name = e.name.upper()
+            part = e.expressions[0].name.upper() if name == "DATE_PART" else name
+        if part in _PARTS:
+            return list(_PARTS[part])
+        return self._bounded(e, type)
+
+    def _bounded(self, e: exp.Expr, type: str) -> list[Any] | None:
+        """All whole numbers, or days, within the bounds of an expression."""
+        whole = integral(type) or isinstance(e, exp.Floor | exp.Ceil)
+        if isinstance(e, exp.Round | exp.Trunc):
+            whole = e.args.get("decimals") is None
+        if not whole and type != "DATE":
+            return None
+        ends, held = self._scope.ends(e), self._type_of(e)
+        if held.family is Family.INTEGER:
+            ends = max(ends[0], held.low), min(ends[1], held.high)
+        spans = self._allowed(e)[0] if type in INTEGER_TYPES else None
+        first, last = spans.ends if spans else (-math.inf, math.inf)
+        least, most = max(ends[0], first), min(ends[1], last)
+        if not most - least <= MAX_VALUES:
+            return None
+        low, high = math.ceil(least), math.floor(most)
+        if type == "DATE":
+            return _listed(Spans.of([(low, high)]), type)
+        return [v if integral(type) else float(v) for v in range(low, high + 1)]
+
+    def _type_of(self, e: exp.Expr) -> Type:
+        if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+            return NULL
+        return self._scope.term(e).type
+
+    # -- values of an expression of others -------------------------------------------------------
+
+    def _derived(self, e: exp.Expr) -> list[Any] | None:
+        """Values of a function of parts whose own values are public."""
+        if isinstance(e, exp.Column):
+            type = self._scope.type_of(e)
+            return self._bounded(e, type)
+        parts = _Parts(self, self._scope, e)
+        made = parts.of(e)
+        if made is None or not parts.known:
+            return None
+        size = math.prod(part.number for part in parts.known.values())
+        if size > (_MAX_COMBINATIONS if len(parts.known) > 1 else _MAX_GRID):
+            return None
+        rows = ", ".join(f"({p.rows}) AS t_{name}({name})" for name, p in parts.known.items())
+        reader = ExpressionReader(lambda c: Term(parts.known[c.name].type, c.name), self._constant)
+        found = self._public.values(
+            f"SELECT DISTINCT {reader.at_rest(made).sql} AS v FROM {rows} WHERE v IS NOT NULL "
+            f"ORDER BY 1 LIMIT {MAX_VALUES + 1}"
+        )
+        return self._passing(e, [v for (v,) in found])
+
+    def _constant(self, sql: str) -> Any:
+        return self._public.constant(sql)
+
+    def _passing(self, e: exp.Expr, values: list[Any]) -> list[Any]:
+        """Leave out what the WHERE's limits on the very expression don't let pass."""
+        if not values or not isinstance(values[0], int) or isinstance(values[0], bool):
+            return values
+        spans, _ = self._allowed(e)
+        return values if spans is None else [v for v in values if v in spans]
+
+    def moments(self, column: exp.Column, unit: str) -> tuple[int, str] | None:
+        """Return moments that stand for all times of a column; None: no range.
+
+        They are the beginning of each unit, and the last moment of each stretch.
+
+        Returns:
+            How many, and SQL of them.
+        """
+        spans, _ = self._allowed(column)
+        assert spans is not None  # of timestamps
+        bounds = self._scope.facts(column).bounds
+        if bounds is not None:
+            first, last = (math.floor(bound) for bound in bounds)
+            spans = spans.both(Spans.of([(first * DAY, (last + 1) * DAY - 1)]))
+        if not spans:
+            return 1, "SELECT CAST(NULL AS TIMESTAMP)"
+        if not all(map(math.isfinite, spans.ends)):
+            return None
+        within, units = spans.both(Spans.of([places_of(T.TIMESTAMP)])), UNITS[unit]
+        pieces = within.spans if len(within.spans) <= _MAX_PIECES else (within.ends,)
+        indices = [(units.index(int(a)), units.index(int(b))) for a, b in pieces]
+        number = sum(last - first + 2 for first, last in indices)
+        if number > _MAX_GRID:
+            return None
+        starts = ", ".join(
+            f"(make_timestamp({units.start(first)}), make_timestamp({units.start(last)}))"
+            for first, last in indices
+        )
+        grid = f"unnest(generate_series(a, b, INTERVAL 1 {unit}))"
+        ends = ", ".join(f"(make_timestamp({int(last)}))" for _, last in pieces)
+        return number, f"SELECT {grid} FROM (VALUES {starts}) AS g(a, b) UNION ALL VALUES {ends}"
+
+
+def _of_one_row(e: exp.Expr) -> exp.Expr | None:
+    """Return f(x) for f(min(x)): its values are among those; None where that is not so.
+
+    A column that is there twice may have two values at once, as in max(x) - min(x).
+    """
+    found = [n for n in e.find_all(exp.Window, exp.AggFunc) if not _is_inside_another(n)]
+    if not found:
+        return e
+    inside: exp.Expr = found[0]
+    while isinstance(inside, _ONE_OF) and isinstance(inside.this, exp.Expr):
+        inside = inside.this
+    within = {c.sql("duckdb") for c in inside.find_all(exp.Column)}
+    around = [c.sql("duckdb") for c in e.find_all(exp.Column) if not _is_within(c, found[0])]
+    if len(found) > 1 or not within.isdisjoint(around):
+        return None
+    return inside if e is found[0] else e.transform(lambda n: inside.copy() if n == found[0] else n)
+
+
+def _is_inside_another(e: exp.Expr) -> bool:
+    return e.find_ancestor(exp.Window, exp.AggFunc) is not None
+
+
+def _is_within(e: exp.Expr, other: exp.Expr) -> bool:
+    return e is other or (e.parent is not None and _is_within(e.parent, other))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part's type, how many values it has, and SQL of them."""
+
+    type: Type
+    number: int
+    rows: str
+
+
+class _Parts:
+    """The parts of one expression that have public values, each under a name."""
+
+    def __init__(self, values: PublicValues, scope: Scope, root: exp.Expr) -> None:
+        self._values = values
+        self._scope = scope
+        self._root = root
+        self._names = count()
+        self._by_text: dict[str, str] = {}
+        self.known: dict[str, _Part] = {}
+
+    def of(self, e: exp.Expr) -> exp.Expr | None:
+        """Return an expression with names for its parts; None: some part has no public values."""
+        if e.find(exp.Column) is None:
+            return e.copy()
+        if e.sql("duckdb") in self._by_text:
+            return exp.column(self._by_text[e.sql("duckdb")])
+        if isinstance(e, exp.Column):
+            return self._column(e)
+        before = dict(self._by_text), dict(self.known)
+        made = self._of_children(e)
+        if made is None and e is not self._root:
+            self._by_text, self.known = before
+            return self._whole(e)
+        return made
+
+    def _of_children(self, e: exp.Expr) -> exp.Expr | None:
+        copy = e.copy()
+        for name, child in list(e.args.items()):
+            if isinstance(child, exp.Expr):
+                done = self.of(child)
+                if done is None:
+                    return None
+                copy.set(name, done)
+            elif isinstance(child, list):
+                parts = [self.of(c) if isinstance(c, exp.Expr) else c for c in child]
+                if any(p is None for p in parts):
+                    return None
+                copy.set(name, parts)
+        return copy
+
+    def _column(self, e: exp.Column) -> exp.Expr | None:
+        type = self._scope.type_of(e)
+        if type_named(type) is None or self._scope.may_lack_user(e) or self._scope.is_user(e):
+            return None
+        values = self._values.of(e, type)
+        if values is not None and len(values) <= MAX_VALUES:
+            return self._named(e, type, values, self._values.confined(e, type))
+        unit = self._fineness(e) if type == "TIMESTAMP" else ""
+        found = self._values.moments(e, unit) if unit else None
+        if found is None:
+            return None
+        number, rows = found
+        return self._add(e, _Part(T.TIMESTAMP, number + 1, f"{rows} UNION ALL SELECT NULL"))
+
+    def _fineness(self, e: exp.Column) -> str:
+        """Return the unit of a time that decides the whole expression; "": it may be finer."""
+        try:
+            return fineness(self._scope.term(self._root), self._scope.term(e))
+        except QueryRefused:
+            return ""
+
+    def _whole(self, e: exp.Expr) -> exp.Expr | None:
+        """Take a part as it is, its columns unknown: a truth, a part of a date, a whole number."""
+        if not isinstance(e, exp.Condition | exp.Func | exp.Cast):
+            return None
+        try:
+            type = self._scope.term(e).type
+        except QueryRefused:
+            return None
+        values = self._values.own(e, type.sql) if type.family is not Family.BOOLEAN else None
+        if type.family is Family.BOOLEAN:
+            values = [False, True]
+        return self._named(e, type.sql, values, False) if values else None
+
+    def _named(self, e: exp.Expr, type: str, values: list[Any], confined: bool) -> exp.Expr | None:
+        held = type_named(type)
+        if held is None:
+            return None
+        # coalesce(column, 'none') has a value where the column has none
+        values = [*values, *([] if confined else [None])]
+        rows = f"SELECT unnest({constants(values, held.sql)})"
+        return self._add(e, _Part(held, len(values), rows))
+
+    def _add(self, e: exp.Expr, part: _Part) -> exp.Expr:
+        name = f"p{next(self._names)}"
+        self._by_text[e.sql("duckdb")] = name
+        self.known[name] = part
+        return exp.column(name)
+
+
+def is_time(type: str) -> bool:
+    """Tell whether values of a DuckDB type are dates or timestamps."""
+    return type in TIME_TYPES
+
+
+def _listed(spans: Spans, type: str) -> list[Any]:
+    """Return the values at some places, up to one more than are answered."""
+    ends = (T.FIRST_DAY, T.LAST_DAY) if type == "DATE" else T.INT64
+    parts = (range(int(a), int(b) + 1) for a, b in spans.both(Spans.of([ends])).spans)
+    places = islice(chain.from_iterable(parts), MAX_VALUES + 1)
+    return [_EPOCH + dt.timedelta(place) for place in places] if type == "DATE" else list(places)
+
+
+def _literal_results(e: exp.Expr) -> list[exp.Expr] | None:
+    """Return the results of a CASE or IF that has only literal ones."""
+    if isinstance(e, exp.Paren):
+        return _literal_results(e.this)
+    if isinstance(e, exp.Case):
+        parts = [i.args["true"] for i in e.args["ifs"]]
+        parts += [e.args["default"]] if e.args.get("default") else []
+    elif isinstance(e, exp.If):
+        parts = [e.args["true"], *([e.args["false"]] if e.args.get("false") else [])]
+    else:
+        return None
+    results: list[exp.Expr] = []
+    for part in parts:
+        nested = _literal_results(part)
+        if nested is not None:
+            results += nested
+        elif isinstance(part, exp.Literal | exp.Boolean | exp.Null):
+            results.append(part)
+        else:
+            return None
+    return results

@@ -1,1 +1,0 @@
-"""A ledger in a lake: see `sparseq.ledger._lake.ledger.LakeLedger`."""

@@ -1,0 +1,1 @@
+"""Rows on their way into DuckDB, and databases that it reads."""

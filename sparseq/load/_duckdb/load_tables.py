@@ -1,0 +1,238 @@
+"""Rows that come, on their way into both orders of a table.
+
+They are held in memory, and sorted there. Rows that don't fit, that DuckDB has to convert, that
+bring budgets or replace others go to the temporary table `staged`, and DuckDB sorts them. The
+tables that come of it are the same, but for the order of rows of one user and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from sparseq.engine._duckdb.people import BudgetFaults, People
+from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql
+from sparseq.engine.protocol import USER
+from sparseq.engine.reduce import Index
+from sparseq.engine.sql import quote
+from sparseq.load import memory_table as held
+from sparseq.load.load_rows import IncomingRows
+from sparseq.load.memory_table import HeldRows, decoded, in_order, sorted_rows
+from sparseq.sql.catalog import Column, Table
+
+
+class Loading:
+    """Adds rows to a private table, in its caller's transaction.
+
+    Args:
+        connection: The store's.
+        people: Who has an account.
+        table: Where rows are added.
+        new: It does not exist yet.
+        coded: The columns of a new table whose strings have codes; None: its rows decide.
+
+    Attributes:
+        table: As given; if it is new, with the coding of its strings.
+        count: How many rows were added.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        people: People,
+        table: Table,
+        new: bool,
+        coded: frozenset[str] | None = None,
+    ) -> None:
+        self._con, self._people, self.table, self._new = connection, people, table, new
+        self._coded = coded
+        self.count = 0
+
+    def load(
+        self, rows: IncomingRows, default_budget: int, budget_column: str, most: int
+    ) -> BudgetFaults:
+        """Add rows; return what was odd about new people's own budgets.
+
+        Args:
+            rows: To be added.
+            default_budget: In ledger units.
+            budget_column: With the users' own budgets, "" if there is none.
+            most: Bytes of rows that may be held in memory.
+
+        Raises:
+            DataError: A file can't be read, or lacks a column.
+        """
+        types = {c.name: c.type for c in self.table.columns}
+        if budget_column:
+            types[budget_column] = "DOUBLE"
+        if self.table.row_key or budget_column:
+            most = 0
+        try:
+            whole = rows.read(self._con, types, self.table.user, most)
+            if whole is not None:
+                return self._add_held(whole, default_budget)
+            return self._add_staged(default_budget, budget_column)
+        finally:
+            self._con.execute("DROP TABLE IF EXISTS staged")
+
+    # -- in memory ---------------------------------------------------------------------------------
+
+    def _add_held(self, rows: HeldRows, default_budget: int) -> BudgetFaults:
+        self._code({c.name for c in self._texts() if rows.has_few(c.name)})
+        identifiers, places = rows.users()
+        with self._staged(self.table.user, identifiers):
+            opened = self._people.open_accounts(self.table.user, default_budget, "")
+            users = self._numbers(len(identifiers))[places]  # the last is of place -1
+        arrays = {}
+        for column in self._columns():
+            if not column.coded:
+                arrays[column.name] = decoded(rows.column(column.name))
+                continue
+            words = rows.words(column.name)
+            with self._staged(column.name, words.dictionary):
+                self._extend_dictionary(column)
+            code = self._dictionary(column)
+            codes = pa.array([code[text] for text in words.dictionary.to_pylist()], pa.uint32())
+            arrays[column.name] = codes.take(words.indices)
+        time = arrays[self.table.time] if self.table.time else None
+        names = [USER, *arrays]
+        whole = pa.RecordBatch.from_arrays([pa.array(users), *arrays.values()], names)
+        for (schema, _), order in zip(orders(self.table), sorted_rows(users, time), strict=True):
+            batches = pa.RecordBatchReader.from_batches(whole.schema, in_order(whole, order))
+            with self._registered("ordered", batches):
+                self._con.execute(
+                    f"INSERT INTO {schema}.{quote(self.table.name)} SELECT * FROM ordered"
+                )
+            self.count = len(order)
+        return opened
+
+    def _numbers(self, identifiers: int) -> Index:
+        """Return the user index of each staged identifier, and -1 at the end."""
+        user = quote(self.table.user)
+        found = self._con.execute(
+            f'SELECT s."#place" AS place, u.{USER} AS number FROM staged AS s '
+            f"JOIN ledger.users AS u ON u.id = s.{user}"
+        ).fetchnumpy()
+        numbers = np.full(identifiers + 1, -1, np.int32)
+        numbers[found["place"]] = found["number"]
+        return numbers
+
+    def _dictionary(self, column: Column) -> dict[str, int]:
+        """Return the code of each string."""
+        sql = f"SELECT value, code FROM {dictionary_table(self.table.name, column.name)}"
+        return dict(self._con.execute(sql).fetchall())
+
+    @contextmanager
+    def _staged(self, column: str, values: pa.Array) -> Iterator[None]:
+        """Have distinct values of a column as `staged`, each with its place."""
+        places = pa.array(np.arange(len(values), dtype=np.int32))
+        with self._registered("staged", pa.table({column: values, "#place": places})):
+            yield
+
+    @contextmanager
+    def _registered(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> Iterator[None]:
+        self._con.register(name, rows)
+        try:
+            yield
+        finally:
+            self._con.unregister(name)
+
+    # -- by DuckDB ---------------------------------------------------------------------------------
+
+    def _add_staged(self, default_budget: int, budget_column: str) -> BudgetFaults:
+        if self.table.row_key:
+            self._keep_last_versions()
+        if self._new:
+            counts = {
+                c.name: self._number(f"SELECT count(DISTINCT {quote(c.name)}) FROM staged")
+                for c in self._texts()
+            }
+            self._code({name for name, count in counts.items() if count <= held.DICTIONARY_LIMIT})
+        opened = self._people.open_accounts(self.table.user, default_budget, budget_column)
+        for column in self._columns():
+            if column.coded:
+                self._extend_dictionary(column)
+        self._encode()
+        try:
+            if self.table.row_key and not self._new:
+                self._delete_replaced()
+            self.count = self._number("SELECT count(*) FROM encoded")
+            for schema, order in orders(self.table):
+                self._con.execute(
+                    f"INSERT INTO {schema}.{quote(self.table.name)} "
+                    f"SELECT * FROM encoded ORDER BY {order}"
+                )
+        finally:
+            self._con.execute("DROP TABLE IF EXISTS encoded")
+        return opened
+
+    def _keep_last_versions(self) -> None:
+        """Delete staged rows that later ones replace; staged rows are in the order of the files."""
+        key = ", ".join(quote(c) for c in (self.table.user, *self.table.row_key))
+        self._con.execute(
+            f"DELETE FROM staged WHERE rowid NOT IN (SELECT max(rowid) FROM staged GROUP BY {key})"
+        )
+
+    def _encode(self) -> None:
+        """Make the temporary table `encoded` of the staged rows: as they are to be stored."""
+        columns, joins = [], []
+        for i, c in enumerate(self._columns()):
+            if c.coded:
+                joins.append(
+                    f"LEFT JOIN {dictionary_table(self.table.name, c.name)} AS d{i} "
+                    f"ON d{i}.value = s.{quote(c.name)}"
+                )
+            made = f"d{i}.code" if c.coded else f"s.{quote(c.name)}"
+            columns.append(f"{made} AS {quote(c.name)}")
+        self._con.execute(
+            f"CREATE OR REPLACE TEMP TABLE encoded AS SELECT u.{USER}, {', '.join(columns)} "
+            f"FROM staged AS s JOIN ledger.users AS u ON u.id = s.{quote(self.table.user)} "
+            + " ".join(joins)
+        )
+
+    def _delete_replaced(self) -> None:
+        """Delete the rows that encoded ones replace, from both orders."""
+        key = map(quote, self.table.row_key)
+        same = " AND ".join(f"t.{c} IS NOT DISTINCT FROM e.{c}" for c in key)
+        for schema, _ in orders(self.table):
+            deleted = self._number(
+                f"DELETE FROM {schema}.{quote(self.table.name)} AS t USING encoded AS e "
+                f"WHERE t.{USER} = e.{USER} AND {same}"
+            )
+            if not deleted:  # nor from the other order
+                return
+
+    # -- both --------------------------------------------------------------------------------------
+
+    def _columns(self) -> list[Column]:
+        return [c for c in self.table.columns if c.name != self.table.user]
+
+    def _texts(self) -> list[Column]:
+        return [c for c in self._columns() if c.type == "VARCHAR"]
+
+    def _code(self, coded: set[str]) -> None:
+        """Make the tables of a table that is new, with dictionaries for some columns."""
+        if not self._new:
+            return
+        for column in self._texts():
+            if column.name in (coded if self._coded is None else self._coded):
+                self.table = self.table.with_column(replace(column, coded=True))
+        self._con.execute(table_sql(self.table))
+
+    def _extend_dictionary(self, column: Column) -> None:
+        target, name = dictionary_table(self.table.name, column.name), quote(column.name)
+        self._con.execute(
+            f"INSERT INTO {target} SELECT (SELECT coalesce(max(code) + 1, 0) FROM {target}) "
+            "+ row_number() OVER (ORDER BY value) - 1, value FROM "
+            f"(SELECT DISTINCT {name} AS value FROM staged) "
+            f"WHERE value IS NOT NULL AND value NOT IN (SELECT value FROM {target}) ORDER BY value"
+        )
+
+    def _number(self, sql: str) -> int:
+        ((number,),) = self._con.execute(sql).fetchall()
+        return int(number)

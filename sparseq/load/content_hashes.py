@@ -1,0 +1,107 @@
+"""Which files have come before: told by their contents, whatever they are called.
+
+A store keeps a digest of every file that was loaded into a table. Loading the same file again would
+count everybody twice, so it is refused, unless the curator says that it is meant. Where the table
+has a row key it changes nothing, and is not refused. Whether two files are the same depends on
+rows: it is the curator who is told, and who decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparseq.errors import DataError
+from sparseq.escape import shown
+from sparseq.load.file_patterns import Found
+
+_AGAIN = "say --again (in Python again=True) if its rows are to be counted once more"
+_ONCE = "name each file once; `sparseq ingest --again` counts its rows once more"
+
+
+def sha256(path: Path) -> str:
+    """Return a file's digest."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file has: its digest, with what else says which rows are read from it."""
+
+    name: str
+    bytes: int
+    key: str
+
+    def note(self) -> str:
+        """Return it as it is kept in a store."""
+        return json.dumps({"name": self.name, "bytes": self.bytes})
+
+
+class Contents:
+    """The contents of files that are being loaded; their digests are made meanwhile.
+
+    Args:
+        files: As they were found; None for what is no file.
+    """
+
+    def __init__(self, files: Iterable[Found | None]) -> None:
+        self._files = [(k, f, f.path.stat().st_size) for k, f in enumerate(files) if f is not None]
+        self._pool = ThreadPoolExecutor(1)
+        self._made: dict[int, Future[Content]] = {
+            k: self._pool.submit(_content, found, size) for k, found, size in self._files
+        }
+        self._pool.shutdown(wait=False)
+
+    def all(self) -> list[Content]:
+        """Return them all, when they are there."""
+        return [made.result() for made in self._made.values()]
+
+    def repeated(self, known: Mapping[str, str]) -> list[tuple[int, str]]:
+        """Return the files that came before, or twice now: place, and what it is the same as.
+
+        Only files of a size that came before are waited for.
+
+        Args:
+            known: Notes on the files that were loaded, by their keys.
+        """
+        before = {key: json.loads(note) for key, note in known.items()}
+        sizes = Counter([n["bytes"] for n in before.values()] + [size for *_, size in self._files])
+        names = {key: note["name"] for key, note in before.items()}
+        found = []
+        for k, _, size in self._files:
+            if sizes[size] > 1:
+                content = self._made[k].result()
+                if content.key in names:
+                    found.append((k, names[content.key]))
+                names.setdefault(content.key, content.name)
+        return found
+
+
+def _content(found: Found, size: int) -> Content:
+    said = json.dumps([dict(found.values), found.part]) if found.values or found.part else ""
+    digest = sha256(found.path)
+    key = hashlib.sha256((digest + said).encode()).hexdigest() if said else digest
+    return Content(key_of(found.path.name), size, key)
+
+
+def key_of(name: str) -> str:
+    """Return what stands for a file's name; bytes that are no UTF-8 are spelled out."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def refused(names: list[str], same_as: list[str], new: bool = False) -> DataError:
+    """Return that files were loaded before; or, of a new table, that they are there twice."""
+    hint = _ONCE if new else _AGAIN
+    if len(names) == 1:
+        what = f"{shown(names[0])} is there already"
+        if names != same_as:
+            what = f"{shown(names[0])} has the contents of {shown(same_as[0])}"
+        return DataError(f"{what}; nothing was loaded", hint)
+    some = ", ".join(map(shown, names[:3])) + ", …" * (len(names) > 3)
+    return DataError(f"{len(names):,} files are there already: {some}; nothing was loaded", hint)

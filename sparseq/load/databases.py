@@ -1,0 +1,280 @@
+"""Tables of other databases as sources: SQLite, DuckDB, PostgreSQL.
+
+A source is `FILE#TABLE`, `FILE#SELECT …`, or the same after `postgresql://…`; without a table, the
+only one that there is. What is read is what the curator may read there. Nothing is written, and
+nothing of an address, a name or a password is kept: neither in the store nor in what is said.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote as url_quote
+from urllib.parse import unquote, urlsplit
+
+import duckdb
+import pyarrow as pa
+
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine.sql import quote
+from sparseq.errors import DataError
+from sparseq.escape import shown
+from sparseq.load.file_sources import NO_TYPES, ArrowSource, TextColumns
+from sparseq.load.optional_readers import needed
+from sparseq.load.read_schema import MOST_DIGITS
+
+_ROWS = 1 << 14
+_DRIVER = "adbc_driver_postgresql.dbapi"
+_WHOLE = 1e18
+_DECLARED = (("INT", "BIGINT"), ("REAL", "DOUBLE"), ("FLOA", "DOUBLE"), ("DOUB", "DOUBLE"),
+             ("BOOL", "BOOLEAN"))  # fmt: skip
+_TEXT = ("CHAR", "CLOB", "TEXT")
+
+
+def selected(name: str, chosen: str, tables: Iterable[str]) -> str:
+    """Return the SELECT that is meant by a table's name, a SELECT, or nothing.
+
+    Args:
+        name: Of the database, to be shown.
+        chosen: What was said.
+        tables: All that there are, perhaps as `schema.table`.
+
+    Raises:
+        DataError: There is no such table, or there are several and none was named.
+
+    >>> selected("shop.db", "", ["visits"]), selected("shop.db", "select 1 AS who", [])
+    ('SELECT * FROM "visits"', 'select 1 AS who')
+    """
+    if re.match(r"(?i)\s*(select|with|from|values)\s", chosen):
+        return chosen.strip().rstrip(";")
+    known = list(tables)
+    if not chosen and len(known) == 1:
+        chosen = known[0]
+    if chosen not in known:
+        what = f"no table {shown(chosen)!r}" if chosen else f"{len(known)} tables: which one?"
+        listed = ", ".join(map(shown, known[:20])) or "it has no table"
+        raise DataError(f"{shown(name)} has {what}", f"say {shown(name)}#TABLE, one of: {listed}")
+    return "SELECT * FROM " + ".".join(map(quote, chosen.split(".")))
+
+
+class SqliteTable(TextColumns):
+    """A table of SQLite: any value may be of any type there, so each is read as its text."""
+
+    def __init__(self, path: Path, chosen: str = "") -> None:
+        self.name, self._path = path.name, path
+        with closing(self._open()) as con:
+            found = con.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+                "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
+            ).fetchall()
+            names = [name for (name,) in found]
+            self._select = (
+                f"SELECT * FROM {quote(chosen)}" if chosen in names
+                else selected(path.name, chosen, names)
+            )  # fmt: skip
+            rows = con.execute(f"SELECT * FROM ({self._select}) LIMIT 0")
+            self.types: dict[str, pa.DataType | None] = {
+                column[0]: pa.string() for column in rows.description
+            }
+            table = chosen or "".join(names)
+            info = con.execute(f"PRAGMA table_xinfo({quote(table)})").fetchall()
+        kinds = {row[1]: str(row[2]).upper() for row in info if row[1] in self.types}
+        self.words = frozenset(n for n, kind in kinds.items() if any(t in kind for t in _TEXT))
+        self.declared = {
+            name: type
+            for name, kind in kinds.items()
+            for type in [next((t for word, t in _DECLARED if word in kind), "")]
+            if type and name not in self.words
+        }
+
+    def _open(self) -> sqlite3.Connection:
+        place = url_quote(bytes(self._path.resolve()))
+        con = sqlite3.connect(f"file:{place}?mode=ro", uri=True, check_same_thread=False)
+        con.text_factory = lambda text: text if (read := _text(text)) is None else read
+        return con
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
+    ) -> Iterator[list[pa.Array]]:
+        """See `Source`."""
+        listed, self.unreadable = ", ".join(map(quote, columns)) or "1", 0
+        with closing(self._open()) as con:
+            rows = con.execute(f"SELECT {listed} FROM ({self._select})")
+            while some := rows.fetchmany(_ROWS):
+                self.unreadable += sum(
+                    any(isinstance(v, bytes) and _text(v) is None for v in row) for row in some
+                )
+                columns_of = zip(*some, strict=True)
+                yield [pa.array(map(spelled, c), pa.string(), size=len(some)) for c in columns_of]
+
+
+def spelled(value: Any) -> str | None:
+    """Return the text of a value: whole numbers have no point, and bytes that are no UTF-8 no text.
+
+    >>> [spelled(v) for v in (7, 7.0, 0.5, 1e300, "007", b"\\xff", None)]
+    ['7', '7', '0.5', '1e+300', '007', None, None]
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return _text(value)
+    if isinstance(value, float) and abs(value) < _WHOLE and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class DuckTable(ArrowSource):
+    """A table of a DuckDB file."""
+
+    def __init__(self, path: Path, chosen: str = "") -> None:
+        self._path = path
+        with self._open() as con:
+            found = con.execute(
+                "SELECT CASE schema_name WHEN 'main' THEN name ELSE schema_name || '.' || name END "
+                "FROM (SELECT schema_name, table_name AS name FROM duckdb_tables() "
+                "WHERE NOT internal AND NOT temporary UNION ALL "
+                "SELECT schema_name, view_name FROM duckdb_views() "
+                "WHERE NOT internal AND NOT temporary) ORDER BY 1"
+            ).fetchall()
+            self._select = selected(path.name, chosen, (name for (name,) in found))
+            none = con.sql(f"SELECT * FROM ({self._select}) LIMIT 0").to_arrow_table()
+        super().__init__(path.name, none.schema)
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        # a view of the file may read others: the curator named the file
+        return connected(self._path, read_only=True, enable_external_access="true")
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        listed = ", ".join(map(quote, dict.fromkeys(columns))) or "1"
+        with self._open() as con:
+            yield from con.sql(f"SELECT {listed} FROM ({self._select})").to_arrow_reader()
+
+
+class PostgresTable(ArrowSource):
+    """A table of PostgreSQL, or what a SELECT gives.
+
+    Args:
+        address: `postgresql://…`, with `#TABLE` or `#SELECT …`.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address, _, chosen = address.partition("#")
+        self._driver = needed(_DRIVER, "postgresql", "PostgreSQL")
+        name = shown_address(self._address)
+        with self._cursor() as cursor:
+            cursor.execute(
+                "SELECT CASE schemaname WHEN 'public' THEN name ELSE schemaname || '.' || name END "
+                "FROM (SELECT schemaname, tablename AS name FROM pg_tables UNION ALL "
+                "SELECT schemaname, viewname FROM pg_views) AS t "
+                "WHERE schemaname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
+            )
+            self._select = selected(name, unquote(chosen), [row[0] for row in cursor.fetchall()])
+            cursor.execute(f"SELECT * FROM ({self._select}) AS t LIMIT 0")
+            schema = cursor.fetch_arrow_table().schema
+        self._casts = {field.name: _cast(field) for field in schema}
+        super().__init__(name, pa.schema([_with_text(field) for field in schema]))
+        self.declared = {f.name: t for f in schema if (t := _declared(f))}
+
+    def _cursor(self) -> _Cursor:
+        return _Cursor(self._driver, self._address)
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """See `Source`; numerics come as their texts."""
+        return {n: t for n, t in super().raw_types().items() if n not in self.declared}
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        columns = list(dict.fromkeys(columns))
+        listed = ", ".join(f"{self._casts[c]} AS {quote(c)}" for c in columns) or "1"
+        with self._cursor() as cursor:
+            cursor.execute(f"SELECT {listed} FROM ({self._select}) AS t")
+            yield from cursor.fetch_record_batch()
+
+
+class _Cursor:
+    """A cursor in a transaction that only reads; whatever the driver raises is an `OSError`."""
+
+    def __init__(self, driver: Any, address: str) -> None:
+        self._driver, self._address = driver, address
+        try:
+            self._connection = driver.connect(address)
+        except driver.Error as error:
+            raise self._without_secrets(error) from None
+
+    def __enter__(self) -> Any:
+        self._cursor = self._connection.cursor()
+        self._cursor.execute("SET TRANSACTION READ ONLY")
+        return self._cursor
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        self._cursor.close()
+        self._connection.close()
+        if isinstance(error, self._driver.Error):
+            raise self._without_secrets(error) from None
+
+    def _without_secrets(self, error: Exception) -> OSError:
+        text = str(error).strip().partition("\n")[0]
+        secrets = [self._address, urlsplit(self._address).password or ""]
+        for secret in filter(None, secrets):
+            text = text.replace(secret, "…").replace(unquote(secret), "…")
+        return OSError(text)
+
+
+def shown_address(address: str) -> str:
+    """Return what may be shown of an address: the machine and the database.
+
+    >>> shown_address("postgresql://ann:secret@db.example:5433/shop?sslmode=require")
+    'postgresql://db.example/shop'
+    """
+    parts = urlsplit(address)
+    return f"postgresql://{parts.hostname or ''}{parts.path}"
+
+
+def _postgres_type(field: pa.Field) -> str:
+    metadata = field.metadata or {}
+    return str(metadata.get(b"POSTGRESQL:type", b"").decode())
+
+
+def _declared(field: pa.Field) -> str:
+    """Return the type that a numeric is stored in, "" for any other column."""
+    if _postgres_type(field) != "numeric":
+        return ""
+    said = int((field.metadata or {}).get(b"POSTGRESQL:typmod", b"-1")) - 4
+    digits, scale = said >> 16, said & 0x7FF
+    fits = said > 0 and scale <= digits <= MOST_DIGITS
+    return f"DECIMAL({digits},{scale})" if fits else "DOUBLE"
+
+
+def _cast(field: pa.Field) -> str:
+    """Return SQL for a column as the driver can give it, whatever is in it.
+
+    Moments beyond what the driver can hold are far beyond what is stored: they come as a moment
+    that is not stored either.
+    """
+    name = quote(field.name)
+    if pa.types.is_timestamp(field.type):
+        return (
+            f"CASE WHEN {name} > '20000-01-01' THEN '20000-01-01' "
+            f"WHEN {name} < '4000-01-01 BC' THEN '4000-01-01 BC' ELSE {name} END"
+        )
+    return f"{name}::text" if _is_opaque(field) else name
+
+
+def _with_text(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, pa.string()) if _is_opaque(field) else field
+
+
+def _is_opaque(field: pa.Field) -> bool:
+    return isinstance(field.type, pa.BaseExtensionType) and field.type.extension_name != (
+        "arrow.uuid"
+    )

@@ -1,0 +1,427 @@
+"""Files and tables in memory as tidy Arrow arrays, in batches. Files are opened as they are.
+
+A file's frame is public: that it can be opened, what its header or schema names, that its end is
+there. Whatever is wrong with it is a `DataError` that names the file or the column. What is within
+the frame is never an error.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from sparseq.errors import DataError
+from sparseq.escape import shown
+from sparseq.formats import asked_format
+from sparseq.load.text_lines import (
+    LONGEST_LINE,
+    MARK,
+    Lines,
+    fields_of,
+    fitted,
+    has_spelled,
+    is_regular,
+    restored,
+    unified,
+    unquoted,
+    unreadable,
+)
+from sparseq.load.tidy import tidy_type
+from sparseq.load.unpack import (
+    UNREADABLE,
+    ByteStream,
+    ResumedStream,
+    open_text,
+    with_line_feeds,
+)
+
+SEPARATORS = (",", "\t", ";", "|")
+_ENCODING = "if it is Latin-1, say --csv encoding=latin-1; in Python csv={'encoding': 'latin-1'}"
+_SAID = re.compile(rb'"?sep=([ -~\t])"?\r?')
+ROWS = 1 << 17
+PART = 1 << 13  # rows that one of DuckDB's threads takes at once
+FIRST = 20_480
+"""So many rows of a text file are looked at to guess its types."""
+NO_TYPES: Mapping[str, str] = {}
+DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error, sqlite3.Error)
+"""What damaged files raise."""
+
+
+class Source(Protocol):
+    """Rows to read.
+
+    Attributes:
+        name: Of the file, to be shown.
+        types: Each column's tidy type, None for one that nothing can be made of; all text for
+            text files. For JSON Lines: the keys that the first lines have.
+        open_ended: A column may be missing from `types` and still be there.
+        left_out: How many lines were left out so far, because they are too long or odd.
+        separator: Of the file's values, if it is text.
+        declared: What the source itself says of text columns: the types that they are stored in.
+        words: Text columns whose values are no numbers, whatever they look like.
+        unreadable: How many lines or rows so far have bytes that are no text.
+        notes: What the curator should know about what was not read, or not as it stands.
+    """
+
+    name: str
+    open_ended: bool
+    separator: str
+    declared: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def left_out(self) -> int:
+        """See above."""
+
+    @property
+    def unreadable(self) -> int:
+        """See above."""
+
+    @property
+    def words(self) -> Collection[str]:
+        """See above."""
+
+    @property
+    def types(self) -> dict[str, pa.DataType | None]:
+        """See above."""
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """Return the types that columns have there, but of those that are text."""
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
+    ) -> Iterator[list[pa.Array]]:
+        """Return the columns of all rows, as they are in the file; text is tidy.
+
+        Args:
+            columns: Which, in what order.
+            types: What they become, if that is known: where it is text, a number has one spelling.
+        """
+
+
+def damaged(
+    name: str, error: BaseException, hint: str = "check that the file is complete"
+) -> DataError:
+    """Return that a file can't be read."""
+    text = str(error).strip().splitlines()
+    why = shown(text[0]) if text else type(error).__name__
+    return DataError(f"{shown(name)} can't be read: {why}", hint)
+
+
+class TextColumns:
+    """What sources of texts have in common."""
+
+    open_ended, separator, left_out, unreadable = False, "", 0, 0
+    words: Collection[str] = frozenset()
+    declared: Mapping[str, str] = NO_TYPES
+    notes: tuple[str, ...] = ()
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """See `Source`: all is text."""
+        return {}
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How text files are written.
+
+    Attributes:
+        separator: Between values; "" if nothing is known.
+        multiline: Values may have several lines.
+        nulls: Values that are NULL, beside the empty one.
+        encoding: See `unpacked.open_text`.
+    """
+
+    separator: str = ""
+    multiline: bool = False
+    nulls: tuple[str, ...] = ()
+    encoding: str = ""
+
+
+ANY_FORM = TextForm()
+
+
+def distinct(name: str, columns: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return columns' names, each once in any case, and what was done to them, in words.
+
+    Args:
+        name: Of the file, to be shown.
+        columns: As the file calls them; "" where one has no name, which is left so.
+
+    >>> distinct("a.csv", ["day", "Day", ""])[0]
+    ['day', 'Day_2', '']
+    """
+    columns = list(columns)
+    taken = {c.lower() for c in columns}
+    found: list[str] = []
+    notes = []
+    seen: set[str] = set()
+    for column in columns:
+        called, n = column, 2
+        while column and called.lower() in (seen if n == 2 else taken | seen):
+            called, n = f"{column}_{n}", n + 1
+        if called != column:
+            notes.append(
+                f"{shown(name)}: another column {shown(column)!r} is called {shown(called)!r}"
+            )
+        seen.add(called.lower())
+        found.append(called)
+    if nameless := columns.count(""):
+        some = "a column" if nameless == 1 else f"{nameless} columns"
+        notes.append(f"{shown(name)}: {some} without a name: not read")
+    return found, tuple(notes)
+
+
+class TextFile(TextColumns):
+    """Comma-separated values and the like: a header, and a line a row."""
+
+    def __init__(self, path: Path, wanted: Iterable[str], form: TextForm) -> None:
+        self.name, self._path = path.name, path
+        self._multiline, self._nulls = form.multiline, ["", *form.nulls]
+        self._encoding = form.encoding
+        self.left_out, self.unreadable, self._said = 0, 0, ""
+        header, _ = self._open()
+        tabs = asked_format(path)[0] == "tsv"
+        among = [*form.separator, *"\t"[:tabs], *SEPARATORS]
+        self.separator = self._said or _separator(header, among, {w.lower() for w in wanted})
+        if UNREADABLE in header:
+            raise DataError(f"the header of {shown(self.name)} is not UTF-8", _ENCODING)
+        names = [f.decode().strip() for f in fields_of(header, self.separator.encode())]
+        names, self.notes = distinct(self.name, names)
+        self._names = names
+        self.types: dict[str, pa.DataType | None] = dict.fromkeys(filter(None, names), pa.string())
+
+    def _open(self) -> tuple[bytes, ByteStream]:
+        """Return the header line, and a stream of what comes after it."""
+        stream, data = with_line_feeds(open_text(self._path, self._encoding)), b""
+        while True:
+            line, end, rest = data.removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")
+            said = _SAID.fullmatch(line) if end else None
+            if said:  # a line for Excel, before the header
+                data, self._said = rest, said[1].decode()
+                continue
+            if end:
+                return unified(line).replace(b"\xfe", b""), ResumedStream(rest, stream)
+            more = stream.read(1 << 16)
+            if not more and line:
+                return unified(line + b"\n").strip(b"\n"), stream
+            if not more or len(data) > LONGEST_LINE:
+                raise DataError(f"{shown(self.name)} has no header", "its first line names columns")
+            data += more
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
+    ) -> Iterator[list[pa.Array]]:
+        """See `Source`."""
+        separator, before = self.separator.encode(), self.left_out
+        self.unreadable = 0
+        lines = Lines(self._open()[1], self._multiline)
+        positions = [self._names.index(c) for c in columns]
+        for chunk in lines:
+            chunk = unified(chunk, self._multiline)
+            self.unreadable += unreadable(chunk)
+            if chunk.strip(b"\n"):
+                yield self._parsed(chunk, separator, positions)
+            self.left_out += lines.too_long
+            lines.too_long = 0
+        self.left_out = max(self.left_out, before)
+
+    def _parsed(self, chunk: bytes, separator: bytes, columns: list[int]) -> list[pa.Array]:
+        count = len(self._names)
+        with suppress(pa.ArrowInvalid):  # a line has more values or fewer
+            if b'"' not in chunk:
+                return _values(chunk, separator, count, columns, self._nulls)
+            if count > 1 and is_regular(chunk, separator):
+                return _values(chunk, separator, count, columns, self._nulls, quoted=True)
+        chunk, odd = fitted(unquoted(chunk, separator), separator, count)
+        self.left_out += odd
+        if not chunk.strip(b"\n"):
+            return [pa.nulls(0, pa.string()) for _ in columns]
+        return _values(chunk, separator, count, columns, self._nulls)
+
+
+def _values(
+    chunk: bytes,
+    separator: bytes,
+    count: int,
+    columns: list[int],
+    nulls: list[str],
+    quoted: bool = False,
+) -> list[pa.Array]:
+    """Return some of the values of lines that are plain, or regular ones with quotes."""
+    spelled = has_spelled(chunk)
+    names = [str(k) for k in range(count)]
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(chunk),
+        read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=len(chunk) + 1),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=separator.decode(),
+            quote_char='"' if quoted else False,
+            double_quote=quoted,
+            escape_char=False,
+        ),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.binary() if spelled else pa.string()),
+            include_columns=[names[k] for k in columns],
+            check_utf8=False,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+            null_values=nulls,
+        ),
+    )
+    arrays = [one_array(c) for c in table.columns]
+    return [restored(a, separator).cast(pa.string()) for a in arrays] if spelled else arrays
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece."""
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+
+
+def _separator(header: bytes, among: Sequence[str], wanted: set[str]) -> str:
+    """Return what separates: what the wanted columns are found with, or most columns."""
+
+    def rank(separator: str) -> tuple[bool, int]:
+        fields = fields_of(header, separator.encode())
+        names = [f.decode(errors="replace").strip().lower() for f in fields]
+        return bool(wanted) and wanted <= set(names), len(names)
+
+    return max(among, key=rank)  # the first of equals
+
+
+class ArrowSource(TextColumns, ABC):
+    """A source whose columns have Arrow types."""
+
+    def __init__(self, name: str, schema: pa.Schema) -> None:
+        self.name, self._schema = name, schema
+        self.types: dict[str, pa.DataType | None] = {}
+        for column in schema:
+            self.types.setdefault(column.name, tidy_type(column.type))
+        twice = [n for n, k in Counter(schema.names).items() if k > 1]
+        self.notes = tuple(
+            f"{shown(name)}: there are several columns {shown(n)!r}; the first is read"
+            for n in twice
+        )
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """Return the columns' types as they are in the file."""
+        return {name: self._schema.field(self._at(name)).type for name in self.types}
+
+    def _at(self, name: str) -> int:
+        return int(self._schema.get_all_field_indices(name)[0])
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
+    ) -> Iterator[list[pa.Array]]:
+        """See `Source`."""
+        for batch in self._batches(columns):
+            for start in range(0, batch.num_rows, ROWS):
+                some = batch.slice(start, ROWS)
+                yield [some.column(some.schema.get_all_field_indices(c)[0]) for c in columns]
+
+    @abstractmethod
+    def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        """Return batches that have the columns, as they are in the file."""
+
+
+class ParquetFile(ArrowSource):
+    """Parquet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._open() as file:
+            self._repeated = _repeated(file.metadata)
+            super().__init__(path.name, file.schema_arrow)
+
+    def _open(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
+        return pq.ParquetFile(_opened(self._path), read_dictionary=list(repeated))
+
+    def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        with self._open(self._repeated) as file:
+            yield from file.iter_batches(ROWS, columns=list(dict.fromkeys(columns)))
+
+
+def _repeated(metadata: pq.FileMetaData) -> list[str]:
+    """Return the columns of texts that the file keeps as places in a dictionary."""
+    texts = [
+        k
+        for k in range(metadata.num_columns)
+        if metadata.schema.column(k).logical_type.type == "STRING"
+        and metadata.schema.column(k).max_repetition_level == 0
+    ]
+    sizes = dict.fromkeys(texts, 0)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for k in texts:
+            sizes[k] += group.column(k).total_uncompressed_size
+    few = 2 * metadata.num_rows
+    return [metadata.schema.column(k).path for k, size in sizes.items() if size < few]
+
+
+class ArrowFile(ArrowSource):
+    """Arrow's file format, or its stream."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        super().__init__(path.name, self._open().schema)
+
+    def _open(self) -> Any:
+        try:
+            return pa.ipc.open_file(_opened(self._path))
+        except pa.ArrowInvalid:
+            return pa.ipc.open_stream(_opened(self._path))
+
+    def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        reader = self._open()
+        many = getattr(reader, "num_record_batches", None)
+        batches = reader if many is None else map(reader.get_batch, range(many))
+        for batch in batches:
+            for column in batch.columns:
+                _check(column)
+            yield batch
+
+
+def _check(array: pa.Array) -> None:
+    """Raise `ArrowInvalid` if an array's lengths and offsets don't fit; its values may be any."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        _check(array.storage)
+    elif pa.types.is_dictionary(kind):
+        _check(array.dictionary)
+        codes = array.indices.cast(pa.int64())
+        if pc.any(pc.greater_equal(codes, len(array.dictionary))).as_py():
+            raise pa.ArrowInvalid("a code is beyond its dictionary")
+    elif kind in _AS_BYTES:
+        array.view(_AS_BYTES[kind]).validate(full=True)
+    else:
+        array.validate()
+
+
+_AS_BYTES = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+    pa.binary(): pa.binary(),
+    pa.large_binary(): pa.large_binary(),
+    pa.binary_view(): pa.binary_view(),
+}
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return pa.OSFile(str(path), "r")
+    except UnicodeEncodeError:  # a name that is no UTF-8
+        return pa.PythonFile(open(path, "rb"), "r")

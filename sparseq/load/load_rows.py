@@ -1,0 +1,493 @@
+"""Rows of files, or of tables in memory, on their way into a store: each is read by itself.
+
+What is done to a row is decided by the table's schema and by the row (`schema`, `convert`). A value
+that does not fit its column is NULL; a row that does not say whom it is about is left out. So
+neighbouring files, one of which lacks somebody's rows, have the same other rows.
+Only a file's frame can be wrong (`sources`): then nothing of it is taken in, and everybody sees it.
+
+How much did not fit is private, and for the curator: see `intake`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparseq.engine._duckdb.connection import scratch
+from sparseq.engine.sql import quote
+from sparseq.errors import DataError
+from sparseq.escape import shown
+from sparseq.load.clamp import Clamp
+from sparseq.load.composite_ids import CompositeFile, composite_name, parts_of
+from sparseq.load.convert import MOST_TEXT, expression
+from sparseq.load.fast_parse import ARROW, TextColumn
+from sparseq.load.file_sources import (
+    DAMAGE,
+    FIRST,
+    Source,
+    TextForm,
+    damaged,
+)
+from sparseq.load.load_report import Intake, facts_of
+from sparseq.load.memory_table import HeldRows, decoded
+from sparseq.load.open_sources import opened
+from sparseq.load.prefetch import ahead
+from sparseq.load.read_schema import Declarations, Schema, declared_type
+from sparseq.load.sniff import Guess, guess, wider
+from sparseq.load.tidy import (
+    duck_type,
+    kept_otherwise,
+    long_texts,
+    stored_type,
+    tidy,
+    tidy_type,
+    tidy_words,
+)
+
+LOOKED_AT = 16
+"""The types of text columns are guessed from so many files of a table, or nearly."""
+
+
+class IncomingRows:
+    """Rows from files or from memory.
+
+    Args:
+        source: What `opening.opened` takes: places of files, or a table in memory.
+        schema: How they are read. None: a table is being made, and `declared` and the first rows
+            say how.
+        declared: What the curator says about that.
+        user: The column of identifiers, where types are guessed.
+        bounds: Of columns, to which numbers are cut; None: those that are declared.
+        since: A column of dates or times, and the first day that rows are taken of; None: of all.
+
+    Raises:
+        DataError: A file is missing, of no known kind, or without header or schema.
+        ParameterError: A declared type is none.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        schema: Schema | None = None,
+        declared: Declarations | None = None,
+        user: str = "",
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        since: tuple[str, dt.date] | None = None,
+    ) -> None:
+        declared = declared or Declarations()
+        if not user:  # a public table: its rows have no window of anybody
+            declared = replace(declared, window="", time="")
+        self._since, self._known = since, schema is not None
+        parts = parts_of(user) or ((user,) if declared.window else ())
+        wanted = schema.types if schema else parts or ([user] if user else [])
+        if schema:
+            form = TextForm(schema.separator, schema.multiline, schema.nulls, schema.encoding)
+        else:
+            form = TextForm("", declared.multiline, declared.nulls, declared.encoding)
+        found = opened(source, wanted, form)
+        self.sources: list[Source] = found.sources
+        self.files = found.files
+        """Where each source was found; None for what is no file."""
+        self.told = Intake(notes=found.notes)
+        self.left_out: list[str] = []
+        """Columns of a type that is not stored."""
+        self.ambiguous: dict[str, Guess] = {}
+        """Columns whose texts fit several formats."""
+        self._failure: DataError | None = None
+        self._kept: dict[str, str] = {}
+        self.schema = schema or self._guessed(declared, user)
+        if schema is None:
+            said = {f"{n} as {declared_type(n, t)[1]}" for n, t in declared.types.items()}
+            self.told.notes += [fact for fact in self.facts() if fact not in said]
+        if self.schema.user:
+            self.sources = [CompositeFile(s, self.schema) for s in self.sources]
+        self._bounds = declared.numbers() if bounds is None else bounds
+        self.user = composite_name(self.schema.user, self.schema.window) or user
+        """The column that says whom a row is about, where a table is being made."""
+
+    def facts(self) -> list[str]:
+        """Return what is read otherwise than a file has it, or not at all, in words: public."""
+        return facts_of(self.schema, self.ambiguous, self._kept, self.left_out)
+
+    def _unknown(self, types: Iterable[str]) -> list[str]:
+        """Say which columns of files are not read: the table does not have them."""
+        known = {name.lower() for name in (*types, *self.schema.types, *self.schema.user)}
+        try:
+            there = [name for source in _spread(self.sources) for name in source.types]
+        except DAMAGE:  # whoever reads it says so
+            return []
+        more = dict.fromkeys(n for n in there if n.lower() not in known)
+        return [f"columns that the table does not have: {', '.join(map(shown, more))}"] * bool(more)
+
+    def usable(self) -> dict[str, str]:
+        """Return the columns that a store can hold, with the type that it gives them."""
+        return dict(self.schema.types)
+
+    def has(self, column: str) -> bool:
+        """Tell whether any file has a column: by its frame."""
+        return any(_found(s, column) is not None or s.open_ended for s in self.sources)
+
+    def read(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        types: Mapping[str, str],
+        user: str = "",
+        most: int = 0,
+    ) -> HeldRows | None:
+        """Read all rows, as columns of some types, into memory or into the table `staged`.
+
+        Args:
+            connection: The store's.
+            types: Column to its type.
+            user: The column that says whom a row is about.
+            most: Bytes that may be held. What needs more goes to `staged`, which is temporary, and
+                so do rows that DuckDB has to convert. 0: all rows do.
+
+        Returns:
+            The rows; None: they are in `staged`.
+
+        Raises:
+            DataError: A file has no such column, or can't be read to its end.
+        """
+        for source in self.sources:
+            for name in types:
+                if _found(source, name) is None and not source.open_ended:
+                    raise DataError(  # what the file has instead may be a row
+                        f"{shown(source.name)} has no column {shown(name)!r}",
+                        f"every file of the table has a header, and {', '.join(map(shown, types))}",
+                    )
+        if self._known:
+            self.told.notes += self._unknown(types)
+        given = dict.fromkeys(types, 0)
+        streams = [self._stream(source, types, user, given) for source in self.sources]
+        clamp = Clamp(self._bounds, {n: t for n, t in types.items() if n != user})
+        if most and self._since is None and all(stream.is_direct for stream in streams):
+            held = HeldRows(dict(zip(types, streams[0].schema.types, strict=True)), user)
+            fits = _fit(streams, held, most, clamp)
+            self._check_whole()
+            if fits:
+                valid = [held.valid(name) for name in types]
+                self._count(held.rows, types, given, valid, user, clamp)
+                return held
+            streams = [_again(held, streams[0]), *streams]
+        for k, stream in enumerate(streams):
+            self._stage(connection, stream, first=k == 0)
+        clamp.staged(connection)
+        counts = ", ".join(f"count({quote(name)})" for name in types)
+        ((rows, *valid),) = connection.execute(f"SELECT count(*), {counts} FROM staged").fetchall()
+        self._count(rows, types, given, valid, user, clamp)
+        self._leave_out_early(connection)
+        return None
+
+    def _leave_out_early(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Take out of `staged` each row of an earlier day, or of none, than is taken."""
+        if self._since is not None:
+            name, day = self._since
+            taken = f"coalesce({quote(name)} >= DATE '{day.isoformat()}', false)"
+            ((self.told.early,),) = connection.execute(
+                f"DELETE FROM staged WHERE NOT {taken}"
+            ).fetchall()
+
+    def _count(
+        self,
+        rows: int,
+        types: Iterable[str],
+        given: Mapping[str, int],
+        valid: list[int],
+        user: str,
+        clamp: Clamp,
+    ) -> None:
+        """Count what did not fit: each column had so many values given, of which some are valid."""
+        self.told.rows = rows
+        self.told.lines = sum(s.left_out for s in self.sources)
+        self.told.unreadable = sum(s.unreadable for s in self.sources)
+        for name, count in zip(types, valid, strict=True):
+            if given[name] > count:
+                self.told.no_value[name] = given[name] - count
+            if name == user:
+                self.told.no_user = rows - count
+        self.told.bounded = clamp.messages(dict(zip(types, valid, strict=True)))
+
+    def _stream(
+        self, source: Source, types: Mapping[str, str], user: str, given: dict[str, int]
+    ) -> _Stream:
+        names = {name: _found(source, name) or name for name in types}
+        kinds = {name: _tidy_of(source, actual) for name, actual in names.items()}
+        readers = {
+            name: TextColumn(target, self.schema.formats.get(name, ""))
+            for name, target in types.items()
+            if _is_text(kinds[name]) and target in ARROW
+        }
+        fields = {
+            name: ARROW[types[name]] if name in readers else kind or pa.string()
+            for name, kind in kinds.items()
+        }
+        for name, kind in kinds.items():
+            if kind is None:
+                self.told.columns[name] = f"nothing of its type can be read as {types[name]}"
+        made = [
+            expression(f"c{k}", duck_type(kind), types[name], self.schema.formats.get(name, ""))
+            for k, (name, kind) in enumerate(fields.items())
+        ]
+
+        def tidied(array: pa.Array, name: str) -> pa.Array:
+            array = self._tidied(array, name, kinds[name], name == user, given)
+            return readers[name].values(decoded(array)) if name in readers else array
+
+        becoming = {names[name]: target for name, target in types.items()}
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for arrays in ahead(source.batches(list(names.values()), becoming)):
+                    yield pa.RecordBatch.from_arrays(
+                        [tidied(array, name) for name, array in zip(names, arrays, strict=True)],
+                        names=list(names),
+                    )
+            except DAMAGE as error:  # not raised within DuckDB, which would say something else
+                self._failure = damaged(source.name, error)
+
+        return _Stream(
+            pa.schema([(f"c{k}", kind) for k, kind in enumerate(fields.values())]),
+            ", ".join(f"{sql} AS {quote(name)}" for name, sql in zip(names, made, strict=True)),
+            all(sql == f"c{k}" for k, sql in enumerate(made))
+            and not any(isinstance(k, pa.BaseExtensionType) for k in fields.values()),
+            batches(),
+        )
+
+    def _stage(self, connection: duckdb.DuckDBPyConnection, stream: _Stream, first: bool) -> None:
+        """Write the rows of a stream into `staged`."""
+        batches = (
+            pa.RecordBatch.from_arrays([decoded(a) for a in b.columns], schema=stream.schema)
+            for b in stream.batches
+        )
+        into = "CREATE OR REPLACE TEMP TABLE staged AS" if first else "INSERT INTO staged"
+        connection.register("incoming", pa.RecordBatchReader.from_batches(stream.schema, batches))
+        try:
+            connection.execute(f"{into} SELECT {stream.select} FROM incoming")
+        finally:
+            connection.unregister("incoming")
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        """Raise what was wrong with a file that could not be read to its end."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _tidied(
+        self,
+        array: pa.Array,
+        name: str,
+        kind: pa.DataType | None,
+        user: bool,
+        given: dict[str, int],
+    ) -> pa.Array:
+        """Return an array as it goes into DuckDB, and count what it has."""
+        given[name] += len(array) - array.null_count
+        if kind is None:
+            return pa.nulls(len(array), pa.string())
+        if pa.types.is_dictionary(array.type) and _is_text(kind) and not user:
+            words = tidy_words(array, MOST_TEXT)
+            if words is not None:
+                return words
+        array = tidy(array)
+        if _is_text(kind):
+            long = long_texts(array, MOST_TEXT)
+            if long is not None and user:  # two people could begin alike
+                array = pc.if_else(long, pa.scalar(None, kind), array)
+            elif long is not None:
+                count = pc.sum(long).as_py() or 0
+                if count:
+                    self.told.cut[name] = self.told.cut.get(name, 0) + count
+                array = pc.if_else(long, pc.utf8_slice_codeunits(array, 0, MOST_TEXT), array)
+            if user:  # a name that is empty is none
+                empty = pc.equal(pc.binary_length(array), 0)
+                array = pc.if_else(empty, pa.scalar(None, kind), array)
+        return array
+
+    # -- when a table is made ----------------------------------------------------------------------
+
+    def _guessed(self, declared: Declarations, user: str) -> Schema:
+        """Return a schema: what is declared, and for the other columns what the first rows say."""
+        said = declared.parsed()
+        parts = parts_of(user) or ((user,) if declared.window else ())
+        types: dict[str, str] = {}
+        formats: dict[str, str] = {}
+        actual: dict[str, str] = {}
+        if declared.only:  # a file that lacks one of them does not fit
+            actual = {name.lower(): name for name in declared.types}
+            types = {name: said[name.lower()][0] for name in declared.types}
+            formats = {n: said[n.lower()][1] for n in types if said[n.lower()][1]}
+            self.left_out += sorted(
+                {f"{shown(n)} (not in the schema)" for s in self.sources for n in s.types
+                 if n.lower() not in actual}
+            )  # fmt: skip
+        texts: dict[str, list[tuple[Source, str]]] = {}
+        for source in _spread(self.sources):
+            for name, found in self._guesses(source, said, declared.only).items():
+                name_of = actual.setdefault(name.lower(), name)
+                if found is None:
+                    text = f"{shown(name)} ({_raw_type(source, name)})"
+                    self.left_out += [text] * (text not in self.left_out)
+                elif not found.type:
+                    types.setdefault(name_of, "")
+                    texts.setdefault(name_of, []).append((source, name))
+                else:
+                    known = types.get(name_of)
+                    types[name_of] = wider(known, found.type) if known else found.type
+                    if known in (None, found.type) and found.format:
+                        formats[name_of] = found.format
+        numbers = {name.lower() for name in declared.numbers()}
+        for name, guessed in _by_texts(texts, user).items():
+            known = types[name]
+            if guessed.type == "VARCHAR" and name.lower() in numbers:
+                guessed = Guess("DOUBLE")  # its bounds say that it has numbers
+            types[name] = wider(known, guessed.type) if known else guessed.type
+            if not known and guessed.format:
+                formats[name] = guessed.format
+            if guessed.also or guessed.like:
+                self.ambiguous[name] = guessed
+        separator = next((s.separator for s in self.sources if s.separator), "")
+        if parts:
+            types[composite_name(parts, declared.window)] = "VARCHAR"
+        time = declared.time if declared.window else ""
+        return Schema(
+            types, formats, separator, declared.multiline, parts, declared.window, time,
+            declared.nulls, declared.encoding,
+        )  # fmt: skip
+
+    def _guesses(
+        self, source: Source, said: Mapping[str, tuple[str, str]], only: bool
+    ) -> dict[str, Guess | None]:
+        """Return what a source's columns are by what is said of them; without a type: a text."""
+        raw, names = source.raw_types(), dict[str, str]()
+        found: dict[str, Guess | None] = {}
+        for name in source.types:
+            first = names.setdefault(name.lower(), name)
+            if first != name:
+                self.left_out.append(f"{shown(name)} (there is {shown(first)})")
+        for lower, name in names.items():
+            kind = source.types[name]
+            if lower in said:
+                found[name] = Guess(*said[lower])
+            elif only:
+                continue
+            elif kind is None:
+                found[name] = None
+            elif name in raw:
+                stored = stored_type(kind, raw[name])
+                found[name] = Guess(stored)
+                if how := kept_otherwise(raw[name], stored):
+                    self._kept[name] = how
+            else:
+                found[name] = Guess(source.declared.get(name, ""))
+        return found
+
+    def is_empty(self, number: int) -> bool:
+        """Tell whether a source has no rows."""
+        source = self.sources[number]
+        columns = [next(iter(source.types), "")]
+        return not any(len(arrays[0]) for arrays in source.batches(columns))
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.sources = []
+
+
+def _spread(sources: Sequence[Source]) -> Sequence[Source]:
+    """Return the sources that are looked at: all of a few, some of many."""
+    return sources[:: -(-len(sources) // LOOKED_AT)]
+
+
+def _by_texts(columns: Mapping[str, list[tuple[Source, str]]], user: str) -> dict[str, Guess]:
+    """Return what columns are taken for, by the first texts of each source that has them."""
+    first: dict[str, list[pa.Array]] = {name: [] for name in columns}
+    words = set()
+    sources = {id(source): source for places in columns.values() for source, _ in places}
+    for source in sources.values():
+        names = {
+            name: there
+            for name, places in columns.items()
+            for other, there in places
+            if other is source
+        }
+        for name, array in zip(names, _first_texts(source, list(names.values())), strict=True):
+            first[name].append(array.cast(pa.string()))
+            if names[name] in source.words:
+                words.add(name)
+    with scratch() as con:
+        return {
+            name: guess(con, pa.concat_arrays(arrays), name.lower() == user.lower(), name in words)
+            for name, arrays in first.items()
+        }
+
+
+def _first_texts(source: Source, names: list[str]) -> list[pa.Array]:
+    try:
+        for arrays in source.batches(names):
+            if len(arrays[0]):
+                return [array.slice(0, FIRST) for array in arrays]
+    except DAMAGE as error:
+        raise damaged(source.name, error) from None
+    return [pa.nulls(0, pa.string()) for _ in names]
+
+
+@dataclass
+class _Stream:
+    """The rows of one source.
+
+    Attributes:
+        schema: Of the columns, tidy.
+        select: SQL that makes them columns of the types that are stored.
+        is_direct: They are of these types already.
+        batches: The rows, as far as they have not been taken yet; texts may have a dictionary.
+    """
+
+    schema: pa.Schema
+    select: str
+    is_direct: bool
+    batches: Iterator[pa.RecordBatch]
+
+
+def _fit(streams: list[_Stream], held: HeldRows, most: int, clamp: Clamp) -> bool:
+    """Hold what streams yield; return whether it was all, within `most` bytes."""
+    for stream in streams:
+        for batch in stream.batches:
+            held.add(clamp.batch(batch))
+            if held.nbytes > most:
+                return False
+    return True
+
+
+def _again(held: HeldRows, stream: _Stream) -> _Stream:
+    """Return rows that were held, in columns such as a stream has."""
+    names = stream.schema.names
+    first, *rest = (pa.RecordBatch.from_arrays(arrays, names) for arrays in held.batches())
+    return _Stream(first.schema, stream.select, True, chain([first], rest))
+
+
+def _is_text(kind: pa.DataType | None) -> bool:
+    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _raw_type(source: Source, name: str) -> str:
+    raw = source.raw_types()
+    return shown(raw[name]) if name in raw else "JSON"
+
+
+def _found(source: Source, name: str) -> str | None:
+    """Return what a source calls a column: in these letters, or else in any case."""
+    if source.open_ended or name in source.types:
+        return name
+    return next((n for n in source.types if n.lower() == name.lower()), None)
+
+
+def _tidy_of(source: Source, name: str) -> pa.DataType | None:
+    raw = source.raw_types()
+    return tidy_type(raw[name], binary=True) if name in raw else pa.string()

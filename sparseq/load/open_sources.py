@@ -1,0 +1,259 @@
+"""What is to be read, as sources: files, folders, patterns, databases, tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparseq.arguments import check_path
+from sparseq.errors import DataError
+from sparseq.escape import shown
+from sparseq.formats import asked_format
+from sparseq.load.databases import (
+    DuckTable,
+    PostgresTable,
+    SqliteTable,
+    shown_address,
+)
+from sparseq.load.file_patterns import DELTA, Finds, Found
+from sparseq.load.file_sources import (
+    ANY_FORM,
+    DAMAGE,
+    NO_TYPES,
+    ArrowFile,
+    ParquetFile,
+    Source,
+    TextFile,
+    TextForm,
+    damaged,
+)
+from sparseq.load.json_lines import JsonFile
+from sparseq.load.memory_sources import source_in_memory
+from sparseq.load.optional_readers import needed
+from sparseq.load.workbooks import SheetFile
+
+SERVERS = ("postgresql://", "postgres://")
+_KINDS = {"csv": "text", "tsv": "text", "jsonl": "json"}
+_TABLES: Mapping[str, Callable[[Path, str], Source]] = {
+    "sheets": SheetFile, "sqlite": SqliteTable, "duckdb": DuckTable,
+}  # fmt: skip
+_CONTENTS = (
+    (0, b"PAR1", "parquet"), (0, b"ARROW1", "arrow"), (0, b"SQLite format 3\0", "sqlite"),
+    (8, b"DUCK", "duckdb"), (0, b"PK\x03\x04", "sheets"), (0, b"\x1f\x8b", ".gz"),
+    (0, b"(\xb5/\xfd", ".zst"), (0, b"BZh", ".bz2"),
+)  # fmt: skip
+"""How files begin that are no text, with their format or how they are packed."""
+
+
+@dataclass
+class SourceList:
+    """Sources, and what should be known about them.
+
+    Attributes:
+        sources: One for each file.
+        files: Those that are files, as they were found; None for a source that is none.
+        notes: What was passed over, in words: for the curator.
+    """
+
+    sources: list[Source]
+    files: list[Found | None]
+    notes: list[str]
+
+
+def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -> SourceList:
+    """Return whatever rows come from as sources.
+
+    Args:
+        source: A place or several (a file, a folder, a pattern, `FILE#TABLE`, `postgresql://…`,
+            `delta:FOLDER`), or a table in memory.
+        wanted: The columns that a file should have.
+        form: Of the table's text files.
+
+    Raises:
+        DataError: Something is not there, or is of no known kind, or has no header or schema.
+    """
+    if not isinstance(source, (str, Path, list, tuple)):
+        try:
+            table = source_in_memory(source)
+            return SourceList([table], [None], list(table.notes))
+        except DAMAGE as error:
+            raise damaged("the table", error) from None
+    finds = Finds()
+    sources: list[Source] = []
+    files: list[Found | None] = []
+    for place in [source] if isinstance(source, (str, Path)) else source:
+        chosen = _chosen(place)
+        if chosen is not None:
+            sources.append(chosen[0])
+            files.append(chosen[1])
+            continue
+        before = len(finds.files)
+        finds.add(Path(place))
+        for found in finds.files[before:]:
+            sources.append(_partitioned(found, wanted, form))
+            files.append(found)
+    if not sources:
+        raise DataError("no file was given")
+    notes = [*finds.notes, *(note for s in sources for note in s.notes)]
+    return SourceList(sources, files, notes)
+
+
+def _chosen(place: str | Path) -> tuple[Source, Found | None] | None:
+    """Return the table that a place names, of a server or of a file, with the file."""
+    text = str(place)
+    check_path("the file", text)
+    if text.startswith(SERVERS):
+        try:
+            return PostgresTable(text), None
+        except DAMAGE as error:
+            raise damaged(shown_address(text), error, "check address, password and table") from None
+    if text.startswith(DELTA) or Path(text, "_delta_log").is_dir():
+        return _delta(text.removeprefix(DELTA)), None
+    file, mark, table = text.partition("#")
+    if not mark or Path(text).exists() or not Path(file).is_file():
+        return None
+    path = Path(file)
+    kind = kind_of(path)
+    if kind not in _TABLES:
+        raise DataError(f"{shown(path.name)} has no tables to choose from", f"say {shown(file)}")
+    return _read(path.name, lambda: _TABLES[kind](path, table)), Found(path, part=table)
+
+
+def _delta(folder: str) -> Source:
+    """Return a Delta table as it is now: not all files in its folder are of it."""
+    table = needed("deltalake", "lake", "a Delta table").DeltaTable
+    try:
+        return source_in_memory(table(folder).to_pyarrow_dataset())
+    except Exception as error:
+        raise DataError(f"{shown(folder)} can't be read as a Delta table: {error}") from None
+
+
+def _partitioned(found: Found, wanted: Iterable[str], form: TextForm) -> Source:
+    inner = source_of(found.path, wanted, form)
+    own = set() if inner.open_ended else {name.lower() for name in inner.types}
+    values = {name: text for name, text in found.values.items() if name.lower() not in own}
+    return PartitionFile(inner, values) if values else inner
+
+
+def source_of(path: Path, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -> Source:
+    """Return a file as a source.
+
+    Args:
+        path: Of the file.
+        wanted: The columns that it should have.
+        form: Of the table's text files.
+
+    Raises:
+        DataError: There is no such file, or it is of no known kind, or has no header or schema.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no file {shown(path)!r}")
+    kind = kind_of(path)
+
+    def open_it() -> Source:
+        if kind == "text":
+            return TextFile(path, wanted, form)
+        if kind == "json":
+            return JsonFile(path)
+        if kind in _TABLES:
+            return _TABLES[kind](path, "")
+        return ParquetFile(path) if kind == "parquet" else ArrowFile(path)
+
+    return _read(path.name, open_it)
+
+
+def _read(name: str, open_it: Callable[[], Source]) -> Source:
+    try:
+        return open_it()
+    except DAMAGE as error:
+        raise damaged(name, error) from None
+
+
+def kind_of(path: Path) -> str:
+    """Return what kind of file has such a name; raises `DataError` for none that is known.
+
+    Where the contents begin as those of another kind do, the name is wrong.
+    """
+    named, packed = asked_format(path)
+    kind = _KINDS.get(named, named)
+    if not kind or (packed and kind not in ("text", "json")):
+        raise DataError(
+            f"{shown(path.name)}: this kind of file is not known",
+            "names end in .parquet, .csv, .tsv, .json, .jsonl (also .gz, .zst, .bz2), .arrow, "
+            ".xlsx, .sqlite or .duckdb",
+        )
+    inside = _contents(path) if kind in ("text", "json", "sqlite") and not packed else ""
+    if inside == "duckdb" and kind == "sqlite":
+        return inside
+    if inside and inside != kind:
+        raise DataError(
+            f"{shown(path.name)} is not what its name says: it begins as a file of {inside} does",
+            "rename it",
+        )
+    return kind
+
+
+def _contents(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            head = file.read(16)
+    except OSError:  # whoever reads it says so
+        return ""
+    return next((kind for at, mark, kind in _CONTENTS if head[at:].startswith(mark)), "")
+
+
+class PartitionFile:
+    """A file with columns that the names of its folders say: the same value in every row.
+
+    What a file has as a column itself is never told by a name.
+    """
+
+    def __init__(self, inner: Source, values: Mapping[str, str | None]) -> None:
+        self._inner, self._values = inner, values
+        self.name, self.separator, self.notes = inner.name, inner.separator, inner.notes
+        self.open_ended, self.declared = inner.open_ended, inner.declared
+
+    @property
+    def types(self) -> dict[str, pa.DataType | None]:
+        """See `Source`."""
+        return {**self._inner.types, **dict.fromkeys(self._values, pa.string())}
+
+    @property
+    def words(self) -> Collection[str]:
+        """See `Source`."""
+        return [name for name in self._inner.words if name not in self._values]
+
+    @property
+    def left_out(self) -> int:
+        """See `Source`."""
+        return self._inner.left_out
+
+    @property
+    def unreadable(self) -> int:
+        """See `Source`."""
+        return self._inner.unreadable
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """See `Source`."""
+        return {n: t for n, t in self._inner.raw_types().items() if n not in self._values}
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
+    ) -> Iterator[list[pa.Array]]:
+        """See `Source`."""
+        inside = [c for c in columns if c not in self._values]
+        if not inside:  # something that says how many rows there are
+            inside = [next(iter(self._inner.types), "")]
+        for arrays in self._inner.batches(inside, types):
+            made = dict(zip(inside, arrays, strict=True))
+            rows = len(arrays[0])
+            yield [
+                pa.repeat(pa.scalar(self._values[c], pa.string()), rows)
+                if c in self._values
+                else made[c]
+                for c in columns
+            ]

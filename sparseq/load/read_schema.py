@@ -1,0 +1,262 @@
+"""How the rows of a table are read: a public fact, fixed when the table is made.
+
+    type        of each column, one of a closed list
+    format      of its texts, where it has one: `%d/%m/%Y` for dates and times, `,` for numbers with
+                a decimal comma
+    separator   between the values of a line, multiline: values may have several lines
+    nulls       texts of text files that stand for no value
+
+The curator declares it (`create --type day=DATE:%d/%m/%Y`), or has it guessed from the first rows
+of the first files (`sniff`); what is guessed is shown, and is as public as what is
+declared. It is kept in the store and given for every file from then on, the first one included: a
+file is never guessed at again, so no row decides how another one is read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import duckdb
+
+from sparseq.engine._duckdb.connection import scratch
+from sparseq.errors import ParameterError, did_you_mean
+from sparseq.load.convert import literal
+from sparseq.sql.catalog import Bound, Catalog, Table
+
+TYPES = frozenset(
+    [
+        "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
+        "UBIGINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "UUID",
+    ]
+)  # fmt: skip
+"""What is stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
+MOST_DIGITS = 18
+NULLS = ("NULL", r"\N")
+"""What databases write for NULL into text files."""
+_SAME = {"TEXT": "VARCHAR", "STRING": "VARCHAR", "INT": "INTEGER", "BOOL": "BOOLEAN",
+         "REAL": "FLOAT", "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How the rows of one table are read. Public.
+
+    Attributes:
+        types: Column to its stored type.
+        formats: Column to how its texts are written, where that is not the usual way.
+        separator: Of text files; "": the one that their header has.
+        multiline: A value between quotes may have several lines.
+        user: The columns that make the identifier of a person, where they are several.
+        window: A unit of time: the identifier is of these columns and a window of `time`.
+        time: The column that says when.
+        nulls: Values of text files, beside the empty one, that are NULL in every column.
+        encoding: Of text files, with a byte a character, such as latin-1; "": UTF-8.
+    """
+
+    types: Mapping[str, str]
+    formats: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ""
+    multiline: bool = False
+    user: tuple[str, ...] = ()
+    window: str = ""
+    time: str = ""
+    nulls: tuple[str, ...] = ()
+    encoding: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the catalog doesn't say, as plain data; an encoding where there is one."""
+        left = {"types", *(["encoding"] if not self.encoding else [])}
+        return {k: v for k, v in asdict(self).items() if k not in left}
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """What the curator says about how text is read.
+
+    Attributes:
+        types: Column to `TYPE` or `TYPE:FORMAT`; names in any case.
+        multiline: See `Schema`.
+        schemas: All columns of a table, by its name.
+        only: The table has these columns, and no others.
+        window, time: See `Schema`.
+        nulls: See `Schema`.
+        bounds: Column to its bounds: numbers, to which its values are cut, or days.
+        encoding: See `Schema`.
+
+    Raises:
+        ParameterError: A text can't stand for NULL, or an encoding is not known.
+    """
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    multiline: bool = False
+    schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    only: bool = False
+    window: str = ""
+    time: str = ""
+    nulls: tuple[str, ...] = NULLS
+    bounds: Mapping[str, tuple[Bound, Bound]] = field(default_factory=dict)
+    encoding: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "encoding", encoding_named(self.encoding))
+        for text in self.nulls:
+            if not text or not text.isprintable() or '"' in text or text != text.strip():
+                raise ParameterError(
+                    f"{text!r} can't stand for NULL", "give a word of one line, such as NA"
+                )
+
+    def of(self, table: str) -> Declarations:
+        """Return what is said of one table."""
+        whole = self.schemas.get(table, {})
+        return replace(self, types={**whole, **self.types}, schemas={}, only=bool(whole))
+
+    def numbers(self) -> dict[str, tuple[float, float]]:
+        """Return the bounds that are numbers."""
+        return {
+            name: (low, high)
+            for name, (low, high) in self.bounds.items()
+            if isinstance(low, int | float) and isinstance(high, int | float)
+        }
+
+    def parsed(self) -> dict[str, tuple[str, str]]:
+        """Return type and format by the column's name in lower case; raises `ParameterError`."""
+        return {name.lower(): declared_type(name, text) for name, text in self.types.items()}
+
+
+def encoding_named(name: str) -> str:
+    """Return an encoding of a byte a character by Python's name; "" for UTF-8.
+
+    A character of more bytes could reach over the end of a line, into another row.
+
+    Raises:
+        ParameterError: It is not known, or has characters of several bytes.
+
+    >>> encoding_named("Latin-1"), encoding_named("UTF-8"), encoding_named("windows-1252")
+    ('iso8859-1', '', 'cp1252')
+    """
+    try:
+        found = codecs.lookup(name or "utf-8").name
+        if found in ("utf-8", "utf-8-sig", "ascii"):
+            return ""
+        plain = bytes(range(128))
+        alone = all(len(bytes([b, 64]).decode(found, "replace")) == 2 for b in range(256))
+        if plain.decode(found) == plain.decode("ascii") and alone:
+            return found
+    except (LookupError, UnicodeError):
+        pass
+    raise ParameterError(
+        f"{name!r} is no encoding of text files here",
+        "utf-8, latin-1, cp1252, iso8859-15, …: a byte a character; UTF-16 is told by its mark",
+    )
+
+
+def types_apart(types: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return types of single columns, and of tables of which all columns are said.
+
+    Raises:
+        ParameterError: They are neither.
+
+    >>> types_apart({"who": "BIGINT", "visits": {"day": "DATE"}})
+    ({'who': 'BIGINT'}, {'visits': {'day': 'DATE'}})
+    """
+    found = {k: dict(v) for k, v in types.items() if isinstance(v, Mapping)}
+    single = {k: v for k, v in types.items() if k not in found}
+    for columns in (single, *found.values()):
+        for name, text in columns.items():
+            if not isinstance(text, str):
+                raise ParameterError(
+                    f"the type of {name} is {text!r}", "a column has a type: 'DATE:%d/%m/%Y'"
+                )
+    return single, found
+
+
+def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how text files are read, as `Declarations` has it.
+
+    Raises:
+        ParameterError: It has another word.
+
+    >>> text_files({"null": "NA"})
+    {'multiline': False, 'nulls': ('NA',), 'encoding': ''}
+    """
+    known = ("encoding", "null", "multiline")
+    for word in csv:
+        if word not in known:
+            raise ParameterError(
+                f"csv has no {word!r}", did_you_mean(word, known) or f"one of {', '.join(known)}"
+            )
+    null = csv.get("null")
+    nulls = (null,) if isinstance(null, str) else null
+    return {
+        "multiline": bool(csv.get("multiline", False)),
+        "nulls": NULLS if nulls is None else tuple(nulls),
+        "encoding": csv.get("encoding", ""),
+    }
+
+
+def declared_type(column: str, text: str) -> tuple[str, str]:
+    """Return type and format of a declaration.
+
+    Raises:
+        ParameterError: No such type can be stored, or the format is none.
+
+    >>> declared_type("day", "date:%d/%m/%Y"), declared_type("price", "DECIMAL(9,2):,")
+    (('DATE', '%d/%m/%Y'), ('DECIMAL(9,2)', ','))
+    """
+    kind, _, format = text.partition(":")
+    kind = re.sub(r"\s", "", kind).upper()
+    kind = _SAME.get(kind, kind)
+    if kind not in TYPES and not _is_decimal(kind):
+        raise ParameterError(
+            f"the type of {column} is {kind or 'empty'}",
+            f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits",
+        )
+    if format:
+        _check_format(column, kind, format)
+    return kind, format
+
+
+def _is_decimal(kind: str) -> bool:
+    found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind)
+    return found is not None and int(found[2]) <= int(found[1]) <= MOST_DIGITS and found[1] != "0"
+
+
+def _check_format(column: str, kind: str, format: str) -> None:
+    if kind in ("DATE", "TIMESTAMP"):
+        try:
+            with scratch() as con:
+                con.execute(f"SELECT epoch_us(try_strptime('', {literal(format)}))").fetchall()
+        except duckdb.Error:
+            pass
+        else:
+            return
+    elif format == "," and re.match("FLOAT|DOUBLE|DECIMAL", kind):
+        return
+    raise ParameterError(
+        f"the format of {column}, {format!r}, does not fit a {kind}",
+        "for example day=DATE:%d/%m/%Y, at='TIMESTAMP:%d.%m.%Y %H:%M', price=DOUBLE:, "
+        "(decimal comma)",
+    )
+
+
+def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
+    """Return the schema of a stored table.
+
+    Args:
+        table: Of the catalog; it has the types.
+        kept: What `Schema.to_dict` returned; None for a table that was made before it was kept,
+            which is then read as the usual formats are.
+    """
+    types = {c.name: c.type for c in table.columns}
+    said = dict(kept or {})
+    lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls")}
+    return Schema(types, **said | lists)
+
+
+def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:
+    """Return the schemas of private tables made without one: types as stored."""
+    return {table.name: schema_of(table, None) for table in catalog.private}

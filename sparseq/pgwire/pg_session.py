@@ -1,0 +1,299 @@
+"""One client who has signed in: messages come in, replies go out. It knows no sockets.
+
+Simple and extended protocol run the same statements. An error in the extended one is followed by
+silence until Sync; an error in a transaction, by refusals until its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from sparseq.cancellation import Cancellation
+from sparseq.errors import QueryCancelError, TimedOut
+from sparseq.pgwire import messages as m
+from sparseq.pgwire import replies
+from sparseq.pgwire.client_state import FAILED, INSIDE, Portal, State
+from sparseq.pgwire.lexer import split
+from sparseq.pgwire.pg_values import parameter
+from sparseq.pgwire.results import StatementResult, copied, described, rows
+from sparseq.pgwire.run_statement import Runner, bound
+from sparseq.pgwire.selects import Look, Selects, failure
+from sparseq.pgwire.sqlstates import (
+    CANCELLED,
+    PROTOCOL_VIOLATION,
+    SHUTTING_DOWN,
+    TOO_LARGE,
+    WireError,
+)
+from sparseq.pgwire.statement_kinds import MOST_TEXT, SqlStatement, StatementForm
+from sparseq.server.service import Service
+from sparseq.server.tokens import Principal
+
+LOG = logging.getLogger("sparseq.pgwire")
+T = TypeVar("T")
+Send = Callable[[bytes], Awaitable[None]]
+
+
+class Session:
+    """The protocol, from the first message after signing in.
+
+    Args:
+        service: Answers questions.
+        who: Has signed in.
+        state: Settings as the client said at the start.
+        look: What is seen of the catalogue.
+        send: Takes replies; it may wait for a slow client.
+
+    Attributes:
+        over: The client has said goodbye, or the connection must end.
+    """
+
+    def __init__(
+        self, service: Service, who: Principal, state: State, look: Look, send: Send
+    ) -> None:
+        self.state = state
+        self._send, self._look = send, look
+        self._running = Runner(state, Selects(service, who, state, look))
+        self._work: Cancellation | None = None
+        self._skipping = False
+        self._deferred: str | None = None  # a portal to be described, once it is known what follows
+        self.over = False
+
+    async def greet(self, process: int, secret: int) -> None:
+        """Tell what a client must know after it has signed in."""
+        told = [replies.parameter(*one) for one in self.state.settings.reported()]
+        await self._send(b"".join([*told, replies.key(process, secret)]))
+        await self._ready()
+
+    @property
+    def idle(self) -> bool:
+        """No statement runs."""
+        return self._work is None
+
+    def cancel(self) -> None:
+        """Cancel the statement that runs; a question that is committed already is answered."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def broken(self, error: WireError) -> None:
+        """Answer a message that could not be read."""
+        await self._failed(error, "")
+        if not error.fatal and not self._skipping:
+            await self._ready()
+
+    async def take(self, message: m.Message) -> None:
+        """Do what a message says, and reply."""
+        if isinstance(message, m.Terminate):
+            self.over = True
+            return
+        if self._skipping and not isinstance(message, m.Sync):
+            return
+        text = message.text if isinstance(message, m.SimpleQuery | m.Parse) else ""
+        try:
+            if isinstance(message, m.SimpleQuery):
+                await self._describe_deferred(message)
+                await self._simple(message.text)
+            else:
+                await self._extended(message)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if not isinstance(error, WireError):
+                LOG.debug("a statement failed: %s", type(error).__name__)
+            await self._failed(error, text)
+            self._deferred = None
+            self._skipping = not isinstance(message, m.SimpleQuery | m.Sync)
+        if isinstance(message, m.SimpleQuery | m.Sync) and not self.over:
+            self._skipping = False
+            await self._ready()
+
+    async def _failed(self, error: Exception, text: str) -> None:
+        told = failure(error, text)
+        if self.state.status == INSIDE:
+            self.state.status = FAILED
+        await self._tell()
+        await self._send(replies.error(told))
+        self.over = self.over or told.fatal
+
+    async def _ready(self) -> None:
+        self.state.series_ends()
+        await self._tell()
+        await self._send(replies.ready(self.state.status))
+
+    async def _tell(self) -> None:
+        """Send notices, and settings that changed."""
+        told, self.state.notices = self.state.notices, []
+        told += [replies.parameter(*one) for one in self.state.settings.news()]
+        if told:
+            await self._send(b"".join(told))
+
+    # -- the simple protocol ---------------------------------------------------------------------
+
+    async def _simple(self, text: str) -> None:
+        self.state.portals.pop("", None)
+        if len(text) > 2 * MOST_TEXT:
+            raise WireError(TOO_LARGE, f"{len(text):,} letters in one message", "send fewer")
+        statements = split(text)
+        if not statements:
+            await self._send(replies.EMPTY)
+        for one in statements:
+            portal = Portal(SqlStatement.of(one))
+            await self._limited(self._running.run(portal))
+            assert portal.result is not None
+            if portal.result.table is not None and portal.result.copying is None:
+                await self._tell()
+                await self._send(described(portal.result.table.schema, ()))
+            await self._sent(portal, None)
+
+    # -- the extended protocol -------------------------------------------------------------------
+
+    async def _extended(self, message: m.Message) -> None:
+        await self._describe_deferred(message)
+        match message:
+            case m.Parse(name, text, types):
+                prepared = self._running.prepared(text, types)
+                if not name:
+                    self.state.prepared.pop("", None)
+                self.state.prepare(name, prepared)
+                await self._send(replies.PARSED)
+            case m.Bind():
+                self._bind(message)
+                await self._send(replies.BOUND)
+            case m.Describe("S", name):
+                await self._describe_statement(name)
+            case m.Describe(_, name):
+                self.state.portal(name)
+                self._deferred = name
+            case m.Execute(name, count):
+                await self._execute(name, count)
+            case m.Close(kind, name):
+                (self.state.prepared if kind == "S" else self.state.portals).pop(name, None)
+                await self._send(replies.CLOSED)
+            case m.Flush() | m.Sync() | m.Copy():
+                pass
+            case m.FunctionCall():
+                raise WireError("0A000", "functions are not called by number here")
+            case _:
+                said = "this message has no place here"
+                raise WireError(PROTOCOL_VIOLATION, said, fatal=True)
+
+    def _bind(self, message: m.Bind) -> None:
+        prepared = self.state.statement(message.statement)
+        self._running.check_alive(prepared.statement)
+        values, formats = message.values, message.formats
+        each = list(formats) if len(formats) == len(values) else [*(formats or (0,))] * len(values)
+        if len(values) != len(prepared.types):
+            said = f"{len(values)} values are bound; the statement has {len(prepared.types)}"
+            raise WireError(PROTOCOL_VIOLATION, said)
+        read = [parameter(*one) for one in zip(values, prepared.types, each, strict=True)]
+        if not message.portal:
+            self.state.portals.pop("", None)
+        statement = bound(prepared.statement, read)
+        self.state.open(message.portal, Portal(statement, message.result_formats))
+
+    async def _describe_statement(self, name: str) -> None:
+        prepared = self.state.statement(name)
+        schema = await self._limited(self._running.schema_of(prepared))
+        await self._tell()
+        await self._send(replies.parameter_types(prepared.types))
+        await self._send(described(schema, ()))
+
+    async def _describe_deferred(self, message: m.Message) -> None:
+        """Describe a portal now, unless it is to run next: then its result says what it is."""
+        name = self._deferred
+        if name is not None and not (isinstance(message, m.Execute) and message.portal == name):
+            self._deferred = None
+            await self._describe_portal(self.state.portal(name))
+
+    async def _describe_portal(self, portal: Portal) -> None:
+        portal.schema = await self._limited(self._running.schema(portal.statement))
+        await self._tell()
+        await self._send(described(portal.schema, portal.formats))
+
+    async def _execute(self, name: str, count: int) -> None:
+        deferred, self._deferred = self._deferred is not None, None
+        portal = self.state.portal(name)
+        if portal.statement.form is StatementForm.EMPTY:
+            await self._send(replies.NO_DATA * deferred + replies.EMPTY)
+            return
+        await self._limited(self._running.run(portal))
+        if deferred and portal.result is not None:
+            table = portal.result.table if portal.result.copying is None else None
+            portal.schema = None if table is None else table.schema
+            await self._tell()
+            await self._send(described(portal.schema, portal.formats))
+        await self._sent(portal, count if count > 0 else None)
+
+    async def _sent(self, portal: Portal, count: int | None) -> None:
+        """Send the next rows of a portal that ran, and how it ended."""
+        result = portal.result
+        assert result is not None
+        await self._tell()
+        if result.table is None:
+            await self._send(replies.complete(result.tag))
+            return
+        if result.copying is not None:
+            await self._send_all(copied(result.table, result.copying))
+            await self._send(replies.complete(f"COPY {result.table.num_rows}"))
+            return
+        part, reached = portal.take(count)
+        await self._send_all(rows(part, portal.formats))
+        await self._send(
+            replies.SUSPENDED if reached else replies.complete(_tag(result, part.num_rows))
+        )
+
+    async def _send_all(self, blocks: Any) -> None:
+        for block in blocks:
+            await self._send(block)
+            await asyncio.sleep(0)  # others are served between blocks, however fast this one reads
+
+    async def _limited(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do a statement; it is cancelled by its client, or when its time is over.
+
+        What was cancelled says so itself; where it doesn't end soon, nobody waits any longer.
+        """
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        with Cancellation(self.state.settings.timeout) as self._work:
+            task = asyncio.ensure_future(work)
+            waiting = asyncio.ensure_future(stopped.wait())
+            try:
+                with (
+                    suppress(QueryCancelError),  # over at once: it may be done, too
+                    self._work.interrupts(partial(loop.call_soon_threadsafe, stopped.set)),
+                ):
+                    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({task}, timeout=SECONDS_TO_END)
+                if not task.done():
+                    raise self._work.error or QueryCancelError()
+                return task.result()
+            except QueryCancelError as error:
+                raise _cancelled(error, task.done()) from None
+            finally:
+                self._work = None
+                waiting.cancel()
+                task.cancel()
+
+
+def _cancelled(error: QueryCancelError, ended: bool) -> WireError:
+    """Return what a client is told, as PostgreSQL says it, and what has become of a question."""
+    if error.hint and not isinstance(error, TimedOut):
+        return WireError(SHUTTING_DOWN, error.message, error.hint, fatal=True)
+    told = "statement timeout" if isinstance(error, TimedOut) else "user request"
+    hint = "nothing was charged" if ended else _MAY_BE
+    return WireError(CANCELLED, f"canceling statement due to {told}", hint)
+
+
+SECONDS_TO_END = 3.0
+"""How long a client waits for what it has cancelled to end."""
+_MAY_BE = (
+    "a question may be answered all the same, and can be read back: SELECT * FROM released.releases"
+)
+
+
+def _tag(result: StatementResult, count: int) -> str:
+    return result.tag if result.tag in ("SHOW", "EXPLAIN") else f"{result.tag} {count}"

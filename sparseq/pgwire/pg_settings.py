@@ -1,0 +1,312 @@
+"""What SET, RESET and SHOW are about: PostgreSQL's settings that clients touch, and our own.
+
+`SET sparseq.precision = '2%'` and the like are the options of `sparseq sql`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparseq.errors import did_you_mean
+from sparseq.pgwire.sqlstates import INVALID_PARAMETER, WireError
+from sparseq.sql.plan import RESTS_ON, Options
+
+VERSION = "15.8"
+_FIXED = {
+    "server_version": VERSION,
+    "server_version_num": "150008",
+    "server_encoding": "UTF8",
+    "is_superuser": "off",
+    "integer_datetimes": "on",
+    "in_hot_standby": "off",
+    "lc_collate": "C",
+    "lc_ctype": "C",
+    "max_identifier_length": "63",
+    "max_index_keys": "32",
+    "transaction_read_only": "on",
+    "block_size": "8192",
+}
+_FREE = {
+    "application_name": "",
+    "backslash_quote": "safe_encoding",
+    "bytea_output": "hex",
+    "client_min_messages": "notice",
+    "default_table_access_method": "heap",
+    "default_tablespace": "",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "on",
+    "default_transaction_deferrable": "off",
+    "escape_string_warning": "on",
+    "extra_float_digits": "1",
+    "geqo": "on",
+    "idle_in_transaction_session_timeout": "0",
+    "intervalstyle": "postgres",
+    "jit": "off",
+    "ksqo": "off",
+    "lock_timeout": "0",
+    "plan_cache_mode": "auto",
+    "row_security": "on",
+    "search_path": '"$user", public',
+    "standard_conforming_strings": "on",
+    "synchronize_seqscans": "on",
+    "timezone": "UTC",
+    "transaction_isolation": "read committed",
+    "transaction_deferrable": "off",
+    "work_mem": "4MB",
+}
+_REPORTED = {
+    "application_name": "application_name", "client_encoding": "client_encoding",
+    "datestyle": "DateStyle", "timezone": "TimeZone", "intervalstyle": "IntervalStyle",
+    "default_transaction_read_only": "default_transaction_read_only",
+    "in_hot_standby": "in_hot_standby", "integer_datetimes": "integer_datetimes",
+    "is_superuser": "is_superuser", "server_encoding": "server_encoding",
+    "server_version": "server_version", "session_authorization": "session_authorization",
+    "standard_conforming_strings": "standard_conforming_strings",
+}  # fmt: skip
+_SPELLED = _REPORTED | {"lc_collate": "lc_collate"}
+_OURS = ("sigma", "accuracy", "scale", "confidence", "price", "precision")
+REQUEST_ID, FRESH = "sparseq.request_id", "sparseq.fresh"
+_WORDS = {"interval": RESTS_ON, "at_least_useful": ("on", "off")}
+_UNITS = {"us": 0.001, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
+
+
+class Settings:
+    """The settings of one session. What is set in a transaction goes if the transaction does.
+
+    Attributes:
+        changed: The names of those that were set since `news` was called.
+        version: Grows with every change.
+
+    Example:
+        >>> settings = Settings("ada")
+        >>> settings.set("sparseq.precision", "2%")
+        >>> settings.options().precision, settings.show("TimeZone")
+        (0.02, ('TimeZone', 'UTC'))
+    """
+
+    def __init__(self, user: str) -> None:
+        self._defaults = _FREE | {
+            "client_encoding": "UTF8", "datestyle": "ISO, MDY", "session_authorization": user,
+            "role": "none", "statement_timeout": "0",
+        }  # fmt: skip
+        self._values = dict(self._defaults)
+        self._before: dict[str, str] | None = None
+        self._local: dict[str, str | None] = {}
+        self.changed: list[str] = []
+        self.version = 0
+
+    def start_with(self, values: dict[str, str]) -> None:
+        """Set what a client says when it connects, which RESET goes back to."""
+        for name, value in values.items():
+            self.set(name, value)
+        self._defaults |= self._values
+        self.changed.clear()
+
+    def set(self, name: str, value: str, local: bool = False) -> None:
+        """Set a value; `local`: until the transaction ends.
+
+        Raises:
+            WireError: There is no such setting, or it can't have this value.
+        """
+        key = _key(name)
+        value = self._checked(key, name, value)
+        if local:
+            self._local.setdefault(key, self._values.get(key))
+        self._put(key, value)
+
+    def reset(self, name: str) -> None:
+        """Set a value as it was when the client connected; ALL: all of them."""
+        if name.upper() == "ALL":
+            for key in list(self._values):
+                self._put(key, self._defaults.get(key))
+            return
+        key = _key(name)
+        if key not in self._values and key not in self._defaults and "." not in key:
+            self._checked(key, name, "")
+        self._put(key, self._defaults.get(key))
+
+    def show(self, name: str) -> tuple[str, str]:
+        """Return a setting's name as it is spelled, and its value.
+
+        Raises:
+            WireError: There is no such setting.
+        """
+        key = _key(name)
+        found = _FIXED.get(key, self._values.get(key))
+        if found is None and key.startswith("sparseq.") and key[8:] in (*_OURS, "request_id"):
+            found = ""
+        if found is None and key == FRESH:
+            found = "off"
+        if found is None:
+            raise _unknown(name)
+        return _SPELLED.get(key, key), found
+
+    def all(self) -> dict[str, str]:
+        """Return all settings and their values."""
+        return dict(sorted((_FIXED | self._values).items()))
+
+    def reported(self) -> list[tuple[str, str]]:
+        """Return those that clients are told of at the start."""
+        return [(said, self.show(key)[1]) for key, said in _REPORTED.items()]
+
+    def news(self) -> list[tuple[str, str]]:
+        """Return those that clients must be told of since the last call."""
+        changed, self.changed = dict.fromkeys(self.changed), []
+        return [(_REPORTED[key], self._values[key]) for key in changed if key in _REPORTED]
+
+    def begin(self) -> None:
+        """A transaction begins."""
+        self._before = dict(self._values)
+
+    def end(self, committed: bool) -> None:
+        """A transaction ends: what was local goes, and if it failed, everything that was set."""
+        before, local = self._before, self._local
+        self._before, self._local = None, {}
+        if not committed and before is not None:
+            for key in [*self._values]:
+                self._put(key, before.get(key))
+            return
+        for key, value in local.items():
+            self._put(key, value)
+
+    def options(self) -> Options:
+        """Return noise and confidence as they are set.
+
+        Raises:
+            ParameterError: They make no sense together.
+        """
+        given: dict[str, Any] = {}
+        for name in _OURS:
+            if value := self._values.get(f"sparseq.{name}", ""):
+                given[name] = _number(name, value)
+        interval = self._values.get("sparseq.interval", "") or None
+        useful = self._values.get("sparseq.at_least_useful", "off") == "on"
+        return replace(Options(), **given, interval=interval, at_least_useful=useful)
+
+    @property
+    def request_id(self) -> str:
+        """Of the next question; it is used once."""
+        return self._values.pop(REQUEST_ID, "")
+
+    @property
+    def fresh(self) -> bool:
+        """Ask anew, and pay, also what was asked before."""
+        return self._values.get(FRESH, "off") == "on"
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a statement may take; None: no limit."""
+        return _milliseconds(self._values["statement_timeout"]) / 1000 or None
+
+    def _put(self, key: str, value: str | None) -> None:
+        self.version += 1
+        if value is None:
+            self._values.pop(key, None)
+        elif self._values.get(key) != value:
+            self._values[key] = value
+            self.changed.append(key)
+
+    def _checked(self, key: str, name: str, value: str) -> str:
+        if key in _FIXED:
+            raise WireError("55P02", f'parameter "{name}" cannot be changed')
+        if key in _CHECKS:
+            return _CHECKS[key](value)
+        if key.startswith("sparseq."):
+            words = _WORDS.get(key[8:])
+            if words is not None:
+                return _word(name, value, words)
+            if key != REQUEST_ID and key[8:] not in _OURS:
+                hint = did_you_mean(key[8:], [*_OURS, *_WORDS, "request_id", "fresh"])
+                raise WireError("42704", f'unrecognized configuration parameter "{name}"', hint)
+            if key != REQUEST_ID and value:
+                _number(key[8:], value)
+            return value
+        if key not in self._defaults and "." not in key:
+            raise _unknown(name)
+        return value
+
+
+def _key(name: str) -> str:
+    return "timezone" if name.lower() == "time zone" else name.lower()
+
+
+def _unknown(name: str) -> WireError:
+    return WireError("42704", f'unrecognized configuration parameter "{name}"')
+
+
+def _word(name: str, value: str, words: Sequence[str]) -> str:
+    found = value.strip().lower()
+    if found not in ("", *words):
+        told = f'{name} is "{value}"; it is {" or ".join(words)}'
+        raise WireError(INVALID_PARAMETER, told, f"RESET {name} for the default")
+    return found
+
+
+def _number(name: str, value: str) -> float:
+    text = value.strip()
+    share = text.endswith("%") and name in ("precision", "confidence")
+    try:
+        return float(text.removesuffix("%")) / 100 if share else float(text)
+    except ValueError:
+        raise WireError(
+            INVALID_PARAMETER, f'sparseq.{name} is "{value}"; it must be a number',
+            f"SET sparseq.{name} = '2%', or a plain number; RESET sparseq.{name} for the default",
+        ) from None  # fmt: skip
+
+
+def _milliseconds(value: str) -> float:
+    found = re.fullmatch(r"\s*(\d{1,10}(?:\.\d{1,6})?)\s*(us|ms|s|min|h|d|)\s*", value)
+    if found is None:
+        raise WireError(
+            INVALID_PARAMETER, f'invalid value for parameter "statement_timeout": "{value}"',
+            "valid units are us, ms, s, min, h and d",
+        )  # fmt: skip
+    return float(found[1]) * _UNITS[found[2] or "ms"]
+
+
+def _timeout(value: str) -> str:
+    milliseconds = _milliseconds(value)
+    return f"{milliseconds:.0f}ms" if milliseconds else "0"
+
+
+def _encoding(value: str) -> str:
+    if value.strip("'\"").upper().replace("-", "") not in ("UTF8", "UNICODE", "DEFAULT"):
+        said = f'invalid value for parameter "client_encoding": "{value}"'
+        raise WireError(INVALID_PARAMETER, said, "texts are UTF8 here")
+    return "UTF8"
+
+
+def _date_style(value: str) -> str:
+    words = {word.strip().upper() for word in value.split(",")}
+    if not words <= {"ISO", "MDY", "DMY", "YMD", "US", "EUROPEAN", "DEFAULT"}:
+        said = f'invalid value for parameter "DateStyle": "{value}"'
+        raise WireError(INVALID_PARAMETER, said, "dates are written ISO here")
+    order = next((word for word in ("DMY", "YMD") if word in words), "MDY")
+    return f"ISO, {order}"
+
+
+def _on(value: str) -> str:
+    if value.lower() not in ("on", "true", "1", "yes", "default"):
+        raise WireError("25006", "cannot set transaction read-write mode: the server is read-only")
+    return "on"
+
+
+def _switch(value: str) -> str:
+    if value.lower() not in _SWITCH:
+        said = f'sparseq.fresh is "{value}"; it must be on or off'
+        raise WireError(INVALID_PARAMETER, said)
+    return _SWITCH[value.lower()]
+
+
+_SWITCH = {"on": "on", "true": "on", "1": "on", "off": "off", "false": "off", "0": "off"}
+_CHECKS: dict[str, Callable[[str], str]] = {
+    FRESH: _switch,
+    "statement_timeout": _timeout,
+    "client_encoding": _encoding,
+    "datestyle": _date_style,
+    "default_transaction_read_only": lambda value: "on",
+    "standard_conforming_strings": _on,
+}

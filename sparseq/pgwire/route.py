@@ -1,0 +1,262 @@
+"""Where a SELECT goes: to the stream as a question, to the catalogue, or nowhere.
+
+Tools look around in tables: all rows up to a limit, the values of a column, its least and largest.
+About people's tables nothing of that is asked of the stream. It is answered from what is public, or
+by no rows.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from sparseq.pgwire.lexer import Token, TokenKind, tokens
+from sparseq.released.render import SUFFIXES
+from sparseq.sql.allowed import BINNED
+from sparseq.sql.catalog import Catalog, Column, Table, bound_text
+from sparseq.sql.parameters import literal
+from sparseq.sql.parse import Dialect
+
+_TABLES_FOLLOW = ("FROM", "JOIN", "TABLE", "ONLY", "LATERAL", "PIVOT")
+_TABLES_END = (
+    "SELECT", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "ON", "USING", "WINDOW", "UNION",
+    "EXCEPT", "INTERSECT", "OFFSET", "FETCH", "QUALIFY",
+)  # fmt: skip
+
+
+ANSWER = "answer_"
+"""What an answer is called in a SELECT over it."""
+
+
+class Aim(enum.Enum):
+    """Where a SELECT goes."""
+
+    QUESTION = "question"
+    LOOK_UP = "look up"
+    AFTER = "after"
+    """A question, and what is made of its answer, intervals and all."""
+    NO_ROWS = "no rows"
+    """It would show rows about people."""
+    PUBLIC = "public"
+    """It asks for the values or the ends of columns; what is declared of them is public."""
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A SELECT and where it goes.
+
+    Attributes:
+        aim: Where.
+        sql: What is asked there, without the schema of people's tables.
+        tables: Of people, that it names.
+        column: Whose values or ends it asks for, if it is one.
+        after: What is made of the answer, which it calls `answer_`.
+    """
+
+    aim: Aim
+    sql: str
+    tables: tuple[str, ...] = ()
+    column: str = ""
+    after: str = ""
+
+
+def aimed(text: str, catalog: Catalog) -> Destination:
+    """Tell where a SELECT goes. Public facts decide: its text, and the names of tables.
+
+    Raises:
+        WireError: A string or a comment has no end.
+    """
+    private = {table.name.lower(): table for table in catalog.private}
+    found = tokens(text)
+    named = list(_named(found, private))
+    if not named:
+        return Destination(Aim.LOOK_UP, text)
+    sql = _without_schema(text, found, private)
+    tables = tuple(dict.fromkeys(private[token.name.lower()].name for token in named))
+    if _plainly_asks(found):
+        return Destination(Aim.QUESTION, sql, tables)
+    try:
+        tree = parse_one(_plain_table(sql), dialect=Dialect)
+    except (SqlglotError, RecursionError):
+        return Destination(
+            Aim.QUESTION, sql, tables
+        )  # it is refused there, in the words of questions
+    if (inner := _asked_inside(tree)) is not None:
+        asked = inner.this.sql(Dialect)
+        inner.replace(exp.to_table(ANSWER, alias=exp.to_identifier(inner.alias, quoted=True)))
+        return Destination(Aim.AFTER, asked, tables, after=tree.sql(Dialect))
+    aim, column = _aim(tree)
+    if aim is Aim.PUBLIC and isinstance(tree, exp.Query):
+        stand_in = _with_public_rows(tree, private)
+        if stand_in is None:
+            return Destination(Aim.NO_ROWS, tree.sql(Dialect), tables)
+        return Destination(aim, stand_in, tables, column)
+    return Destination(aim, sql if aim is Aim.QUESTION else tree.sql(Dialect), tables)
+
+
+def _plainly_asks(found: Sequence[Token]) -> bool:
+    """Tell whether it is one SELECT of a count, a sum or an average: nobody looks so around."""
+    counts = any(a.is_word("COUNT", "SUM", "AVG") and b.text == "(" for a, b in pairwise(found))
+    return counts and sum(token.is_word("SELECT", "FROM") for token in found) == 2
+
+
+def _asked_inside(tree: exp.Expr) -> exp.Subquery | None:
+    """Return the question in a SELECT that takes intervals of its answer; None: there is none."""
+    source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
+    inner = source.this if source is not None else None
+    if not isinstance(inner, exp.Subquery) or not inner.alias or tree.args.get("joins"):
+        return None
+    within = {id(node) for node in inner.walk()}
+    outside = [node for node in tree.walk() if id(node) not in within]
+    taken = any(isinstance(n, exp.Column) and n.name.lower().endswith(SUFFIXES) for n in outside)
+    others = any(isinstance(n, exp.Table | exp.With) for n in outside)
+    return inner if taken and not others and any(_aggregates(inner)) else None
+
+
+def _plain_table(sql: str) -> str:
+    return f"SELECT * FROM {sql[5:]}" if sql[:6].upper() in ("TABLE ", 'TABLE"') else sql
+
+
+def _named(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:
+    """Yield the tokens that name people's tables where tables stand."""
+    inside, wanted = [False], False  # by depth: among tables; the next name is a table's
+    for i, token in enumerate(found):
+        if token.text == "(":
+            inside.append(wanted)
+        elif token.text == ")":
+            wanted = False
+            del inside[1 + max(len(inside) - 2, 0) :]
+        elif token.is_word(*_TABLES_FOLLOW):
+            inside[-1] = wanted = True
+        elif token.is_word(*_TABLES_END):
+            inside[-1] = wanted = False
+        elif token.text == ",":
+            wanted = inside[-1]
+        elif wanted and token.kind in (TokenKind.WORD, TokenKind.QUOTED):
+            if i + 1 < len(found) and found[i + 1].text == ".":
+                continue
+            before = found[i - 2].name.lower() if found[i - 1].text == "." else "public"
+            if token.name.lower() in private and before == "public":
+                yield token
+            wanted = False
+
+
+def _without_schema(text: str, found: Sequence[Token], private: Collection[str]) -> str:
+    """Return a SELECT in which people's tables have no schema: sparseq knows none."""
+    cuts: list[tuple[int, int]] = []
+    for i, (schema, dot, name) in enumerate(zip(found, found[1:], found[2:], strict=False)):
+        if schema.name == "public" and dot.text == "." and name.name.lower() in private:
+            start = schema.start
+            if i >= 2 and found[i - 1].text == "." and found[i - 2].kind is not TokenKind.OTHER:
+                start = found[i - 2].start  # the name of the database
+            cuts.append((start, name.start))
+    for start, end in reversed(cuts):
+        text = text[:start] + text[end:]
+    return text
+
+
+def _aim(tree: exp.Expr) -> tuple[Aim, str]:
+    if not isinstance(tree, exp.Select):
+        return Aim.QUESTION, ""
+    aggregates = list(_aggregates(tree))
+    if not aggregates and any(isinstance(node, exp.Anonymous) for node in tree.walk()):
+        return Aim.QUESTION, ""
+    if not aggregates:
+        column = _values_of(tree)
+        return (Aim.PUBLIC, column) if column else (Aim.NO_ROWS, "")
+    plain = _over_one_table(tree) and not any(tree.args.get(k) for k in ("where", "group"))
+    ends = [e.unalias() for e in tree.expressions]
+    if plain and all(
+        isinstance(e, exp.Min | exp.Max) and isinstance(e.this, exp.Column) for e in ends
+    ):
+        return Aim.PUBLIC, ends[0].this.name if len({e.this.name for e in ends}) == 1 else ""
+    if any(_is_sample(inner) for inner in tree.find_all(exp.Select) if inner is not tree):
+        return Aim.NO_ROWS, ""
+    return Aim.QUESTION, ""
+
+
+def _aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
+    for node in tree.walk():
+        binned = isinstance(node, exp.Anonymous) and node.name.lower() in BINNED
+        if isinstance(node, exp.AggFunc) or binned:
+            yield node
+
+
+def _is_sample(select: exp.Select) -> bool:
+    """Tell whether a subquery is of so many rows, whichever they are."""
+    return (
+        select.args.get("limit") is not None
+        and not select.args.get("group")
+        and not select.args.get("distinct")
+        and not any(_aggregates(select))
+    )
+
+
+def _over_one_table(tree: exp.Select) -> bool:
+    source = tree.args.get("from_") or tree.args.get("from")
+    return (
+        source is not None
+        and isinstance(source.this, exp.Table)
+        and not tree.args.get("joins")
+        and not tree.args.get("with_")
+    )
+
+
+def _values_of(tree: exp.Select) -> str:
+    """Return the column whose values are asked for; "": it is not that."""
+    group = tree.args.get("group")
+    once = tree.args.get("distinct") or group
+    (only, *more) = tree.expressions or [None]
+    column = only.unalias() if isinstance(only, exp.Expr) else None
+    if more or not once or not isinstance(column, exp.Column) or not _over_one_table(tree):
+        return ""
+    named = {c.name.lower() for c in tree.find_all(exp.Column)}
+    return column.name if named <= {column.name.lower(), only.alias_or_name.lower()} else ""
+
+
+def _with_public_rows(tree: exp.Query, private: dict[str, Table]) -> str | None:
+    """Return the SELECT over what is declared of its columns; None: nothing is."""
+    table = tree.find(exp.Table)
+    assert table is not None
+    declared = private[table.name.lower()]
+    named = {c.name.lower() for c in tree.find_all(exp.Column)}
+    columns = [c for c in declared.columns if c.name.lower() in named]
+    aggregates = any(_aggregates(tree))
+    lists = [_ends(c) if aggregates else _literals(c.keys or ()) for c in columns]
+    length = max(map(len, lists), default=0)
+    if length == 0:
+        return None
+    cells = [
+        [f"CAST({each[i] if i < len(each) else 'NULL'} AS {c.type})" for i in range(length)]
+        for c, each in zip(columns, lists, strict=True)
+    ]
+    rows = ", ".join(f"({', '.join(row)})" for row in zip(*cells, strict=True))
+    names = ", ".join(exp.to_identifier(c.name, quoted=True).sql(Dialect) for c in columns)
+    alias = exp.to_identifier(table.alias_or_name, quoted=True).sql(Dialect)
+    stand_in = parse_one(f"SELECT * FROM (VALUES {rows}) AS {alias}({names})", dialect=Dialect)
+    source = stand_in.find(exp.From)
+    assert source is not None
+    changed = tree.copy()
+    for e in list(changed.selects):
+        if isinstance(e, exp.Min | exp.Max):  # PostgreSQL's name of the column
+            e.replace(exp.alias_(e.copy(), e.key))
+    there = changed.find(exp.Table)
+    assert there is not None
+    there.replace(source.this.copy())
+    return changed.sql(Dialect)
+
+
+def _ends(column: Column) -> list[str]:
+    if column.bounds is not None:
+        return [f"'{bound_text(column, end).replace(',', '')}'" for end in column.bounds]
+    keys = [key for key in column.keys or () if key is not None]
+    return _literals((min(keys), max(keys))) if keys else []
+
+
+def _literals(values: Sequence[object]) -> list[str]:
+    return [literal(value) for value in values]  # type: ignore[arg-type]

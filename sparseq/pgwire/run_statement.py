@@ -1,0 +1,270 @@
+"""Statements of every form, run for one session."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from sparseq.pgwire import commands
+from sparseq.pgwire.client_state import FAILED, Portal, PreparedStatement, State
+from sparseq.pgwire.lexer import with_parameters
+from sparseq.pgwire.pg_types import number_of, parameter_types, stand_in
+from sparseq.pgwire.results import CopyFormat, StatementResult
+from sparseq.pgwire.selects import Selects, as_described
+from sparseq.pgwire.sqlstates import (
+    FAILED_TRANSACTION,
+    INVALID_PARAMETER,
+    READ_ONLY,
+    WireError,
+)
+from sparseq.pgwire.statement_kinds import ONLY_READ, SqlStatement, StatementForm, TokenReader
+from sparseq.sql.parameters import literal
+
+_CSV = CopyFormat("csv", delimiter=",", null="")
+_QUOTED = re.compile(r"'((?:[^']|'')*)'")
+
+
+class Runner:
+    """What runs the statements of a session.
+
+    Args:
+        state: Of the session.
+        selects: Its SELECTs.
+    """
+
+    def __init__(self, state: State, selects: Selects) -> None:
+        self.state, self._selects = state, selects
+
+    def prepared(self, text: str, types: Sequence[int]) -> PreparedStatement:
+        """Read a statement to be prepared; what its parameters are, is told from where they stand.
+
+        Raises:
+            WireError: It can't be read.
+        """
+        statement = SqlStatement.of(text)
+        self.check_alive(statement)
+        known = parameter_types(statement.tokens, types, self._selects.column)
+        return PreparedStatement(statement, known)
+
+    def check_alive(self, statement: SqlStatement) -> None:
+        """Refuse all but the end of a transaction that failed."""
+        ends = ("COMMIT", "END", "ROLLBACK", "ABORT")
+        if self.state.status == FAILED and statement.word not in ends and statement.tokens:
+            raise WireError(
+                FAILED_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+                "ROLLBACK",
+            )
+
+    async def schema(self, statement: SqlStatement) -> pa.Schema | None:
+        """Return the columns that a statement will have; None: none. Nothing is asked."""
+        match statement.form:
+            case StatementForm.SELECT:
+                return await self._selects.schema(statement.text)
+            case StatementForm.EXPLAIN:
+                return pa.schema([("QUERY PLAN", pa.string())])
+            case StatementForm.SETTING:
+                return commands.shown_schema(statement, self.state)
+            case StatementForm.CURSOR if statement.word == "FETCH":
+                return await self.schema(commands.fetched(statement, self.state).statement)
+            case StatementForm.PREPARED if statement.word == "EXECUTE":
+                return await self.schema(self._executed(statement))
+        return None
+
+    async def schema_of(self, prepared: PreparedStatement) -> pa.Schema | None:
+        """Return the columns of a prepared statement, whatever its parameters will be."""
+        if not prepared.statement.parameters:
+            return await self.schema(prepared.statement)
+        values = stand_in(prepared.statement.tokens, prepared.types, self._selects.column)
+        return await self.schema(bound(prepared.statement, values))
+
+    async def run(self, portal: Portal) -> None:
+        """Have a portal have its result; what ran already is not run again."""
+        if portal.result is not None:
+            return
+        result = await self._result(portal.statement)
+        if result.table is not None and portal.schema is not None:
+            table = as_described(result.table, portal.schema)
+            result = StatementResult(result.tag, table, result.copying)
+        portal.result = result
+
+    async def _result(self, statement: SqlStatement) -> StatementResult:
+        self.check_alive(statement)
+        match statement.form:
+            case StatementForm.SELECT:
+                return StatementResult("SELECT", await self._selects.table(statement.text))
+            case StatementForm.EXPLAIN:
+                return await self._explained(statement)
+            case StatementForm.COPY:
+                return await self._copied(statement)
+            case StatementForm.TRANSACTION:
+                return commands.transaction(statement, self.state)
+            case StatementForm.SETTING:
+                return commands.setting(statement, self.state)
+            case StatementForm.CURSOR:
+                return await commands.cursor(statement, self.state, self.run)
+            case StatementForm.PREPARED if statement.word == "EXECUTE":
+                return await self._result(self._executed(statement))
+            case StatementForm.PREPARED:
+                return commands.prepare(statement, self.state, number_of)
+        return StatementResult(statement.word)
+
+    async def _explained(self, statement: SqlStatement) -> StatementResult:
+        """EXPLAIN, also EXPLAIN ANALYZE, which would ask: it doesn't."""
+        reader = TokenReader(statement)
+        token = reader.peek()
+        if token is not None and token.text == "(" and not _opens_select(statement):
+            reader.group()
+        while said := reader.accept("ANALYZE", "VERBOSE"):
+            if said == "ANALYZE":
+                self.state.notice("EXPLAIN ANALYZE would ask; nothing was asked, nothing charged")
+        inner = SqlStatement.of(reader.rest())
+        if inner.form is StatementForm.PREPARED and inner.word == "EXECUTE":
+            inner = self._executed(inner)
+        if inner.form is not StatementForm.SELECT:
+            raise reader.wrong(None)
+        return StatementResult("EXPLAIN", await self._selects.explained(inner.text))
+
+    async def _copied(self, statement: SqlStatement) -> StatementResult:
+        text, how = _copy(statement)
+        inner = SqlStatement.of(text)
+        if inner.form is not StatementForm.SELECT:
+            raise WireError("0A000", "COPY is of a SELECT, or of a table")
+        schema = await self._selects.schema(inner.text)  # what drivers were told of it
+        table = await self._selects.table(inner.text)
+        return StatementResult("COPY", as_described(table, schema), how)
+
+    def _executed(self, statement: SqlStatement) -> SqlStatement:
+        reader = TokenReader(statement)
+        prepared = self.state.statement(reader.name())
+        given = []
+        if reader.peek() is not None:
+            given = [SqlStatement.of(f"SELECT {part}") for part in _arguments(reader.group())]
+        if len(given) != prepared.statement.parameters:
+            said = (
+                f"{len(given)} values are given; there are {prepared.statement.parameters} to give"
+            )
+            raise WireError(INVALID_PARAMETER, said)
+        texts = [f"({s.text[len('SELECT ') :]})" for s in given]
+        return SqlStatement.of(with_parameters(prepared.statement.text, lambda n, _: texts[n - 1]))
+
+
+def bound(statement: SqlStatement, values: Sequence[Any]) -> SqlStatement:
+    """Return a statement with the values of its parameters written out as literals.
+
+    Raises:
+        WireError: There are not as many values as parameters.
+    """
+    if len(values) != statement.parameters:
+        said = (
+            f"bind message supplies {len(values)} parameters, but the prepared statement requires"
+        )
+        raise WireError("08P01", f"{said} {statement.parameters}")
+    if not values:
+        return statement
+    return SqlStatement.of(
+        with_parameters(statement.text, lambda n, cast: _literal(values[n - 1], cast))
+    )
+
+
+def _literal(value: Any, cast: bool = False) -> str:
+    if cast and isinstance(value, dt.date):
+        return f"'{value}'"  # its type follows
+    if isinstance(value, list):
+        return f"ARRAY[{', '.join(map(_literal, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"CAST('{value}' AS DOUBLE PRECISION)"
+    if isinstance(value, Decimal | int | str | dt.date | float | None):
+        return literal(value)
+    raise WireError(INVALID_PARAMETER, f"a parameter is a {type(value).__name__}")
+
+
+def _arguments(text: str) -> list[str]:
+    """Cut the arguments of EXECUTE at their commas."""
+    parts, depth, start = [], 0, 0
+    for token in SqlStatement.of(f"SELECT {text}").tokens[1:]:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+        if token.text == "," and depth == 0:
+            parts.append(text[start : token.start - len("SELECT ")].strip())
+            start = token.end - len("SELECT ")
+    return [*parts, text[start:].strip()]
+
+
+def _opens_select(statement: SqlStatement) -> bool:
+    return statement.tokens[2].is_word("SELECT", "WITH", "VALUES", "FROM")
+
+
+def _copy(statement: SqlStatement) -> tuple[str, CopyFormat]:
+    """Return what is copied, as a SELECT, and how.
+
+    Raises:
+        WireError: It would write, or can't be read.
+    """
+    reader = TokenReader(statement)
+    token = reader.peek()
+    if token is not None and token.text == "(":
+        text = reader.group()
+    else:
+        name = reader.next().text
+        while reader.accept("."):
+            name += "." + reader.next().text
+        columns = "*"
+        if (token := reader.peek()) is not None and token.text == "(":
+            columns = reader.group()
+        text = f"SELECT {columns} FROM {name}"
+    if reader.expect("TO", "FROM") == "FROM":
+        said = "cannot execute COPY FROM in a read-only transaction"
+        raise WireError(READ_ONLY, said, ONLY_READ)
+    if not reader.accept("STDOUT"):
+        said = "COPY writes to STDOUT only"
+        raise WireError("42501", said, "psql's \\copy … TO 'file' writes on your machine")
+    return text, _how(reader)
+
+
+def _how(reader: TokenReader) -> CopyFormat:
+    reader.accept("WITH")
+    given: dict[str, str] = {}
+    listed = bool(reader.accept("("))
+    while (token := reader.peek()) is not None and token.text != ")":
+        word = reader.name().upper()
+        reader.accept("AS")
+        if word in ("CSV", "BINARY", "TEXT"):
+            given["FORMAT"] = word
+        elif word == "FORCE":
+            given[f"FORCE_{reader.name().upper()}"] = reader.next().value
+        elif word == "HEADER" and not listed:
+            given[word] = "true"
+        else:
+            following = reader.peek()
+            bare = following is None or following.text in (",", ")")
+            given[word] = "true" if bare else reader.next().value
+        reader.accept(",")
+    if listed:
+        reader.expect(")")
+    reader.end()
+    return _copying(given)
+
+
+def _copying(given: dict[str, str]) -> CopyFormat:
+    format = given.pop("FORMAT", "text").lower()
+    if format not in ("text", "csv", "binary"):
+        raise WireError(INVALID_PARAMETER, f'COPY format "{format}" not recognized')
+    default = _CSV if format == "csv" else CopyFormat(format)
+    header = given.pop("HEADER", "false").lower() in ("true", "on", "1", "match")
+    made = CopyFormat(
+        format, header, given.pop("DELIMITER", default.delimiter), given.pop("NULL", default.null),
+        given.pop("QUOTE", default.quote), given.pop("FORCE_QUOTE", "") == "*",
+    )  # fmt: skip
+    given.pop("ENCODING", None)
+    given.pop("ESCAPE", None)
+    if given:
+        raise WireError("42601", f'option "{next(iter(given)).lower()}" not recognized')
+    if len(made.delimiter.encode()) != 1 or len(made.quote.encode()) != 1:
+        raise WireError("0A000", "COPY delimiter and quote must be single one-byte characters")
+    return made

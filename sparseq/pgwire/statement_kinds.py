@@ -1,0 +1,291 @@
+"""What a statement is: a question or a look-up, a setting, a cursor, or what would write."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sparseq.pgwire.lexer import Token, TokenKind, parameters, tokens
+from sparseq.pgwire.sqlstates import READ_ONLY, SYNTAX_ERROR, TOO_LARGE, WireError
+
+
+class StatementForm(enum.Enum):
+    """What is done with a statement."""
+
+    EMPTY = "empty"
+    SELECT = "select"
+    EXPLAIN = "explain"
+    COPY = "copy"
+    TRANSACTION = "transaction"
+    SETTING = "setting"
+    PREPARED = "prepared"
+    CURSOR = "cursor"
+    NOTHING = "nothing"
+    """Taken, and nothing is done: LISTEN, LOAD and the like."""
+
+
+_FORMS = {
+    StatementForm.SELECT: "SELECT WITH VALUES TABLE FROM PIVOT (",
+    StatementForm.EXPLAIN: "EXPLAIN",
+    StatementForm.COPY: "COPY",
+    StatementForm.TRANSACTION: "BEGIN START COMMIT END ROLLBACK ABORT SAVEPOINT RELEASE",
+    StatementForm.SETTING: "SET RESET SHOW DISCARD",
+    StatementForm.PREPARED: "PREPARE EXECUTE DEALLOCATE",
+    StatementForm.CURSOR: "DECLARE FETCH MOVE CLOSE",
+    StatementForm.NOTHING: "LISTEN UNLISTEN",
+}
+_FORM_OF = {word: form for form, words in _FORMS.items() for word in words.split()}
+_WRITES = frozenset(
+    [
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "MERGE",
+        "CREATE",
+        "ALTER",
+        "DROP",
+        "TRUNCATE",
+        "GRANT",
+        "REVOKE",
+        "COMMENT",
+        "REINDEX",
+        "CLUSTER",
+        "VACUUM",
+        "ANALYZE",
+        "LOCK",
+        "NOTIFY",
+        "REFRESH",
+        "IMPORT",
+        "SECURITY",
+        "REASSIGN",
+        "DO",
+        "CALL",
+        "CHECKPOINT",
+        "LOAD",
+        "ATTACH",
+        "DETACH",
+        "INSTALL",
+        "PRAGMA",
+        "USE",
+        "EXPORT",
+    ]
+)
+_TWO_WORDS = frozenset(
+    ["CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "REFRESH", "IMPORT", "SECURITY", "REASSIGN"]
+)
+MOST_TEXT = 100_000
+"""Letters of a statement."""
+ONLY_READ = "this server answers questions; rows come in by its curator: sparseq ingest STORE FILE"
+
+
+@dataclass(frozen=True)
+class SqlStatement:
+    """One statement.
+
+    Attributes:
+        text: As written, without its semicolon.
+        tokens: Of the text.
+        form: What is done with it.
+    """
+
+    text: str
+    tokens: tuple[Token, ...] = field(repr=False, compare=False)
+    form: StatementForm
+
+    @classmethod
+    def of(cls, text: str) -> SqlStatement:
+        """Read a statement.
+
+        Raises:
+            WireError: It is none, or would write.
+
+        Example:
+            >>> SqlStatement.of("select 1").form
+            <StatementForm.SELECT: 'select'>
+        """
+        if len(text) > MOST_TEXT:
+            said = f"the statement has {len(text):,} letters; the limit is {MOST_TEXT:,}"
+            raise WireError(TOO_LARGE, said, "split it into parts")
+        found = tokens(text)
+        while found and found[-1].text == ";":
+            found.pop()
+        if any(token.text == ";" for token in found):
+            raise WireError(
+                SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement"
+            )
+        if not found:
+            return cls(text, (), StatementForm.EMPTY)
+        first = found[0].text.upper()
+        if first in _WRITES:
+            raise _writes(found)
+        form = _FORM_OF.get(first)
+        if form is None:
+            said = f'syntax error at or near "{found[0].text[:60]}"'
+            raise WireError(SYNTAX_ERROR, said, position=found[0].start + 1)
+        if form is StatementForm.SELECT:
+            _check_reads(found)
+        return cls(text[: found[-1].end], tuple(found), form)
+
+    @property
+    def word(self) -> str:
+        """What it begins with, in capitals."""
+        return self.tokens[0].text.upper() if self.tokens else ""
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters it has."""
+        return parameters(self.tokens)
+
+    def rest(self, token: Token) -> str:
+        """Return the text from a token on."""
+        return self.text[token.start :]
+
+
+def _writes(found: Sequence[Token]) -> WireError:
+    count = 2 if found[0].text.upper() in _TWO_WORDS else 1
+    what = " ".join(token.text.upper() for token in found[:count] if token.kind is TokenKind.WORD)
+    return WireError(READ_ONLY, f"cannot execute {what} in a read-only transaction", ONLY_READ)
+
+
+def _check_reads(found: Sequence[Token]) -> None:
+    """Refuse a SELECT that would write or lock."""
+    depth = 0
+    for token, before in zip(found[1:], found, strict=False):
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if token.is_word("INSERT", "UPDATE", "DELETE", "MERGE") and (
+            before.text in ("(", ")") or before.is_word("FOR")
+        ):
+            what = f"SELECT FOR {token.text.upper()}" if before.is_word("FOR") else token.text
+            said = f"cannot execute {what.upper()} in a read-only transaction"
+            raise WireError(READ_ONLY, said, ONLY_READ, position=token.start + 1)
+        if token.is_word("INTO") and depth == 0:
+            said = "cannot execute SELECT INTO in a read-only transaction"
+            raise WireError(READ_ONLY, said, ONLY_READ, position=token.start + 1)
+
+
+class TokenReader:
+    """The tokens of a command, read one after the other."""
+
+    def __init__(self, statement: SqlStatement, skip: int = 1) -> None:
+        self._statement, self._at = statement, skip
+
+    def peek(self) -> Token | None:
+        """The next token; None: there is none."""
+        found = self._statement.tokens
+        return found[self._at] if self._at < len(found) else None
+
+    def next(self) -> Token:
+        """Take the next token."""
+        token = self.peek()
+        if token is None:
+            end = len(self._statement.text) + 1
+            raise WireError(SYNTAX_ERROR, "syntax error at end of input", position=end)
+        self._at += 1
+        return token
+
+    def accept(self, *words: str) -> str:
+        """Take the next token if it is one of these words, and return it in capitals."""
+        token = self.peek()
+        if token is not None and (token.is_word(*words) or token.text in words):
+            self._at += 1
+            return token.text.upper()
+        return ""
+
+    def expect(self, *words: str) -> str:
+        """Take one of these words."""
+        token = self.peek()
+        found = self.accept(*words)
+        if not found:
+            raise self.wrong(token)
+        return found
+
+    def name(self) -> str:
+        """Take a name."""
+        token = self.next()
+        if token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+            raise self.wrong(token)
+        return token.name
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if (token := self.peek()) is not None:
+            raise self.wrong(token)
+
+    def rest(self) -> str:
+        """Take all that is left, as text."""
+        token = self.peek()
+        self._at = len(self._statement.tokens)
+        return "" if token is None else self._statement.rest(token)
+
+    def group(self) -> str:
+        """Take what is in parentheses, as text."""
+        self.expect("(")
+        first, depth = self.peek(), 1
+        while True:
+            token = self.next()
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+            if depth == 0:
+                assert first is not None
+                return self._statement.text[first.start : token.start].strip()
+
+    def wrong(self, token: Token | None) -> WireError:
+        """Return the error of a token that does not belong here."""
+        if token is None:
+            end = len(self._statement.text) + 1
+            return WireError(SYNTAX_ERROR, "syntax error at end of input", position=end)
+        said = f'syntax error at or near "{token.text[:60]}"'
+        return WireError(SYNTAX_ERROR, said, position=token.start + 1)
+
+
+_CHANGES = re.compile(r"SET\s+SESSION\s+CHARACTERISTICS|SET\s+TRANSACTION", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What SET says: a name, a value (None: the default), and whether for this transaction only."""
+
+    name: str
+    value: str | None
+    local: bool
+
+
+def change(statement: SqlStatement) -> Change | None:
+    """Read a SET; None: it is about transactions, which are all alike here.
+
+    Raises:
+        WireError: It can't be read.
+    """
+    if _CHANGES.match(statement.text):
+        return None
+    reader = TokenReader(statement)
+    scope = reader.accept("SESSION", "LOCAL")
+    if reader.accept("AUTHORIZATION"):
+        return Change("session_authorization", None, False)
+    name = reader.name()
+    if name == "names":
+        token = reader.next()
+        return Change("client_encoding", token.value, scope == "LOCAL")
+    if name == "time" and reader.accept("ZONE"):
+        return Change("timezone", _values(reader), scope == "LOCAL")
+    while reader.accept("."):
+        name += "." + reader.name()
+    reader.expect("=", "TO") if name != "role" else reader.accept("=", "TO")
+    return Change(name, _values(reader), scope == "LOCAL")
+
+
+def _values(reader: TokenReader) -> str | None:
+    parts, sign = [], ""
+    while (token := reader.peek()) is not None:
+        reader.next()
+        if token.text == "-" and not sign:
+            sign = "-"
+            continue
+        if token.text == ",":
+            continue
+        parts.append(sign + (token.name if token.kind is TokenKind.QUOTED else token.value))
+        sign = ""
+    if not parts:
+        raise reader.wrong(None)
+    return None if [p.upper() for p in parts] == ["DEFAULT"] else ", ".join(parts)

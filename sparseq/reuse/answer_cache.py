@@ -1,0 +1,404 @@
+"""What is known already: the same question on the same data has one answer, free for everybody.
+
+Nothing here looks at a person: it is post-processing of releases, found by what a question means
+(`sparseq.reuse.fingerprint`), its options and the epoch of the data. An ingest starts an epoch, of
+which earlier answers say something as far as they stand (`sparseq.reuse.staleness`). An erasure
+does not, else the next answer would tell of it: what was released stays what it is, also of
+whoever was erased since, and is no new look at any row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparseq.accounting import Budget, Price
+from sparseq.answer import Answer
+from sparseq.facts import Facts
+from sparseq.ledger.notes import Note, NoteTable
+from sparseq.ledger.protocol import Ledger
+from sparseq.released.outputs import Measurements
+from sparseq.released.render import render
+from sparseq.reuse.answer_views import Coverage, covered
+from sparseq.reuse.cell_index import LOOKED_THROUGH, GridOf, Grids
+from sparseq.reuse.derived_answer import DerivedAnswer, derived
+from sparseq.reuse.fingerprint import Meaning, meaning_of
+from sparseq.reuse.joined_answers import MOST_BETA, Piece, facts_of, joined, pieces_of, rest_of
+from sparseq.reuse.measured_cells import RecordedCells
+from sparseq.reuse.staleness import RowsCame, Standing
+from sparseq.sql.plan import Noise, Options, Plan, Query
+
+_REMEMBERED, _SMALL = 256, 1000  # answers that were asked for again lately, of so many rows
+EPOCH = "epoch"
+"""The fact that a ledger keeps of how often rows have arrived."""
+ARRIVALS = "arrivals"
+"""The fact that it keeps of which rows, as far as that is known (`Standing.kept`)."""
+_INDEX = {"epoch": "BIGINT", "release": "BIGINT", "digest": "VARCHAR"}
+_QUESTIONS = 1 << 10
+"""That are held in memory; more than are staged at once. Older ones are looked up."""
+MEANINGS = NoteTable("meanings", _INDEX)
+"""What was asked in each epoch, and which release answered it: public."""
+MEASURED = NoteTable("meanings", _INDEX | {"measured": "BLOB"})
+"""The same, with what was measured: public."""
+
+
+_JOINED = b""  # in place of what was measured: the release is the last part of the answer
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """A question and what stands for it, with its options, among all of an epoch.
+
+    Attributes:
+        query, options, meaning, digest: The question, and what stands for it.
+        whole: The question of which it is the rest: joined with what is known it answers that one.
+    """
+
+    query: Query
+    options: Options
+    meaning: Meaning
+    digest: str
+    whole: Inquiry | None = None
+
+    @classmethod
+    def of(
+        cls, query: Query, options: Options | None, whole: Inquiry | None = None
+    ) -> Inquiry | None:
+        """Return a question by its meaning; None: what it asks is not in the query."""
+        meaning = meaning_of(query)
+        if meaning is None:
+            return None
+        options = (options or Options()).over(query.options)
+        return cls(query, options, meaning, meaning.digest(options), whole)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What stands for each of its measures."""
+        return tuple(
+            hashlib.sha256(m.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            for m in self.meaning.measures
+        )
+
+
+class Recall:
+    """The answers of today's epoch, by what they are the answers to.
+
+    Args:
+        ledger: Has them.
+        budget: The store's.
+        losses: How often it has been opened although a part was missing: every answer says so.
+    """
+
+    def __init__(self, ledger: Ledger, budget: Budget, losses: int = 0) -> None:
+        self._ledger, self._budget, self._losses = ledger, budget, losses
+        self.epoch = int(ledger.fact(EPOCH) or 0)
+        self.standing = Standing(ledger.fact(ARRIVALS), self.epoch)
+        self._releases: OrderedDict[str, tuple[int, int]] | None = None
+        self._all = True  # all releases that may stand are there, and not the latest alone
+        self._latest: OrderedDict[tuple[str, str, int], Answer] = OrderedDict()
+        self._grids: Grids | None = None
+        self._covering: tuple[str, list[tuple[int, Coverage]]] | None = None
+
+    def begin_epoch(self, arrival: RowsCame) -> None:
+        """Know of the rows from now on what stands after others have come."""
+        self._covering = None
+        self.epoch, self.standing = arrival.epoch, self.standing.after(arrival)
+        if self.standing.oldest == self.epoch:
+            self._releases, self._all = OrderedDict(), True
+            self._grids = Grids()
+
+    def release(self, question: Inquiry) -> int | None:
+        """Return the release that answers a question, if there is one."""
+        epoch, found = self._found().get(question.digest, (-1, None))
+        if found is None and not self._all:
+            rows = self._ledger.notes(MEANINGS, digest=question.digest).to_pylist()
+            epoch, found = max(((r["epoch"], r["release"]) for r in rows), default=(-1, None))
+        return found if self.standing.holds(epoch, question.meaning) else None
+
+    def stands(self, question: Inquiry, release: int) -> bool:
+        """Tell whether a release is still known to be the answer to a question; from any thread.
+
+        Nothing is looked up in the ledger: False says nothing.
+        """
+        releases = self._releases
+        epoch, found = (-1, None) if not releases else releases.get(question.digest, (-1, None))
+        return found == release and self.standing.holds(epoch, question.meaning)
+
+    def answer(self, question: Inquiry, release: int) -> Answer | None:
+        """Return the recorded answer of a release to a question that means the same."""
+        key = question.digest, question.query.text, release
+        answer = self._latest.pop(key, None) or self._read(question, release)
+        if answer is not None and len(answer) <= _SMALL:
+            self._latest[key] = answer
+            if len(self._latest) > _REMEMBERED:
+                self._latest.popitem(last=False)
+        return answer
+
+    def _read(self, question: Inquiry, release: int) -> Answer | None:
+        if self._ledger.notes(MEASURED, release=release, digest=question.digest)[
+            "measured"
+        ].to_pylist() == [_JOINED]:
+            return self._joined_before(question, release)
+        measured, query = self._cells(release), question.query
+        places = measured.places(question.names)
+        if places is None:
+            return None
+        facts = Answer.from_bytes(self._ledger.read(release).answer).facts
+        noised = measured.of(places, query.domains)
+        facts = replace(
+            facts,
+            query=query.text,
+            request_id=None,
+            repeated=True,
+            losses=self._losses,
+            labels=tuple(m.label for m in query.measures),
+            kinds=tuple(m.kind.value for m in query.measures),
+            sigma=tuple(facts.sigma[i] for i in places),
+            granularity=tuple(facts.granularity[i] for i in places),
+            scale=tuple(facts.scale[i] for i in places),
+        )
+        return Answer(render(self._plan(query, facts), noised), facts)
+
+    def _joined_before(self, question: Inquiry, release: int) -> Answer | None:
+        """Return the answer that a release, as the last of several, was joined to."""
+        known = [one for one in self._candidates(question) if one[0] <= release]
+        pieces = self._pieces(question, known, lambda: None)
+        answer = self.joined(question, pieces, lambda _: True)
+        if answer is None:
+            return None
+        return Answer(answer.arrow(), replace(answer.facts, follows=False, repeated=True))
+
+    def notes(self, question: Inquiry, release: int, noised: Measurements) -> tuple[Note, ...]:
+        """Return what is to be written with a release that answers a question."""
+        cells = RecordedCells(question.names, noised, question.meaning.grid).to_bytes()
+        written = [(question.digest, cells)]
+        if question.whole is not None:
+            written.append((question.whole.digest, _JOINED))
+        return tuple(
+            MEASURED.rows(epoch=self.epoch, release=release, digest=digest, measured=measured)
+            for digest, measured in written
+        )
+
+    def remember(self, question: Inquiry, release: int) -> None:
+        """Know a release, from now on, as the answer to a question."""
+        self._covering = None
+        self._remember(question.digest, release)
+        if question.meaning.grid is not None:
+            self._gridded().add(GridOf(self.epoch, release, question.meaning.grid))
+        if question.whole is not None:
+            self._remember(question.whole.digest, release)
+
+    def following(
+        self, question: Inquiry, fits: Callable[[DerivedAnswer], bool], flush: Callable[[], None]
+    ) -> Answer | None:
+        """Return the narrowest answer that follows from the latest releases, if one fits.
+
+        From one release, if it follows from one; else from several.
+
+        Args:
+            question: Nothing follows for it where a scale, price, sigma or accuracy is given.
+            fits: Tells whether such an answer will do.
+            flush: Makes what is staged durable; called before such a release is read.
+        """
+        candidates, groups = self._candidates(question), question.query.groups
+        whole = [(r, c) for r, c in candidates if len(c.groups) == groups]
+        found = [self._piece(question, r, c, flush) for r, c in whole]
+        known = [piece for piece in found if piece is not None]
+        best = min(known, key=lambda piece: sum(piece.found.widths), default=None)
+        if best is not None:
+            return (
+                self._follows(question.query, best.found, best.facts) if fits(best.found) else None
+            )
+        pieces = self._pieces(question, candidates, flush)
+        return self.joined(question, pieces, fits)
+
+    def rest(
+        self,
+        question: Inquiry,
+        fits: Callable[[DerivedAnswer], bool],
+        flush: Callable[[], None],
+    ) -> tuple[list[Piece], Inquiry] | None:
+        """Return what is known of a question, and what is left to ask; None: ask all of it.
+
+        What is left, once answered, is known to cover all groups that are not: so it is never
+        asked in vain. (A group that no row can be in follows from nothing.)
+        """
+        pieces = self._pieces(question, self._candidates(question), flush)
+        left = rest_of(question.query, pieces, _beta(question.options))
+        if left is None or not all(fits(piece.found) for piece in pieces):
+            return None
+        rest = Inquiry.of(left.query, left.options, question)
+        missing = set(range(question.query.groups)).difference(*(p.groups for p in pieces))
+        if rest is None or not missing.issubset(_covered(question, rest).groups):
+            return None
+        return pieces, rest
+
+    def completed(
+        self,
+        question: Inquiry,
+        pieces: Sequence[Piece],
+        rest: Inquiry,
+        facts: Facts,
+        noised: Measurements,
+    ) -> Answer:
+        """Return the answer to a question from its pieces and the answer to the rest of it.
+
+        Args:
+            question: The whole question.
+            pieces, rest: From `rest`.
+            facts, noised: Of the answer to the rest, which need not be charged yet.
+        """
+        parts = _covered(question, rest)
+        cells = RecordedCells(rest.names, noised, rest.meaning.grid)
+        last = self._derived(question, parts, facts, cells)
+        whole = self.joined(question, [*pieces, last], lambda _: True)
+        assert whole is not None  # `rest` has made sure
+        return Answer(whole.arrow(), replace(whole.facts, follows=False))
+
+    def joined(
+        self, question: Inquiry, pieces: Sequence[Piece], fits: Callable[[DerivedAnswer], bool]
+    ) -> Answer | None:
+        """Return the answer that pieces make up, if they are all of it and it fits."""
+        query = question.query
+        if not pieces or sum(len(piece.groups) for piece in pieces) < query.groups:
+            return None
+        found = joined(query, pieces)
+        return self._follows(query, found, facts_of(pieces)) if fits(found) else None
+
+    def _candidates(self, question: Inquiry) -> list[tuple[int, Coverage]]:
+        """Return the latest releases that cover something of a question, the latest first."""
+        asked = f"{question.digest} {question.query.text}"
+        if self._covering is None or self._covering[0] != asked:
+            self._covering = asked, self._covering_now(question)
+        return self._covering[1]
+
+    def _covering_now(self, question: Inquiry) -> list[tuple[int, Coverage]]:
+        grid, options = question.meaning.grid, question.options
+        own = options.scale, options.sigma, options.accuracy
+        if grid is None or own != (None,) * 3 or options.price not in (None, 1.0):
+            return []
+        stand: dict[int, list[int]] = {}
+        found = []
+        for known in self._gridded().like(grid):
+            if known.epoch not in stand:
+                stand[known.epoch] = self.standing.groups(known.epoch, question.meaning)
+            if stand[known.epoch]:
+                parts = covered(grid, known.grid).only(stand[known.epoch])
+                found.append((known.release, parts))
+        return [(release, parts) for release, parts in found if parts.groups]
+
+    def _pieces(
+        self,
+        question: Inquiry,
+        candidates: Sequence[tuple[int, Coverage]],
+        flush: Callable[[], None],
+    ) -> list[Piece]:
+        most = MOST_BETA * _beta(question.options)
+
+        def derive(release: int, parts: Coverage) -> Piece | None:
+            return self._piece(question, release, parts, flush)
+
+        return pieces_of(question.query.groups, candidates, derive, most)
+
+    def _piece(
+        self, question: Inquiry, release: int, parts: Coverage, flush: Callable[[], None]
+    ) -> Piece | None:
+        """Return what follows from a release; None: it is less sure than the question is to be."""
+        if release >= self._ledger.next_id:
+            flush()
+        facts = Answer.from_bytes(self._ledger.read(release).answer).facts
+        if 1 - facts.confidence > _beta(question.options) * (1 + 1e-9):
+            return None
+        return self._derived(question, parts, facts, self._cells(release))
+
+    def _derived(
+        self, question: Inquiry, parts: Coverage, facts: Facts, cells: RecordedCells
+    ) -> Piece:
+        beta = 1 - facts.confidence
+        found = derived(question.query, cells, parts.sums, beta, self._noise(facts))
+        facts = replace(
+            facts,
+            granularity=tuple(facts.granularity[one.measure] for one in parts.sums),
+            scale=tuple(facts.scale[one.measure] for one in parts.sums),
+        )
+        return Piece(facts.release, parts.groups, found, facts)
+
+    def _follows(self, query: Query, found: DerivedAnswer, facts: Facts) -> Answer:
+        facts = replace(
+            facts,
+            query=query.text,
+            request_id=None,
+            follows=True,
+            losses=self._losses,
+            labels=tuple(m.label for m in query.measures),
+            kinds=tuple(m.kind.value for m in query.measures),
+            sigma=found.sigmas,
+            coordinates=query.coordinates,
+            confidence=1 - found.beta,
+            notes=query.left_out,
+        )
+        return Answer(render(self._plan(query, facts), found.noised), facts)
+
+    def _cells(self, release: int) -> RecordedCells:
+        rows = self._ledger.notes(MEASURED, release=release)["measured"].to_pylist()
+        (data,) = (row for row in rows if row != _JOINED)
+        return RecordedCells.from_bytes(data)
+
+    def _gridded(self) -> Grids:
+        """Return the grids of the latest releases that may stand."""
+        if self._grids is None:
+            self._grids = Grids()
+            for row in self._noted(LOOKED_THROUGH, MEASURED):
+                joined = row["measured"] == _JOINED
+                grid = None if joined else RecordedCells.from_bytes(row["measured"]).grid
+                if grid is not None:
+                    self._grids.add(GridOf(row["epoch"], row["release"], grid))
+        return self._grids
+
+    def _found(self) -> OrderedDict[str, tuple[int, int]]:
+        """Return epochs and releases of the latest by their questions."""
+        if self._releases is None:
+            rows = self._noted(_QUESTIONS + 1)
+            self._all = len(rows) <= _QUESTIONS
+            latest = rows[-_QUESTIONS:]
+            self._releases = OrderedDict((r["digest"], (r["epoch"], r["release"])) for r in latest)
+        return self._releases
+
+    def _noted(self, many: int, table: NoteTable = MEANINGS) -> list[dict[str, Any]]:
+        """Return the latest of the notes that may stand, oldest first."""
+        found: list[dict[str, Any]] = []
+        for epoch in range(self.epoch, self.standing.oldest - 1, -1):
+            rows = self._ledger.notes(table, latest=many - len(found), epoch=epoch)
+            found = rows.to_pylist() + found
+            if len(found) >= many:
+                break
+        return found
+
+    def _remember(self, digest: str, release: int) -> None:
+        found = self._found()
+        found.pop(digest, None)
+        found[digest] = self.epoch, release
+        if len(found) > _QUESTIONS:
+            found.popitem(last=False)
+            self._all = False
+
+    def _plan(self, query: Query, facts: Facts) -> Plan:
+        return Plan(query, self._noise(facts), 1 - facts.confidence)
+
+    def _noise(self, facts: Facts) -> tuple[Noise, ...]:
+        parts = zip(facts.sigma, facts.granularity, facts.scale, strict=True)
+        return tuple(Noise(s, g, c, g, Price.of(s, g, self._budget)) for s, g, c in parts)
+
+
+def _covered(question: Inquiry, rest: Inquiry) -> Coverage:
+    """Return the groups of a question that follow from the answer to the rest of it."""
+    if question.meaning.grid is None or rest.meaning.grid is None:
+        return Coverage((), ())
+    return covered(question.meaning.grid, rest.meaning.grid)
+
+
+def _beta(options: Options) -> float:
+    return 1 - (0.95 if options.confidence is None else options.confidence)

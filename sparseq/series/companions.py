@@ -1,0 +1,180 @@
+"""What goes along with a series, tick by tick: the watch over the active set, and forecasts.
+
+Both are releases of the store, paid for from what was set aside when it was made; here they are
+turned into rows. See `sparseq.series.watch` and `sparseq.series.methods.forecast` for what they
+are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from sparseq.accounting import corollary_bound
+from sparseq.errors import ParameterError
+from sparseq.series.left_out import allowance
+from sparseq.series.methods.correlated import CorrelatedSeries
+from sparseq.series.methods.forecast import Forecast
+from sparseq.series.query_series import QuerySeries, tick_request
+from sparseq.series.series_rows import Row
+from sparseq.series.ticks import Tick, Ticks
+from sparseq.series.watch import ActiveWatch
+from sparseq.sql.plan import Kind
+from sparseq.store import Store
+
+WATCH, CORRECTED = "watch", "corrected"
+_DAYS = 365
+T = TypeVar("T")
+
+
+def horizon_of(ticks: Ticks) -> int:
+    """Return for how many ticks to plan: those of a year, or all that are known if more.
+
+    Where the monitor is started every morning, the last tick known is yesterday's.
+    """
+    year = math.ceil(_DAYS * 86_400 / ticks.length.total_seconds())
+    return year if ticks.last is None else max(year, len(ticks))
+
+
+def _begun_or_new(make: Callable[[int | None], T], horizon: int | None, ticks: Ticks) -> T:
+    """Go on with what was begun, else begin: the horizon is fixed by then."""
+    if horizon is None:
+        try:
+            return make(None)
+        except ParameterError:
+            horizon = horizon_of(ticks)
+    return make(horizon)
+
+
+class Watch:
+    """How many people have ever been left out, and the alarm: rows of the series `watch`.
+
+    Args:
+        store: Made with a reserve for it.
+        ticks: When.
+        threshold: Of the alarm, a share of people.
+        horizon: How many ticks it will serve; later ones have no rows.
+    """
+
+    name = WATCH
+    strategy, left_out = "", 0.0
+
+    def __init__(
+        self, store: Store, ticks: Ticks, threshold: float, horizon: int | None = None
+    ) -> None:
+        self._ticks = ticks
+        self._watch = _begun_or_new(lambda n: ActiveWatch(store, n, threshold), horizon, ticks)
+
+    def group_keys(self) -> Sequence[tuple[str, pa.DataType]]:
+        """See `RowSource`."""
+        return []
+
+    def request(self, tick: Tick) -> None:
+        """See `RowSource`: a watch has names of its own."""
+
+    def rows(self, tick: Tick) -> list[Row]:
+        """See `RowSource`."""
+        if tick.number >= self._watch.design.ticks:
+            return []
+        e = self._watch.tick(tick.number + 1, tick.label)
+        alarm = None if e.alarm is None else float(e.alarm)
+        found = [
+            ("active_share", e.active_share, e.share_error, e.release),
+            ("dropped", e.dropped, e.dropped_error, e.release),
+            ("people", e.users, e.users_error, e.release),
+            ("alarm", alarm, None, e.alarm_release),
+        ]
+        label = tick.start.date() if self._ticks.whole_days else tick.start
+        return [
+            Row(WATCH, label, column, value, error, release=release, estimate=WATCH)
+            for column, value, error, release in found
+        ]
+
+
+@dataclass
+class ForecastSeries(QuerySeries):
+    """A series about everybody: beside every answer, one corrected for those who are left out."""
+
+    _forecast: Forecast = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._forecast = Forecast(
+            self.store, self.name, query_of=lambda number: self.lowered(self.ticks[number])
+        )
+
+    def rows(self, tick: Tick) -> list[Row]:
+        """See `RowSource`."""
+        query = self.lowered(tick)
+        done = self._forecast.ask(
+            tick.number, query, self.options, tick_request(self.name, tick, query)
+        )
+        answers = self.rows_of(tick, query, done.active)
+        corrected = [
+            Row(
+                row.series, row.tick, row.column, value, error,
+                forecast_error=None if math.isnan(off) else off, release=row.release,
+                estimate=CORRECTED, keys=row.keys,
+            )
+            for row, value, error, off in zip(
+                answers, done.corrected.tolist(), done.error.tolist(),
+                done.forecast_error.tolist(), strict=True,
+            )
+        ]  # fmt: skip
+        return [row for pair in zip(answers, corrected, strict=True) for row in pair]
+
+
+@dataclass
+class StrategySeries(QuerySeries):
+    """A series under a strategy: what was measured is the release, and the series is its rows.
+
+    Args:
+        taps: See `Strategy.of`; "" for a series that goes on.
+        lacking: `left_out` of `sparseq.series.left_out`: intervals have room for so much more.
+
+    Raises:
+        ParameterError: There is to be room for what is missing of values that may be negative.
+    """
+
+    taps: str = ""
+    lacking: float = 0.0
+    _series: CorrelatedSeries = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._series = CorrelatedSeries(self.store, self.name, self.taps or None)
+        self.strategy, self.left_out = self._series.strategy.text, self.lacking
+        one = self.lowered(self.ticks[0]).measures[0]
+        if self.left_out and one.kind is Kind.SUM and (one.bounds is None or one.bounds[0] < 0):
+            raise ParameterError(
+                f"{self.name} sums values that may be negative: what is missing has no bound",
+                "leave left-out out, or declare bounds (create --bounds x=0..100)",
+            )
+
+    def rows(self, tick: Tick) -> list[Row]:
+        """See `RowSource`."""
+        query = self.lowered(tick)
+        request = tick_request(self.name, tick, query)
+        done = self._series.ask(tick.number, query, self.options, request)
+        label = tick.start.date() if self.ticks.whole_days else tick.start
+        values = done.values.tolist()
+        facts, keys = done.answer.facts, [name for name, _ in self.group_keys()]
+        bound = float(corollary_bound(done.sigma, len(done.values), 1 - facts.confidence))
+        return [
+            Row(
+                self.name, label, self._series.column, value, done.error + lacks, done.sigma, bound,
+                release=facts.release, keys={key: row[key] for key in keys},
+                strategy=self.strategy, left_out=lacks if self.left_out else None,
+            )
+            for value, row in zip(values, done.answer.arrow().to_pylist(), strict=True)
+            for lacks in [allowance(value, tick.number, self.left_out)]
+        ]  # fmt: skip
+
+
+def alarming(rows: Sequence[Row]) -> bool:
+    """Tell whether the alarm goes off in these rows."""
+    return any(r.estimate == WATCH and r.column == "alarm" and r.value == 1 for r in rows)

@@ -1,0 +1,263 @@
+"""Who has been taken in within the band of a strategy, and what that goes on costing: private.
+
+A person who is taken in at tick s with x_s is measured at the ticks s … s + k as sum_s a_(t-s) x_s
+over what was taken in, a being the strategy's taps in units of 2^-16. All numbers are integers.
+
+**Prepaying.** S_t is what would still be measured of a person, from tick t on, if nothing more were
+taken in: the sum of the squared norms of the coming measurements. Taking in x adds ‖a‖² ‖x‖² +
+2 <x, sum_u a_(u-t) ahead_u>, that is G_tt ‖x‖² + 2 sum_s G_ts <x_s, x>, G = C'C; with negative taps
+it may be negative. A person is taken in iff `strategies.prepaid` of the new S over k + 1 ticks fits
+into what is left; else its tick is in no measurement, and what it has reserved stays as it was.
+Either way S is what is really measured later, unless more is taken in, which is asked anew: so what
+is reserved is never less than what is charged.
+
+What lies ahead of a person is kept in a ring of k + 1 rows, a column a cell (person, coordinate): a
+tick reads one row, which lies together in memory.
+A tick costs what those cost who were taken in during the last k ticks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.accounting import Price
+from sparseq.accounting.strategies import Strategy, prepaid
+from sparseq.compiled import compiled, halves, worthwhile
+from sparseq.engine.cells import Cells
+from sparseq.engine.reduce import NORM_LIMIT, Index
+from sparseq.stream.prices import charges_of
+
+Ints = NDArray[np.int64]
+Left = Callable[[Ints], Ints]
+"""What some people have left, in ledger units, beside what this band has reserved."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one tick takes in: cells in order of person and coordinate, and what they reserve.
+
+    Attributes:
+        cells: Of whoever is taken in.
+        measured: The tick's measurement of everybody within the band, in 2^-16 lattice steps.
+    """
+
+    cells: Cells
+    measured: Cells
+
+
+class Band:
+    """The last k ticks of one series.
+
+    Args:
+        strategy: Its taps.
+        price: Ledger units per squared step of a measurement.
+        coordinates: d.
+        first: The tick to begin with.
+
+    Example:
+        >>> from sparseq.accounting import Budget
+        >>> price = Price.of(1.0, 2.0**-16, Budget(0.5, 1.0))
+        >>> band = Band(Strategy.of("1,-0.5"), price, coordinates=1)
+        >>> one = Cells(np.array([7], np.int32), np.array([0], np.int32), np.array([1]))
+        >>> taken = band.tick(one, lambda users: np.full(len(users), 2**30))
+        >>> (taken.measured.values / 2**16).tolist(), (band.owed()[1] / 2**24).round(2).tolist()
+        ([1.0], [0.25])
+        >>> (band.tick(one, lambda users: np.zeros(1)).measured.values / 2**16).tolist()
+        [-0.5]
+    """
+
+    def __init__(self, strategy: Strategy, price: Price, coordinates: int, first: int = 0) -> None:
+        self._taps, self._places, self._price = strategy.whole(), coordinates, price
+        self._size = strategy.band + 1
+        self._square = int((self._taps**2).sum())
+        self.most = most_steps(strategy)
+        self._now = first
+        self._keys: Ints = np.zeros(0, np.int64)  # person and coordinate, ascending
+        self._slots: Ints = np.zeros(0, np.int64)  # where each cell's numbers are
+        self._free: Ints = np.zeros(0, np.int64)
+        self._ahead: Ints = np.zeros((self._size, 0), np.int64)
+        self._rest: Ints = np.zeros(0, np.int64)  # each cell's part of S
+        self._last: Ints = np.zeros(0, np.int64)  # when it was taken in last
+
+    def tick(self, cells: Cells, left: Left) -> Taken:
+        """Take a tick in: whoever can prepay for it, and return what is measured.
+
+        Args:
+            cells: What everybody contributes, in lattice steps.
+            left: See `Left`.
+        """
+        taken, products = self._admitted(cells, left)
+        return Taken(taken, self._measured(taken, products))
+
+    def measure(self, taken: Cells) -> Cells:
+        """Take in cells that were admitted, and return the tick's measurement."""
+        at = _found(self._keys, self._key(taken))
+        return self._measured(taken, self._products(at))
+
+    def _measured(self, taken: Cells, products: Ints) -> Cells:
+        self._put(taken, products)
+        values, gone = self._taken_out()
+        there = np.flatnonzero(values)
+        users, coordinates = self._apart(self._keys[there])
+        self._now += 1
+        self._expire(gone)
+        return Cells(users, coordinates, values[there])
+
+    def _taken_out(self) -> tuple[Ints, NDArray[np.bool_]]:
+        """Take what is measured now out of the ring; tell of which cells nothing is left in it."""
+        row, slots = self._ahead[self._now % self._size], self._slots
+        oldest = self._now + 1 - self._size
+        if worthwhile(len(slots)):
+            values, gone = np.empty(len(slots), np.int64), np.empty(len(slots), np.bool_)
+            rest, last, loop = self._rest, self._last, compiled().bands.measured
+            halves(
+                len(slots), lambda p: loop(row, slots[p], rest, last, oldest, values[p], gone[p])
+            )
+            return values, gone
+        values = row[slots]
+        row[slots] = 0
+        self._rest[slots] -= values**2
+        return values, self._last[slots] <= oldest
+
+    def _apart(self, keys: Ints) -> tuple[Index, Index]:
+        """Return person and coordinate of keys."""
+        if self._places == 1:
+            return keys.astype(np.int32), np.zeros(len(keys), np.int32)
+        users, coordinates = np.divmod(keys, self._places)
+        return users.astype(np.int32), coordinates.astype(np.int32)
+
+    def owed(self) -> tuple[Ints, Ints]:
+        """Return who has reserved something, ascending, and how much, in ledger units."""
+        people, rest = self._rests()
+        last = self._last[self._slots]
+        if len(people) < len(last):
+            last = np.maximum.reduceat(last, _distinct(self._keys // self._places)[1])
+        return people, self._units(rest, last + self._size)
+
+    def _rests(self) -> tuple[Ints, Ints]:
+        """Return everybody within the band, ascending, and S of each."""
+        rest = self._rest[self._slots]
+        if self._places == 1 or not len(rest):
+            return self._keys, rest
+        people, first, _ = _distinct(self._keys // self._places)
+        return people, np.add.reduceat(rest, first)
+
+    def _units(self, rest: Ints, until: Ints) -> Ints:
+        return prepaid(charges_of(self._price, rest), until - self._now)
+
+    @property
+    def _turned(self) -> Ints:
+        """The taps, as they lie in the ring now."""
+        return np.roll(self._taps, self._now % self._size)
+
+    def _products(self, at: Ints) -> Ints:
+        """Return <what lies ahead, taps> of cells, by their places among those known; -1: none."""
+        slots = np.where(at >= 0, np.append(self._slots, -1)[at], -1)
+        found = np.zeros(len(at), np.int64)
+        if worthwhile(len(at)):
+            loop, taps, ahead = compiled().bands.products, self._turned, self._ahead
+            halves(len(at), lambda p: loop(ahead, slots[p], taps, found[p]))
+            return found
+        known = np.flatnonzero(slots >= 0)
+        found[known] = self._turned @ self._ahead[:, slots[known]]
+        return found
+
+    def _admitted(self, cells: Cells, left: Left) -> tuple[Cells, Ints]:
+        """Return the cells of whoever can prepay, and their products."""
+        people, first, owner = _distinct(cells.users.astype(np.int64))
+        if not len(people):
+            return cells, cells.values
+        sizes = np.add.reduceat(np.abs(cells.values), first)  # below 2^62: cells are below 2^32
+        countable = sizes <= self.most
+        values = np.where(countable[owner], cells.values, 0)
+        at = _found(self._keys, self._key(cells))
+        products = self._products(at)
+        more = values * (2 * products + self._square * values)
+        rest = self._rest_of(people, at) + np.add.reduceat(more, first)
+        due = self._units(rest, np.full(len(people), self._now + self._size))
+        fits = (countable & (due <= left(people)))[owner]
+        return (cells, products) if fits.all() else (cells.where(fits), products[fits])
+
+    def _rest_of(self, people: Ints, at: Ints) -> Ints:
+        """Return S of some people; `at`: their cells' places among those known."""
+        if self._places > 1:
+            return looked_up(*self._rests(), people)
+        found, known = np.zeros(len(at), np.int64), np.flatnonzero(at >= 0)
+        found[known] = self._rest[self._slots[at[known]]]
+        return found
+
+    def _put(self, taken: Cells, products: Ints) -> None:
+        """Put what will be measured of the cells ahead of them."""
+        keys = self._key(taken)
+        self._make_room(keys[_found(self._keys, keys) < 0])
+        slots = self._slots[_found(self._keys, keys)]
+        x, taps, ahead = taken.values, self._turned, self._ahead
+        self._rest[slots] += x * (2 * products + self._square * x)
+        if worthwhile(len(slots)):
+            loop = compiled().bands.add_columns
+            halves(len(slots), lambda p: loop(ahead, slots[p], x[p], taps))
+        else:
+            ahead[:, slots] += taps[:, None] * x
+        self._last[slots] = self._now
+
+    def _make_room(self, new: Ints) -> None:
+        if not len(new):
+            return
+        lack = len(new) - len(self._free)
+        if lack > 0:
+            more = max(lack, len(self._rest) // 2)
+            self._free = np.append(self._free, np.arange(more) + len(self._rest))
+            self._ahead = np.concatenate([self._ahead, np.zeros((self._size, more), np.int64)], 1)
+            self._rest, self._last = (
+                np.concatenate([x, np.zeros(more, np.int64)]) for x in (self._rest, self._last)
+            )
+        slots, self._free = self._free[: len(new)], self._free[len(new) :]
+        at = np.searchsorted(self._keys, new)
+        self._keys, self._slots = np.insert(self._keys, at, new), np.insert(self._slots, at, slots)
+
+    def _expire(self, gone: NDArray[np.bool_]) -> None:
+        """Let go of the cells that nothing lies ahead of."""
+        if gone.any():
+            self._free = np.append(self._free, self._slots[gone])
+            self._keys, self._slots = self._keys[~gone], self._slots[~gone]
+
+    def _key(self, cells: Cells) -> Ints:
+        return cells.users.astype(np.int64) * self._places + cells.coordinates
+
+
+def most_steps(strategy: Strategy) -> int:
+    """Return the largest ‖x‖_1, in lattice steps, that anybody can be taken in with.
+
+    Then S, a sum over k + 1 measurements of norms up to (‖a‖_1 ‖x‖_1)², is at most 2^60.
+    """
+    return math.isqrt(NORM_LIMIT // 4 // (strategy.band + 1)) // sum(map(abs, strategy.taps))
+
+
+def _distinct(users: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return who is there, ascending, where each begins, and which of them each row is of."""
+    more = np.diff(users, prepend=-1) > 0
+    first = np.flatnonzero(more)
+    return users[first], first, np.cumsum(more) - 1
+
+
+def looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:
+    """Return the values at some keys, 0 for those that are not there; keys ascend."""
+    at = _found(keys, wanted)
+    return np.where(at >= 0, np.append(values, 0)[at], 0)
+
+
+def _found(keys: Ints, wanted: Ints) -> Ints:
+    """Return where ascending keys are among ascending ones, -1 for those that aren't."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    if worthwhile(len(wanted)) and len(wanted) > len(keys) // 8:
+        places = np.empty(len(wanted), np.int64)
+        compiled().bands.places(keys, wanted, places)
+        return places
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, at, -1)

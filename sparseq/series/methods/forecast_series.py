@@ -1,0 +1,162 @@
+"""What a series with forecasts is: its settings, and what one tick of it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq.accounting._checks import count, in_range
+from sparseq.answer import Answer
+from sparseq.errors import ParameterError, QueryRefused
+from sparseq.ledger.purposes import Purpose
+from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON
+from sparseq.released.outputs import Estimate, Measurements, Outputs
+from sparseq.series.methods.rates import Form
+from sparseq.sql.plan import Query
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ForecastTick:
+    """One tick of a series.
+
+    Attributes:
+        number: The tick.
+        active: The answer about the users who have not left the series.
+        corrected: The estimate about everybody, (d,).
+        forecast: What was added to the answer, (d,).
+        noise_error: Bound on the noise in `corrected`, all coordinates at once, at the answer's
+            confidence.
+        forecast_error: Estimate, not a bound, of how far the forecast may be off, (d,); NaN where
+            too little has been released to tell.
+        error: How far `corrected` may be from the sums over everybody, (d,): both of these, under
+            the assumption that `sparseq.series.methods.correct` names.
+    """
+
+    number: int
+    active: Answer
+    corrected: Floats
+    forecast: Floats
+    noise_error: float
+    forecast_error: Floats
+    error: Floats
+
+    def arrow(self) -> pa.Table:
+        """Return the active answer with four columns more."""
+        rows = len(self.corrected)
+        more = {
+            "corrected": pa.array(self.corrected),
+            "corrected_error": pa.array(self.error),
+            "noise_error": pa.array([self.noise_error] * rows),
+            "forecast_error": pa.array(self.forecast_error, mask=np.isnan(self.forecast_error)),
+        }
+        table = self.active.arrow()
+        for name, column in more.items():
+            table = table.append_column(name, column)
+        return table
+
+
+def new_settings(
+    series: str,
+    given: Mapping[str, Any],
+    others: Iterable[Mapping[str, Any]],
+    purpose: Purpose | None = None,
+) -> dict[str, Any]:
+    """Return the settings of a series that is begun.
+
+    Args:
+        series: Its name.
+        given: What was said, None for what was not.
+        others: Settings of the other series that share its reserve.
+        purpose: Whose part it has, which says some of them.
+
+    Raises:
+        ParameterError: A number is missing or out of range, or the others have the reserve.
+    """
+    if purpose is not None:
+        given = _of_purpose(series, given, purpose)
+    if given["ticks"] is None:
+        raise ParameterError(f"there is no series {series!r} yet", "to begin one, give ticks")
+    settings: dict[str, Any] = {
+        "ticks": count("ticks", given["ticks"], 1, MAX_HORIZON),
+        "form": str(Form.of(given["form"] or "mean")),
+        "share": 1.0 if given["share"] is None else given["share"],
+        "slices": count("slices", given["slices"] or 1, 1, 1000),
+        "cap": 1.0 if given["cap"] is None else given["cap"],
+    }
+    in_range("share", settings["share"], 0.0, 1.0, open_low=True)
+    in_range("cap", settings["cap"], 0.0, 1.0, open_low=True)
+    shares = [s["share"] for s in others]
+    if sum(map(Fraction, shares), Fraction(settings["share"])) > 1:
+        raise ParameterError(
+            f"other series have {sum(shares):g} of the reserve; a share of "
+            f"{settings['share']:g} is more than is left",
+            "give every series a share when it is begun",
+        )
+    return settings
+
+
+def _of_purpose(series: str, given: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
+    """Return what is said of a series that has a part of its own: what the part says.
+
+    Raises:
+        ParameterError: It was said otherwise.
+    """
+    fixed = {"ticks": purpose.ticks, "cap": purpose.cap}
+    said = {name: given[name] for name in fixed if given[name] is not None}
+    check_same(series, fixed, said)
+    return {**given, **fixed}
+
+
+def check_same(series: str, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Check what is said of a series against what it was begun with.
+
+    Raises:
+        ParameterError: It is something else.
+    """
+    for name, value in given.items():
+        mine = str(Form.of(value)) if name == "form" else value
+        if mine != settings[name]:
+            raise ParameterError(
+                f"{series!r} was begun with {name} {settings[name]}, not {value}",
+                "leave it out, or begin another series",
+            )
+
+
+def column_of(query: Query) -> str:
+    """Return the column of the one number a group that a series is of."""
+    outputs = query.outputs
+    simple = isinstance(outputs, Outputs) and outputs == Outputs(
+        outputs.columns, histogram=outputs.histogram
+    )
+    if len(query.measures) == 1 and simple:
+        probe = np.arange(1.0, query.coordinates + 1)
+        noised = Measurements([probe.reshape(query.groups, -1)], [0.0], _keys(query), query.groups)
+        columns = [(o.name, o.node(noised)) for o in outputs.columns]
+        numbers = [(name, node) for name, node in columns if isinstance(node, Estimate)]
+        if len(numbers) == 1:
+            name, node = numbers[0]
+            expected = noised.measures[0][:, 0]
+            if np.array_equal(np.broadcast_to(node.value, query.groups), expected):
+                return str(name)
+    raise QueryRefused(
+        "a series with forecasts has one COUNT or SUM, with or without groups",
+        "write SELECT key, count(*) AS n … GROUP BY key; for an average, ask for sum and count",
+    )
+
+
+def _keys(query: Query) -> list[NDArray[Any]]:
+    sizes = [len(d.values) for d in query.domains]
+    keys = []
+    for domain, place in zip(query.domains, np.indices(sizes), strict=True):
+        values = np.empty(len(domain.values), object)
+        values[:] = domain.values
+        keys.append(values[place.reshape(-1)])
+    return keys

@@ -1,0 +1,129 @@
+"""What a series is going to be like, before its first tick: from public facts alone.
+
+A series without a part of its own is so many questions more: it takes of what questions have. Where
+it would take more than half of that, or would end in intervals that say nothing, it is refused
+before it is begun, with what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sparseq.accounting import simultaneous_bound
+from sparseq.errors import QueryRefused
+from sparseq.ledger.purposes import Purpose
+from sparseq.series.companions import horizon_of
+from sparseq.series.query_series import QuerySeries, RowSource, tick_cost
+from sparseq.series.ticks import Ticks
+from sparseq.store import Store
+from sparseq.stream.stream_progress import Course, planned_price
+
+MOST_OF_QUESTIONS = 0.5
+
+
+@dataclass(frozen=True)
+class SeriesOutlook:
+    """Public.
+
+    Attributes:
+        name: Of the series.
+        purpose: Whose part it has; None: it is paid from what is for questions.
+        asked, ticks: How many ticks were asked before, and how many are to come.
+        first, last: How far values of the next tick and of the last are expected to be off; 0
+            where nothing is known.
+        share: Of all that the store has for questions, what the ticks to come take.
+    """
+
+    name: str
+    purpose: Purpose | None
+    asked: int
+    ticks: int
+    first: float = 0.0
+    last: float = 0.0
+    share: float = 0.0
+
+
+def outlooks(store: Store, sources: Iterable[RowSource], ticks: Ticks) -> list[SeriesOutlook]:
+    """Return what each series is going to be like; nothing is asked."""
+    return [_outlook(store, one, ticks) for one in sources if isinstance(one, QuerySeries)]
+
+
+def _outlook(store: Store, series: QuerySeries, ticks: Ticks) -> SeriesOutlook:
+    part, horizon = series.part, horizon_of(ticks) if ticks.last is None else len(ticks)
+    asked = len(store.releases_of(series.request(ticks[k]) for k in range(horizon)))
+    left = max(horizon - asked, 1) if ticks.last is None else horizon - asked
+    told = SeriesOutlook(series.name, part.purpose, asked, left)
+    if left <= 0:
+        return told
+    query, course = series.lowered(ticks[0]), store.stream.part(part.answers).course
+    confidence = series.options.confidence or 0.95
+    if course is None:
+        noise = part.plan(query, series.options).noise[0]
+        width = float(simultaneous_bound(noise.sigma, query.coordinates, 1 - confidence))
+        return replace(told, first=width, last=width)
+    from sparseq.stream.expected_width import expected_widths
+
+    options, cost = series.priced(query), tick_cost(query)
+    later = _after(course.about(query.span), left - 1, cost if part.purpose is None else 1.0)
+    first, last = (expected_widths(c, query, options, part.budget)[0] for c in (course, later))
+    if part.purpose is not None:
+        return replace(told, first=first, last=last)
+    whole = planned_price(part.budget.norm_budget) * float(store.promise.for_questions)
+    return replace(told, first=first, last=last, share=left * cost / whole)
+
+
+def worst_case_bound(series: QuerySeries, ticks: Ticks) -> tuple[float, int] | None:
+    """Return the ± of worst-case composition on the series' part, and for how many ticks.
+
+    None where it is not known: only where each person is in one number, once, is there nothing to
+    cut, and a fixed plan is the noise of all ticks.
+    """
+    part, query = series.part, series.lowered(ticks[0])
+    if tick_cost(query) > 1:
+        return None
+    many = horizon_of(ticks) if ticks.last is None else len(ticks)
+    many = many if part.purpose is None else part.purpose.ticks
+    sigma = part.budget.worst_case_sigma(many)
+    confidence = series.options.confidence or 0.95
+    return float(simultaneous_bound(sigma, 1, 1 - confidence, lattice_step=1.0)), many
+
+
+def about_everybody(series: QuerySeries) -> bool:
+    """Tell whether the ± of a series is about everybody, whoever has little left or nothing."""
+    part = series.part
+    if part.purpose is not None:
+        return True
+    return series.store.stream.part(part.answers).course is not None
+
+
+def refuse_what_ends_badly(expected: Sequence[SeriesOutlook]) -> None:
+    """Refuse series that would together take most of what is for questions.
+
+    Raises:
+        QueryRefused: They would; or one has a part, and is asked for more ticks than that is for.
+    """
+    for told in expected:
+        if told.purpose is not None and told.asked + told.ticks > told.purpose.ticks:
+            raise QueryRefused(
+                f"{told.name} has a part of the budget for {told.purpose.ticks:,} ticks, and "
+                f"{told.asked + told.ticks:,} are asked for",
+                f"end it with --to, or give another series a part: sparseq purpose add STORE "
+                f"{told.name}_2=20%,ticks={told.ticks}",
+            )
+    begun = [told for told in expected if told.share]
+    share, ticks = sum(told.share for told in begun), max((t.ticks for t in begun), default=0)
+    if share > MOST_OF_QUESTIONS:
+        names, last = ", ".join(t.name for t in begun), max(t.last for t in begun)
+        raise QueryRefused(
+            f"{ticks:,} ticks of {names} would take {share:.0%} of what the store has for "
+            f"questions, and end at ± {last:,.3g}",
+            f"give each series a part of its own: sparseq purpose add STORE {begun[0].name}=40%,"
+            f"ticks={begun[0].ticks} (`sparseq plan` finds a better one); or say --anyway",
+        )
+
+
+def _after(course: Course, ticks: int, cost: float) -> Course:
+    for _ in range(ticks):
+        course = course.after(cost, 1.0)
+    return course

@@ -1,0 +1,1 @@
+"""SQL becomes a question: parsed, bound, checked, and lowered to measures."""

@@ -1,0 +1,413 @@
+"""Aggregates of the outer SELECT, as measures: linear queries with noise of their own.
+
+COUNT(*), COUNT(x), COUNTIF(c)     one measure, the number of rows          scale 1
+COUNT(DISTINCT user)               one measure, 1 for a user with a row     scale 1
+SUM(x)                             one measure                              scale from bounds
+AVG, VAR, STDDEV                   N, sum of x - c, sum of (x - c)², with c the middle of the
+                                   public bounds, which halves the scale; then arithmetic
+CORR, COVAR_…, REGR_…              rows with both values, and moments of the two
+HISTOGRAM, MEDIAN, QUANTILE        rows by declared bin
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from sqlglot import exp
+
+from sparseq.language.expression_tree import call
+from sparseq.language.types import BOOLEAN
+from sparseq.released import outputs as out
+from sparseq.released.pair_statistics import PAIRED, PairMoments
+from sparseq.released.statistics import QuantileNode, RatioNode, VarianceNode
+from sparseq.sql.allowed import BINNED
+from sparseq.sql.bins import as_double, bin_of, even_bins
+from sparseq.sql.cost_limits import ROWS
+from sparseq.sql.parse import said
+from sparseq.sql.plan import AVERAGE, PAIR, QUANTILE, VARIANCE, Cell, Kind, Measure, Statistic
+from sparseq.sql.scope import Scope, integral, refuse
+
+MAX_BINS = 1000
+_VARIANCES = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
+_MINIMA: dict[type, str] = {
+    exp.Min: "MIN",
+    exp.Max: "MAX",
+    exp.LogicalAnd: "BOOL_AND",
+    exp.LogicalOr: "BOOL_OR",
+    exp.ArgMax: "ARG_MAX",
+    exp.ArgMin: "ARG_MIN",
+}
+
+
+class Aggregates:
+    """Collects the measures of one query; the same aggregate asked twice is one measure."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._measures: list[Measure] = []
+        self._places: dict[Measure, int] = {}  # without their labels
+        self._averages: list[tuple[int, ...]] = []
+        self._variances: list[tuple[int, ...]] = []
+        self._pairs: list[tuple[int, ...]] = []
+        self._quantiles: dict[int, set[float]] = {}
+
+    def is_aggregate(self, e: exp.Expr) -> bool:
+        """Tell whether an expression is an aggregate, with or without FILTER."""
+        e = e.this if isinstance(e, exp.Filter) else e
+        return isinstance(e, exp.AggFunc) or _binned(e)
+
+    def is_histogram(self, e: exp.Expr) -> bool:
+        """Tell whether an expression is HISTOGRAM."""
+        e = e.this if isinstance(e, exp.Filter) else e
+        return isinstance(e, exp.Anonymous) and e.name.lower() == "histogram"
+
+    def has_histogram(self, select: exp.Select) -> bool:
+        """Tell whether a HISTOGRAM is selected."""
+        return any(self.is_histogram(e.unalias()) for e in select.expressions)
+
+    def values(self) -> list[str]:
+        """Return the SQL of every measure's value, for their types."""
+        return [m.value.sql for m in self._measures if m.value is not None]
+
+    def measures(self, types: Sequence[str]) -> tuple[Measure, ...]:
+        """Return the measures, now that the types of `values` are known."""
+        found = iter(types)
+        roles = {i: s.said for s in self.statistics() for i in s.places}
+        return tuple(
+            replace(m if m.value is None else self._typed(m, next(found)), role=roles.get(i, ""))
+            for i, m in enumerate(self._measures)
+        )
+
+    def _typed(self, m: Measure, type: str) -> Measure:
+        if m.kind is not Kind.SUM:
+            return m
+        numeric = integral(type) or type in ("DOUBLE", "FLOAT") or type.startswith("DECIMAL")
+        if not numeric:
+            refuse(f"{m.label}: the values are {type}, not numbers", "CAST them, or count instead")
+        return replace(m, integral=integral(type))
+
+    def _add(self, measure: Measure, role: str = "") -> int:
+        """Return the place of a measure; those of a statistic are its own."""
+        key = replace(measure, label="", role=role)
+        place = self._places.setdefault(key, len(self._measures))
+        if place == len(self._measures):
+            self._measures.append(measure)
+        return place
+
+    def _role(self, value: exp.Expr) -> str:
+        """Return the role of measures of a value's moments: none where it has no bounds."""
+        bounds = self._scope.bounds(value) if self._scope.public.weighted else None
+        return "moments" if bounds is not None and bounds[0] < bounds[1] else ""
+
+    # -- one aggregate ---------------------------------------------------------------------------
+
+    def node(self, e: exp.Expr) -> out.Node:
+        """Return the post-processing that gives an aggregate; adds the measures it needs."""
+        condition = None
+        label = said(e)
+        if isinstance(e, exp.Filter):
+            condition, e = e.expression.this, e.this
+        if type(e) in _MINIMA:
+            refuse(
+                f"{_MINIMA[type(e)]} is the value of one person; noise would hide all of it",
+                "use QUANTILE(x, 0.01, [edges]), or COUNTIF(…)",
+            )
+        if isinstance(e, exp.Count):
+            return self._count(e, condition, label)
+        if isinstance(e, exp.CountIf):
+            return out.measure(self._rows(_and(e.this, condition), label))
+        if isinstance(e, exp.Sum):
+            return out.measure(self._sum(_argument(e), condition, label))
+        if isinstance(e, exp.Avg):
+            return self._average(_argument(e), condition)
+        if isinstance(e, _VARIANCES):
+            return self._variance(e, condition)
+        if isinstance(e, PAIRED):
+            return self._paired(e, condition)
+        if _binned(e) and not self.is_histogram(e):
+            return self._quantile(e, condition, label)
+        if self.is_histogram(e):
+            refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
+        refuse(f"{label} is not answered", "use COUNT, SUM, AVG, STDDEV, HISTOGRAM or QUANTILE")
+
+    def _count(self, e: exp.Count, condition: exp.Expr | None, label: str) -> out.Node:
+        inside = e.this
+        if isinstance(inside, exp.Distinct):
+            return self._distinct(inside, condition, label)
+        if len(e.expressions) > 0:
+            refuse(f"{label} counts more than one column", "count one, or COUNT(*)")
+        if isinstance(inside, exp.Star) or self._scope.is_user(inside):
+            return out.measure(self._rows(condition, label))
+        return out.measure(self._rows(_and(_present(inside), condition), label))
+
+    def _distinct(self, e: exp.Distinct, condition: exp.Expr | None, label: str) -> out.Node:
+        """COUNT(DISTINCT user), or of CASE WHEN … THEN user END."""
+        inside = e.expressions[0] if len(e.expressions) == 1 else None
+        branch = _only_branch(inside)
+        if branch is not None:
+            condition, inside = _and(branch.this, condition), branch.args["true"]
+        if inside is not None and self._scope.may_lack_user(inside):
+            condition = _and(_present(inside), condition)
+        elif inside is None or not (
+            self._scope.is_user(inside) or self._scope.is_person_in_a_window(inside)
+        ):
+            refuse(
+                f"{label}: only users can be counted distinct, as which other values occur is "
+                "a fact about people",
+                f"count(DISTINCT {self._scope.user_name}); or GROUP BY the column with a public "
+                "domain",
+            )
+        return out.measure(self._add(Measure(Kind.USERS, self._truth(condition), label)))
+
+    def _truth(self, condition: exp.Expr | None) -> Cell | None:
+        return None if condition is None else Cell.of(self._scope.truth(condition))
+
+    def _rows(self, condition: exp.Expr | None, label: str) -> int:
+        return self._add(Measure(Kind.ROWS, self._truth(condition), label))
+
+    def _sum(self, value: exp.Expr, condition: exp.Expr | None, label: str, role: str = "") -> int:
+        if self._scope.is_user(value) or self._scope.may_lack_user(value):
+            refuse(f"{label} adds up identifiers", "COUNT(DISTINCT user) counts users")
+        bounds = self._scope.bounds(value)
+        scale = max(map(abs, bounds)) if bounds is not None else None
+        if bounds is not None and ROWS in self._scope.public.limits:
+            value = _clamped(value, bounds)
+        if condition is not None:
+            value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+        cell = Cell.of(self._scope.term(value))
+        return self._add(
+            Measure(
+                Kind.SUM, cell, label, integral=False, scale=scale or None,
+                bounds=bounds if scale else None,
+            ),
+            role,
+        )  # fmt: skip
+
+    def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
+        number, total, middle = self._moments(value, condition)
+        if self._scope.public.weighted:
+            if self._role(value):
+                self._averages.append((number, total))
+            return RatioNode(total, number)
+        mean = out.arithmetic("/", out.measure(total), out.measure(number))
+        return out.arithmetic("+", out.constant(middle), mean) if middle else mean
+
+    def _moments(self, value: exp.Expr, condition: exp.Expr | None) -> tuple[int, int, float]:
+        """Return the places of the number and the sum of values, and what was taken from each."""
+        (middle, centred), role = self._centred(value), self._role(value)
+        number = self._finite_rows(value, condition, role)
+        name = _moment("sum", value, condition, middle)
+        return number, self._sum(centred, condition, name, role), middle
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        """Return what is made of measures of which nothing else is made: they have a role."""
+        variances = dict.fromkeys(self._variances)
+        with_variance = {places[:2] for places in variances}
+        averages = [p for p in dict.fromkeys(self._averages) if p not in with_variance]
+        return (
+            *(Statistic(AVERAGE, places) for places in averages),
+            *(Statistic(VARIANCE, places) for places in variances),
+            *(Statistic(PAIR, places) for places in dict.fromkeys(self._pairs)),
+            *(Statistic(QUANTILE, (i,), tuple(sorted(q))) for i, q in self._quantiles.items()),
+        )
+
+    def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None, role: str = "") -> int:
+        """Count the rows that a sum of the value takes in: not NULL, NaN or infinite."""
+        number = as_double(self._scope.term(value))
+        counts = call("isfinite", "isfinite({0})", BOOLEAN, number)
+        if condition is not None:
+            counts = call("and", "({0} AND ({1}))", BOOLEAN, counts, self._scope.truth(condition))
+        name = _moment("number", value, condition)
+        return self._add(Measure(Kind.ROWS, Cell.of(counts), name), role)
+
+    def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:
+        """Return the middle of the public bounds, and the value minus it.
+
+        In weighted answers the stream takes a released centre.
+        """
+        bounds = None if self._scope.public.weighted else self._scope.bounds(value)
+        middle = (bounds[0] + bounds[1]) / 2 if bounds is not None else 0.0
+        if middle == 0:
+            return 0.0, value
+        literal = exp.cast(exp.Literal.number(repr(middle)), "DOUBLE")
+        return middle, exp.Sub(this=exp.paren(value.copy()), expression=literal)
+
+    def _variance(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
+        value = _argument(e)
+        number, total, middle = self._moments(value, condition)
+        _, centred = self._centred(value)
+        square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
+        name = _moment("sum of squares", value, condition, middle)
+        squares = self._sum(square, condition, name, self._role(value))
+        if self._role(value):
+            self._variances.append((number, total, squares))
+        n, s, q = map(out.measure, (number, total, squares))
+        around = out.arithmetic("-", q, out.arithmetic("/", out.arithmetic("*", s, s), n))
+        population = isinstance(e, exp.VariancePop | exp.StddevPop)
+        divisor = n if population else out.arithmetic("-", n, out.constant(1))
+        variance = out.monotone(lambda x: np.maximum(x, 0), out.arithmetic("/", around, divisor))
+        if self._scope.public.weighted:
+            variance = VarianceNode((number, total, squares), population, variance)
+        root = isinstance(e, exp.Stddev | exp.StddevPop | exp.StddevSamp)
+        return out.monotone(np.sqrt, variance) if root else variance
+
+    def _paired(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
+        y, x = _argument(e), e.args["expression"]
+        both = exp.Mul(this=exp.paren(y.copy()), expression=exp.paren(x.copy()))
+        counted = _and(exp.Anonymous(this="isfinite", expressions=[both]), condition)
+        own = self._role(x) and self._role(y) and not isinstance(e, exp.RegrCount)
+        if isinstance(e, exp.RegrAvgx | exp.RegrAvgy) and not own:
+            return self._average(x if isinstance(e, exp.RegrAvgx) else y, counted)
+        (middle_y, from_y), (middle_x, from_x) = self._centred(y), self._centred(x)
+        role = PAIR if own else ""
+
+        def named(which: str, value: exp.Expr) -> str:
+            return _moment(which, value, condition) + (" in pairs" if own else "")
+
+        def total(*factors: exp.Expr) -> int:
+            value = factors[0]
+            for factor in factors[1:]:
+                value = exp.Mul(this=exp.paren(value.copy()), expression=exp.paren(factor.copy()))
+            return self._sum(value, counted, named("sum", value), role)
+
+        number = self._add(Measure(Kind.ROWS, self._truth(counted), named("number", both)), role)
+        factors = (from_x,), (from_y,), (from_x, from_x), (from_y, from_y), (from_x, from_y)
+        places = (number, *(total(*some) for some in factors)) if own else ()
+        if own:
+            self._pairs.append(places)
+
+        def moment(i: int) -> Callable[[], out.Node]:
+            return lambda: out.measure(total(*factors[i]))
+
+        x_of, y_of, xx_of, yy_of, xy_of = map(moment, range(5))
+        return PairMoments(
+            out.measure(number), x_of, y_of, xx_of, yy_of, xy_of, middle_x, middle_y, places
+        ).statistic(type(e))
+
+    # -- bins ------------------------------------------------------------------------------------
+
+    def histogram(self, e: exp.Expr) -> int:
+        """Return the measure of HISTOGRAM(x, [edges]): rows in [edge, next edge), last closed."""
+        condition, label = None, said(e)
+        if isinstance(e, exp.Filter):
+            condition, e = e.expression.this, e.this
+        value, _, edges = self._binned_arguments(e, label)
+        return self._binned_rows(value, condition, edges, label, clamp=False)
+
+    def _quantile(self, e: exp.Expr, condition: exp.Expr | None, label: str) -> out.Node:
+        value, q, edges = self._binned_arguments(e, label)
+        own = self._scope.public.weighted and 0 < q < 1
+        role = "quantile" if own else ""
+        i = self._binned_rows(value, condition, edges, label, clamp=True, role=role)
+        if own:
+            self._quantiles.setdefault(i, set()).add(q)
+        return QuantileNode(i, q, edges)
+
+    def _binned_arguments(
+        self, e: exp.Expr, label: str
+    ) -> tuple[exp.Expr, float, tuple[float, ...]]:
+        args = list(e.expressions)
+        name = e.name.lower()
+        q = 0.5
+        if name in ("quantile", "quantile_cont") and len(args) > 1:
+            q = _number(args.pop(1), label)
+            if not 0 <= q <= 1:
+                refuse(f"{label}: {q} is not a share", "a quantile lies between 0 and 1")
+        if not 1 <= len(args) <= 2:
+            refuse(f"{label} has the wrong number of arguments", f"{name}(x, …, [0, 10, 20])")
+        return args[0], q, self._edges(args[0], args[1] if len(args) == 2 else None, label)
+
+    def _edges(self, value: exp.Expr, given: exp.Expr | None, label: str) -> tuple[float, ...]:
+        if given is None:
+            bounds = self._scope.bounds(value)
+            if bounds is None or bounds[0] >= bounds[1]:
+                refuse(
+                    f"{label} needs public bins",
+                    f"list the edges: {label[:-1]}, [0, 10, 20, 50]); or ask the curator for "
+                    "bounds (create --bounds x=0..100)",
+                )
+            return even_bins(*bounds)
+        if not isinstance(given, exp.Array):
+            refuse(f"{label}: the bins are a list of edges", "[0, 10, 20, 50]")
+        edges = tuple(_number(x, label) for x in given.expressions)
+        if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):
+            refuse(f"{label}: the edges must ascend", "[0, 10, 20, 50]")
+        if len(edges) > MAX_BINS + 1:
+            refuse(f"{label} has {len(edges) - 1:,} bins; the limit is {MAX_BINS:,}")
+        return edges
+
+    def _binned_rows(
+        self,
+        value: exp.Expr,
+        condition: exp.Expr | None,
+        edges: tuple[float, ...],
+        label: str,
+        clamp: bool,
+        role: str = "",
+    ) -> int:
+        place = bin_of(Cell.of(self._scope.term(value)), edges, nearest=clamp)
+        return self._add(Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=place))
+
+
+def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
+    """Return a value cut to its public bounds, so that they hold whatever rows have."""
+    low, high = (exp.cast(exp.Literal.number(repr(end)), "DOUBLE") for end in bounds)
+    inner = exp.Greatest(this=exp.paren(value.copy()), expressions=[low])
+    bound = exp.Least(this=inner, expressions=[high])
+    if bounds[0] == 0:
+        return bound  # what is missing counts 0 either way
+    missing = exp.Is(this=exp.paren(value.copy()), expression=exp.Null())
+    return exp.Case(ifs=[exp.If(this=exp.Not(this=missing), true=bound)])
+
+
+def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: float = 0.0) -> str:
+    """Name a measure that averages and variances of a value have in common."""
+    centre = f" {'-' if middle > 0 else '+'} {abs(middle):g}" if middle else ""
+    return f"{which} of {said(value)}{centre}" + (f" where {said(condition)}" if condition else "")
+
+
+def _present(e: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=e.copy(), expression=exp.Null()))
+
+
+def _only_branch(e: exp.Expr | None) -> exp.If | None:
+    """Return the branch of CASE WHEN … THEN … END that has no other."""
+    if isinstance(e, exp.Case) and e.this is None and len(e.args["ifs"]) == 1:
+        branch, otherwise = e.args["ifs"][0], e.args.get("default")
+    elif isinstance(e, exp.If):
+        branch, otherwise = e, e.args.get("false")
+    else:
+        return None
+    assert isinstance(branch, exp.If)
+    return branch if otherwise is None or isinstance(otherwise, exp.Null) else None
+
+
+def _binned(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
+
+
+def _argument(e: exp.Expr) -> exp.Expr:
+    if isinstance(e.this, exp.Distinct):
+        refuse(f"{said(e)}: DISTINCT can't be answered privately here", "leave DISTINCT out")
+    argument = e.this
+    assert isinstance(argument, exp.Expr)
+    return argument
+
+
+def _number(e: exp.Expr, label: str) -> float:
+    negative = isinstance(e, exp.Neg)
+    literal = e.this if negative else e
+    if not isinstance(literal, exp.Literal) or literal.is_string:
+        refuse(f"{label}: {said(e)} must be a number", "write the number itself")
+    number = -float(literal.this) if negative else float(literal.this)
+    if not math.isfinite(number):
+        refuse(f"{label}: {said(e)[:30]} is too large", "write a smaller number")
+    return number
+
+
+def _and(a: exp.Expr, b: exp.Expr | None) -> exp.Expr:
+    return a if b is None else exp.and_(a.copy(), b.copy())

@@ -1,0 +1,749 @@
+"""A parsed expression becomes a typed tree: every operator found in the table, every type known.
+
+Constants are computed here, where they tell of nobody: one that has no value (a date that doesn't
+exist, a number out of range) is refused. What the types don't allow is refused as well, so that
+nothing is left for an engine to find out.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, TypeVar
+
+from sqlglot import exp
+
+from sparseq.cancellation import check
+from sparseq.errors import QueryRefused
+from sparseq.language import types as T
+from sparseq.language.expression_tree import (
+    MAX_SIZE,
+    Term,
+    call,
+    cast,
+    constant,
+    day_of,
+    fits,
+    in_range,
+)
+from sparseq.language.functions import Function, overloads
+from sparseq.language.overloads import comparison_type, distance, hint_of, is_text_constant
+from sparseq.language.spellings import BINARY, CASTS, COMPARED, LISTED, NAMED, PARTS, UNARY
+from sparseq.language.text_functions import MAX_TEXT
+from sparseq.language.types import Family, Type
+from sparseq.sql.parse import said
+
+_MAY_BE_NULL = (
+    exp.Case, exp.If, exp.Nullif, exp.Coalesce, exp.TryCast, exp.Null, exp.Paren, exp.And, exp.Or,
+    exp.Not,
+)  # fmt: skip
+_ZONED = re.compile(r"[^:]+:[\d:.\s]+?\s*([+-][\d:]+|[A-Za-z][\w/+-]*)\s*")
+"""A text with a time of day, and what says its zone."""
+_WHOLE = (T.INT64[0], T.INT64[1] + 1)
+_ANY_ORDER = frozenset(["+", "*"])
+
+
+Method = TypeVar("Method", bound=Callable[..., Term])
+_METHODS: dict[type, Callable[..., Term]] = {}
+
+
+def _reads(*kinds: type) -> Callable[[Method], Method]:
+    """Mark the method that reads expressions of exactly these kinds."""
+
+    def mark(method: Method) -> Method:
+        _METHODS.update(dict.fromkeys(kinds, method))
+        return method
+
+    return mark
+
+
+class ExpressionReader:
+    """Reads the expressions of one scope.
+
+    Args:
+        column: Returns the term of a column.
+        evaluate: Returns the value of SQL without columns.
+        identity: Returns the SQL of a user's index if an expression is the user's column; two of
+            them are compared by it.
+    """
+
+    def __init__(
+        self,
+        column: Callable[[exp.Column], Term],
+        evaluate: Callable[[str], Any],
+        identity: Callable[[exp.Expr], str] = lambda _: "",
+    ) -> None:
+        self._column = column
+        self._evaluate = evaluate
+        self._identity = identity
+        self._known: dict[int, tuple[exp.Expr, Term]] = {}  # by `id`: what is in two places
+
+    def read(self, e: exp.Expr) -> Term:
+        """Return an expression as a term.
+
+        Raises:
+            QueryRefused: Its types don't go together, or a constant in it has no value.
+        """
+        if isinstance(e, exp.Column):
+            return self._column(e)
+        if isinstance(e, exp.Paren):
+            return self.read(e.this)
+        if id(e) not in self._known:
+            self._known[id(e)] = e, self._folded(self._node(e), e)
+        return self._known[id(e)][1]
+
+    def truth(self, e: exp.Expr) -> Term:
+        """Return a condition as a term: a truth."""
+        return self._as_truth(self.read(e), e)
+
+    def at_rest(self, e: exp.Expr) -> Term:
+        """Return an expression as a column of a subquery: dates from year 1 to 9999."""
+        term = self.read(e)
+        return in_range(term) if term.type.is_time else term
+
+    def _as_truth(self, term: Term, e: exp.Expr) -> Term:
+        if term.type.family is Family.BOOLEAN:
+            return term
+        done = cast(term, T.BOOLEAN)
+        if done is None:
+            _refuse(
+                f"{said(e)} is {term.type.family.one}, not a condition", "compare it with a value"
+            )
+        return self._folded(done, e)
+
+    def _folded(self, term: Term, e: exp.Expr, wanted: str = "") -> Term:
+        """Return a constant written out; `wanted`: what it was to become."""
+        if not term.constant or term.is_written:
+            return term
+        term = in_range(term) if term.type.is_time else term
+        value = self._evaluate(term.sql)
+        if value is None or not fits(value, term.type):
+            known = isinstance(e, _MAY_BE_NULL) or any(
+                a.is_written and a.value is None for a in _leaves(term)
+            )
+            if not known:
+                what = f"is no {wanted}" if wanted else "has no value"
+                _refuse(f"{said(e)} {what}", "a constant in the query doesn't fit its type")
+            return constant(None, term.type)
+        done = constant(value, term.type)
+        if term.type.is_time:
+            day = day_of(value.date() if term.type.family is Family.TIMESTAMP else value)
+            return replace(done, type=replace(term.type, low=day, high=day))
+        return done
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def _node(self, e: exp.Expr) -> Term:
+        check()
+        kind = type(e)
+        if kind in COMPARED:
+            return self._compared(e)
+        if kind in (exp.Add, exp.Sub, exp.DateAdd, exp.DateSub) and self._is_shift(e):
+            return self._shifted(e)
+        if isinstance(e, exp.Neg) and isinstance(e.this, exp.Literal) and not e.this.is_string:
+            return self._literal(e.this, negative=True)
+        if kind in BINARY:
+            return self._function(BINARY[kind], e, [e.this, e.expression])
+        if kind is exp.Length and isinstance(e.this, exp.Split):
+            return self._counted_parts(exp.ArraySize(this=e.this))
+        if kind in UNARY:
+            return self._function(UNARY[kind], e, [e.this])
+        method = _METHODS.get(kind)
+        if method is None:
+            _refuse(f"{said(e)} is not answered", "docs/sql.md lists the functions")
+        return method(self, e)
+
+    @_reads(exp.Boolean)
+    def _boolean(self, e: exp.Boolean) -> Term:
+        return constant(bool(e.this), T.BOOLEAN)
+
+    @_reads(exp.Null)
+    def _null(self, e: exp.Null) -> Term:
+        return constant(None, T.NULL)
+
+    @_reads(exp.Literal)
+    def _literal(self, e: exp.Literal, negative: bool = False) -> Term:
+        if e.is_string:
+            return constant(e.this, T.TEXT)
+        text, sign = e.this, "-" if negative else ""
+        if text.isdecimal() and len(text) <= 19 and int(sign + text) in range(*_WHOLE):
+            return constant(int(sign + text), T.BIGINT)
+        if re.fullmatch(r"\d*\.\d*", text) and len(text) <= 19 and text != ".":
+            width, scale = T.digits_of(text)
+            return constant(sign + text.removesuffix("."), T.decimal(width, scale))
+        try:
+            return constant(float(sign + text), T.DOUBLE)
+        except ValueError:
+            _refuse(f"{said(e)[:40]} is not a number")
+
+    @_reads(exp.Cast, exp.TryCast)
+    def _cast(self, e: exp.Cast) -> Term:
+        target = self._target(e.to)
+        term = self.read(e.this)
+        done = self._become(term, target, e)
+        if done is None:
+            _refuse(
+                f"{said(e)}: {term.type.family.one} can't be cast to {target.sql}",
+                "write TIMESTAMPTZ beside a constant only: stored times are in UTC"
+                if target.zoned
+                else "cast a TIMESTAMPTZ to TIMESTAMP first"
+                if term.type.zoned
+                else "cast it to VARCHAR first",
+            )
+        return done
+
+    def _become(self, term: Term, type: Type, e: exp.Expr) -> Term | None:
+        """Return a term in another type; None if there is no cast. Every cast goes through here.
+
+        A constant text says a moment in one way only: an offset or a zone in it is read as such
+        where the type has a zone, and refused, unless it is UTC, where DuckDB would drop it.
+        """
+        clock = type.is_time or type.family is Family.TIME
+        zoned = clock and is_text_constant(term) and _ZONED.fullmatch(str(term.value))
+        if zoned and not type.zoned and not _is_utc(zoned[1]):
+            at = f"TIMESTAMPTZ {term.sql}"
+            _refuse(
+                f"{term.sql} has a time zone, and {type.sql} has none",
+                f"write {at} for that moment; stored times are in UTC"
+                if type.is_time
+                else "leave the offset out: times of day have none",
+            )
+        if zoned and type.zoned:
+            moment = f"make_timestamp(epoch_us(TRY_CAST({term.sql} AS TIMESTAMPTZ)))"
+            return self._folded(call("instant", moment, type, term), _of(term, e), "timestamp")
+        return cast(term, type)
+
+    def _target(self, to: exp.DataType) -> Type:
+        name = to.this.value if isinstance(to.this, exp.DataType.Type) else str(to.this)
+        if name.upper() == "DECIMAL":
+            digits = [p.name for p in to.expressions]
+            if not all(d.isdecimal() and len(d) <= 2 for d in digits) or len(digits) > 2:
+                digits = ["0", "0"]
+            width, scale = ([int(d) for d in digits] + [0])[:2] if digits else (18, 3)
+            if not 1 <= width <= T.MAX_DIGITS or scale > width:
+                _refuse(
+                    f"{to.sql('duckdb')[:40]} is not a type of a column here",
+                    f"DECIMAL(width, scale) has at most {T.MAX_DIGITS} digits",
+                )
+            return T.decimal(width, scale)
+        known = T.INSTANT if name == "TIMESTAMPTZ" else T.type_named(CASTS.get(name.upper(), ""))
+        if known is None:
+            written = "HUGEINT" if name.upper() == "INT128" else to.sql("duckdb")[:40]
+            _refuse(f"{written} is not a type of a column here", "use BIGINT or DOUBLE")
+        return known
+
+    @_reads(exp.Date, exp.TsOrDsToDate)
+    def _as_date(self, e: exp.Expr) -> Term:
+        done = self._become(self.read(e.this), T.DATE, e)
+        if done is None:
+            _refuse(f"{said(e)}: not a time", "date() is of a date, a time or a text")
+        return done
+
+    @_reads(exp.Is)
+    def _is(self, e: exp.Is) -> Term:
+        term = self.read(e.this)
+        if isinstance(e.expression, exp.Null):
+            return call("is null", "({0} IS NULL)", T.BOOLEAN, term)
+        if not isinstance(e.expression, exp.Boolean):
+            _refuse(f"{said(e)} is not answered", "IS NULL, IS TRUE and IS FALSE are")
+        name = f"is {str(e.expression.this).lower()}"
+        return self._applied(name, e, [self._as_truth(term, e.this)])
+
+    def _unit(self, e: exp.Expr, unit: exp.Expr | None) -> str:
+        text = unit.name.upper() if unit is not None else ""
+        text = PARTS.get(text, text).lower()
+        return text.removesuffix("s") if text != "s" else text
+
+    @_reads(exp.Extract)
+    def _extract(self, e: exp.Extract) -> Term:
+        return self._function(self._unit(e, e.this), e, [e.expression])
+
+    @_reads(exp.DateTrunc, exp.TimestampTrunc)
+    def _truncated(self, e: exp.Expr) -> Term:
+        return self._function(f"date_trunc {self._unit(e, e.args.get('unit'))}", e, [e.this])
+
+    @_reads(exp.DateDiff)
+    def _difference(self, e: exp.Expr) -> Term:
+        name = f"date_diff {self._unit(e, e.args.get('unit'))}"
+        return self._function(name, e, [e.expression, e.this])
+
+    def _is_shift(self, e: exp.Expr) -> bool:
+        return not isinstance(e, exp.Add | exp.Sub) or any(
+            isinstance(side, exp.Interval) for side in (e.this, e.expression)
+        )
+
+    def _shifted(self, e: exp.Expr) -> Term:
+        """A time plus or minus an interval."""
+        origin, interval = e.this, e.expression
+        plus = isinstance(e, exp.Add | exp.DateAdd)
+        if isinstance(origin, exp.Interval) and plus:
+            origin, interval = interval, origin
+        if not isinstance(interval, exp.Interval):
+            unit, number = self._unit(e, e.args.get("unit")) or "day", interval
+        else:
+            unit, number = self._unit(interval, interval.args.get("unit")), interval.this
+        if not unit or isinstance(origin, exp.Interval):
+            _refuse(f"{said(e)} is not answered", "write INTERVAL 3 DAY: one number and one unit")
+        amount = self._amount(number)
+        return self._applied(f"{'+' if plus else '-'} {unit}", e, [self.read(origin), amount])
+
+    @_reads(exp.Interval)
+    def _interval(self, e: exp.Interval) -> Term:
+        _refuse(
+            f"{said(e)}: an interval has no value of its own",
+            "add it to a date or time; date_diff('day', a, b) is a number of days",
+        )
+
+    def _amount(self, e: exp.Expr) -> Term:
+        if isinstance(e, exp.Literal) and re.fullmatch(r"-?\d{1,18}", e.this.strip()):
+            return constant(int(e.this), T.BIGINT)
+        return self.read(e)
+
+    @_reads(exp.Round, exp.Trunc)
+    def _rounded(self, e: exp.Expr) -> Term:
+        name = "round" if isinstance(e, exp.Round) else "trunc"
+        places = e.args.get("decimals")
+        return self._function(name, e, [e.this, *([places] if places is not None else [])])
+
+    @_reads(exp.Log)
+    def _logarithm(self, e: exp.Log) -> Term:
+        base = e.this
+        if e.expression is None:
+            return self._function("log", e, [base])
+        if isinstance(base, exp.Literal) and base.this in ("2", "10"):
+            return self._function("log" if base.this == "10" else "log2", e, [e.expression])
+        return self._function("log", e, [base, e.expression])
+
+    @_reads(exp.Trim)
+    def _trimmed(self, e: exp.Trim) -> Term:
+        side = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+        name = side.get((e.args.get("position") or "").upper(), "trim")
+        return self._function(name, e, [e.this, *([e.expression] if e.expression else [])])
+
+    @_reads(exp.Substring)
+    def _substring(self, e: exp.Substring) -> Term:
+        parts = [e.this, e.args.get("start"), e.args.get("length")]
+        return self._function("substring", e, [p for p in parts if p is not None])
+
+    @_reads(exp.StrPosition)
+    def _position(self, e: exp.StrPosition) -> Term:
+        return self._function("strpos", e, [e.this, e.args["substr"]])
+
+    @_reads(exp.DateFromParts)
+    def _made_date(self, e: exp.DateFromParts) -> Term:
+        return self._function("make_date", e, [e.args["year"], e.args["month"], e.args["day"]])
+
+    @_reads(exp.Anonymous)
+    def _anonymous(self, e: exp.Anonymous) -> Term:
+        name, parts = e.name.lower(), list(e.expressions)
+        if name in ("date_part", "datepart") and len(parts) == 2:
+            return self._function(self._unit(e, parts[0]), e, parts[1:])
+        if name in ("date_sub", "datesub") and len(parts) == 3:
+            return self._function(f"date_sub {self._unit(e, parts[0])}", e, parts[1:])
+        if name in NAMED:
+            return self._function(NAMED[name], e, parts)
+        _refuse(f"function {name}() is not available", "docs/sql.md lists the functions")
+
+    @_reads(*LISTED)
+    def _with_names(self, e: exp.Expr) -> Term:
+        name, places = LISTED[type(e)]
+        parts = [e.args[place] for place in places if e.args.get(place) is not None]
+        return self._function(name, e, parts)
+
+    @_reads(exp.JSONPath)
+    def _path(self, e: exp.JSONPath) -> Term:
+        """A path in JSON: names and places, so that there is one value at most."""
+        plain = (exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript)
+        for part in e.expressions:
+            if not isinstance(part, plain) or not isinstance(part.this, str | int | None):
+                _refuse(f"{said(e)} is a path to several values", "write '$.name' or '$.list[0]'")
+        return constant(e.sql("duckdb").strip("'").replace("''", "'"), T.TEXT)
+
+    @_reads(exp.SHA2)
+    def _hashed(self, e: exp.SHA2) -> Term:
+        if e.args.get("length") is not None and e.args["length"].name != "256":
+            _refuse(f"{said(e)} is not answered", "sha256(x) is")
+        return self._function("sha256", e, [e.this])
+
+    @_reads(exp.Pad)
+    def _padded(self, e: exp.Pad) -> Term:
+        fill = e.args.get("fill_pattern") or exp.Literal.string(" ")
+        return self._function("lpad" if e.args.get("is_left") else "rpad", e,
+                              [e.this, e.expression, fill])  # fmt: skip
+
+    @_reads(exp.RegexpLike, exp.RegexpFullMatch)
+    def _matched(self, e: exp.Expr) -> Term:
+        if e.args.get("flag") is not None or e.args.get("options") is not None:
+            _refuse(f"{said(e)} has options", "write (?i) at the beginning of the expression")
+        self._check_expression(e)
+        whole = isinstance(e, exp.RegexpFullMatch)
+        return self._function("regexp_full_match" if whole else "regexp_matches", e,
+                              [e.this, e.expression])  # fmt: skip
+
+    @_reads(exp.RegexpExtract)
+    def _extracted(self, e: exp.RegexpExtract) -> Term:
+        self._check_expression(e)
+        group = e.args.get("group") or exp.Literal.number(0)
+        return self._function("regexp_extract", e, [e.this, e.expression, group])
+
+    @_reads(exp.RegexpReplace)
+    def _replaced(self, e: exp.RegexpReplace) -> Term:
+        self._check_expression(e)
+        options = e.args.get("modifiers")
+        every = options is not None and options.name == "g"
+        if options is not None and not every:
+            _refuse(f"{said(e)} has options", "'g' replaces all matches")
+        name = "regexp_replace all" if every else "regexp_replace"
+        return self._function(name, e, [e.this, e.expression, e.args["replacement"]])
+
+    def _check_expression(self, e: exp.Expr) -> None:
+        pattern = e.expression
+        if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+            _refuse(f"{said(e)}: a regular expression is a constant", "write it in the query")
+        if len(pattern.this) > MAX_TEXT:
+            _refuse(f"a regular expression has more than {MAX_TEXT:,} characters", "use LIKE")
+        self._evaluate(f"regexp_matches('', {pattern.sql('duckdb')})")
+
+    @_reads(exp.TimeToStr, exp.ToChar, exp.StrToTime)
+    def _formatted(self, e: exp.Expr) -> Term:
+        form = e.args.get("format")
+        if not isinstance(form, exp.Literal) or not form.is_string:
+            _refuse(f"{said(e)}: a format is a constant", "strftime(x, '%Y-%m')")
+        if isinstance(e, exp.ToChar):
+            form = exp.Literal.string(_percents(form.this))
+        if isinstance(e, exp.StrToTime) and re.search("%[zZ]", form.this.replace("%%", "")):
+            _refuse(f"{said(e)}: zones in texts are not read", "leave %z and %Z out of the format")
+        self._evaluate(f"strftime(DATE '2000-01-01', {form.sql('duckdb')})")
+        return self._function("strptime" if isinstance(e, exp.StrToTime) else "strftime", e,
+                              [e.this, form])  # fmt: skip
+
+    @_reads(exp.DateBin)
+    def _bucket(self, e: exp.DateBin) -> Term:
+        """time_bucket: the start of the interval of so many units that a time lies in."""
+        width, term = e.this, self.read(e.expression)
+        unit = self._unit(width, width.args.get("unit")) if isinstance(width, exp.Interval) else ""
+        number = width.name if unit else ""
+        if not number.isdecimal() or not 1 <= int(number) <= 1000 or len(e.args) > 2:
+            _refuse(f"{said(e)} is not answered", "time_bucket(INTERVAL '15 minutes', x)")
+        if not term.type.is_time:
+            _refuse(f"{said(e)}: time_bucket is of a date or a time", "use width_bucket")
+        moment = cast(in_range(term), T.TIMESTAMP)
+        assert moment is not None
+        type = T.moved(T.TIMESTAMP, 366_000, 0)
+        return call(f"time_bucket {number} {unit}",
+                    f"time_bucket(INTERVAL '{number} {unit}', {{0}})", type, moment)  # fmt: skip
+
+    @_reads(exp.WidthBucket)
+    def _width_bucket(self, e: exp.WidthBucket) -> Term:
+        parts = [e.args["min_value"], e.args["max_value"], e.args["num_buckets"]]
+        low, high, number = (self._number(x, e) for x in parts)
+        if not low < high or not 1 <= number <= 10_000 or number != int(number):
+            _refuse(f"{said(e)} makes no buckets", "width_bucket(x, 0, 100, 10)")
+        value = self._argument(self._applied("+", e, [self.read(e.this), constant(0.0, T.DOUBLE)]),
+                               Family.DOUBLE, e)  # fmt: skip
+        place = f"least(floor(({{0}} - {low!r}) * {number!r} / {high - low!r}), {number - 1!r})"
+        sql = (
+            f"CASE WHEN {{0}} < {low!r} THEN 0 WHEN {{0}} >= {high!r} THEN {int(number) + 1} "
+            f"WHEN {{0}} IS NOT NULL THEN 1 + CAST({place} AS BIGINT) END"
+        )
+        return call("width_bucket", sql, T.integer(0, int(number) + 1), value)
+
+    def _number(self, e: exp.Expr, of: exp.Expr) -> float:
+        term = self.read(e)
+        found = cast(term, T.DOUBLE) if term.is_written else None
+        value = found and self._folded(found, e).value
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            _refuse(f"{said(of)}: {said(e)} is not a constant number", "write the number itself")
+        return float(value)
+
+    @_reads(exp.ArraySize)
+    def _counted_parts(self, e: exp.ArraySize) -> Term:
+        if not isinstance(e.this, exp.Split):
+            _refuse(f"{said(e)} is not answered", "len(string_split(x, ' ')) counts words")
+        return self._function("parts", e, [e.this.this, e.this.expression])
+
+    @_reads(exp.ConcatWs)
+    def _joined_with(self, e: exp.ConcatWs) -> Term:
+        parts = [self._text(x) for x in e.expressions]
+        places = ", ".join(f"{{{i}}}" for i in range(len(parts)))
+        return call("concat_ws", f"left(concat_ws({places}), {MAX_TEXT})", T.TEXT, *parts)
+
+    @_reads(exp.DPipe, exp.Concat)
+    def _joined(self, e: exp.Expr) -> Term:
+        """|| of two, and concat of many, which leaves NULL out."""
+        if isinstance(e, exp.DPipe):
+            return self._applied("||", e, [self._text(e.this), self._text(e.expression)])
+        parts = [self._text(x) for x in e.expressions]
+        places = ", ".join(f"{{{i}}}" for i in range(len(parts)))
+        return call("concat", f"left(concat({places}), {MAX_TEXT})", T.TEXT, *parts)
+
+    def _text(self, e: exp.Expr) -> Term:
+        term = cast(self.read(e), T.TEXT)
+        if term is None:
+            _refuse(f"{said(e)} has a zone, and no text", "cast it to TIMESTAMP first")
+        return self._folded(term, e)
+
+    # -- choices ---------------------------------------------------------------------------------
+
+    @_reads(exp.Case, exp.If)
+    def _case(self, e: exp.Case | exp.If) -> Term:
+        if isinstance(e, exp.If):
+            ifs, default = [e], e.args.get("false")
+        else:
+            ifs, default = e.args["ifs"], e.args.get("default")
+        conditions = []
+        for branch in ifs:
+            if isinstance(e, exp.Case) and e.this is not None:
+                conditions.append(self._compare("=", e, e.this, branch.this))
+            else:
+                conditions.append(self.truth(branch.this))
+        results = [branch.args["true"] for branch in ifs] + ([default] if default else [])
+        terms, type = self._alike(results, e)
+        sql = "".join(f" WHEN {{{2 * i}}} THEN {{{2 * i + 1}}}" for i in range(len(conditions)))
+        parts = [t for pair in zip(conditions, terms, strict=False) for t in pair]
+        if default is not None:
+            sql += f" ELSE {{{len(parts)}}}"
+            parts.append(terms[-1])
+        return call("case", f"CASE{sql} END", type, *parts)
+
+    @_reads(exp.Coalesce, exp.Greatest, exp.Least)
+    def _first(self, e: exp.Expr) -> Term:
+        """coalesce, greatest and least."""
+        name = _CHOICES[type(e)]
+        terms, type_ = self._alike([e.this, *e.expressions], e)
+        places = ", ".join(f"{{{i}}}" for i in range(len(terms)))
+        return call(name, f"{name}({places})", type_, *terms)
+
+    @_reads(exp.Nullif)
+    def _nullif(self, e: exp.Nullif) -> Term:
+        same = self._compare("=", e, e.this, e.expression)
+        value = self.read(e.this)
+        return call("nullif", "CASE WHEN {0} THEN NULL ELSE {1} END", value.type, same, value)
+
+    def _alike(self, parts: Sequence[exp.Expr], e: exp.Expr) -> tuple[list[Term], Type]:
+        """Return terms of one type, constants of text having taken that of the others."""
+        terms = [self.read(p) for p in parts]
+        others = [t.type for t in terms if not is_text_constant(t)]
+        type = T.common(others)
+        if type is None or type.family is Family.NULL:
+            type = type and T.common(t.type for t in terms)
+        if type is None:
+            names = ", ".join(dict.fromkeys(str(t.type.family) for t in terms))
+            _refuse(f"{said(e)}: {names} don't go together", "write CAST(x AS type)")
+        return [self._as(t, type, p) for t, p in zip(terms, parts, strict=True)], type
+
+    def _as(self, term: Term, type: Type, e: exp.Expr) -> Term:
+        """Return a term in a type that holds its values."""
+        same = term.type.family is type.family
+        if same and type.family is not Family.DECIMAL and term.type.within(*T.INT64):
+            return term
+        target = T.BIGINT if type.family is Family.INTEGER else type
+        done = self._become(term, target, e)
+        if done is None:
+            _refuse(
+                f"{said(e)} is {term.type.family.one}, not {type.family.one}", "use CAST(x AS type)"
+            )
+        return self._folded(done, e)
+
+    # -- comparisons -----------------------------------------------------------------------------
+
+    def _compared(self, e: exp.Expr) -> Term:
+        return self._compare(COMPARED[type(e)], e, e.this, e.expression)
+
+    def _compare(self, operator: str, e: exp.Expr, left: exp.Expr, right: exp.Expr) -> Term:
+        ids = self._identity(left), self._identity(right)
+        if all(ids):
+            return call(operator, f"({{0}} {operator} {{1}})", T.BOOLEAN,
+                        *(Term(T.BIGINT, sql) for sql in ids))  # fmt: skip
+        a, b = self._comparable(e, self.read(left), self.read(right))
+        return call(operator, f"({{0}} {operator} {{1}})", T.BOOLEAN, a, b)
+
+    def _comparable(self, e: exp.Expr, a: Term, b: Term) -> tuple[Term, Term]:
+        """Return two terms of types that compare without loss."""
+        type = comparison_type(a, b)
+        if type is None:
+            kinds = f"{a.type.family} with {b.type.family}"
+            _refuse(f"{said(e)} compares {kinds}", "write CAST(x AS type) where the types differ")
+        if Family.INTEGER is type.family and a.type.family is b.type.family:
+            return a, b
+        return self._in_type(a, type, e), self._in_type(b, type, e)
+
+    def _in_type(self, term: Term, type: Type, e: exp.Expr) -> Term:
+        if term.type.family is type.family and type.family is not Family.DECIMAL:
+            return term
+        self._check_day(term, type)
+        done = self._become(term, T.BIGINT if type.family is Family.INTEGER else type, e)
+        if done is None:
+            _refuse(
+                f"{said(e)}: {term.type.family.one} is not a {type.family}", "use CAST(x AS type)"
+            )
+        return self._folded(done, _of(term, e), str(type.family))
+
+    def _check_day(self, term: Term, type: Type) -> None:
+        """Refuse a time of day beside a DATE, where a cast would drop it."""
+        if type.family is not Family.DATE or not is_text_constant(term):
+            return
+        moment = cast(term, T.TIMESTAMP)
+        at = moment and self._evaluate(moment.sql)
+        if isinstance(at, dt.datetime) and at.time() != dt.time(0):
+            _refuse(
+                f"{term.sql} has a time of day, and a DATE has none",
+                f"write TIMESTAMP {term.sql} for that moment",
+            )
+
+    @_reads(exp.Between)
+    def _between(self, e: exp.Between) -> Term:
+        value, low, high = (self.read(x) for x in (e.this, e.args["low"], e.args["high"]))
+        (a, low), (b, high) = self._comparable(e, value, low), self._comparable(e, value, high)
+        if a == b:
+            return call("between", "({0} BETWEEN {1} AND {2})", T.BOOLEAN, a, low, high)
+        return call("between", "(({0} >= {1}) AND ({2} <= {3}))", T.BOOLEAN, a, low, b, high)
+
+    @_reads(exp.In)
+    def _in(self, e: exp.In) -> Term:
+        value = self.read(e.this)
+        pairs = [self._comparable(e, value, self.read(x)) for x in e.expressions]
+        if all(a == value for a, _ in pairs):
+            size = value.size + sum(b.size for _, b in pairs)
+            listed = ", ".join(b.sql for _, b in pairs)
+            constants = value.constant and all(b.constant for _, b in pairs)
+            return Term(
+                T.BOOLEAN, f"({value.sql} IN ({listed}))", constants, None, size, "in",
+                (value, *(b for _, b in pairs)),
+            )  # fmt: skip
+        done = [call("=", "({0} = {1})", T.BOOLEAN, a, b) for a, b in pairs]
+        if sum(d.size for d in done) > MAX_SIZE:
+            _refuse(f"{said(e)[:60]} has too long a list", "join a public table instead")
+        places = " OR ".join(f"{{{i}}}" for i in range(len(done)))
+        return call("or", f"({places})", T.BOOLEAN, *done)
+
+    @_reads(exp.Like, exp.ILike)
+    def _like(self, e: exp.Like | exp.ILike) -> Term:
+        value, pattern = self.read(e.this), self.read(e.expression)
+        if value.type.family is not Family.TEXT or not pattern.is_written:
+            _refuse(
+                f"{said(e)}: LIKE compares a text with a constant pattern",
+                "CAST(x AS VARCHAR) LIKE 'a%'; starts_with and contains take columns",
+            )
+        if pattern.value is None:
+            return constant(None, T.BOOLEAN)
+        return like(value, str(pattern.value), isinstance(e, exp.ILike), bool(e.args.get("negate")))
+
+    # -- the table -------------------------------------------------------------------------------
+
+    def _function(self, name: str, e: exp.Expr, parts: Sequence[exp.Expr]) -> Term:
+        return self._applied(name, e, [self.read(p) for p in parts])
+
+    def _applied(self, name: str, e: exp.Expr, terms: list[Term]) -> Term:
+        """Return the first overload that takes the arguments with the least change."""
+        orders = [terms, terms[::-1]] if name in _ANY_ORDER else [terms]
+        tried = [
+            (cost, i, f, order)
+            for order in orders
+            for i, f in enumerate(overloads(name))
+            if (cost := distance(order, f)) is not None
+        ]
+        for _, _, f, order in sorted(tried, key=lambda x: x[:2]):
+            done = self._called(f, e, order)
+            if done is not None:
+                return done
+        kinds = ", ".join(str(t.type.family) for t in terms)
+        _refuse(f"{said(e)}: {name.split(' ')[0]} does not take {kinds}", hint_of(name, terms))
+
+    def _called(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> Term | None:
+        for i in f.fixed:
+            if not terms[i].is_written or terms[i].value is None:
+                what = "a number of decimals" if f.name in ("round", "trunc") else said_in(e, i)
+                _refuse(f"{said(e)}: {what} is a constant", "write the value itself")
+        arguments = [self._argument(t, k, e) for t, k in zip(terms, f.takes, strict=True)]
+        types = [a.type for a in arguments]
+        type = f.gives(types)
+        return None if type is None else call(f.name, f.sql(types), type, *arguments)
+
+    def _argument(self, term: Term, family: Family, e: exp.Expr) -> Term:
+        whole = family is not Family.INTEGER or term.type.within(*T.INT64)
+        if term.type.family is family and term.type.stored != "FLOAT" and whole:
+            return term
+        if family is Family.DECIMAL:
+            target = T.as_decimal(term.type)
+        else:
+            target = T.type_named(_OWN[family]) or T.DOUBLE
+        done = self._become(term, target, e)
+        assert done is not None  # `cost_of` has looked
+        return self._folded(done, _of(term, e), str(family))
+
+
+_OWN = {
+    Family.BOOLEAN: "BOOLEAN", Family.INTEGER: "BIGINT", Family.DOUBLE: "DOUBLE",
+    Family.TEXT: "VARCHAR", Family.DATE: "DATE", Family.TIMESTAMP: "TIMESTAMP",
+    Family.TIME: "TIME", Family.UUID: "UUID",
+}  # fmt: skip
+_CODES = {
+    "YYYY": "%Y", "HH24": "%H", "HH12": "%I", "Month": "%B", "Mon": "%b", "Day": "%A", "MM": "%m",
+    "DD": "%d", "MI": "%M", "SS": "%S", "IYYY": "%G", "IW": "%V", "WW": "%W",
+}  # fmt: skip
+_CHOICES: dict[type, str] = {
+    exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least",
+}  # fmt: skip
+
+
+def like(value: Term, pattern: str, any_case: bool, negated: bool) -> Term:
+    """Return LIKE with a constant pattern, in time proportional to the text.
+
+    DuckDB tries every place for every %, so a pattern such as '%a_%b_%c' could take the text's
+    length to the number of its %. A regular expression of RE2 takes time linear in the text.
+    """
+    if any_case:
+        value, pattern = call("lower", "lower({0})", T.TEXT, value), pattern.lower()
+    if "_" not in pattern or "%" not in pattern:
+        quoted = constant(pattern, T.TEXT)
+        done = call("like", "({0} LIKE {1})", T.BOOLEAN, value, quoted)
+    else:
+        wild = {"%": ".*", "_": "."}
+        text = "".join(wild.get(c) or re.escape(c) for c in re.sub("%+", "%", pattern))
+        matched = "regexp_full_match({0}, {1}, 's')"
+        done = call("like", matched, T.BOOLEAN, value, constant(text, T.TEXT))
+    return call("not", "(NOT {0})", T.BOOLEAN, done) if negated else done
+
+
+def said_in(e: exp.Expr, i: int) -> str:
+    """Return what to call an argument of a function."""
+    parts = list(e.iter_expressions())
+    return said(parts[i]) if i < len(parts) else "it"
+
+
+def _percents(form: str) -> str:
+    """Return a format of to_char as one of strftime.
+
+    >>> _percents("YYYY-MM-DD HH24:MI")
+    '%Y-%m-%d %H:%M'
+    """
+    for word, code in _CODES.items():
+        form = form.replace(word, code)
+    return form
+
+
+def _is_utc(zone: str) -> bool:
+    """Tell whether what says a zone says UTC.
+
+    >>> _is_utc("+00:00"), _is_utc("Z"), _is_utc("+02"), _is_utc("Europe/London")
+    (True, True, False, False)
+    """
+    return zone.upper() in ("Z", "UTC") or not zone.strip("+-0:")
+
+
+def _of(term: Term, e: exp.Expr) -> exp.Expr:
+    """Return what to call a term in a message: a constant itself, else the expression."""
+    written = isinstance(term.value, str)
+    return exp.Literal.string(term.value) if written else e
+
+
+def _leaves(term: Term) -> list[Term]:
+    return [x for a in term.arguments for x in _leaves(a)] if term.arguments else [term]
+
+
+def _refuse(message: str, hint: str = "") -> NoReturn:
+    raise QueryRefused(message, hint)

@@ -1,0 +1,305 @@
+"""SQL text becomes a checked syntax tree: one SELECT, known words only.
+
+Nothing is run that is not on the lists in `sparseq.sql.allowed`. What DuckDB itself would let a
+query do (files, network, settings, other tables) is switched off as well, see `sparseq.store`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import OptimizeError, SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sparseq.errors import NotSql, ParameterError, QueryRefused, did_you_mean
+from sparseq.sql.allowed import BINNED, check_allowed, check_written
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.cost_limits import LIMITS, all_limits
+from sparseq.sql.normalize import rewritten
+from sparseq.sql.plan import KNOWN_OPTIONS, Options
+
+MAX_SAID = 80
+_MOST_TOKENS = 4  # a name, a value or an operation
+_MARK = ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]
+_BIGQUERY_OPTIONS = {
+    "epsilon": "the store's guarantee covers the whole stream",
+    "delta": "the store's guarantee covers the whole stream",
+    "max_groups_contributed": "users are charged for what they contribute, and never cut down",
+    "max_rows_contributed": "users are charged for what they contribute, and never cut down",
+    "privacy_unit_column": "the privacy unit is the store's user column",
+    "group_selection_strategy": "groups come from a public domain",
+}
+
+
+def _call(name: str, args: list[exp.Expr]) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=args)
+
+
+class Dialect(DuckDB):
+    """DuckDB's SQL, but the aggregates over bins keep all their arguments."""
+
+    class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
+        """See the dialect."""
+
+        FUNCTIONS = DuckDB.Parser.FUNCTIONS | {
+            name.upper(): partial(_call, name) for name in BINNED
+        }
+        FUNCTION_PARSERS = {  # noqa: RUF012 - sqlglot's own form
+            name: parser
+            for name, parser in DuckDB.Parser.FUNCTION_PARSERS.items()
+            if name.lower() not in BINNED
+        }
+
+
+def parse(
+    text: str, catalog: Catalog, most: Mapping[str, int] | None = None
+) -> tuple[exp.Select, Options]:
+    """Return the qualified tree of one SELECT, and the options written in it.
+
+    Every column in it names its table, stars are spelled out, and all names are known.
+
+    Args:
+        text: The query.
+        catalog: What is public about the tables.
+        most: Every limit, by name; else the defaults.
+
+    Raises:
+        QueryRefused: Not one SELECT, or something in it is unknown or not allowed.
+    """
+    most = all_limits() if most is None else most
+    LIMITS["text"].check(len(text), most)
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise QueryRefused("the query is not Unicode text", "send it as UTF-8")
+    try:
+        stripped, options = split_options(text)
+        _check_tokens(stripped, most)
+        written = _one_select(stripped)
+        check_written(written)
+        tree = rewritten(written)
+        assert isinstance(tree, exp.Select)
+        check_allowed(tree, stripped, most)
+        _check_tables(tree, catalog)
+        _check_growth(tree, most)
+        tree = _qualify(tree, catalog)
+        columns = sum(len(select.expressions) for select in tree.find_all(exp.Select))
+        LIMITS["columns"].check(columns, most)
+        return tree, options
+    except RecursionError:
+        raise QueryRefused("the query is nested too deeply", "split it into parts") from None
+
+
+def _check_tokens(text: str, most: Mapping[str, int]) -> None:
+    """Count before anything is nested: how deep a parser can go depends on who called it."""
+    longest = _MOST_TOKENS * most["nodes"]
+    if text.upper().count("SELECT") <= most["selects"] and len(text) <= longest:
+        return
+    try:
+        tokens = sqlglot.tokenize(text, dialect=Dialect)
+    except SqlglotError:  # the parser will tell
+        return
+    LIMITS["selects"].check(sum(t.token_type == TokenType.SELECT for t in tokens), most)
+    if len(tokens) > longest:
+        raise LIMITS["nodes"].refusal(f"more than {most['nodes']:,}", most)
+
+
+def _one_select(text: str) -> exp.Expr:
+    try:
+        statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
+    except SqlglotError as error:
+        hint = _misspelt(_first_word(text))
+        if re.search(r"\bOPTIONS\s*\(", text, re.IGNORECASE):
+            hint = "options come first: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => 10) …"
+        raise NotSql(f"this is not SQL that sparseq reads: {_message(error)}", hint) from None
+    if not statements:
+        raise NotSql("the query is empty", "SELECT count(*) FROM a table")
+    if len(statements) != 1:
+        raise QueryRefused(
+            f"one query at a time: there are {len(statements)} statements",
+            "send each SELECT by itself",
+        )
+    tree = statements[0]
+    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Pivot):
+        word = _first_word(text)
+        if _misspelt(word):
+            raise NotSql(f"{word} is not a query", _misspelt(word))
+        raise QueryRefused(
+            f"{word} is not a query", "only SELECT is answered; stores are read-only"
+        )
+    return tree
+
+
+def _first_word(text: str) -> str:
+    """Return what a query begins with, comments left out."""
+    try:
+        tokens = sqlglot.tokenize(text, dialect=Dialect)
+    except SqlglotError:
+        return ""
+    return next((t.text.upper()[:20] for t in tokens if t.text != ";"), "")
+
+
+def _misspelt(word: str) -> str:
+    close = difflib.get_close_matches(word, ["SELECT", "WITH"], 1, 0.7)
+    return f"did you mean {close[0]}?" if close and word != close[0] else ""
+
+
+def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
+    schema: dict[str, object] = {}
+    for t in catalog.tables:
+        schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
+    try:
+        qualified = qualify(tree, schema=schema, dialect=Dialect, validate_qualify_columns=True)
+    except OptimizeError as error:
+        raise _unresolved(str(error), catalog) from None
+    except SqlglotError as error:
+        raise NotSql(f"this query can't be read: {_message(error)}") from None
+    assert isinstance(qualified, exp.Select)
+    return qualified
+
+
+def _unresolved(message: str, catalog: Catalog) -> QueryRefused:
+    found = re.search(r"[Cc]olumn(?: '\"?([^'\"]+)|: (\S+))", message)
+    if found:
+        name = (found[1] or found[2]).split(".")[-1].strip('"')
+        if name.isdecimal():
+            return QueryRefused(f"there is no column number {name[:20]} to group or order by")
+        columns = sorted({c.name for t in catalog.tables for c in t.columns})
+        if name.lower() in (c.lower() for c in columns):
+            return QueryRefused(
+                f"column {name!r} is not known here, or belongs to several tables",
+                "write table.column",
+            )
+        return QueryRefused(f"there is no column {name!r}", did_you_mean(name, columns))
+    return QueryRefused(f"this query can't be read: {message.splitlines()[0]}")
+
+
+def _check_tables(tree: exp.Select, catalog: Catalog) -> None:
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier):
+            raise QueryRefused(
+                f"{table.sql('duckdb')} reads something that is not a table of the store",
+                "name a table of the store",
+            )
+        if table.args.get("db") or table.args.get("catalog"):
+            catalog.table(table.name)
+            raise QueryRefused(
+                f"{table.sql('duckdb')}: tables have no schema here", f"write {table.name}"
+            )
+        if table.name.lower() not in ctes:
+            catalog.table(table.name)
+
+
+def _check_growth(tree: exp.Select, most: Mapping[str, int]) -> None:
+    """Refuse what is large, once the names for expressions in it are written out."""
+    total = sum(1 for _ in tree.walk())
+    for select in tree.find_all(exp.Select):
+        sizes: dict[str, int] = {}
+        for e in select.expressions:
+            size = _written_out(e, sizes)
+            if size > most["nodes"]:
+                raise QueryRefused(
+                    f"{e.alias_or_name!r} is too long once the names in it are written out",
+                    "compute it step by step in subqueries",
+                )
+            total += size - _written_out(e, {})
+            sizes[e.alias_or_name.lower()] = size
+        for clause in _NAMED_IN:
+            part = select.args.get(clause)
+            total += 0 if part is None else _written_out(part, sizes) - _written_out(part, {})
+    LIMITS["nodes"].check(total, most)
+
+
+_NAMED_IN = ("where", "group", "having", "qualify", "order")
+
+
+def _written_out(e: exp.Expr, sizes: Mapping[str, int]) -> int:
+    """Return how many nodes an expression has with names written out, by how many each has."""
+    named = (isinstance(node, exp.Column) and not node.table and node for node in e.walk())
+    return sum(sizes.get(node.name.lower(), 1) if node else 1 for node in named)
+
+
+def split_options(text: str) -> tuple[str, Options]:
+    """Cut `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` out of the text, and read it."""
+    if "DIFFERENTIAL_PRIVACY" not in text.upper():
+        return text, Options()
+    try:
+        tokens = list(sqlglot.tokenize(text, dialect=Dialect))
+    except SqlglotError as error:
+        raise NotSql(f"this is not SQL that sparseq reads: {_message(error)}") from None
+    words = [t.text.upper() for t in tokens]
+    found = [i for i in range(len(words)) if words[i : i + 3] == _MARK]
+    if not found:
+        return text, Options()
+    i = found[0] + 1
+    if len(found) > 1 or words[:i].count("(") != words[:i].count(")"):
+        raise QueryRefused("OPTIONS are the whole query's", "write them once, in the outer SELECT")
+    token, end, options = tokens[i], tokens[i + 1].end, Options()
+    if words[i + 2 : i + 3] == ["OPTIONS"]:
+        closing = next((t for t in tokens[i + 3 :] if t.text == ")"), None)
+        if words[i + 3 : i + 4] != ["("] or closing is None:
+            raise QueryRefused("OPTIONS needs its parentheses", "OPTIONS(sigma => 10)")
+        inside = [t for t in tokens[i + 4 :] if t.start < closing.start]
+        options, end = _read_options(inside, text), closing.end
+    return text[: token.start] + " " * (end - token.start + 1) + text[end + 1 :], options
+
+
+def _read_options(tokens: list[Token], text: str) -> Options:
+    said = text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
+    values: dict[str, Any] = {}
+    for part in filter(str.strip, said.split(",")):
+        match = re.fullmatch(r"\s*(\w+)\s*(?:=>|=)\s*([-+.\w]+)\s*", part)
+        if not match:
+            raise QueryRefused(f"OPTIONS({said}) can't be read", "OPTIONS(sigma => 10)")
+        name = match[1].lower()
+        if name in values:
+            raise QueryRefused(f"{name} is given twice", "give it once")
+        if name in _BIGQUERY_OPTIONS:
+            raise QueryRefused(
+                f"{name} is not set query by query: {_BIGQUERY_OPTIONS[name]}",
+                "OPTIONS takes sigma, accuracy, precision or price, scale, and confidence",
+            )
+        if name not in KNOWN_OPTIONS:
+            raise QueryRefused(
+                f"there is no option {name!r}",
+                did_you_mean(name, list(KNOWN_OPTIONS)),
+            )
+        try:
+            values[name] = float(match[2])
+        except ValueError:
+            raise QueryRefused(f"{name} is {match[2]!r}; it must be a number") from None
+    try:
+        return Options(**values)
+    except ParameterError as error:
+        raise QueryRefused(error.message, error.hint) from None
+
+
+def _message(error: Exception) -> str:
+    """Return the first line of a parser's message, without its terminal colours."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    return plain.strip().splitlines()[0] if plain.strip() else "it can't be read"
+
+
+def said(e: exp.Expr) -> str:
+    """Return an expression as a person would have written it, cut short where it is long."""
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Identifier):
+            return exp.to_identifier(node.name)
+        if isinstance(node, exp.Column):
+            return exp.column(exp.to_identifier(node.name))
+        if isinstance(node, exp.Alias) and node.this.name == node.alias:
+            return plain(node.this)
+        if isinstance(node, exp.Table) and node.alias == node.name:
+            return exp.to_table(node.name)
+        return node
+
+    text = " ".join(e.copy().transform(plain).sql("duckdb").split())
+    return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"

@@ -1,0 +1,498 @@
+"""What lowering leaves of a query: public facts, and the SQL that computes its contributions.
+
+A `Query` says what is asked; `calibrate` fixes its noise and lattice and makes it a `Plan`. Both
+are public: they are made from the text, the schema and the curator's declarations, never from a
+row. One `Measure` is one family of coordinates (a count, a sum, a histogram) over all groups.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from sparseq.accounting import (
+    UNITS_PER_NORM,
+    Budget,
+    Price,
+    comparison_bound,
+    corollary_bound,
+    sigma_for_accuracy,
+    sigma_for_scale,
+    simultaneous_bound,
+)
+from sparseq.accounting._checks import is_real
+from sparseq.errors import ParameterError, QueryRefused
+from sparseq.language.expression_tree import Term
+
+MAX_COORDINATES = 1_000_000
+_MAX_COUNT_SIGMA = 2.0**43
+LATTICE_BITS = 20
+"""A sum of scale C is put on a lattice of at least 2**20 steps to C."""
+DENSE_BITS = 44
+"""A dense vector is put on the finest lattice that the sampler has noise for."""
+DENSE_NORM_STEPS = 2**16
+"""Lattice steps to the unit that norms of dense vectors are counted in: their squares are int64."""
+
+
+class Kind(enum.StrEnum):
+    """How rows of one user in one group become the user's value."""
+
+    ROWS = "rows"
+    """The number of rows."""
+    USERS = "users"
+    """1 if there is a row, else 0."""
+    SUM = "sum"
+    """The sum of the rows' values."""
+    DENSE = "dense"
+    """A vector computed outside of SQL, a gradient: it comes as norms and a weighted sum."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An SQL expression over one row, and the term that it is written from, if there is one."""
+
+    sql: str
+    term: Term | None = None
+
+    @classmethod
+    def of(cls, term: Term) -> Cell:
+        """Return a term as a cell."""
+        return cls(term.sql, term)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The public values of one group key, and where a row finds its own.
+
+    Attributes:
+        name: The key's name in the answer.
+        values: Public values, in the order of the answer.
+        position: SQL giving a row's place in `values`; NULL or out of range: in none of them. With
+            `dictionary`, the row's private code, still to be looked up.
+        dictionary: (table, column) of the private dictionary that `position` is a code of.
+        key: The expression that is grouped by, where it is known as a term.
+        rest: The last of `values` is for every row that is in no other, also without a value.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    position: Cell
+    dictionary: tuple[str, str] | None = None
+    key: Term | None = None
+    rest: bool = False
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number per group (or per group and bin) that will be noised.
+
+    Attributes:
+        kind: How a user's rows add up.
+        value: Number (SUM) or truth (others) of a row; None: every row counts.
+        label: What it is, in the words of the query.
+        integral: Every value is an integer.
+        scale: C, the public norm that sigma is measured against; None if nothing public bounds it.
+        edges, bin: Bin edges, and SQL giving a row's bin; empty: no bins.
+        step: The lattice step, a power of two, where whoever computes the contributions fixes it.
+        bounds: Public (low, high) of a row's value, if something says so.
+        role: Of a weighted answer: the statistic that it is measured for, and for nothing else.
+    """
+
+    kind: Kind
+    value: Cell | None
+    label: str
+    integral: bool = True
+    scale: float | None = 1.0
+    edges: tuple[float, ...] = ()
+    bin: Cell | None = None
+    step: float | None = None
+    bounds: tuple[float, float] | None = None
+    role: str = ""
+
+    @property
+    def bins(self) -> int:
+        """Coordinates per group."""
+        return max(len(self.edges) - 1, 1)
+
+
+@dataclass(frozen=True)
+class Cap:
+    """Who is taken out of one join before it is made (see `sparseq.sql.join_work`).
+
+    Attributes:
+        name: The table of their indices, `temp."name"`, which the join's SQL looks at. It is made
+            of `sql`: caps of the same name are the same.
+        sql: Gives their indices; it may look at the tables of caps that come before it.
+        most: The row combinations that a person may have.
+    """
+
+    name: str
+    sql: str
+    most: int = 0
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A public table that has at most one row for each string of a stored column.
+
+    Attributes:
+        alias: SQL of its name in the query.
+        sql: It, as an item of FROM.
+        on: The equality that it is joined by.
+        column: The stored column.
+    """
+
+    alias: str
+    sql: str
+    on: Term
+    column: Term
+
+
+@dataclass(frozen=True)
+class Relation:
+    """FROM and WHERE, on stored tables.
+
+    Attributes:
+        sql: FROM …
+        where: Condition, "" for none.
+        user: SQL of a row's user index.
+        caps: Who is taken out of joins; `sql` looks at their tables (`sparseq.sql.join_work`).
+        stored: Set where the rows are those of one stored table that fulfil the conditions, and
+            have a row in each of the lookups.
+        conditions: The parts of `where`, as terms.
+        lookups: Public tables that are joined to it.
+    """
+
+    sql: str
+    where: str = ""
+    user: str = "_user"
+    caps: tuple[Cap, ...] = ()
+    stored: str = ""
+    conditions: tuple[Term, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+
+
+_PRICES = (2.0**-10, 2.0**10)
+KNOBS = ("sigma", "accuracy", "precision", "price")
+"""Options that say how fine the noise is: one at most."""
+KNOWN_OPTIONS = (*KNOBS, "scale", "confidence")
+"""Options that are numbers."""
+PROVED, ALIKE = "proved", "alike"
+RESTS_ON = (PROVED, ALIKE)
+"""What an interval may be asked to rest on: declared maxima, or a stated assumption."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may ask of one query's noise; None: the store's default.
+
+    Attributes:
+        sigma: Standard deviation of the noise, in the query's unit.
+        accuracy: Wanted ±, at `confidence`, for every value at once.
+        scale: C, the norm of a full contribution: sigma is C · sigma_0.
+        confidence: Of every interval in the answer, 1 - beta.
+        price: p, of weighted answers: the noise is C · sigma_0 / sqrt(p), and nobody pays more
+            than p for the answer.
+        precision: Wanted half-width of the noise, as a part of the answer.
+        interval: What intervals rest on, one of `RESTS_ON`: by default they are proved where maxima
+            were declared, and rest on the assumption elsewhere.
+        at_least_useful: It is refused if its intervals are expected to be wider than its values.
+    """
+
+    sigma: float | None = None
+    accuracy: float | None = None
+    scale: float | None = None
+    confidence: float | None = None
+    price: float | None = None
+    precision: float | None = None
+    interval: str | None = None
+    at_least_useful: bool = False
+
+    def __post_init__(self) -> None:
+        if self.interval is not None and self.interval not in RESTS_ON:
+            raise ParameterError(
+                f"interval is {self.interval!r}; it is {' or '.join(RESTS_ON)}",
+                "leave it out: intervals are proved where maxima were declared",
+            )
+        for name in (*KNOBS, "scale"):
+            value = getattr(self, name)
+            if value is not None and not (is_real(value) and 0 < value <= sys.float_info.max):
+                raise ParameterError(f"{name} is {value!r}; it must be a positive, finite number")
+        if self.precision is not None and self.precision > 1:
+            raise ParameterError(
+                f"precision is {self.precision!r}, {100 * self.precision:g} % of the answer",
+                "write 2% or 0.02",
+            )
+        if self.price is not None and not _PRICES[0] <= self.price <= _PRICES[1]:
+            raise ParameterError(f"price is {self.price!r}; it must be from 1/1024 to 1024")
+        sure = self.confidence
+        if sure is not None and not (is_real(sure) and 0 < sure < 1):
+            raise ParameterError(
+                f"confidence is {self.confidence!r}; it must lie between 0 and 1",
+                "for example 0.95",
+            )
+        if sum(getattr(self, name) is not None for name in KNOBS) > 1:
+            raise ParameterError(
+                "sigma, accuracy, precision and price are the same knob; give one of them at most"
+            )
+        for name in (*KNOBS, "scale", "confidence"):
+            value = getattr(self, name)  # of NumPy, a fraction: an answer is written with Python's
+            if value is not None and not isinstance(value, int):
+                object.__setattr__(self, name, float(value))
+
+    def over(self, other: Options) -> Options:
+        """Return these options, with `other`'s where these say nothing."""
+        knobs = (*KNOBS, "scale")
+        mine = any(getattr(self, name) is not None for name in knobs)
+        chosen = self if mine else other
+        confidence = self.confidence if self.confidence is not None else other.confidence
+        return replace(
+            chosen,
+            confidence=confidence,
+            interval=self.interval or other.interval,
+            at_least_useful=self.at_least_useful or other.at_least_useful,
+        )
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What is made of measures that are measured for it alone, in a weighted answer.
+
+    Attributes:
+        role: Which: an average (of its number and its total), quantiles (of one measure), a
+            variance (of its number, its total and its squares), a pair of values (of their number,
+            both totals, squares of each, and products).
+        places: Of its measures.
+        levels: Of quantiles, ascending.
+    """
+
+    role: str
+    places: tuple[int, ...]
+    levels: tuple[float, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The role of its measures: those of one statistic are measured in one way."""
+        return " ".join([self.role, *map(repr, self.levels)])
+
+
+AVERAGE, QUANTILE, VARIANCE, PAIR = "average", "quantile", "variance", "pair"
+COVARIANCE, CORRELATION, SLOPE = "covariance", "correlation", "slope"
+"""What a pair of values has, beside averages and variances."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A lowered query, before its noise is fixed.
+
+    Attributes:
+        text: As the caller wrote it.
+        relation, domains, measures: What is computed.
+        outputs: How the noised measures become the answer (`sparseq.released.outputs`).
+        notes: What lowering did that the caller should know.
+        options: Options written in the query text.
+        comparisons: 0: sums are released with Gaussian noise. Otherwise they are compared by a
+            sparse vector with noise of Laplace scale sigma, at most so many times in its run.
+        apart: No value adds up rows of two windows of a person, where windows have accounts.
+        span: The first and the last window that its rows may be of; None: of any, or there are no
+            windows.
+        left_out: Which rows are in no group, in words: public, and said with the answer.
+        statistics: What is made of measures that have a role.
+    """
+
+    text: str
+    relation: Relation
+    domains: tuple[Domain, ...]
+    measures: tuple[Measure, ...]
+    outputs: Any
+    notes: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+    comparisons: int = 0
+    apart: bool = False
+    span: tuple[int, int] | None = None
+    left_out: tuple[str, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
+
+    @property
+    def groups(self) -> int:
+        """Number of groups: the product of the keys' domains."""
+        return math.prod(len(d.values) for d in self.domains)
+
+    @property
+    def coordinates(self) -> int:
+        """d, the dimension of q(X_i)."""
+        return self.groups * sum(m.bins for m in self.measures)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise and lattice of one measure, in its own unit.
+
+    Attributes:
+        sigma, scale: Standard deviation of the noise; C.
+        granularity: Lattice step.
+        norm_step: Unit of the norms, whose squares are priced: the lattice step, or a coarser one.
+        price: Ledger units per norm_step².
+    """
+
+    sigma: float
+    granularity: float
+    scale: float
+    norm_step: float
+    price: Price
+
+    @property
+    def lattice_sigma(self) -> float:
+        """Sigma in lattice steps; exact, as granularity is a power of two."""
+        return self.sigma / self.granularity
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query with its noise: all that is public about the answer to come."""
+
+    query: Query
+    noise: tuple[Noise, ...]
+    beta: float
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """± of each measure, all coordinates at once, at confidence 1 - beta."""
+        return self._bounds(simultaneous_bound)
+
+    @property
+    def corollary_bounds(self) -> tuple[float, ...]:
+        """Corollary 4.7's bound of each measure."""
+        return self._bounds(corollary_bound)
+
+    def _bounds(self, bound: Callable[..., float]) -> tuple[float, ...]:
+        d = self.query.coordinates
+        if self.query.comparisons:
+            return tuple(
+                comparison_bound(n.sigma, self.query.comparisons, self.beta) for n in self.noise
+            )
+        return tuple(
+            float(bound(n.sigma, d, self.beta, lattice_step=n.granularity)) for n in self.noise
+        )
+
+    @property
+    def worst_case_charge(self) -> float:
+        """What a user with a full contribution to every measure pays, in squared norm."""
+        return sum(
+            (n.scale / n.norm_step)
+            * (n.scale / n.norm_step)
+            * float(n.price.exact)
+            / UNITS_PER_NORM
+            for n in self.noise
+        )
+
+
+def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
+    """Fix the noise of every measure: sigma_t = C · sigma_0 (Corollary 4.7), or as asked.
+
+    A caller's sigma or accuracy holds for every measure; a caller's scale for the sums, or where
+    there are none for the counts of rows, or where there are none of these either for all.
+
+    Raises:
+        QueryRefused: A sum has no public scale, or there are too many coordinates.
+    """
+    options = options.over(query.options)
+    _check_knobs(options)
+    beta = 1 - (options.confidence if options.confidence is not None else 0.95)
+    d = query.coordinates
+    if d > MAX_COORDINATES:
+        raise QueryRefused(
+            f"the answer would have {d:,} values; the limit is {MAX_COORDINATES:,}",
+            "group by fewer keys, or by coarser ones",
+        )
+    kinds = {m.kind for m in query.measures}
+    scaled = next(k for k in (Kind.DENSE, Kind.SUM, Kind.ROWS, Kind.USERS) if k in kinds)
+    noise = tuple(
+        _noise(m, budget, options, d, beta, scaled=m.kind is scaled) for m in query.measures
+    )
+    return Plan(query, noise, beta)
+
+
+def _check_knobs(options: Options) -> None:
+    """Refuse what only a weighted answer can have."""
+    if options.scale is not None and (options.sigma or options.accuracy) is not None:
+        raise ParameterError(
+            "sigma, accuracy and scale are the same knob where people are in or out; "
+            "give one of them at most"
+        )
+    if options.precision is not None:
+        raise ParameterError(
+            "precision is for weighted answers; here people are in or out", "give an accuracy"
+        )
+    if options.interval is not None or options.at_least_useful:
+        raise ParameterError(
+            "interval and at_least_useful are for weighted answers; here people are in or out",
+            "leave them out: what the ± rests on is proved, and --explain says how wide it is",
+        )
+
+
+@lru_cache(maxsize=1024)
+def _noise(
+    m: Measure, budget: Budget, options: Options, d: int, beta: float, scaled: bool
+) -> Noise:
+    full = options.scale if options.scale is not None and scaled else m.scale
+    if options.sigma is not None:
+        sigma = options.sigma
+    elif options.accuracy is not None:
+        sigma = _sigma_within(options.accuracy, m, budget, d, beta)
+    else:
+        if full is None:
+            raise no_public_scale(m)
+        price = 1.0 if options.price is None else options.price
+        sigma = sigma_for_scale(full / math.sqrt(price), budget)
+    granularity = _granularity(m, sigma, budget)
+    scale = full if full is not None else sigma / budget.sigma_0
+    norm_step = granularity * (DENSE_NORM_STEPS if m.kind is Kind.DENSE else 1)
+    return Noise(sigma, granularity, scale, norm_step, Price.of(sigma, norm_step, budget))
+
+
+def no_public_scale(m: Measure) -> QueryRefused:
+    """Return why a sum can't be answered."""
+    return QueryRefused(
+        f"{m.label} has no public scale to measure the noise against",
+        "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or ask the curator to declare "
+        "bounds (create --bounds x=0..100); or give --scale 100, in SQL: "
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 100) …",
+    )
+
+
+def _sigma_within(accuracy: float, m: Measure, budget: Budget, d: int, beta: float) -> float:
+    """Return the sigma whose ± is `accuracy`, half a lattice step included."""
+    sigma = float(sigma_for_accuracy(accuracy, d, beta))
+    step = min(_granularity(m, sigma, budget), accuracy)
+    return float(sigma_for_accuracy(accuracy, d, beta, lattice_step=step))
+
+
+def _granularity(m: Measure, sigma: float, budget: Budget) -> float:
+    """Return the lattice step: a power of two, from public facts only.
+
+    At most sigma/2, so that rounding the noise adds less than 1.1 % to it; 1 for integers where
+    that allows it. A sum gets 2**20 steps to its effective scale sigma/sigma_0, so that rounding
+    its values is far below the noise, and 2**31 steps, the most that one value may have, cost
+    more than any budget.
+    """
+    effective = math.frexp(sigma / budget.sigma_0)[1] - 1 - LATTICE_BITS
+    finest = math.frexp(sigma)[1] - 2
+    if m.step is not None:
+        return m.step
+    if m.kind is Kind.DENSE:
+        return math.ldexp(1.0, math.frexp(sigma)[1] - DENSE_BITS)
+    if m.kind is not Kind.SUM:  # ones stay ones, or finer
+        if sigma > _MAX_COUNT_SIGMA:
+            raise ParameterError(
+                f"sigma is {sigma:.4g}; for a count it must be at most {_MAX_COUNT_SIGMA:.4g}"
+            )
+        return math.ldexp(1.0, min(finest, 0))
+    coarsest = math.frexp(sigma)[1] - 40  # the sampler's sigma is at most 2**44 steps
+    exponent = max(min(max(effective, 0) if m.integral else effective, finest), coarsest)
+    return math.ldexp(1.0, exponent)

@@ -1,0 +1,288 @@
+"""What may be asked while a query is lowered: types, and values that are public.
+
+A database in memory with the store's empty private tables and its whole public ones. Whatever it
+says, it says without a look at a row about a person, so its errors may be shown. The databases of
+all stores of a process are in one DuckDB, each under a name of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import itertools
+import os
+import re
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from sparseq.cancellation import Cancellation, check
+from sparseq.engine._duckdb.connection import fetch_at_most, scratch
+from sparseq.errors import QueryRefused
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.cost_limits import LIMITS, all_limits
+from sparseq.sql.plan import Cap
+
+_names = itertools.count(1)
+_CONSTANT = re.compile(
+    r"""CAST\('(?P<number>-?\d{1,15}(?:\.\d{1,15})?)' AS DOUBLE\)"""
+    r"""|CAST\('(?P<date>\d{4}-\d\d-\d\d)' AS DATE\)"""
+    r"""|(?<=[ <>!][=<>] )(?P<integer>[1-9]\d{0,8})(?=[ )])"""
+    r"""|"(?:[^"]|"")*"|'(?:[^']|'')*'"""
+)
+_REMEMBERED, _FEW = 4096, 64  # results, and rows of each
+_AT_ONCE = 1000  # rows
+_CAP = "CREATE TEMP TABLE {} (_user INTEGER NOT NULL)"
+_MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
+PATIENCE = 5.0
+"""Seconds that a look at public tables may take."""
+PATIENCE_AFTER = 2.0
+"""Seconds that SQL over an answer may take; then its questions are shown as they are."""
+
+
+class PublicFacts:
+    """A twin of the store without its private rows.
+
+    Args:
+        catalog: Of the store.
+        schema: SQL that makes its schemas and tables, empty.
+        rows: Of its public tables, by name.
+        most: The limits that were set (see `sparseq.sql.cost_limits`).
+        weighted: People are weighted in answers; else they are in or out.
+
+    Attributes:
+        subqueries: How many subqueries of queries it has answered.
+        patience: Seconds that one look may take.
+        limits: All of them, by name.
+        most_work: Row combinations that a person may have in a join.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        schema: str,
+        rows: Mapping[str, pa.Table],
+        most: Mapping[str, int] | None = None,
+        weighted: bool = False,
+    ) -> None:
+        self.catalog, self.weighted = catalog, weighted
+        self.limits = all_limits(most)
+        self.most_work = self.limits["work"]
+        self._schema, self._rows = schema, dict(rows)
+        self._lock = threading.Lock()
+        self._values: dict[str, list[tuple[Any, ...]]] = {}
+        self._types: dict[str, list[str]] = {}  # by SQL without the constants that don't matter
+        self._most_rows: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._caps: OrderedDict[str, None] = OrderedDict()
+        self.subqueries = 0
+        self.patience = PATIENCE
+        self._open()
+
+    def _open(self) -> None:
+        self._con, name = scratch("public"), f"public_{next(_names)}"
+        self._con.execute(f"ATTACH ':memory:' AS {name}; USE {name}; {self._schema}")
+        self._close = weakref.finalize(self, _let_go, self._con, name, os.getpid())
+        for table, rows in self._rows.items():
+            self._con.register("incoming", rows)
+            self._con.execute(f"INSERT INTO public.{_quoted(table)} SELECT * FROM incoming")
+            self._con.unregister("incoming")
+        for cap in self._caps:
+            self._con.execute(_CAP.format(_quoted(cap)))
+
+    def types(self, sql: str) -> list[str]:
+        """Return the types of a SELECT's columns, having run it on no private rows.
+
+        Raises:
+            QueryRefused: DuckDB finds a mistake in it.
+        """
+        shape = _without_constants(sql)
+        if shape not in self._types:
+            if len(self._types) >= _REMEMBERED:
+                self._types.clear()
+            self._types[shape] = [type for _, type in self._run(sql)[0]]
+        return list(self._types[shape])
+
+    def columns(self, sql: str) -> dict[str, str]:
+        """Return the names and types of a SELECT's columns."""
+        return dict(self._run(sql)[0])
+
+    def values(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a SELECT over public tables and constants.
+
+        Raises:
+            QueryRefused: DuckDB finds a mistake in it.
+        """
+        if sql not in self._values:
+            rows = self._run(sql)[1]
+            if len(rows) > _FEW:
+                return rows
+            if len(self._values) >= _REMEMBERED:
+                self._values.clear()
+            self._values[sql] = rows
+        return list(self._values[sql])
+
+    def constant(self, sql: str) -> Any:
+        """Return the value of an expression without columns.
+
+        Raises:
+            QueryRefused: It has none: a date that doesn't exist, a number out of range.
+        """
+        ((value,),) = self.values(f"SELECT {sql}")
+        return value
+
+    def answer(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Return the rows of a SELECT over public tables and some released ones.
+
+        Args:
+            sql: Typed and total.
+            tables: By the names that `sql` has for them.
+
+        Raises:
+            duckdb.Error: It takes too long, or too much memory.
+            TooLarge: It has too many rows.
+        """
+        with self._lock:
+            try:
+                for name, table in tables.items():
+                    self._con.register(name, table)
+                with Cancellation(PATIENCE_AFTER) as look, look.interrupts(self._con.interrupt):
+                    return fetch_at_most(self._con, sql, self.limits)
+            finally:
+                for name in tables:
+                    self._con.unregister(name)
+
+    def most_rows(self, rows: str, keys: Sequence[str]) -> int:
+        """Return the most rows of a public source that agree in `keys`, and have them all.
+
+        Args:
+            rows: SQL of the source, with its alias.
+            keys: SQL of expressions over it; none: all rows agree.
+
+        Raises:
+            QueryRefused: It takes too long.
+        """
+        known = (rows, tuple(keys))
+        if known not in self._most_rows:
+            if len(self._most_rows) >= _REMEMBERED:
+                self._most_rows.clear()
+            counted = f"SELECT count(*) AS n FROM {rows}"
+            if keys:
+                there = " AND ".join(f"{k} IS NOT NULL" for k in keys)
+                counted += f" WHERE {there} GROUP BY {', '.join(keys)}"
+            ((most,),) = self.values(f"SELECT coalesce(max(n), 0) FROM ({counted})")
+            self._most_rows[known] = int(most)
+        return self._most_rows[known]
+
+    def know_cap(self, cap: Cap) -> None:
+        """Have the table of a cap, empty, so that SQL that looks at it can be checked."""
+        if cap.name not in self._caps:
+            self._run(_CAP.format(_quoted(cap.name)))
+            self._caps[cap.name] = None
+            while len(self._caps) > _MOST_CAPS:
+                oldest, _ = self._caps.popitem(last=False)
+                self._run(f"DROP TABLE temp.{_quoted(oldest)}")
+        self._caps.move_to_end(cap.name)
+
+    def _run(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        with self._lock:
+            try:
+                try:
+                    return self._executed(sql)
+                except duckdb.FatalException:  # given up, perhaps on a query of another store
+                    self.close()
+                    self._open()
+                    return self._executed(sql)
+            except duckdb.InterruptException:
+                check()
+                raise QueryRefused(
+                    "the part of the query about public tables takes too long",
+                    "join fewer of them, each ON a.x = b.x",
+                ) from None
+            except duckdb.Error as error:
+                raise QueryRefused(*_in_callers_words(error)) from None
+
+    def _executed(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        with Cancellation(self.patience) as look, look.interrupts(self._con.interrupt):
+            result = self._con.execute(sql)
+            described = [(str(c[0]), str(c[1])) for c in result.description or []]
+            rows = list[tuple[Any, ...]]()
+            while found := result.fetchmany(_AT_ONCE):
+                rows += found
+                LIMITS["cells"].check(len(rows) * len(described), self.limits)
+            return described, rows
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._close()
+
+
+def _let_go(connection: duckdb.DuckDBPyConnection, name: str, process: int) -> None:
+    """Drop a store's database, unless it is a forked parent's."""
+    if process == os.getpid():
+        with contextlib.suppress(duckdb.Error):
+            connection.execute(f"USE memory; DETACH {name}")
+        connection.close()
+
+
+def _without_constants(sql: str) -> str:
+    r"""Return SQL with one number and one date in the place of all that are surely valid.
+
+    What it is of, and whether it is right, is the same.
+
+    Example:
+        >>> _without_constants("SELECT x > CAST('1.5' AS DOUBLE), '1.5', \"CAST('1.5' AS DOUBLE)\"")
+        'SELECT x > CAST(0.0 AS DOUBLE), \'1.5\', "CAST(\'1.5\' AS DOUBLE)"'
+        >>> _without_constants("SELECT (x = 12) OR (x < 300) OR x > 5::TINYINT")
+        'SELECT (x = 99) OR (x < 999) OR x > 5::TINYINT'
+    """
+
+    def other(token: re.Match[str]) -> str:
+        if token["number"] is not None:
+            return "CAST(0.0 AS DOUBLE)"
+        if token["integer"] is not None:
+            return _largest_like(token["integer"])
+        if token["date"] is None or not _is_date(token["date"]):
+            return token[0]  # an identifier, a text
+        return "CAST(0 AS DATE)"
+
+    return _CONSTANT.sub(other, sql)
+
+
+def _largest_like(integer: str) -> str:
+    """Return the largest integer of as many digits that fits in the same type."""
+    most = 10 ** len(integer) - 1
+    return str(next(min(most, m) for m in (2**7 - 1, 2**15 - 1, most) if int(integer) <= m))
+
+
+def _is_date(text: str) -> bool:
+    try:
+        dt.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _in_callers_words(error: duckdb.Error) -> tuple[str, str]:
+    """Return DuckDB's message without the names of the store's insides, and a hint."""
+    text = str(error).split("\n")[0].strip()
+    text = re.sub(r"^[A-Z][\w ]* Error: ", "", text)
+    if "max_expression_depth" in text:
+        return "the query is nested too deeply", "split it into parts; use IN for a long OR"
+    text = re.sub(r'"?(by_user|by_time|public)"?\.', "", text)
+    cast = " - an explicit cast is required"
+    kinds = cast in text or "No function matches" in text
+    text = text.replace(cast, "").split(" You might need")[0].split(" Use TRY(")[0]
+    if kinds:
+        return text, "write CAST(x AS type) where the types differ"
+    if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
+        return text, "a constant in the query doesn't fit its type"
+    return text, ""

@@ -1,0 +1,500 @@
+"""Where a query's rows come from, one user at a time.
+
+The FROM of a query becomes SQL over the stored tables in which every private row carries its
+user's index, and in which nothing puts two users' rows together: private tables are joined on the
+user, and a subquery keeps its users apart, the user being added to its GROUP BY, its windows and
+its DISTINCT. What can't be kept apart is refused. By induction over the tree, the rows that leave
+a scope with user i's index depend on i's rows and public tables alone: that is what makes q(X_i) a
+function of X_i (DESIGN: "a query maps each user's rows, and nothing of any other user's").
+
+Expressions are read into typed terms, which have a value on every row (`language.expression_tree`):
+an error would tell of the row. Subqueries in expressions may look at public tables only; they are
+answered while the query is lowered, and stand in it as constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from typing import NoReturn
+
+from sqlglot import exp
+
+from sparseq.errors import QueryRefused
+from sparseq.language.bounds import Interval, ends, interval, of_rows
+from sparseq.language.conditions import limits_of, sees_only
+from sparseq.language.constants import is_constant
+from sparseq.language.expression_tree import Term, all_of
+from sparseq.language.operands import conjuncts
+from sparseq.language.types import BIGINT, type_named
+from sparseq.sql.account_windows import is_window_apart, names, span_of, window_of
+from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
+from sparseq.sql.cost_limits import LIMITS
+from sparseq.sql.from_clause import USER, USER_ID, ColumnFacts, FromItem, most_rows, source_sql
+from sparseq.sql.join_work import (
+    Equality,
+    cap,
+    check_factor,
+    factor,
+    key_sql,
+    people_in,
+    public_factor,
+)
+from sparseq.sql.lookups import lookups_of
+from sparseq.sql.parse import said
+from sparseq.sql.plan import Cap, Lookup
+from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.public_subqueries import PublicSubqueries
+from sparseq.sql.unions import combined
+from sparseq.sql.unnest import reads_people, unnest
+
+Conjuncts = list[exp.Expr]
+Inner = Callable[[exp.Select, str, PublicFacts, dict[str, FromItem]], FromItem]
+"""Makes a source of a subquery and its alias: the same rows, with the user's index if they are
+about people."""
+
+
+class Scope:
+    """The FROM and WHERE of one SELECT, in physical form.
+
+    Args:
+        select: The SELECT.
+        public: What is known of tables and constants.
+        outer: Subqueries that have a name.
+        inner: Lowers a subquery or CTE (`sparseq.sql.subqueries`).
+    """
+
+    def __init__(
+        self, select: exp.Select, public: PublicFacts, outer: dict[str, FromItem], inner: Inner
+    ) -> None:
+        self.select = select
+        self.public = public
+        self._inner = inner
+        self.ctes = dict(outer)
+        self.sources: dict[str, FromItem] = {}
+        self.most = 0  # rows that are about nobody: see `FromItem`
+        self._conditions: dict[int, Term] = {}
+        self._reader = ExpressionReader(self._column, public.constant, self._identity)
+        self._cap: tuple[Cap | None] | None = None
+        for cte in select.ctes:
+            self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
+        self._joins: list[tuple[FromItem, Conjuncts]] = []
+        unnest(select, lambda inner: reads_people(inner, self.ctes, public.catalog))
+        PublicSubqueries(select, public, inner, self.ctes).answer()
+        self._read_from()
+        where = select.args.get("where")
+        self.where: Conjuncts = conjuncts(where.this if where else None)
+        self._check_users_are_joined()
+        self._choose_order()
+        self._check_public_rows()
+
+    # -- FROM ------------------------------------------------------------------------------------
+
+    def _read_from(self) -> None:
+        origin = self.select.args.get("from_") or self.select.args.get("from")
+        if origin is None:
+            refuse("the query has no FROM", "name a table of the store")
+        self._add(origin.this)
+        for join in self.select.args.get("joins") or []:
+            self._read_join(join)
+
+    def _read_join(self, join: exp.Join) -> None:
+        side, kind = (join.side or "").upper(), (join.kind or "").upper()
+        method = (join.method or "").upper()
+        if side in ("RIGHT", "FULL") or kind not in ("", "INNER", "CROSS", "OUTER") or method:
+            refuse(
+                f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered",
+                "use JOIN or LEFT JOIN",
+            )
+        source = self._add(join.this)
+        if join.args.get("using"):
+            refuse("USING could not be resolved", "write JOIN … ON a.x = b.x")
+        source.optional = side == "LEFT"
+        if source.optional and self.private == [source]:
+            if not sees_only(self.select, join.this.alias_or_name):
+                refuse(
+                    "a LEFT JOIN from public rows to people's rows would count rows that nobody "
+                    "has",
+                    "put the private table first, or count one of its columns and leave it out of "
+                    "the WHERE",
+                )
+            source.optional = False  # public keys have their groups all the same
+        self._joins.append((source, conjuncts(join.args.get("on"))))
+
+    def _add(self, item: exp.Expr) -> FromItem:
+        alias = item.alias_or_name
+        if isinstance(item, exp.Table):
+            source = self._table(item.name, alias)
+        elif isinstance(item, exp.Subquery):
+            source = self._derived(item.this, alias)
+        else:
+            refuse(f"{said(item)} is not a table", "name a table of the store")
+        if alias in self.sources:
+            refuse(f"{alias} is named twice in FROM", "give each its own alias")
+        self.sources[alias] = source
+        return source
+
+    def _table(self, name: str, alias: str) -> FromItem:
+        if name in self.ctes:
+            cte = self.ctes[name]
+            return replace(cte, alias=alias, decoded=set(), needs_ids=False, optional=False)
+        table = self.public.catalog.table(name)
+        users = {table.user.lower()} if table.private else set()
+        columns = {
+            c.name.lower(): ColumnFacts(c.type)
+            if c.name.lower() in users
+            else ColumnFacts(c.type, c.bounds, c)
+            for c in table.columns
+        }
+        return FromItem(alias, table.private, users, columns, table=table)
+
+    def _derived(self, tree: exp.Expr, alias: str) -> FromItem:
+        while isinstance(tree, exp.Subquery):
+            tree = tree.this
+        if isinstance(tree, exp.SetOperation):
+            return combined(tree, alias, self._derived)
+        if not isinstance(tree, exp.Select):
+            refuse("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …")
+        return self._inner(tree, alias, self.public, self.ctes)
+
+    # -- users stay apart ------------------------------------------------------------------------
+
+    @property
+    def private(self) -> list[FromItem]:
+        """The sources about people, in order."""
+        return [s for s in self.sources.values() if s.private]
+
+    @property
+    def user(self) -> str:
+        """SQL of a row's user index."""
+        return exp.column(USER, self.private[0].alias, quoted=True).sql("duckdb")
+
+    @property
+    def user_name(self) -> str:
+        """What the query may call the user."""
+        return min(self.private[0].users or {"user"})
+
+    def is_user(self, e: exp.Expr | None) -> bool:
+        """Tell whether an expression is the row's user on every row."""
+        return self._names_user(e) and not self.may_lack_user(e)
+
+    def is_person_in_a_window(self, e: exp.Expr) -> bool:
+        """Tell whether an expression tells the same people apart as the user: in one window."""
+        window = self.window_apart()
+        if window is None or not isinstance(e, exp.Column):
+            return False
+        return e.table == self.private[0].alias and e.name.lower() == window.person.lower()
+
+    def span(self) -> tuple[int, int] | None:
+        """Return the first and the last window of time that rows may be of; None: any."""
+        found = window_of(self.private)
+        return found and span_of(found[0].unit, self.term(found[1]), self.conditions())
+
+    def window_apart(self) -> AccountWindow | None:
+        """Return what has accounts, if no value adds up rows of two such windows of a person."""
+        found, group = window_of(self.private), self.select.args.get("group")
+        if found is None:
+            return None
+        window, time = found
+        by = group.expressions if group else []
+        keys = [self.term(key) for key in by if names(key, time)]
+        apart = is_window_apart(window.unit, self.term(time), self.conditions(), keys)
+        return window if apart else None
+
+    def _names_user(self, e: exp.Expr | None) -> bool:
+        if isinstance(e, exp.Paren):
+            return self._names_user(e.this)
+        if isinstance(e, exp.Coalesce):
+            return all(self._names_user(p) for p in [e.this, *e.expressions])
+        return isinstance(e, exp.Column) and e.name in self._users_of(e.table)
+
+    def may_lack_user(self, e: exp.Expr | None) -> bool:
+        """Tell whether an expression is the user, or NULL as a LEFT JOIN found no row."""
+        if not self._names_user(e):
+            return False
+        assert e is not None
+        return all(self.sources[c.table].optional for c in e.find_all(exp.Column))
+
+    def _users_of(self, alias: str) -> set[str]:
+        return self.sources[alias].users if alias in self.sources else set()
+
+    def _check_users_are_joined(self) -> None:
+        """Every private source must be equal in the user to the first one."""
+        if not self.private:
+            return
+        joined = {self.private[0].alias}
+        everywhere = list(self.where)
+        for source, on in self._joins:
+            everywhere += [] if source.optional else on
+        conditions = [(c, "") for c in everywhere]
+        conditions += [(c, s.alias) for s, on in self._joins if s.optional for c in on]
+        for _ in self.private:
+            for condition, optional in conditions:
+                pair = self._user_pair(condition)
+                if not optional and pair & joined:
+                    joined |= pair
+                elif optional in pair and (pair - {optional}) & joined:
+                    joined.add(optional)  # the other side's rows stay, equal or not
+        for source in self.private:
+            if source.alias not in joined:
+                first = self.private[0]
+                if source.alias.startswith("#"):
+                    refuse(
+                        "a subquery in a condition looks at other people's rows",
+                        "say that its user is the outer row's: WHERE inner.user = outer.user",
+                    )
+                message = f"{first.alias} and {source.alias} are joined across users"
+                if not (first.users and source.users):
+                    refuse(message, "select the user in each of the two, and join them by it")
+                user = min(source.users)
+                refuse(message, f"add ON {first.alias}.{self.user_name} = {source.alias}.{user}")
+
+    def _user_pair(self, condition: exp.Expr) -> set[str]:
+        """Return the two sources whose users a condition says are equal, or nothing."""
+        if isinstance(condition, exp.EQ):
+            sides = (condition.left, condition.right)
+            if all(isinstance(s, exp.Column) and self._names_user(s) for s in sides):
+                return {s.args["table"].name for s in sides}
+        return set()
+
+    def _choose_order(self) -> None:
+        """Read a table by time where WHERE holds the time column against something."""
+        for condition in self.where:
+            for column in condition.find_all(exp.Column):
+                source = self.sources.get(column.table)
+                if source and source.table and source.table.time.lower() == column.name:
+                    source.by_time = bool(source.table.time)
+
+    # -- bounded work ----------------------------------------------------------------------------
+
+    def _check_public_rows(self) -> None:
+        """Refuse a join that makes too many rows of public tables, or of answers."""
+        if not self.private:
+            sources = list(self.sources.values())
+            self.most = public_factor(sources, self._equalities(), self.public.most_rows)
+            LIMITS["public"].check(self.most, self.public.limits)
+
+    @property
+    def caps(self) -> tuple[Cap, ...]:
+        """Who is taken out of the joins: of those inside, and of this one."""
+        own = self._own_cap()
+        inside = [c for s in self.sources.values() for c in s.caps]
+        return tuple(dict.fromkeys([*inside, *([own] if own is not None else [])]))
+
+    def _own_cap(self) -> Cap | None:
+        """Return who is taken out of this join before it is made."""
+        if self._cap is None:
+            sources, found = list(self.sources.values()), None
+            if self.private:
+                LIMITS["people"].check(people_in(self.private), self.public.limits)
+                product = factor(sources, self._equalities(), self.public.most_rows)
+                check_factor(product, sources, self.public.most_work)
+                found = cap(self.private, product, self.public.most_work)
+            if found is not None:
+                self.public.know_cap(found)
+            self._cap = (found,)
+        return self._cap[0]
+
+    def _equalities(self) -> list[Equality]:
+        """Return what columns of public sources must equal on every joined row."""
+        conditions = [(c, s.alias) for s, on in self._joins if s.optional for c in on]
+        conditions += [(c, "") for s, on in self._joins if not s.optional for c in on]
+        conditions += [(c, "") for c in self.where]
+        found = []
+        for condition, optional in conditions:
+            if isinstance(condition, exp.EQ):
+                for side, other in permutations((condition.left, condition.right)):
+                    if isinstance(side, exp.Column) and optional in ("", side.table):
+                        found += self._equality(side, other, bool(optional))
+        return found
+
+    def _equality(self, column: exp.Column, other: exp.Expr, optional: bool) -> list[Equality]:
+        source = self.sources.get(column.table)
+        if source is None or source.private or source.optional is not optional:
+            return []
+        needs = frozenset(c.table for c in other.find_all(exp.Column))
+        key = key_sql(column.sql("duckdb"), self.type_of(column), self._type_beside(other))
+        return [Equality(column.table, key, needs)] if key and column.table not in needs else []
+
+    def _type_beside(self, e: exp.Expr) -> str:
+        if isinstance(e, exp.Column):
+            return self.type_of(e)
+        value = self.value_sql(e)
+        (type,) = self.public.types(f"SELECT {value} {self._from_sql(None)} LIMIT 0")
+        return type
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def facts(self, column: exp.Column) -> ColumnFacts:
+        """Return what is public about a column."""
+        source = self.sources.get(column.table)
+        if source is None:
+            refuse(
+                f"{said(column)} belongs to an outer query",
+                "join the tables instead; a subquery sees its own tables only",
+            )
+        return source.columns.get(column.name, ColumnFacts())
+
+    def type_of(self, column: exp.Column) -> str:
+        """Return a column's DuckDB type, "" if it is not known."""
+        return self.facts(column).type
+
+    def bounds(self, e: exp.Expr) -> Interval | None:
+        """Return a public interval that holds an expression's values, if there is one.
+
+        What was declared of a column stands; of anything else the WHERE may say more.
+        """
+        return interval(e, self._public_ends)
+
+    def _by_where(self, e: exp.Expr) -> Interval | None:
+        """Return what the WHERE's limits say of an expression."""
+        low, high = -math.inf, math.inf
+        for condition in self.where:
+            for operator, limit in limits_of(condition, e):
+                value = self._number(limit)
+                if value is not None and operator in (">", ">="):
+                    low = max(low, value)
+                elif value is not None:
+                    high = min(high, value)
+        return (low, high) if low <= high else None
+
+    def _number(self, e: exp.Expr) -> float | None:
+        """Return a constant as a number, None if it is none."""
+        if not is_constant(e):
+            return None
+        found = self.public.constant(f"TRY_CAST(({e.sql('duckdb')}) AS DOUBLE)")
+        return found if isinstance(found, float) and math.isfinite(found) else None
+
+    def _public_ends(self, e: exp.Expr) -> Interval | None:
+        if not isinstance(e, exp.Column):
+            most = most_rows(self.sources.values(), self.public.limits)
+            return of_rows(e, most, self._public_ends) or self._by_where(e)
+        facts = self.facts(e)
+        if facts.type == "BOOLEAN":
+            return (0.0, 1.0)
+        if (facts.stored is not None and facts.bounds) or facts.type in TIME_TYPES:
+            return facts.bounds
+        low, high = facts.bounds or (-math.inf, math.inf)
+        first, last = self._by_where(e) or (low, high)
+        return max(low, first), min(high, last)
+
+    def ends(self, e: exp.Expr) -> Interval:
+        """Return the same, infinite where nothing is known."""
+        return ends(e, self._public_ends)
+
+    def term(self, e: exp.Expr) -> Term:
+        """Return an expression over the stored columns; it has a value on every row."""
+        self._check_one_row(e)
+        return self._reader.read(e)
+
+    def column_term(self, e: exp.Expr) -> Term:
+        """Return an expression as a column of a subquery."""
+        self._check_one_row(e)
+        return self._reader.at_rest(e)
+
+    def value_sql(self, e: exp.Expr) -> str:
+        """Return SQL of an expression over the stored columns; nothing in it can raise."""
+        return self.term(e).sql
+
+    def truth(self, e: exp.Expr) -> Term:
+        """Return a condition over the stored columns; it has a value on every row."""
+        self._check_one_row(e)
+        return self._reader.truth(e)
+
+    def truth_sql(self, e: exp.Expr) -> str:
+        """Return SQL of a condition over the stored columns; nothing in it can raise."""
+        return self.truth(e).sql
+
+    def _check_one_row(self, e: exp.Expr) -> None:
+        found = e.find(exp.Window, exp.AggFunc)
+        if found is not None:
+            refuse(
+                f"{said(found)[:60]} looks at more than one row here",
+                "compute it in a subquery, and use its column",
+            )
+
+    def _identity(self, e: exp.Expr) -> str:
+        """Return the SQL of the user's index, if an expression is a user column; else ""."""
+        if isinstance(e, exp.Column) and self._names_user(e):
+            return exp.column(USER, e.table, quoted=True).sql("duckdb")
+        return ""
+
+    def _column(self, column: exp.Column) -> Term:
+        facts = self.facts(column)
+        source = self.sources[column.table]
+        name, type, stored = column.name, type_named(facts.type), ""
+        if type is None:
+            refuse(
+                f"{said(column)} is of type {facts.type[:40]}, which no expression takes",
+                "`sparseq upgrade` converts such columns of older stores",
+            )
+        if name in source.users:
+            source.needs_ids = True
+            name = USER_ID
+            type = BIGINT if type.family is BIGINT.family and type.stored != "UBIGINT" else type
+        elif source.table is not None and facts.stored is not None:
+            stored = facts.stored.name
+            if facts.stored.coded:
+                source.decoded.add(name)
+        sql = exp.column(name, column.table, quoted=True).sql("duckdb")
+        return Term(type, sql, column=stored)
+
+    # -- SQL -------------------------------------------------------------------------------------
+
+    def from_sql(self) -> str:
+        """Return the FROM clause; call it when every expression has been made physical."""
+        return self._from_sql(self._own_cap())
+
+    def _from_sql(self, cap: Cap | None) -> str:
+        def item(source: FromItem) -> str:
+            return source_sql(source, cap.name if cap is not None and source.private else "")
+
+        first, *_ = self.sources.values()
+        sql = "FROM " + item(first)
+        for source, on in self._joins:
+            condition = all_of(map(self._condition, on)) or "true"
+            kind = "LEFT" if source.optional else "INNER"
+            sql += f" {kind} JOIN {item(source)} ON {condition}"
+        return sql
+
+    def where_sql(self) -> str:
+        """Return the WHERE condition, "" if there is none."""
+        return all_of(self.conditions())
+
+    def conditions(self) -> tuple[Term, ...]:
+        """Return the parts of the WHERE condition, all of which must hold."""
+        return tuple(map(self._condition, self.where))
+
+    def _condition(self, e: exp.Expr) -> Term:
+        if id(e) not in self._conditions:  # of this tree, which lives as long as the scope
+            self._conditions[id(e)] = self.truth(e)
+        return self._conditions[id(e)]
+
+    def prepare(self) -> None:
+        """Make every condition physical once, so that the sources know what they must decode."""
+        for condition in [*self.where, *(c for _, on in self._joins for c in on)]:
+            self._condition(condition)
+
+    def stored_table(self) -> str:
+        """Return the table's name if the rows are some of those of one stored table."""
+        source, *others = self.private
+        if others or source.table is None or source.needs_ids or self.lookups() is None:
+            return ""
+        return source.table.name
+
+    def lookups(self) -> tuple[Lookup, ...] | None:
+        """Return the public tables as what they say of a coded column; None: one is more."""
+        return lookups_of(self.sources, self._joins, self.public, self._condition)
+
+
+def integral(type: str) -> bool:
+    """Tell whether values of a DuckDB type are integers."""
+    return type in INTEGER_TYPES or type == "BOOLEAN"
+
+
+def refuse(message: str, hint: str = "") -> NoReturn:
+    """Raise QueryRefused."""
+    raise QueryRefused(message, hint)

@@ -1,0 +1,500 @@
+"""SQL lowered to contributions: the outer SELECT, its groups and its aggregates.
+
+    parse → scope (rows by user) → measures and domains (what is noised) → outputs (what is shown)
+
+Every aggregate of the outer SELECT becomes measures, linear queries q(X_i) over one user's rows;
+averages, variances and quantiles are computed from noised measures, which is free.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from sparseq.errors import QueryRefused, with_query
+from sparseq.language.constants import is_constant
+from sparseq.released import outputs as out
+from sparseq.released.question_batch import alone, together
+from sparseq.released.split_question import QueryParts, separated
+from sparseq.released.sql_over_noise import After, after
+from sparseq.released.statistics import combined
+from sparseq.sql.aggregates import Aggregates
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.cost_limits import LIMITS
+from sparseq.sql.domains import Domains
+from sparseq.sql.parse import parse, said
+from sparseq.sql.plan import (
+    Domain,
+    Kind,
+    Measure,
+    Options,
+    Query,
+    Relation,
+    no_public_scale,
+)
+from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.scope import Scope, refuse
+from sparseq.sql.subqueries import aggregates, lower_inner
+from sparseq.sql.suggest import mended
+from sparseq.sql.suggestions import RULES
+
+MAX_MESSAGE = 240
+
+
+def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+    """Lower one SELECT.
+
+    Args:
+        text: The query; `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` may follow SELECT.
+        catalog: What is public about the tables.
+        public: Types and public values.
+
+    Raises:
+        QueryRefused: It is not understood, or can't be answered privately.
+    """
+    try:
+        return _lowered(text, catalog, public)
+    except QueryRefused as refused:
+        other = mended(text, refused, catalog, lambda sql: _checked(sql, catalog, public), RULES)
+        raise type(refused)(refused.message, with_query(_short(refused.hint), other)) from None
+
+
+def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
+    """Refuse a query that is not answered as it stands, without options of the asker's."""
+    query = _lowered(text, catalog, public)
+    for measure in query.measures:
+        if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
+            raise no_public_scale(measure)
+
+
+def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+    try:
+        select, options = parse(text, catalog, public.limits)
+        taken_apart = separated(select, catalog)
+        query = (
+            _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
+        )
+        return replace(query, text=text.strip(), options=options)
+    except RecursionError:
+        raise QueryRefused("the query is nested too deeply", "split it into parts") from None
+    except QueryRefused as refused:
+        raise type(refused)(_short(refused.message), " ".join(refused.hint.split())) from None
+
+
+def _short(text: str) -> str:
+    """Return a message on one line, cut short where the query itself is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
+
+
+def _after(query: QueryParts, public: PublicFacts) -> Query:
+    """Lower the questions of a query as one, and what is selected from their answers."""
+    several = len(query.questions) > 1
+    outers = [_Outer(question, public, several) for question in query.questions]
+    lowered, types = [o.lower() for o in outers], [o.key_types for o in outers]
+    if several:
+        asked, parts = together(lowered, types)
+    else:
+        asked, parts = lowered[0], [alone(lowered[0], types[0])]
+    outputs = _in_words(query, lambda: after(query.after, parts, public))
+    unknown = [name for name, width in outputs.columns if width.noised and width.low is None]
+    notes = ["HAVING, windows and outer SELECTs see the noised answer, not the rows"]
+    if unknown:
+        notes.append(f"no interval is known for {', '.join(unknown)}")
+    return replace(asked, outputs=outputs, notes=(*asked.notes, *notes))
+
+
+def _in_words(query: QueryParts, lower: Callable[[], After]) -> After:
+    """Lower what is selected from answers; a refusal has the query's words, not our names."""
+    words = {e.alias: said(e.this) for q in reversed(query.questions) for e in q.expressions}
+    try:
+        return lower()
+    except QueryRefused as refused:
+        message, hint = (
+            re.sub(r"\b[ak]\d+\b", lambda found: words.get(found[0], found[0]), text)
+            for text in (refused.message, refused.hint)
+        )
+        raise type(refused)(message, hint) from None
+
+
+class _Outer:
+    """Lowers one outer SELECT.
+
+    Args:
+        select, public: See `lower_sql`.
+        in_sql: See `Domains`.
+    """
+
+    def __init__(self, select: exp.Select, public: PublicFacts, in_sql: bool = False) -> None:
+        self.select, self._in_sql = select, in_sql
+        self.key_types: list[str] = []
+        self.public = public
+        self.scope = Scope(select, public, {}, lower_inner)
+        if not self.scope.private:
+            refuse(
+                "this query is about public tables only",
+                "use another tool; no privacy is needed for public tables",
+            )
+        if select.args.get("qualify"):
+            refuse("QUALIFY looks at rows of the answer", "use HAVING, or ORDER BY and LIMIT")
+        if select.args.get("distinct"):
+            refuse("DISTINCT would release rows as they are", "use GROUP BY and COUNT")
+        group = select.args.get("group")
+        self.keys: list[exp.Expr] = [_bare(e) for e in group.expressions] if group else []
+        self.aggregates = Aggregates(self.scope)
+        self._check_aggregated()
+
+    def _check_aggregated(self) -> None:
+        parts = [*self.select.expressions, self.select.args.get("having")]
+        if not any(p is not None and aggregates(p) for p in parts):
+            refuse(
+                "this query would release rows about people",
+                "use an aggregate: COUNT, SUM, AVG, HISTOGRAM or MEDIAN",
+            )
+
+    def lower(self) -> Query:
+        shown = self._outputs()
+        self.scope.prepare()
+        domains, joins = self._domains()
+        self._check_answer(domains)
+        measures = self.aggregates.measures(self._types(self.aggregates.values(), joins))
+        origin = self.scope.from_sql() + joins
+        stored = self.scope.stored_table() if not joins else ""
+        relation = Relation(
+            origin, self.scope.where_sql(), self.scope.user, self.scope.caps, stored,
+            self.scope.conditions(), (self.scope.lookups() or ()) if stored else (),
+        )  # fmt: skip
+        self._check_sql(relation, domains, measures)
+        _check_outputs(shown, domains, measures)
+        left_out = self._left_out(domains)
+        notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None
+        return Query("", relation, domains, measures, shown, notes, left_out=left_out, apart=apart,
+                     span=self.scope.span(), statistics=self.aggregates.statistics())  # fmt: skip
+
+    def _check_answer(self, domains: Sequence[Domain]) -> None:
+        """Refuse an answer that is too large, or takes too long to compute from noised values."""
+        groups = math.prod(len(domain.values) for domain in domains)
+        parts = (self.select.args.get(k) for k in ("having", "order"))
+        shown = [*self.select.expressions, *(part for part in parts if part is not None)]
+        LIMITS["cells"].check(groups * len(self.select.expressions), self.public.limits)
+        LIMITS["after"].check(groups * sum(1 for e in shown for _ in e.walk()), self.public.limits)
+
+    def _types(self, values: Sequence[str], joins: str) -> list[str]:
+        """Return the types of expressions over the relation, found on no rows."""
+        if not values:
+            return []
+        where = self.scope.where_sql()
+        return self.public.types(
+            f"SELECT {', '.join(values)} {self.scope.from_sql()}{joins}"
+            + (f" WHERE {where}" if where else "")
+        )
+
+    def _domains(self) -> tuple[tuple[Domain, ...], str]:
+        finder = Domains(self.scope, self.public, self._in_sql)
+        names = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
+        # all types first: from then on it is known which strings are needed
+        types = self.key_types = [self._key_type(key) for key in self.keys]
+        found = [
+            finder.of(key, names.get(key.sql("duckdb"), said(key)), type)
+            for key, type in zip(self.keys, types, strict=True)
+        ]
+        return tuple(found), finder.joins
+
+    def _key_type(self, key: exp.Expr) -> str:
+        if isinstance(key, exp.Column):
+            stored = self.scope.facts(key).stored
+            if stored is not None and stored.coded:
+                return stored.type
+        (type,) = self._types([self.scope.value_sql(key)], "")
+        return type
+
+    def _check_sql(
+        self, relation: Relation, domains: Sequence[Domain], measures: Sequence[Measure]
+    ) -> None:
+        """Run the whole of it on no rows: a mistake shows here, where it tells of nobody."""
+        cells = [d.position for d in domains]
+        cells += [c for m in measures for c in (m.value, m.bin) if c is not None]
+        columns = ", ".join([relation.user, *(c.sql for c in cells)])
+        where = f" WHERE {relation.where}" if relation.where else ""
+        self.public.types(f"SELECT {columns} {relation.sql}{where}")
+
+    def _left_out(self, domains: Sequence[Domain]) -> tuple[str, ...]:
+        """Say of which keys rows may be in no group: told by public facts, whatever the rows are.
+
+        None, where the WHERE lets no other row pass than one of the groups.
+        """
+        sides = [x for c in self.scope.where for x in _limited(c)]
+        ranged = {x for x in sides if sides.count(x) > 1}
+        names = [
+            f"{domain.name} is {'' if None in domain.values else 'NULL or '}in no group"
+            for key, domain in zip(self.keys, domains, strict=True)
+            if not domain.rest and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
+        ]
+        return tuple(f"rows whose {name} are not counted, and cost nothing" for name in names)
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if any(s.derived and s.private for s in self.scope.sources.values()):
+            notes.append("subqueries are computed for each user apart")
+        if self.scope.caps:
+            most = min(cap.most for cap in self.scope.caps)
+            notes.append(
+                f"whose rows make more than {most:,} combinations in a join is left out of it, and "
+                "pays nothing"
+            )
+        return notes
+
+    # -- what is shown ---------------------------------------------------------------------------
+
+    def _outputs(self) -> out.Outputs:
+        if self.aggregates.has_histogram(self.select):
+            return self._histogram()
+        columns = tuple(
+            out.OutputColumn(e.alias_or_name, self._node(e.unalias()), _counts(e.unalias()))
+            for e in self._shown()
+        )
+        return out.Outputs(columns, *self._rest())
+
+    def _histogram(self) -> out.Outputs:
+        """HISTOGRAM alone: its bins become rows."""
+        columns, measure = [], None
+        for e in self._shown():
+            value = e.unalias()
+            if self.aggregates.is_histogram(value):
+                if measure is not None:
+                    refuse("one HISTOGRAM at a time", "ask for the other in a query of its own")
+                measure = self.aggregates.histogram(value)
+                columns.append(out.OutputColumn(e.alias_or_name, out.measure(measure), True))
+            elif self._key_index(value) is not None:
+                columns.append(out.OutputColumn(e.alias_or_name, self._node(value)))
+            else:
+                refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
+        return out.Outputs(tuple(columns), *self._rest(), histogram=measure)
+
+    def _shown(self) -> list[exp.Expr]:
+        renamed = []
+        for e in self.select.expressions:
+            if e.alias_or_name.startswith("_col_"):
+                e = exp.alias_(e.unalias(), _name(e.unalias()), quoted=True)
+            renamed.append(e)
+        names = [e.alias_or_name for e in renamed]
+        for name in names:
+            if names.count(name) > 1:
+                refuse(f"two columns are called {name!r}", "rename one: … AS other")
+        return renamed
+
+    def _rest(
+        self,
+    ) -> tuple[out.Node | None, tuple[out.Ordering, ...], int | None, int]:
+        having = self.select.args.get("having")
+        order = self.select.args.get("order")
+        ordered = tuple(
+            (self._order_node(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
+            for o in (order.expressions if order else [])
+        )
+        limit, offset = (self._count(self.select.args.get(k)) for k in ("limit", "offset"))
+        return (self._node(having.this) if having else None, ordered, limit, offset or 0)
+
+    def _count(self, clause: exp.Expr | None) -> int | None:
+        if clause is None:
+            return None
+        value = clause.expression
+        if not isinstance(value, exp.Literal) or value.is_string or not _is_whole(value):
+            refuse(f"{said(clause)[:40]} needs a whole number", "LIMIT 10")
+        return int(value.this)
+
+    def _order_node(self, e: exp.Expr) -> out.Node:
+        if isinstance(e, exp.Literal) and not e.is_string and _is_whole(e):
+            place = int(e.this) - 1
+            if not 0 <= place < len(self.select.expressions):
+                refuse(f"ORDER BY {e.this}: there are {len(self.select.expressions)} columns")
+            return self._node(self.select.expressions[place].unalias())
+        if isinstance(e, exp.Column) and not e.table:
+            for shown in self.select.expressions:
+                if shown.alias_or_name == e.name:
+                    return self._node(shown.unalias())
+        return self._node(e)
+
+    def _key_index(self, e: exp.Expr) -> int | None:
+        text = _bare(e).sql("duckdb")
+        return next((i for i, k in enumerate(self.keys) if k.sql("duckdb") == text), None)
+
+    def _node(self, e: exp.Expr) -> out.Node:
+        """Return the post-processing that computes an outer expression."""
+        place = self._key_index(e)
+        if place is not None:
+            return out.key(place)
+        if isinstance(e, exp.Paren | exp.Alias):
+            return self._node(e.this)
+        if self.aggregates.is_aggregate(e):
+            return self.aggregates.node(e)
+        if isinstance(e, exp.Column):
+            refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
+        if isinstance(e, exp.Window):
+            refuse(f"{said(e)} is a window over the answer", "compute it from the answer")
+        if isinstance(e, exp.Literal) and (
+            e.is_string or (e.this.isdecimal() and len(e.this) < 10)
+        ):
+            return out.constant(e.this if e.is_string else int(e.this))
+        if is_constant(e) and not isinstance(e, exp.Null):
+            return out.constant(self.public.constant(self.scope.value_sql(e)))
+        return self._scalar(e)
+
+    def _scalar(self, e: exp.Expr) -> out.Node:
+        if isinstance(e, exp.Null):
+            return out.constant(None)
+        if isinstance(e, exp.Binary) and type(e) in _ARITHMETIC:
+            left, right = self._node(e.left), self._node(e.right)
+            return combined(_ARITHMETIC[type(e)], left, right, self.public.weighted)
+        if isinstance(e, exp.Binary) and type(e) in _COMPARISONS:
+            return out.compare(_COMPARISONS[type(e)], self._node(e.left), self._node(e.right))
+        if isinstance(e, exp.And | exp.Or):
+            together = out.all_of if isinstance(e, exp.And) else out.any_of
+            return together(self._node(e.left), self._node(e.right))
+        if isinstance(e, exp.Not):
+            return out.negation(self._node(e.this))
+        if isinstance(e, exp.Between):
+            value = out.shared(self._node(e.this))
+            low = out.compare(operator.ge, value, self._node(e.args["low"]))
+            high = out.compare(operator.le, value, self._node(e.args["high"]))
+            return out.all_of(low, high)
+        if isinstance(e, exp.In) and not e.args.get("query"):
+            value = out.shared(self._node(e.this))
+            same = [out.compare(operator.eq, value, self._node(x)) for x in e.expressions]
+            return out.any_of(*same)
+        return self._function(e)
+
+    def _function(self, e: exp.Expr) -> out.Node:
+        if isinstance(e, exp.Neg):
+            return out.negate(self._node(e.this))
+        if isinstance(e, exp.Abs):
+            return out.absolute(self._node(e.this))
+        if isinstance(e, exp.Round):
+            places = e.args.get("decimals")
+            digits = self.public.constant(places.sql("duckdb")) if places is not None else 0
+            if not isinstance(digits, int) or abs(digits) > 300:
+                refuse(f"{said(e)}: the number of decimals is an integer", "ROUND(x, 2)")
+            return out.rounded(digits, self._node(e.this))
+        if isinstance(e, exp.Cast | exp.TryCast) and e.to.is_type(*exp.DataType.NUMERIC_TYPES):
+            return self._cast(e)
+        if type(e) in _MONOTONE:
+            return out.monotone(_MONOTONE[type(e)], self._node(e.this))
+        if isinstance(e, exp.Greatest | exp.Least):
+            f2 = np.fmax if isinstance(e, exp.Greatest) else np.fmin
+            return out.extreme(f2, [self._node(x) for x in [e.this, *e.expressions]])
+        if isinstance(e, exp.If):
+            e = exp.Case(ifs=[exp.If(this=e.this, true=e.args["true"])], default=e.args["false"])
+        if isinstance(e, exp.Case) and e.this is None:
+            branches = [(self._node(i.this), self._node(i.args["true"])) for i in e.args["ifs"]]
+            default = e.args.get("default")
+            return out.choose(branches, self._node(default) if default else out.constant(None))
+        if isinstance(e, exp.Coalesce):
+            *known, last = (out.shared(self._node(x)) for x in [e.this, *e.expressions])
+            return out.choose([(out.compare(operator.eq, x, x), x) for x in known], last)
+        if isinstance(e, exp.Nullif):
+            value, other = out.shared(self._node(e.this)), self._node(e.expression)
+            same = out.compare(operator.eq, value, other)
+            return out.choose([(same, out.constant(None))], value)
+        refuse(
+            f"{said(e)} is not computed from noised values",
+            "arithmetic, ROUND, ABS, SQRT, LN, EXP, GREATEST, LEAST, CASE and comparisons are; "
+            "compute the rest from the answer",
+        )
+
+    def _cast(self, e: exp.Cast) -> out.Node:
+        inner = self._node(e.this)
+        if e.to.is_type(*exp.DataType.INTEGER_TYPES):
+            return out.monotone(np.rint, inner)
+        if e.to.is_type(exp.DataType.Type.DECIMAL):
+            parameters = [int(p.name) for p in e.to.expressions] or [18, 3]
+            return out.rounded(parameters[1] if len(parameters) > 1 else 0, inner)
+        return inner
+
+
+_ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+}
+_MONOTONE: dict[type, Callable[[Any], Any]] = {
+    exp.Floor: np.floor,
+    exp.Ceil: np.ceil,
+    exp.Sqrt: lambda x: np.sqrt(np.maximum(x, 0)),
+    exp.Ln: lambda x: np.log(np.maximum(x, 0)),
+    exp.Exp: np.exp,
+}
+
+
+def _check_outputs(
+    outputs: out.Outputs, domains: Sequence[Domain], measures: Sequence[Measure]
+) -> None:
+    """Compute what is shown from zeros and ones: values that don't go together show here."""
+    keys = [np.array([d.values[0]], object) for d in domains]
+    try:
+        for value in (0.0, 1.0):
+            same = [np.full((1, m.bins), value) for m in measures]
+            noised = out.Measurements(same, [1.0] * len(measures), keys, 1)
+            outputs.rows(noised)
+            for column in outputs.columns:
+                column.node(noised)
+    except (TypeError, ValueError):
+        refuse(
+            "SELECT, HAVING or ORDER BY compares or computes with values of different kinds",
+            "compare numbers with numbers, dates with DATE '…', text with text",
+        )
+
+
+def _limited(condition: exp.Expr) -> list[str]:
+    """Return the columns that a condition limits, once for each end; NULL passes none of them.
+
+    >>> from sqlglot import parse_one
+    >>> _limited(parse_one("x BETWEEN 1 AND 2")), _limited(parse_one("1 < x"))
+    (['x', 'x'], ['x'])
+    """
+    ends = 0
+    if isinstance(condition, exp.Between | exp.EQ) or (
+        isinstance(condition, exp.In) and condition.expressions
+    ):
+        ends = 2
+    elif isinstance(condition, exp.LT | exp.LTE | exp.GT | exp.GTE):
+        ends = 1
+    sides = [condition.this, condition.args.get("expression")] if ends else []
+    return [c.sql("duckdb") for c in sides if isinstance(c, exp.Column)] * ends
+
+
+def _is_whole(e: exp.Literal) -> bool:
+    return e.this.isdecimal() and len(e.this) <= 18
+
+
+def _bare(e: exp.Expr) -> exp.Expr:
+    return _bare(e.this) if isinstance(e, exp.Paren) else e
+
+
+def _counts(e: exp.Expr) -> bool:
+    """Tell whether an output is a count, to be shown as an integer."""
+    e = e.this if isinstance(e, exp.Filter) else _bare(e)
+    return isinstance(e, exp.Count | exp.CountIf)
+
+
+def _name(e: exp.Expr) -> str:
+    """Return a name for a column that the query gave none."""
+    inside = e.this if isinstance(e, exp.Filter) else e
+    if isinstance(inside, exp.Count) and isinstance(inside.this, exp.Star):
+        return "count"
+    if isinstance(inside, exp.Anonymous):  # leave out the bins
+        words = [said(x) for x in inside.expressions if not isinstance(x, exp.Array)]
+        text = "_".join([inside.name, *words]).lower()
+    else:
+        text = said(e).lower()
+    return "".join(c if c.isalnum() else "_" for c in text).strip("_")[:40]

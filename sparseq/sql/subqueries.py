@@ -1,0 +1,436 @@
+"""Subqueries and CTEs, kept per user: user i's rows out are a function of i's rows in.
+
+The user's index is added to the select list, to GROUP BY, and to every window's PARTITION BY;
+DISTINCT then works within a user too. A LIMIT, a sample or an aggregate without GROUP BY would mix
+users, and is refused.
+
+The order in which rows are met is a back door for the crowd, and is shut. Sums are taken in
+DECIMAL, whose result does not depend on it; a window that looks at its rows one by one breaks ties
+by every column that the subquery looks at; and values that are equal without being the same, like
+zero and minus zero, or NaN and minus NaN, are made the same before they are grouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+
+from sqlglot import exp
+
+from sparseq.language import types as T
+from sparseq.language.expression_tree import Term, call
+from sparseq.language.public_values import PublicValues
+from sparseq.language.types import Family, Type
+from sparseq.sql.allowed import BINNED
+from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.catalog import Column
+from sparseq.sql.cost_limits import LIMITS
+from sparseq.sql.from_clause import USER, ColumnFacts, FromItem, quoted
+from sparseq.sql.join_work import people_in
+from sparseq.sql.parse import said
+from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.scope import Scope, refuse
+from sparseq.sql.select_layers import layered
+from sparseq.sql.window_frames import MAX_OFFSET, distance_key, frame, has_offsets, whole
+
+_AGGREGATES = (
+    exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,
+    exp.ArgMax, exp.ArgMin,
+)  # fmt: skip
+_TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
+_TO_DECIMAL = (exp.Sum, exp.Avg)
+_EXACT = "DECIMAL(27, 10)"
+"""What is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
+_COUNT = T.integer(0, T.INT64[1])
+_NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
+_NULLS = ("FIRST", "LAST")
+_RANKS = (exp.Rank, exp.DenseRank)
+_VALUES = (exp.FirstValue, exp.LastValue, exp.NthValue)
+_ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, *_VALUES)
+
+
+def lower_inner(
+    select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, FromItem]
+) -> FromItem:
+    """Return the subquery as a source, in physical form."""
+    select = layered(select)
+    scope = Scope(select, public, ctes, lower_inner)
+    private = bool(scope.private)
+    _check(select, private)
+    return _Inner(scope, alias, private).source()
+
+
+def _check(select: exp.Select, private: bool) -> None:
+    grouped = bool(select.args.get("group"))
+    if select.args.get("having") is not None and not grouped:
+        refuse("HAVING without GROUP BY is not answered in a subquery", "use WHERE")
+    if not private:
+        return
+    if select.args.get("limit") or select.args.get("offset"):
+        refuse(
+            "a LIMIT inside would choose between people",
+            "leave it out, or number each user's rows: row_number() OVER (ORDER BY …) <= n",
+        )
+    found = next((a for e in select.expressions for a in aggregates(e)), None)
+    if found is not None and not grouped:
+        refuse(
+            f"{said(found)} inside, without GROUP BY, would put all people together",
+            "add GROUP BY with the user column",
+        )
+
+
+def aggregates(e: exp.Expr) -> list[exp.Expr]:
+    """Return the aggregates in an expression that are not window functions or in a subquery."""
+    if isinstance(e, exp.Window | exp.Subquery | exp.Select):
+        return []
+    binned = isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
+    if binned or isinstance(e, exp.Filter | exp.AggFunc):
+        return [e]
+    return [a for child in e.iter_expressions() for a in aggregates(child)]
+
+
+class _Inner:
+    """Builds the physical form of one inner SELECT."""
+
+    def __init__(self, scope: Scope, alias: str, private: bool) -> None:
+        self.scope = scope
+        self.select = scope.select
+        self.alias = alias
+        self.private = private
+        group = self.select.args.get("group")
+        expressions = group.expressions if group is not None else []
+        self.keys = [k for k in expressions if not isinstance(k, exp.Literal)]
+        found = any(aggregates(e) for e in self.select.expressions)
+        self.grouped = group is not None or found
+        self.steps: list[Term] = []  # computed before the projection, as _step0, _step1 …
+        self.users: set[str] = set()
+        self.columns: dict[str, ColumnFacts] = {}
+        self.values = PublicValues(scope, scope.public)
+
+    def source(self) -> FromItem:
+        projections = [self._projection(p) for p in self.select.expressions]
+        projections = [p for p in projections if p]
+        having = self.select.args.get("having")
+        condition = self._after_grouping(having.this, truth=True) if having is not None else ""
+        keys = [self._key(k).sql for k in self.keys if not self._is_user(k)]
+        tail = "" if self.private else self._tail()
+        self.scope.prepare()
+        if self.grouped:
+            user = [USER] if self.private else []
+            origin = f"FROM ({self._first_step(keys)})"
+            origin += f" WHERE {condition}" if condition else ""
+        else:
+            user = [f"{self.scope.user} AS {USER}"] if self.private else []
+            origin = self._origin()
+        distinct = bool(self.select.args.get("distinct"))
+        inside = "" if distinct else tail
+        derived = f"(SELECT {', '.join([*user, *projections])} {origin}{inside})"
+        LIMITS["sql"].check(len(derived), self.scope.public.limits)
+        types = self.scope.public.columns(f"SELECT * FROM {derived} LIMIT 0")
+        for name in self.columns.keys() & types.keys():
+            self.columns[name] = replace(self.columns[name], type=types[name])
+        if distinct:
+            shown = ", ".join(
+                quoted(n) if n == USER else f"{self._plain_column(n, t)} AS {quoted(n)}"
+                for n, t in types.items()
+            )
+            derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
+        return FromItem(
+            self.alias, self.private, self.users, self.columns, derived=derived,
+            single=self._one_row_a_person(), caps=self.scope.caps, most=self._most(),
+            people=max(people_in(self.scope.private), 1),
+        )  # fmt: skip
+
+    def _most(self) -> int:
+        limit = None if self.private else self.select.args.get("limit")
+        most = (
+            self.scope.most if limit is None else min(self.scope.most, int(limit.expression.name))
+        )
+        return min(most, 1) if self.grouped and not self.keys else most
+
+    def _one_row_a_person(self) -> bool:
+        return self.private and self.grouped and all(map(self._is_user, self.keys))
+
+    def _plain_column(self, name: str, type: str) -> str:
+        held = T.type_named(type)
+        return quoted(name) if held is None else _plain(Term(held, quoted(name))).sql
+
+    def _origin(self) -> str:
+        where = self.scope.where_sql()
+        return self.scope.from_sql() + (f" WHERE {where}" if where else "")
+
+    def _first_step(self, keys: list[str]) -> str:
+        """The aggregates; what is made of them comes after, and may fail row by row."""
+        user = [f"{self.scope.user} AS {USER}"] if self.private else []
+        computed = [f"{step.sql} AS _step{i}" for i, step in enumerate(self.steps)]
+        by = ([self.scope.user] if self.private else []) + keys
+        first = f"SELECT {', '.join([*user, *computed]) or '1'} {self._origin()}"
+        return first + (f" GROUP BY {', '.join(by)}" if by else "")
+
+    def _tail(self) -> str:
+        """ORDER BY and LIMIT, which only subqueries over public tables may have."""
+        order = self.select.args.get("order")
+        parts = [self._ordered(o, self._public_order) for o in order.expressions] if order else []
+        tail = f" ORDER BY {', '.join(parts)}" if parts else ""
+        for name in ("limit", "offset"):
+            clause = self.select.args.get(name)
+            if clause is not None:
+                tail += f" {name.upper()} {whole(clause.expression, 10**18)}"
+        return tail
+
+    def _public_order(self, e: exp.Expr) -> str:
+        if isinstance(e, exp.Literal):
+            return str(whole(e, len(self.select.expressions)))
+        if isinstance(e, exp.Column) and not e.table:
+            return quoted(e.name)
+        return self._after_grouping(e) if self.grouped else self.scope.value_sql(e)
+
+    # -- what is selected -------------------------------------------------------------------------
+
+    def _is_user(self, e: exp.Expr) -> bool:
+        return self.private and self.scope.is_user(e)
+
+    def _projection(self, e: exp.Expr) -> str:
+        """Return `SQL AS name`; "" for the user column, which is always there."""
+        name, value = e.alias_or_name, e.unalias()
+        if not name or name.lower().startswith(USER):
+            refuse(f"a column can't be called {name!r}", "give it another name")
+        if name in self.columns:
+            refuse(f"two columns are called {name!r}", "rename one: … AS other")
+        self.columns[name] = self._facts(value)
+        if self._is_user(value):
+            self.users.add(name)
+            column = value.find(exp.Column)
+            assert column is not None
+            self.columns[name] = ColumnFacts(self.scope.type_of(column))
+            return ""
+        return f"{self._selected(value)} AS {quoted(name)}"
+
+    def _selected(self, value: exp.Expr) -> str:
+        if self.grouped:
+            return self._after_grouping(value)
+        if isinstance(value, exp.Window):
+            return self._window(value)
+        if value.find(exp.Window) is not None:
+            refuse(
+                f"{said(value)} has a window inside an expression",
+                "give the window a column of its own in a subquery",
+            )
+        return self.scope.column_term(value).sql
+
+    def _facts(self, value: exp.Expr) -> ColumnFacts:
+        bounds = self.scope.ends(value)
+        found = cache(partial(self.values.inside, value))
+        if isinstance(value, exp.Column):
+            facts = self.scope.facts(value)
+            # strings have been decoded by now, and codes are gone
+            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts), found)
+        counted = value.this.expressions if _is_count_of_values(value) else []
+        if len(counted) == 1 and not self._is_user(counted[0]):
+            known = self.values.inside(counted[0])
+            bounds = (0.0, float(len(known))) if known is not None else bounds
+        return ColumnFacts("", bounds, values=found)
+
+    # -- aggregates -------------------------------------------------------------------------------
+
+    def _after_grouping(self, e: exp.Expr, truth: bool = False) -> str:
+        """Return an expression over the columns of the first step, adding those it needs."""
+        done = self._over_steps(e)
+        reader = ExpressionReader(self._step_column, self.scope.public.constant)
+        return (reader.truth(done) if truth else reader.at_rest(done)).sql
+
+    def _step_column(self, column: exp.Column) -> Term:
+        return Term(self.steps[int(column.name.removeprefix("_step"))].type, column.name)
+
+    def _over_steps(self, node: exp.Expr) -> exp.Expr:
+        if self._is_key(node):
+            return self._step(self._key(node))
+        if isinstance(node, exp.Filter | exp.AggFunc):
+            return self._step(self._aggregate(node))
+        if isinstance(node, exp.Window):
+            refuse(
+                f"{said(node)} is a window over groups",
+                "group in one subquery, and use the window in the next",
+            )
+        if isinstance(node, exp.Column):
+            refuse(f"{said(node)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
+        copy = node.copy()
+        for name, child in list(copy.args.items()):
+            if isinstance(child, exp.Expr):
+                copy.set(name, self._over_steps(child))
+            elif isinstance(child, list):
+                parts = [self._over_steps(c) if isinstance(c, exp.Expr) else c for c in child]
+                copy.set(name, parts)
+        return copy
+
+    def _is_key(self, node: exp.Expr) -> bool:
+        text = node.sql("duckdb")
+        return any(text == k.sql("duckdb") for k in self.keys)
+
+    def _key(self, key: exp.Expr) -> Term:
+        return _plain(self.scope.column_term(key))
+
+    def _step(self, term: Term) -> exp.Column:
+        if term not in self.steps:
+            self.steps.append(term)
+        return exp.column(f"_step{self.steps.index(term)}")
+
+    def _aggregate(self, e: exp.Expr) -> Term:
+        """Return one aggregate over a user's rows, a sum as a double."""
+        condition = ""
+        if isinstance(e, exp.Filter) and isinstance(e.this, exp.ArgMax | exp.ArgMin):
+            refuse(f"{said(e)} has a FILTER", "filter its rows in a subquery")
+        if isinstance(e, exp.Filter):
+            condition = f" FILTER (WHERE {self.scope.truth_sql(e.expression.this)})"
+            e = e.this
+        sql, type = self._aggregated(e)
+        return Term(type, _narrowed(e, sql + condition))
+
+    def _aggregated(self, e: exp.Expr) -> tuple[str, Type]:
+        """Return SQL of an aggregate, and the type that it ends up with."""
+        if not isinstance(e, _AGGREGATES):
+            refuse(f"{said(e)} is not answered in a subquery", "use COUNT, SUM, AVG, MIN or MAX")
+        if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
+            return "count(*)", _COUNT
+        if isinstance(e, exp.ArgMax | exp.ArgMin):
+            return self._at_extreme(e)
+        distinct = isinstance(e.this, exp.Distinct)
+        inside = e.this.expressions[0] if distinct else e.this
+        others = [v for k, v in e.args.items() if v and k not in ("this", "big_int")]
+        if (distinct and len(e.this.expressions) != 1) or others:
+            refuse(f"{said(e)} has more than one argument", "give it one")
+        argument = self._argument(e, inside)
+        name = _NAMES.get(type(e)) or e.sql_name().lower()
+        sql = f"{name}({'DISTINCT ' if distinct else ''}{argument.sql})"
+        if isinstance(e, exp.Min | exp.Max):
+            return sql, argument.type
+        if isinstance(e, _TO_DECIMAL):
+            return sql, T.DOUBLE
+        return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
+
+    def _at_extreme(self, e: exp.ArgMax | exp.ArgMin) -> tuple[str, Type]:
+        """Return arg_max(x, y): x where y is largest, of several the largest x, whatever comes
+        first; rows without x or y are left out."""
+        if e.args.get("count") is not None:
+            refuse(f"{said(e)} gives a list", f"{said(e)[:7]}(x, y)")
+        value, by = (_plain(self.scope.column_term(x)) for x in (e.this, e.expression))
+        name = "max" if isinstance(e, exp.ArgMax) else "min"
+        there = f"{value.sql} IS NOT NULL AND {by.sql} IS NOT NULL"
+        pair = f"CASE WHEN {there} THEN {{'y': {by.sql}, 'x': {value.sql}}} END"
+        return f"({name}({pair})).x", value.type
+
+    def _argument(self, e: exp.Expr, inside: exp.Expr) -> Term:
+        if self._is_user(inside):
+            return Term(T.BIGINT, self.scope.user)
+        if isinstance(e, _TRUTHS):
+            return Term(T.BOOLEAN, self.scope.truth_sql(inside))
+        term = self.scope.column_term(inside)
+        if isinstance(e, exp.Min | exp.Max):
+            return _plain(term)
+        if isinstance(e, _TO_DECIMAL):
+            if not term.type.is_number and term.type.family is not Family.BOOLEAN:
+                refuse(
+                    f"{said(e)} is of a {term.type.family}, not of a number",
+                    "write CAST(x AS DOUBLE)",
+                )
+            # exact, so that the order of the rows is all one
+            return call("exact", f"TRY_CAST({{0}} AS {_EXACT})", T.DOUBLE, term)
+        return term
+
+    # -- windows ----------------------------------------------------------------------------------
+
+    def _window(self, window: exp.Window) -> str:
+        """Return a window function with the user added to its PARTITION BY."""
+        function, spec, order = window.this, window.args.get("spec"), window.args.get("order")
+        kind = (spec.args.get("kind") or "").upper() if spec is not None else ""
+        if isinstance(function, (*_RANKS, *_ONE_BY_ONE)):
+            call_sql = self._window_only(function)
+        elif isinstance(function, _AGGREGATES):
+            call_sql = self._aggregated(function)[0]
+        else:
+            refuse(f"{said(window)} is not answered", "use row_number, rank, lag, lead or sum")
+        parts = [self.scope.value_sql(p) for p in window.args.get("partition_by") or []]
+        if self.private:
+            parts.insert(0, self.scope.user)
+        every = order.expressions if order else []
+        by, family = [self._ordered(o, self.scope.value_sql) for o in every], None
+        if isinstance(function, _ONE_BY_ONE) and kind != "ROWS" and has_offsets(spec):
+            refuse(
+                f"{said(window)}: which of its peers comes first is open", "use ROWS n PRECEDING"
+            )
+        if spec is not None and kind == "RANGE" and has_offsets(spec):
+            terms = [self.scope.term(o.this if isinstance(o, exp.Ordered) else o) for o in every]
+            key, family = distance_key(spec, terms), terms[0].type.family
+            by = [self._ordered(every[0], lambda _: key)]
+        elif kind == "ROWS" or isinstance(function, _ONE_BY_ONE):
+            by += self._tie_breakers(by)
+        over = f"PARTITION BY {', '.join(parts)}" if parts else ""
+        over += f" ORDER BY {', '.join(by)}" if by else ""
+        sql = f"{call_sql} OVER ({over.strip()}{frame(spec, family)})"
+        return _narrowed(function, sql)
+
+    def _window_only(self, function: exp.Func) -> str:
+        if isinstance(function, _VALUES):
+            place = function.args.get("offset")
+            parts = [self.scope.column_term(function.this).sql]
+            parts += [str(whole(place, MAX_OFFSET))] if place is not None else []
+            return f"{function.sql_name().lower()}({', '.join(parts)})"
+        if isinstance(function, exp.Ntile):
+            number = max(whole(function.this, MAX_OFFSET), 1)
+            return f"ntile({number})"
+        if not isinstance(function, exp.Lag | exp.Lead):
+            if next(function.iter_expressions(), None) is not None:
+                refuse(f"{said(function)} takes no argument")
+            return f"{function.sql_name().lower()}()"
+        if function.args.get("default") is not None:
+            refuse(f"{said(function)} has a default", "use coalesce(), one SELECT further out")
+        offset = function.args.get("offset")
+        steps = whole(offset, MAX_OFFSET) if offset is not None else 1
+        return (
+            f"{function.sql_name().lower()}({self.scope.column_term(function.this).sql}, {steps})"
+        )
+
+    def _tie_breakers(self, by: list[str]) -> list[str]:
+        """Every column that is selected: rows alike in all of them may change places.
+
+        What they are ordered by already need not come again.
+        """
+        found = {c.sql(): c for e in self.select.expressions for c in e.find_all(exp.Column)}
+        columns = [c for c in found.values() if not self._is_user(c)]
+        breakers = [self.scope.term(c) for c in columns]
+        several = [b for b in breakers if b.type.family is Family.DOUBLE]
+        signs = [f"signbit({b.sql}) DESC" for b in several]  # equal zeros and NaNs differ in it
+        known = {o.removesuffix(f" NULLS {n}").removesuffix(" DESC") for o in by for n in _NULLS}
+        return [b.sql for b in breakers if b.sql not in known] + signs
+
+    def _ordered(self, e: exp.Expr, to_sql: Callable[[exp.Expr], str]) -> str:
+        if not isinstance(e, exp.Ordered):
+            return to_sql(e)
+        direction = " DESC" if e.args.get("desc") else ""
+        nulls = "FIRST" if e.args.get("nulls_first") else "LAST"
+        return f"{to_sql(e.this)}{direction} NULLS {nulls}"
+
+
+def _narrowed(e: exp.Expr, sql: str) -> str:
+    """Return an aggregate in the type that is used on: DuckDB's is wider for these."""
+    kinds: dict[type, str] = {exp.Sum: "DOUBLE", exp.CountIf: "BIGINT"}
+    narrow = kinds.get(type(e))
+    return f"CAST({sql} AS {narrow})" if narrow else sql
+
+
+def _plain(term: Term) -> Term:
+    """Return a term whose values are the same where they are equal, as zeros and NaNs of two signs
+    are not: which of them a group shows, or a minimum, depends on the order of the rows."""
+    if term.type.family is not Family.DOUBLE:
+        return term
+    plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
+    return call("plain", plain, T.DOUBLE, term)
+
+
+def _is_count_of_values(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Count) and isinstance(e.this, exp.Distinct)
+
+
+def _uncoded(facts: ColumnFacts) -> Column | None:
+    return replace(facts.stored, coded=False) if facts.stored is not None else None

@@ -1,0 +1,472 @@
+"""What each hint asks for, done to the query: see `sparseq.sql.suggest`.
+
+A rule gives queries in the order in which they are tried. One made of a tree's change is written
+with `changes`; the others change the text, word by word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+
+from sparseq.sql.allowed import BINNED
+from sparseq.sql.parse import Dialect
+from sparseq.sql.suggest import RULES as RULES
+from sparseq.sql.suggest import Refusal, changes, parsed, replaced, rule, selects
+
+_NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|INTEGER|UINTEGER|DECIMAL|DOUBLE|FLOAT")
+OTHER, COUNTED = "other", "count(*) AS n"
+EDGES, DAYS = "[0, 10, 20, 50]", "DATE '2024-01-01' AND DATE '2024-12-31'"
+
+
+def _is_name(refusal: Refusal, e: exp.Expr) -> bool:
+    """Tell whether an expression is a column of people, or of what has no bins of numbers."""
+    tables = refusal.catalog.tables
+    other = {c.name.lower() for t in tables for c in t.columns if not _NUMBERS.match(c.type)}
+    return isinstance(e, exp.Column) and e.name.lower() in other | {t.user.lower() for t in tables}
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def _renamed(refusal: Refusal, old: str, new: str) -> Iterator[str]:
+    """Put a word in another's place, wherever it is written."""
+    text, done = refusal.text, False
+    for token in reversed(list(sqlglot.tokenize(text, dialect=Dialect))):
+        if token.text.lower() == old.lower():
+            text, done = text[: token.start] + new + text[token.end + 1 :], True
+    if done:
+        yield text
+
+
+@rule(r"did you mean '([^']+)'\?")
+def nearest(refusal: Refusal) -> Iterator[str]:
+    """Write the nearest name."""
+    yield from _renamed(refusal, refusal.name, refusal.hint[1])
+
+
+@rule(r"did you mean (SELECT|WITH)\?")
+def nearest_word(refusal: Refusal) -> Iterator[str]:
+    """Write the first word right."""
+    yield re.sub(r"^\s*\w+", refusal.hint[1], refusal.text, count=1)
+
+
+@rule("give it another name")
+def other_name(refusal: Refusal) -> Iterator[str]:
+    """Call a column that can't have its name something else."""
+    yield from _renamed(refusal, refusal.name, OTHER)
+
+
+@changes(r"rename one: … AS other")
+def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Give the second of two columns of one name another one."""
+    for select in selects(tree):
+        same = [e for e in select.expressions if e.alias_or_name.lower() == refusal.name.lower()]
+        if len(same) > 1 and isinstance(same[1], exp.Alias):
+            same[1].set("alias", exp.to_identifier(OTHER))
+            return True
+    return False
+
+
+@changes(r"^write \w+$")
+def without_schema(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Leave out what stands before tables' names."""
+    for table in tree.find_all(exp.Table):
+        table.set("db", None)
+        table.set("catalog", None)
+    return True
+
+
+def _is_there(refusal: Refusal, tree: exp.Expr, column: exp.Column) -> bool:
+    """Tell whether a column says rightly, as far as can be seen, of which table it is."""
+    if not column.table or column.args.get("db"):
+        return False
+    columns = {t.name.lower(): {c.name.lower() for c in t.columns} for t in refusal.catalog.tables}
+    return any(
+        column.name.lower() in columns.get(t.name.lower(), {column.name.lower()})
+        for t in tree.find_all(exp.Table, exp.Subquery)
+        if t.alias_or_name.lower() == column.table.lower()
+    )
+
+
+@rule(r"write table\.column")
+def of_a_table(refusal: Refusal) -> Iterator[str]:
+    """Say of which table a column is: of each that has it, in turn."""
+    for table in refusal.tree().find_all(exp.Table):
+        tree, found = refusal.tree(), False
+        for column in tree.find_all(exp.Column):
+            if refusal.name.lower() in (column.name.lower(), "") and not _is_there(
+                refusal, tree, column
+            ):
+                for place in ("db", "catalog"):
+                    column.set(place, None)
+                column.set("table", exp.to_identifier(table.alias_or_name))
+                found = True
+        if found:
+            yield refusal.written(tree)
+
+
+# -- joins -----------------------------------------------------------------------------------------
+
+
+@changes(r"^add ON (\w+)\.(\w+) = (\w+)\.(\w+)")
+def joined_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Join two tables by person."""
+    tables = {refusal.hint[1], refusal.hint[3]}
+    condition = parsed(refusal.hint[0].removeprefix("add ON "))
+    joins = [join for join in tree.find_all(exp.Join) if join.this.alias_or_name in tables]
+    for join in joins[-1:]:
+        if using := join.args.get("using"):
+            if refusal.hint[2] == refusal.hint[4]:
+                join.set("using", [*using, exp.to_identifier(refusal.hint[2])])
+                continue
+            join.set("using", None)
+            pairs = [f"{refusal.hint[1]}.{u.name} = {refusal.hint[3]}.{u.name}" for u in using]
+            join.set("on", parsed(" AND ".join(pairs)))
+        on = join.args.get("on")
+        told = on is None or (isinstance(on, exp.Boolean) and on.this)
+        join.set("on", condition if told else exp.and_(condition, on))
+        for place in ("kind", "method"):
+            join.set(place, None)
+    return bool(joins)
+
+
+@changes("use JOIN or LEFT JOIN")
+def left_join(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Write a LEFT JOIN where another kind stands."""
+    joins = [j for j in tree.find_all(exp.Join) if j.side in ("FULL", "RIGHT") or j.method]
+    for join in joins:
+        join.set("side", None if join.method == "POSITIONAL" else "LEFT")
+        join.set("method", None)
+    return bool(joins)
+
+
+@changes("put the private table first")
+def private_first(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Change the places of the two tables of a LEFT JOIN."""
+    for select in selects(tree):
+        joins = select.args.get("joins") or []
+        start = select.args.get("from_")
+        if start is not None and len(joins) == 1:
+            first, second = start.this, joins[0].this
+            start.set("this", second.copy())
+            joins[0].set("this", first.copy())
+            return True
+    return False
+
+
+@rule("say that its user is the outer row's")
+def own_rows_only(refusal: Refusal) -> Iterator[str]:
+    """Let a subquery see the person's own rows only."""
+    users = {t.name.lower(): t.user for t in refusal.catalog.tables if t.private}
+    for i in range(len(selects(refusal.tree()))):
+        tree = refusal.tree()
+        select = selects(tree)[i]
+        outer = select.parent_select
+        inside, outside = (s.find(exp.From) if s is not None else None for s in (select, outer))
+        if inside is None or outside is None or outer is None:
+            continue
+        own, others = inside.this, outside.this
+        if not all(isinstance(t, exp.Table) and t.name.lower() in users for t in (own, others)):
+            continue
+        if own.alias_or_name.lower() == others.alias_or_name.lower():
+            own.set("alias", exp.TableAlias(this=exp.to_identifier("own")))
+        condition = (
+            f"{own.alias_or_name}.{users[own.name.lower()]} = "
+            f"{others.alias_or_name}.{users[others.name.lower()]}"
+        )
+        select.where(condition, copy=False, dialect=Dialect)
+        yield refusal.written(tree)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+@rule("add it to GROUP BY")
+def grouped(refusal: Refusal) -> Iterator[str]:
+    """Group by what is neither grouped by nor aggregated."""
+    key = refusal.message.partition(" is neither")[0]
+    for i in range(len(selects(refusal.tree()))):
+        tree = refusal.tree()
+        selects(tree)[i].group_by(key, copy=False, dialect=Dialect)
+        yield refusal.written(tree)
+
+
+@changes("use an aggregate: COUNT")
+def counted(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Count the rows that would have been shown."""
+    if not isinstance(tree, exp.Select):
+        return False
+    tree.set("expressions", [parsed(f"SELECT {COUNTED}").expressions[0]])
+    for place in ("group", "order", "limit", "offset", "distinct", "windows"):
+        tree.set(place, None)
+    return True
+
+
+@changes("use GROUP BY and COUNT")
+def distinct_counted(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Count the rows of each value."""
+    if not isinstance(tree, exp.Select):
+        return False
+    keys = [e.unalias().copy() for e in tree.expressions]
+    tree.set("distinct", None)
+    tree.group_by(*keys, copy=False).select(COUNTED, copy=False, dialect=Dialect)
+    return True
+
+
+@rule(r"^list them: WHERE (.*?) IN \(…\)")
+def listed(refusal: Refusal) -> Iterator[str]:
+    """List values, as an example: of a text, of a number."""
+    users = {t.user.lower() for t in refusal.catalog.private}
+    if refusal.hint[1].lower() in users:
+        return
+    for values in ("'a', 'b'", "1, 2"):
+        tree = refusal.tree()
+        selects(tree)[0].where(f"{refusal.hint[1]} IN ({values})", copy=False, dialect=Dialect)
+        yield refusal.written(tree)
+
+
+@changes(r"^give a range: WHERE (.*) BETWEEN")
+def within_days(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Give a range of days, as an example."""
+    selects(tree)[0].where(f"{refusal.hint[1]} BETWEEN {DAYS}", copy=False, dialect=Dialect)
+    return True
+
+
+# -- aggregates ------------------------------------------------------------------------------------
+
+
+@changes(r"^clamp it, as in SUM\((.*?\(x.*?\))\);")
+def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Clamp what is added up, as the hint has it."""
+    found = re.match(r"\w+\((.*)\) has no public scale|sum of (.*) has no public", refusal.message)
+    if found is None:
+        return False
+    term = parsed(found[1] or found[2]).sql()
+    form = refusal.hint[1]
+
+    def clamp(node: exp.Expr) -> object:
+        if node.this is None or not isinstance(node.this, exp.Expr) or node.this.sql() != term:
+            return None
+        node.set("this", parsed(form.replace("x", node.this.sql("duckdb"), 1)))
+        return node.copy()
+
+    return replaced(tree, exp.AggFunc, clamp)
+
+
+@changes(r"^list the edges: (\w+\(.*?\]\));")
+def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Give edges, as an example."""
+    whole = parsed(refusal.hint[1])
+    first = whole.expressions[0].sql()
+
+    def binned(node: exp.Expr) -> object:
+        called = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        kinds = exp.Median | exp.Quantile | exp.ApproxQuantile | exp.PercentileCont
+        if called not in BINNED and not isinstance(node, kinds):
+            return None
+        argument = node.expressions[0] if called else node.this
+        fits = argument.sql() == first and not _is_name(refusal, argument)
+        return whole.copy() if fits else None
+
+    return replaced(tree, exp.Func, binned)
+
+
+@changes(r"use QUANTILE\(x, 0.01, \[edges\]\), or COUNTIF")
+def as_quantile(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Ask for a quantile near the end, and for how many, in place of one person's value."""
+
+    def instead(node: exp.Expr) -> object:
+        if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
+            return parsed(f"countif({node.this.sql('duckdb')})")
+        if isinstance(node, exp.Min | exp.Max) and not _is_name(refusal, node.this):
+            share = 0.01 if isinstance(node, exp.Min) else 0.99
+            return parsed(f"quantile({node.this.sql('duckdb')}, {share}, {EDGES})")
+        return None
+
+    return replaced(tree, exp.AggFunc, instead)
+
+
+@changes(r"^(count\(DISTINCT \w+\))|(COUNT\(DISTINCT user\)) counts users")
+def users_counted(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Count people."""
+    user = next(t.user for t in refusal.catalog.private)
+    people = refusal.hint[1] or f"count(DISTINCT {user})"
+    wanted = refusal.message.partition(")")[0].upper()
+
+    def instead(node: exp.Expr) -> object:
+        is_it = node.find(exp.Distinct) if refusal.hint[1] else wanted.startswith("SUM")
+        return parsed(people) if is_it else None
+
+    return replaced(tree, exp.Count if refusal.hint[1] else exp.Sum, instead)
+
+
+@changes("^leave DISTINCT out")
+def without_distinct(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Add up all values, not each once."""
+    return replaced(
+        tree, exp.Distinct, lambda d: d.expressions[0].copy() if d.expressions else None
+    )
+
+
+@changes(r"use (COUNT), SUM or HISTOGRAM|use HISTOGRAM or (MEDIAN)|CAST them, or (count) instead")
+def summarised(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Ask for what can be said of many in place of what can't."""
+    name = next(filter(None, refusal.hint.groups())).lower()
+    kinds = exp.ArrayAgg | exp.GroupConcat | exp.List | exp.First | exp.Last | exp.AnyValue
+    numbers = exp.Sum | exp.Avg
+
+    def instead(node: exp.Expr) -> object:
+        if not isinstance(node, numbers if refusal.hint[3] else kinds):
+            return None
+        if refusal.hint[2] and _is_name(refusal, node.this):
+            return None
+        return parsed(f"{name}({node.this.sql('duckdb')})")
+
+    return replaced(tree, exp.Func, instead)
+
+
+# -- what is left out, or written otherwise --------------------------------------------------------
+
+
+@changes("leave (TABLESAMPLE|the sampling|FOR UPDATE) out")
+def without_sample(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Ask about all rows, and lock none."""
+    for node in tree.find_all(exp.Table, exp.Select, exp.Subquery):
+        node.set("sample", None)
+        node.set("locks", None)
+    return True
+
+
+@changes("^leave it out")
+def without_limit(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Leave LIMIT out: its options, or of subqueries all of it."""
+    inner = [s for s in selects(tree) if s is not tree]
+    if "inside" not in refusal.message:
+        inner, limit = [], tree.args.get("limit")
+        if limit is not None:
+            limit.set("limit_options", None)
+    for select in inner:
+        for place in ("limit", "offset", "order"):
+            select.set(place, None)
+    return True
+
+
+@changes("use LIKE without ESCAPE")
+def without_escape(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Leave ESCAPE out."""
+    return replaced(tree, exp.Escape, lambda escape: escape.this.copy())
+
+
+@changes("^use WHERE")
+def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Write WHERE where HAVING stands without groups."""
+    for select in selects(tree):
+        having = select.args.get("having")
+        if having is not None and not select.args.get("group"):
+            select.set("having", None)
+            select.where(having.this.copy(), copy=False)
+    return True
+
+
+@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment")
+def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Say of a text that it is a moment, with the zone that is written in it."""
+    kind, text = refusal.hint[1], refusal.hint[2].replace("''", "'")
+
+    def typed(node: exp.Expr) -> object:
+        cast = node.parent if isinstance(node.parent, exp.Cast) else None
+        if node.this != text or not node.args.get("is_string"):
+            return None
+        if cast is not None:
+            cast.set("to", exp.DataType.build(kind, dialect="duckdb"))
+            return node.copy()
+        return exp.cast(node.copy(), kind, dialect="duckdb")
+
+    return replaced(tree, exp.Literal, typed)
+
+
+@changes("^write x BETWEEN a AND b OR")
+def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Write BETWEEN SYMMETRIC as BETWEEN, once for each order of its ends."""
+
+    def either(node: exp.Expr) -> object:
+        if not node.args.get("symmetric"):
+            return None
+        node.set("symmetric", None)
+        other = node.copy()
+        other.set("low", node.args["high"].copy())
+        other.set("high", node.args["low"].copy())
+        return exp.paren(exp.or_(node.copy(), other))
+
+    return replaced(tree, exp.Between, either)
+
+
+@changes("^cast to BOOLEAN, ")
+def usual_type(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Cast to the usual type that is nearest."""
+    bad = refusal.message.partition(" is not a type")[0]
+    near = "TIMESTAMP" if bad.startswith("TIMESTAMP_") else "VARCHAR"
+    for cast in tree.find_all(exp.Cast):
+        if cast.to.sql("duckdb") == bad or not cast.to.this.name.isidentifier():
+            cast.set("to", exp.DataType.build(near, dialect="duckdb"))
+    return True
+
+
+@changes("^LIMIT 10$")
+def limit_of_ten(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Write LIMIT 10."""
+    if not isinstance(tree, exp.Select):
+        return False
+    tree.limit(10, copy=False)
+    return True
+
+
+@changes(r"^ROUND\(x, 2\)$")
+def two_decimals(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Round to two decimals."""
+    for node in tree.find_all(exp.Round):
+        node.set("decimals", exp.Literal.number(2))
+    return True
+
+
+@changes("^year, month, week, day, hour")
+def months(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Count time by months."""
+    for node in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
+        node.set("unit", exp.Var(this="MONTH"))
+    for node in tree.find_all(exp.Extract):
+        node.set("this", exp.Var(this="MONTH"))
+    return True
+
+
+@rule("send each SELECT by itself")
+def first_alone(refusal: Refusal) -> Iterator[str]:
+    """Ask the first question by itself."""
+    trees = sqlglot.parse(refusal.text, dialect=Dialect)
+    yield from (tree.sql("duckdb", comments=False) for tree in trees[:1] if tree is not None)
+
+
+@rule(r"^(OPTIONS\(sigma => 10\))$")
+def options_written(refusal: Refusal) -> Iterator[str]:
+    """Write options as the hint has them."""
+    yield re.sub(
+        r"OPTIONS(\s*\((?:[^()]|\([^()]*\))*\)?)?", refusal.hint[1], refusal.text, count=1,
+        flags=re.IGNORECASE,
+    )  # fmt: skip
+
+
+@rule(r"^for example (0\.95)$")
+def usual_confidence(refusal: Refusal) -> Iterator[str]:
+    """Write the usual confidence."""
+    yield re.sub(r"(confidence\s*=>?\s*)[^,)\s]+", rf"\g<1>{refusal.hint[1]}", refusal.text)
+
+
+@rule("^give it once")
+def once(refusal: Refusal) -> Iterator[str]:
+    """Leave out the second value of an option."""
+    name = re.escape(refusal.message.partition(" is given")[0])
+    yield re.sub(rf"({name}\s*=>?\s*[^,)\s]+)\s*,\s*{name}\s*=>?\s*[^,)\s]+", r"\1", refusal.text)

@@ -1,0 +1,189 @@
+"""Privately found keys: which texts of a column enough people have, from a threshold over noise.
+
+Each person picks some of their own keys that are not known yet, and gives each the same weight;
+the squares add up to 1. A key whose noised sum of weights is above T is released. Only keys that
+somebody has can be, so the chance that noise alone lifts a person's own weight over T is what the
+person pays into an account of delta, for each picked key as if nobody else had it; the squared norm
+is paid like any other. Whoever can't pay both adds nothing (docs/theorems/found-keys.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.protocol import USER
+from sparseq.engine.reduce import Index, Reduction
+from sparseq.errors import ParameterError
+from sparseq.ledger.accounts import Ints
+from sparseq.ledger.notes import NoteTable
+from sparseq.sql.catalog import OTHER
+from sparseq.sql.plan import Kind, Measure, Query, Relation
+
+DELTAS = NoteTable("found_deltas", {"release": "BIGINT", USER: "INTEGER", "units": "BIGINT"})
+"""What each person paid of delta: private. It is the account."""
+UNITS_PER_DELTA = 2**62
+STEPS = 2**16
+"""Of the lattice, to a weight of 1."""
+MOST_KEYS, LONGEST = 256, 256
+"""Keys that a person can pick in one search; characters of a key."""
+_MARGIN = Fraction(2**40 + 1, 2**40)  # the error of erfc, and of its argument, is far below
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What a key's noised weight must be above, and what that costs a person: all public.
+
+    Attributes:
+        steps: T, in steps of the lattice.
+        deltas: What a person pays of delta who picks 0, 1, 2, … keys, in units.
+    """
+
+    steps: int
+    deltas: tuple[int, ...]
+
+
+def units_of_delta(delta: float) -> int:
+    """Return a delta as whole units of an account, rounded down."""
+    return math.floor(Fraction(delta) * UNITS_PER_DELTA)
+
+
+def weight_of(picked: int) -> int:
+    """Return the weight of each of so many keys, in steps: their squares add up to 1 at most.
+
+    >>> weight_of(1), weight_of(4), 3 * weight_of(3) ** 2 <= STEPS**2
+    (65536, 32768, True)
+    """
+    return math.isqrt(STEPS * STEPS // picked)
+
+
+def lifted(weight: int, threshold: int, sigma: float) -> int:
+    """Return the chance that a weight and noise are above a threshold, in units, rounded up.
+
+    Args:
+        weight, threshold: In steps.
+        sigma: Of the noise floor(Z + 1/2), Z ~ N(0, sigma²), in steps.
+    """
+    # above T: floor(Z + 1/2) >= T - w + 1, so Z >= T - w + 1/2
+    tail = math.erfc((threshold - weight + 0.5) / (sigma * math.sqrt(2))) / 2
+    return math.ceil(Fraction(tail) * _MARGIN * UNITS_PER_DELTA) + 1
+
+
+def threshold_for(sigma: float, most: int, delta: float) -> Threshold:
+    """Return the least threshold at which nobody pays more than delta, whatever they pick.
+
+    Args:
+        sigma: Of the noise, in steps.
+        most: Keys that a person can pick.
+        delta: For this search.
+
+    Example:
+        >>> threshold = threshold_for(10.0 * STEPS, 4, 1e-6)
+        >>> round(threshold.steps / STEPS, 1)
+        50.8
+    """
+    allowed = units_of_delta(delta)
+
+    def deltas(steps: int) -> tuple[int, ...]:
+        return (0, *(m * lifted(weight_of(m), steps, sigma) for m in range(1, most + 1)))
+
+    low, high = 0, STEPS + math.ceil(40 * sigma)
+    if max(deltas(high)) > allowed:
+        raise ParameterError(f"delta is {delta!r}; that is too little to find keys with")
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if max(deltas(middle)) <= allowed else (middle + 1, high)
+    return Threshold(low, deltas(low))
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Which keys each person has picked: private. Row by row, in order of person.
+
+    Attributes:
+        keys: The texts, in canonical order, which is that of their code points.
+        users, places: Who, and which of the keys.
+    """
+
+    keys: tuple[str, ...]
+    users: Index
+    places: NDArray[np.int64]
+
+    def people(self) -> tuple[Index, NDArray[np.int64]]:
+        """Return who has picked, and how many keys each."""
+        users, counts = np.unique(self.users, return_counts=True)
+        return users.astype(np.int32), counts
+
+    def only(self, users: Index) -> Picks:
+        """Return the picks of some people."""
+        some = np.isin(self.users, users)
+        return Picks(self.keys, self.users[some], self.places[some])
+
+    def contributions(self) -> Contributions:
+        """Return the weights as contributions to a sum for each key, in steps."""
+        users, counts = self.people()
+        weights = {int(m): weight_of(int(m)) for m in np.unique(counts)}
+        own = np.array([weights[int(m)] for m in counts], np.int64)
+
+        def totals(of: Picks) -> Ints:
+            summed = np.zeros(len(self.keys), np.int64)
+            np.add.at(summed, of.places, own[np.searchsorted(users, of.users)])
+            return summed
+
+        norms = counts * own * own
+        return Contributions(
+            [Reduction(users, norms, totals(self))], lambda some: [totals(self.only(some))]
+        )
+
+
+def tallied(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Return how many rows each person has of each text, of rows of `USER` and the text."""
+    found = [batch.rename_columns([USER, "key"]) for batch in batches]
+    schema = pa.schema([(USER, pa.int32()), ("key", pa.string())])
+    rows = pa.concat_tables([schema.empty_table(), *(pa.table(b).cast(schema) for b in found)])
+    fits = pc.less_equal(pc.utf8_length(rows["key"]), LONGEST)
+    rows = rows.filter(pc.and_(fits, pc.not_equal(rows["key"], OTHER)))  # neither is so for NULL
+    return rows.group_by([USER, "key"]).aggregate([([], "count_all")])
+
+
+def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Picks:
+    """Return what each person picks of their own new keys: those with the most of their rows.
+
+    Of as many rows, the order is that of the keys' hashes, which is nobody's.
+
+    Args:
+        tallies: Of disjoint ranges of people, ascending.
+        known: Keys that were found before.
+        most: That a person can pick.
+    """
+    schema = pa.schema([(USER, pa.int32()), ("key", pa.string()), ("count_all", pa.int64())])
+    rows = pa.concat_tables([schema.empty_table(), *(t.select(schema.names) for t in tallies)])
+    rows = rows.filter(pc.invert(pc.is_in(rows["key"], pa.array(known, pa.string()))))
+    texts = pc.unique(rows["key"]).to_pylist()
+    keys = sorted(texts)
+    hashes = [hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest() for key in keys]
+    rank = np.empty(len(keys), np.int64)
+    rank[sorted(range(len(keys)), key=hashes.__getitem__)] = np.arange(len(keys))
+    users = rows[USER].to_numpy()
+    places = pc.index_in(rows["key"], pa.array(keys, pa.string())).to_numpy().astype(np.int64)
+    order = np.lexsort((rank[places], -rows["count_all"].to_numpy(), users))
+    users, places = users[order], places[order]
+    first = np.flatnonzero(np.diff(users, prepend=-1))
+    turn = np.arange(len(users)) - np.repeat(first, np.diff([*first, len(users)]))
+    kept = turn < most
+    return Picks(tuple(keys), users[kept].astype(np.int32), places[kept])
+
+
+def search_query(table: str, column: str) -> Query:
+    """Return what is asked by a search, as the stream knows it: nobody pays more than 1."""
+    one = Measure(Kind.USERS, None, "keys", scale=1.0, step=1 / STEPS)
+    return Query(f"keys of {table}.{column}", Relation(f"FROM {table}"), (), (one,), None)

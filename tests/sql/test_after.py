@@ -1,0 +1,167 @@
+"""What is selected from noised answers: plain SQL's meaning, and intervals that hold the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import shop
+from sampled import one_in
+
+import sparseq
+from sparseq.errors import QueryRefused
+from sparseq.released.outputs import Intervals, Measurements
+from sparseq.released.render import key_columns, render
+from sparseq.sql.plan import Plan, calibrate
+
+KINDS = "kind IN ('book', '日本', '')"
+BY_QTY = f"(SELECT qty, count(*) AS n, sum(amount) AS s FROM events WHERE {KINDS} GROUP BY qty)"
+CARRIED = [
+    f"SELECT qty, n * s AS p, n / s AS q, s / n AS r, -s AS m, n - 2 * s AS d FROM {BY_QTY}",
+    f"SELECT qty, abs(s) AS a, greatest(n, s) AS g, least(n, s, 3) AS l, round(s, 1) AS r,"
+    f" floor(s) AS f, CAST(n AS INTEGER) AS i, sqrt(abs(s)) AS root FROM {BY_QTY}",
+    f"SELECT qty, sum(n) OVER (ORDER BY qty) AS running, n / sum(n) OVER () AS share, avg(s) OVER"
+    f" (ORDER BY qty ROWS 2 PRECEDING) AS moving, min(s) OVER () AS low FROM {BY_QTY}",
+    f"SELECT qty, n - lag(n) OVER (ORDER BY qty) AS change, n / first_value(n) OVER (ORDER BY qty)"
+    f" AS idx, lead(s, 2) OVER (ORDER BY qty) AS later FROM {BY_QTY}",
+    f"SELECT qty > 3 AS many, sum(n) AS n, avg(s) AS s, max(n) AS top, count(*) AS rows,"
+    f" sum(n) FILTER (WHERE qty > 0) AS some FROM {BY_QTY} GROUP BY qty > 3",
+    f"SELECT qty, CASE WHEN qty > 2 THEN n ELSE -s END AS c, coalesce(n, 0) AS k FROM {BY_QTY}",
+    f"SELECT a.qty AS qty, a.n - b.n AS d, a.s * b.s AS p FROM {BY_QTY} a JOIN {BY_QTY} b"
+    " ON b.qty = a.qty - 1",
+    "SELECT kind, count(*) AS n, 100 * count(*) / (SELECT count(*) FROM events) AS share"
+    " FROM events GROUP BY kind",
+    "SELECT kind, gift, count(*) AS n, sum(amount) AS s FROM events"
+    " WHERE qty > 0 GROUP BY ROLLUP (kind, gift)",
+    "SELECT kind, count(*) AS n FROM events GROUP BY kind UNION ALL"
+    " SELECT 'all', count(*) FROM visits UNION ALL SELECT 'people', count(DISTINCT who)"
+    " FROM visits",
+    "SELECT (SELECT count(*) FROM events) - (SELECT count(*) FROM visits) AS d",
+    f"SELECT qty, n FROM {BY_QTY} WHERE n > 5 ORDER BY n DESC LIMIT 4",
+]
+
+
+@pytest.fixture(scope="module")
+def con() -> sparseq.Store:
+    return shop.store()
+
+
+def _shown(plan: Plan, sums: list[Any], noise: np.random.Generator | None) -> pa.Table:
+    """Return the answer to sums with noise within the bounds, and intervals that know of it."""
+    bounds = [3.0 if noise is not None else 0.0] * len(sums)
+    measured = [s + (noise.uniform(-3, 3, s.shape) if noise is not None else 0.0) for s in sums]
+    lows = [m - b for m, b in zip(measured, bounds, strict=True)]
+    highs = [m + b for m, b in zip(measured, bounds, strict=True)]
+    ones = [1.0] * len(sums)
+    known = Intervals(lows, highs, measured, ones, [np.zeros_like(s) for s in sums], ones)
+    keys, groups = key_columns(plan.query.domains), plan.query.groups
+    return render(plan, Measurements(measured, bounds, keys, groups, known))
+
+
+@pytest.mark.parametrize("sql", one_in(2, CARRIED), ids=range(len(CARRIED)))
+def test_intervals_hold_the_truth(con: sparseq.Store, sql: str) -> None:
+    """Whatever the noise within its bounds: the value without noise is in every interval."""
+    plan = calibrate(con.lower(sql), con.guarantee, shop.FINE)
+    found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
+    sums = [
+        (m.totals * n.granularity).reshape(-1, asked.bins)
+        for m, n, asked in zip(found, plan.noise, plan.query.measures, strict=True)
+    ]
+    true = _shown(plan, sums, None).to_pylist()
+    noised = [name for name in true[0] if f"{name}_low" in true[0]]
+    public = [n for n in true[0] if not any(n == m or n.startswith(f"{m}_") for m in noised)]
+    by_key = {tuple(row[name] for name in public): row for row in true}
+    rng, checked, known = np.random.default_rng(7), 0, set()
+    for _ in range(20):
+        for row in _shown(plan, sums, rng).to_pylist():
+            truth = by_key.get(tuple(row[name] for name in public))
+            if truth is None:
+                continue  # LIMIT took another one
+            for name in noised:
+                low, high = row[f"{name}_low"], row[f"{name}_high"]
+                if low is not None and truth[name] is not None:
+                    slack = 1e-9 * (1 + abs(truth[name]))
+                    assert low - slack <= truth[name] <= high + slack, (name, row, truth)
+                    assert low - slack <= row[name] <= high + slack
+                    assert high > low or "round" in sql or "floor" in sql
+                    checked, known = checked + 1, known | {name}
+    assert known == set(noised)
+    assert checked >= 10
+
+
+UNKNOWN = {
+    "a rank by noise": f"SELECT qty, rank() OVER (ORDER BY n) AS x FROM {BY_QTY}",
+    "a running sum in the order of noise": f"SELECT qty, sum(s) OVER (ORDER BY n) AS x"
+    f" FROM {BY_QTY}",
+    "a sum over what HAVING left": f"SELECT sum(n) AS x FROM {BY_QTY} WHERE n > 30",
+    "a count of such rows": f"SELECT count(*) AS x FROM {BY_QTY} WHERE n > 30",
+    "a sum over the top rows": f"SELECT sum(n) AS x FROM (SELECT n FROM {BY_QTY}"
+    " ORDER BY n LIMIT 3)",
+    "a choice by noise": f"SELECT qty, CASE WHEN n > 30 THEN s ELSE n END AS x FROM {BY_QTY}",
+    "rows of noised groups": f"SELECT count(*) AS x FROM {BY_QTY} GROUP BY round(n, -1)",
+    "a number of noise modulo": f"SELECT qty, n % 7 AS x FROM {BY_QTY}",
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_where_noise_decides_there_is_no_interval(con: sparseq.Store, name: str) -> None:
+    query = con.lower(UNKNOWN[name])
+    assert "no interval is known for x" in query.notes
+    table = shop.answer(con, UNKNOWN[name])
+    assert table["x_error"].null_count == len(table) > 0
+
+
+def test_a_question_in_several_places_is_asked_once(con: sparseq.Store) -> None:
+    one = con.lower(f"SELECT qty, n FROM {BY_QTY}")
+    twice = con.lower(
+        f"WITH m AS {BY_QTY} SELECT a.qty, a.n + b.n AS x FROM m a JOIN m b USING (qty)"
+    )
+    assert (one.coordinates, one.measures) == (twice.coordinates, twice.measures)
+    unread = con.lower(f"WITH m AS (SELECT count(*) AS c FROM visits) SELECT qty, n FROM {BY_QTY}")
+    assert unread.measures == one.measures
+
+
+def test_several_questions_are_charged_as_one_vector() -> None:
+    rows = pa.table({"who": [1, 1, 2], "k": ["a", "b", "a"]})
+    con = sparseq.create(
+        None,
+        {"t": rows},
+        user="who",
+        keys={"k": ("a", "b")},
+        seed=1,
+        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
+    )
+    con.sql("SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT 'all', count(*) FROM t")
+    units = con.stream.accounts.spent / 2**24
+    assert units.tolist() == [1 + 1 + 4, 1 + 1]
+    release = con.releases()[-1]
+    assert release.coordinates == 3
+
+
+def test_an_answer_is_read_back_and_asked_with_noise(con: sparseq.Store) -> None:
+    sql = (
+        "SELECT kind, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS place"
+        " FROM events GROUP BY kind"
+    )
+    first, again = (con.sql(sql, request_id="r1").arrow() for _ in range(2))
+    assert first.equals(again)
+    assert first.column_names == ["kind", "n", "n_error", "place", "place_error"]
+    assert sorted(first["place"].to_pylist())[0] == 1
+    assert first["place_error"].null_count == len(first)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events)",
+        "SELECT e.kind, count(*) FROM events e JOIN (SELECT kind, count(*) AS n FROM events"
+        " GROUP BY kind) k ON e.kind = k.kind GROUP BY e.kind",
+        f"SELECT who FROM events UNION ALL SELECT n FROM {BY_QTY}",
+    ],
+)
+def test_people_and_answers_do_not_mix(con: sparseq.Store, sql: str) -> None:
+    with pytest.raises(QueryRefused) as refused:
+        con.lower(sql)
+    assert "first" in refused.value.hint

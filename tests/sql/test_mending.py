@@ -1,0 +1,141 @@
+"""Hints, taken literally: the query that a refusal offers is answered, and none leads nowhere.
+
+Every refusal of golden/refusals.txt has a hint that a rule of `sparseq.sql.suggestions` takes, and
+then the query it leads to is asked here; or one of ADVICE, which no program can take for somebody.
+What is left is LEFT, by name.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from test_hostile import EVENTS, LONG, SHOPS, VISITS, read_golden
+
+import sparseq
+from benchmarks.stores import IN_OR_OUT
+from sparseq.errors import QueryRefused, with_query, without_query
+from sparseq.sql.suggest import mended
+from sparseq.sql.suggestions import RULES
+
+ADVICE = """
+only SELECT is answered|FROM names the store's tables|docs/sql.md (lists|says)|known here: |
+name a table of the store|write it, or give params|give public bounds|
+compute it (in a subquery|step by step)|a constant in the query doesn't fit its type|
+use another tool; no privacy is needed|write the number itself|a quantile lies between 0 and 1|
+\\[0, 10, 20, 50\\]|ask for the rest in another query|write a smaller number|at most 1,000,000|
+join the tables|split it|use fewer|send it as UTF-8|the noise is added for you|use ROWS n PRECEDING|
+use coalesce\\(\\), one SELECT further out|write a subquery for each step|use SELECT … AS name|
+write FROM a JOIN b|compare numbers with numbers|write CAST\\(x AS type\\)|OPTIONS takes sigma|
+PIVOT t ON x IN|write them once, in the outer SELECT|SELECT count\\(\\*\\) FROM a table|
+select the user in each of the two|compare with TIMESTAMPTZ|count people: |
+use COUNT, SUM, AVG, MIN or MAX
+"""
+LEFT = {
+    "of public tables alone": "SELECT count(*) FROM public.shops",
+    "text has no bins": "SELECT max(note) FROM events",
+    "text has no middle": "SELECT any_value(note) FROM events",
+    "nor has the text of the largest": "SELECT arg_max(note, amount) FROM events",
+    "nor a histogram": "SELECT histogram(note) FROM events",
+    "LATERAL is not answered": "SELECT count(*) FROM events e, (SELECT e.amount AS a) l",
+    "no column is a struct": "SELECT count(*) FROM events WHERE events.note.x = 3",
+    "a name of its own for a table of the store":
+        "WITH shops AS (SELECT * FROM events) SELECT count(*) FROM events WHERE shop_id IN "
+        "(SELECT shop_id FROM shops)",
+    "lists are not answered": "SELECT count(*) FROM events WHERE CAST(qty AS INT[]) = [1]",
+    "lists are not answered here": "SELECT count(*) FROM events WHERE list_contains([1, 2], qty)",
+    "nothing is asked yet": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(",
+    "nor here": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS",
+    "nor there": "SELEC",
+}  # fmt: skip
+"""Why a rule leads to no answer, and of what query."""
+
+
+@pytest.fixture(scope="module")
+def con() -> sparseq.Store:
+    tables, public = {"visits": VISITS}, {"shops": SHOPS}
+    return sparseq.create(
+        None, {**tables, "events": EVENTS}, user="who", public=public, purposes=IN_OR_OUT
+    )
+
+
+def refusal(con: sparseq.Store, query: str) -> QueryRefused | None:
+    try:
+        con.sql(query, fresh=True)
+    except QueryRefused as refused:
+        return refused
+    return None
+
+
+def test_every_hint_leads_to_an_answer_or_is_advice(con: sparseq.Store) -> None:
+    advice = re.compile(ADVICE.replace("\n", ""))
+    left, silent, asked, answered = set(), set(), set[str](), 0
+    for query, said in read_golden():
+        if "  hint: " not in said or query in LONG:
+            continue
+        refused = refusal(con, query)
+        assert refused is not None
+        hint, offered = without_query(refused.hint)
+        by_rule = any(pattern.search(hint) for pattern, _ in RULES)
+        if by_rule and not offered:  # a sum without a scale is refused after it is lowered
+            offered = mended(query, refused, con.catalog, con.lower, RULES)
+        if offered:
+            assert offered in asked or refusal(con, offered) is None, (query, offered)
+            asked.add(offered)
+            answered += 1
+        elif by_rule:
+            left.add(query)
+        elif not advice.match(hint):
+            silent.add(hint)
+    assert left == set(LEFT.values())
+    assert silent == set()
+    assert answered > 100
+
+
+@pytest.mark.parametrize(
+    ("query", "offered"),
+    [
+        ("SELECT count(*) FROM evnets WHERE amuont > 1",
+         "SELECT count(*) FROM events WHERE amount > 1"),
+        ("SELECT sum(DISTINCT amount) FROM events",
+         "SELECT SUM(LEAST(GREATEST(amount, 0), 100)) FROM events"),
+        ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => 9) max(qty) FROM events",
+         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => 9) QUANTILE(qty, 0.99, "
+         "[0, 10, 20, 50]) FROM events"),
+        ("SELECT count(*) FROM events e JOIN visits v USING (day)",
+         "SELECT COUNT(*) FROM events AS e JOIN visits AS v USING (day, who)"),
+        ("SELECT date_trunc('month', day) AS m, count(*) FROM events GROUP BY m",
+         "SELECT DATE_TRUNC('MONTH', day) AS m, COUNT(*) FROM events WHERE day BETWEEN "
+         "DATE '2024-01-01' AND DATE '2024-12-31' GROUP BY m"),
+        ("SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events)",
+         "SELECT COUNT(*) FROM events WHERE amount > (SELECT AVG(amount) FROM events AS own "
+         "WHERE own.who = events.who)"),
+    ],
+)  # fmt: skip
+def test_it_is_what_a_person_would_have_written(
+    con: sparseq.Store,
+    query: str,
+    offered: str,
+) -> None:
+    refused = refusal(con, query)
+    assert refused is not None
+    assert without_query(refused.hint)[1] == offered
+
+
+def test_a_hint_and_its_query_are_told_apart() -> None:
+    for hint in ("leave it out", "did you mean 'a'?", ""):
+        assert without_query(with_query(hint, "SELECT 1")) == (hint, "SELECT 1")
+        assert without_query(with_query(hint, "")) == (hint, "")
+
+
+def test_it_ends_whatever_is_asked(con: sparseq.Store) -> None:
+    tried: list[str] = []
+
+    def lower(query: str) -> None:
+        tried.append(query)
+        raise QueryRefused("amount is neither in GROUP BY nor aggregated", "add it to GROUP BY")
+
+    why = QueryRefused("amount is neither in GROUP BY nor aggregated", "add it to GROUP BY")
+    nested = "SELECT count(*) FROM (SELECT who FROM (SELECT who FROM events))"
+    assert mended(nested, why, con.catalog, lower, RULES) == ""
+    assert 3 < len(tried) <= 12

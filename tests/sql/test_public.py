@@ -1,0 +1,86 @@
+"""The databases without people in which queries are checked: one process has one DuckDB for all."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import sparseq
+from sparseq.engine._duckdb.connection import scratch
+from sparseq.errors import QueryRefused
+from sparseq.sql import public_database as public
+
+JOINED = "SELECT sum(rent) AS s FROM t JOIN p ON t.kind = p.kind"
+RENT = "SELECT rent FROM public.p"
+
+
+def store(column: str = "kind", rent: int = 1) -> sparseq.Store:
+    rows = pa.table({"who": [1, 2, 2], column: ["a", "b", "a"]})
+    prices = pa.table({"kind": ["a", "b"], "rent": [rent, 2]})
+    return sparseq.create(None, {"t": rows}, user="who", public={"p": prices}, seed=1)
+
+
+def test_each_store_has_a_database_of_its_own() -> None:
+    """Tables of the same name, with other columns and rows; one outlives the other."""
+    with store(rent=50) as other:
+        assert other.lowering.public.values(RENT) == [(50,), (2,)]
+        with store() as con:
+            assert con.lowering.public.values(RENT) == [(1,), (2,)]
+        with store(column="sort") as con, pytest.raises(QueryRefused, match="'kind'"):
+            con.lower(JOINED)
+        assert other.lowering.public.values(RENT) == [(50,), (2,)]
+
+
+def test_it_goes_when_its_store_goes() -> None:
+    def databases() -> set[Any]:
+        with scratch("public") as con:
+            return set(con.sql("SELECT database_name FROM duckdb_databases()").fetchall())
+
+    gc.collect()  # stores of other tests may go at any time
+    before = databases()
+    con = store()
+    con.lower(JOINED)
+    (its,) = databases() - before
+    con.close()
+    assert its not in databases()
+    store().lower(JOINED)  # never closed
+    gc.collect()
+    assert databases() <= before
+
+
+def test_nobody_is_told_that_duckdb_gave_them_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an error that it calls fatal DuckDB answers no store, whichever it was of."""
+    capped = "SELECT count(*) AS n FROM t a JOIN t b ON a.who = b.who AND a.kind = b.kind"
+    con = store()
+    expected = con.lower(capped), con.lower(JOINED)
+
+    class GivenUp:
+        def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+            self.close, self.interrupt = connection.close, connection.interrupt
+            self.alive, self.connection = True, connection
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.connection, name)
+
+        def execute(self, sql: str) -> Any:
+            if self.alive:
+                return self.connection.execute(sql)
+            raise duckdb.FatalException("database has been invalidated")
+
+    made: list[Any] = []
+
+    def opened(purpose: str) -> Any:
+        made.append(GivenUp(scratch(purpose)))
+        return made[-1]
+
+    monkeypatch.setattr(public, "scratch", opened)
+    with store() as con:
+        assert con.lower(capped) == expected[0]
+        made[0].alive = False
+        assert con.lower(JOINED) == expected[1]
+        assert con.lower(capped.replace("AS n", "AS m")), "what caps have is there again"
+        assert len(made) == 2
