@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -32,6 +32,17 @@ class EngineFailure:
     user: int | None
     error: str
     mended: bool = False
+
+    def told(self, release: int, names: Mapping[int, Any]) -> str:
+        """Return it in words, for the curator.
+
+        Args:
+            release: In whose evaluation it was.
+            names: Of people.
+        """
+        where = "" if self.user is None else f" on the rows of {names.get(self.user)!s}"
+        done = "another evaluator answered" if self.mended else "they count for nothing"
+        return f"release {release}: the engine failed{where}, {done}: {self.error}"
 
 
 @dataclass(frozen=True)

@@ -218,13 +218,8 @@ class LakeLedger:
         """Return what is noted with a release: also where an engine failed, for the curator."""
         whose = [f.user for f in entry.failed if f.user is not None]
         names = self.identifiers(whose) if whose else {}
-        said: list[Note] = [*entry.notes]
-        for failure in entry.failed:
-            where = "" if failure.user is None else f" on the rows of {names.get(failure.user)!s}"
-            done = "another evaluator answered" if failure.mended else "they count and cost nothing"
-            what = f"release {entry.release.id}: the engine failed{where}, {done}: {failure.error}"
-            said.append(CuratorLine("engine", what))
-        return said
+        lines = [failure.told(entry.release.id, names) for failure in entry.failed]
+        return [*entry.notes, *(CuratorLine("engine", line) for line in lines)]
 
     def fold(self, at_least: int) -> None:
         """See `Ledger`; small files, of which there are many, become one as well."""

@@ -377,7 +377,7 @@ class Stream:
         if course is not None:
             notes += (Fact(part.key, course.to_dict()),)
         release = release_of(plan, answer, part.pot, request)
-        failed = self.engine.take_failures()
+        failed = list(dict.fromkeys(self.engine.take_failures()))  # of pilots and sums alike
         return Entry(release, *bill.paid(), departed, notes, failed, bill.lifetimes)
 
     def _stage(self, draft: Draft) -> Answer:

@@ -22,7 +22,6 @@ from sparseq.ledger.pots import Pot, Pots
 from sparseq.ledger.purposes import PURPOSES, Purpose, read
 
 if TYPE_CHECKING:
-    from sparseq.engine.protocol import EngineFailure
     from sparseq.ledger._duckdb.session import StoreSession
     from sparseq.ledger.accounts import Index, Ints
     from sparseq.ledger.entry import Entry
@@ -123,7 +122,8 @@ class DuckLedger(Journal):
         whose = [f.user for f in entry.failed if f.user is not None]
         names = self.identifiers(whose) if whose else {}
         whole = [] if entry.lifetimes is None else entry.lifetimes.notes(entry.release.id)
-        return [*entry.notes, *whole, *(_line(entry.release.id, f, names) for f in entry.failed)]
+        lines = [failure.told(entry.release.id, names) for failure in entry.failed]
+        return [*entry.notes, *whole, *(CuratorLine("engine", line) for line in lines)]
 
     def payments(self, user: int) -> list[tuple[int, int]]:
         """See `Ledger`."""
@@ -175,10 +175,3 @@ class DuckLedger(Journal):
     def in_transaction(self, work: Callable[[], Any]) -> Any:
         """See `Ledger`."""
         return self._in_transaction(work)
-
-
-def _line(release: int, failure: EngineFailure, names: Mapping[int, Any]) -> CuratorLine:
-    where = "" if failure.user is None else f" on the rows of {names.get(failure.user)!s}"
-    done = "another evaluator answered" if failure.mended else "they count and cost nothing"
-    said = f"release {release}: the engine failed{where}, {done}: {failure.error}"
-    return CuratorLine("engine", said)
