@@ -11,7 +11,7 @@ settings.load_profile("sparseq")
 
 # whose doctests can't be collected where an extra is not installed
 _NEEDS = {"sparseq/compiled/loops.py": "numba", "sparseq/training/network": "torch",
-          "sparseq/server/http": "starlette", "sparseq/server/running.py": "uvicorn"}  # fmt: skip
+          "sparseq/server/http": "starlette", "sparseq/server/serve.py": "uvicorn"}  # fmt: skip
 collect_ignore = [p for p, extra in _NEEDS.items() if not importlib.util.find_spec(extra)]
 
 FEWEST_TESTS = 600

@@ -27,7 +27,7 @@ import sparseq
 from benchmarks.shapes import ACTIVITIES, DAYS, SIGMA
 from sparseq.lake.spark_fleet import SparkFleet
 from sparseq.sql.plan import Options
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.batches import Request
 
 ROWS, BUCKETS, TIMES = 10_000_000, 8, 5

@@ -49,7 +49,7 @@ from sparseq.engine.contributions import Contributions, of_batch
 from sparseq.engine.interpreter import Interpreter
 from sparseq.engine.operations import Vector
 from sparseq.engine.program import Program, StepValues, program_of
-from sparseq.engine.weighing import Weights
+from sparseq.engine.row_weights import Weights
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
@@ -64,7 +64,7 @@ from sparseq.sql.plan import (
     Relation,
     calibrate,
 )
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.release_charges import Bill, admit
 
 WORLD = 700

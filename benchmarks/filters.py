@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import rdp
-from sparseq.accounting.filters import GdpRule, IndividualFilter, Rule, ZcdpRule
-from sparseq.accounting.odometers import IndividualOdometer, LecuyerOdometer
+from sparseq.papers.filters import GdpRule, IndividualFilter, Rule, ZcdpRule
+from sparseq.papers.odometers import IndividualOdometer, LecuyerOdometer
 
 USERS = 10_000_000
 REPETITIONS = 5

@@ -35,8 +35,8 @@ import click
 import pyarrow as pa
 
 import sparseq
-import sparseq.files  # what every child would else import
-from sparseq.curator import forget
+import sparseq.store.create  # what every child would else import
+from sparseq.store.curator import forget
 from sparseq.stream.batches import Request
 
 PEOPLE = 30

@@ -37,7 +37,7 @@ from sparseq.lake.lake_store import LakeBackend
 from sparseq.ledger.accounts import Index
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.pots import Pot
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 SIZES = {"commits": 10_000, "releases": 1_000_000, "buckets": 10_000}
 PEOPLE, BUCKETS, FILE = 1_000, 4, 10_000

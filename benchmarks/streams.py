@@ -26,7 +26,7 @@ from benchmarks.truth.sets import REAL
 from data.events import generate
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.sql.plan import Query
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 KAPPA = 0.5
 SEED = 1

@@ -48,14 +48,14 @@ LATE: Mapping[str, str] = {
     "sparseq.sql.domains": "likewise",
     "sparseq.sql.polars_question": "likewise",
     "sparseq.sql.parameters": "likewise",
-    "sparseq.explained": "likewise",
+    "sparseq.store.explain": "likewise",
     "sparseq.stream.weighted_answer": "slow to import; who reads back never does",
     "sparseq.stream.expected_width": "likewise",
     "mpmath": "slow to import, and rarely needed",
     "sparseq.load.load_rows": "readers of files; most commands read none",
     "sparseq.load._duckdb.load_tables": "likewise",
     "sparseq.engine._duckdb.engine": "who reads what is public evaluates nothing",
-    "sparseq._duckdb.creating": "likewise",
+    "sparseq.store._duckdb.create_file": "likewise",
     "sparseq.load._duckdb.files_seen": "likewise",
     "sparseq.load._duckdb.outside_databases": "likewise",
     "pyarrow.parquet": "slow to import, and few commands write such files",
@@ -69,9 +69,9 @@ LATE: Mapping[str, str] = {
     "sparseq.compiled.loops": "needs numba",
     "obstore": "optional, and most stores have no mark in a bucket",
     "sparseq.ledger._duckdb.mark_object": "likewise",
-    "sparseq.remote": "needs ssl, slow to import; only clients of servers do",
+    "sparseq.store.remote": "needs ssl, slow to import; only clients of servers do",
     "sparseq.server.work": "a server without jobs needs neither monitor nor replay",
-    "sparseq.server.running": "needs starlette and uvicorn, optional",
+    "sparseq.server.serve": "needs starlette and uvicorn, optional",
 }
 LONG: Mapping[str, str] = {
     "sparseq/sql/bind_expressions.py": "one class, a method for each kind of node: what SQL is",
@@ -79,7 +79,12 @@ LONG: Mapping[str, str] = {
 _NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make", "_exit"}  # and os._exit
 TORCH = {"_version", "_BatchNorm"}
 """Names of torch without another: how often a tensor was written, and what all batch norms are."""
-DUCKDB = ("/_duckdb/", "sparseq/load/", "sparseq/curator.py", "sparseq/sql/public_database.py")
+DUCKDB = (
+    "/_duckdb/",
+    "sparseq/load/",
+    "sparseq/store/curator.py",
+    "sparseq/sql/public_database.py",
+)
 """Where DuckDB may be imported: backends, file formats, the curator's exact tools, and the twin of
 a store that holds no person."""
 

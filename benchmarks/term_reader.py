@@ -8,14 +8,14 @@ import sqlglot
 from sqlglot import exp
 
 from benchmarks.language import NUMBER, TYPES, Function
+from sparseq.base.errors import QueryRefused
 from sparseq.engine.program import Unwritable, Writer
-from sparseq.errors import QueryRefused
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import type_named
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Table
 from sparseq.sql.parse import Dialect
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 _HAD: dict[Function, bool] = {}
 """Whether the interpreter has a word: of columns of these types, whatever the table."""

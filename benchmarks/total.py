@@ -39,11 +39,11 @@ from benchmarks.language import (
     Expressions,
     functions,
 )
+from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.stored import values_of
 from sparseq.engine.operations import Vector
 from sparseq.engine.program import Program, Rows, StepValues, Unwritable, Writer
-from sparseq.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparseq.errors import (
+from sparseq.base import former_names
+from sparseq.base.errors import (
     DataError,
     ParameterError,
     QueryRefused,
@@ -20,19 +21,19 @@ from sparseq.errors import (
     StoreError,
     StoreInUse,
 )
-from sparseq.facade import lazy
+from sparseq.base.lazy_names import lazy
 from sparseq.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from sparseq._duckdb.backup import backup
-    from sparseq._duckdb.upgrade import upgrade
-    from sparseq.answer import Answer
-    from sparseq.files import connect, create
     from sparseq.ledger.purposes import Purpose
     from sparseq.ledger.questions import Questions
-    from sparseq.remote import Remote
     from sparseq.sql.polars_question import Aggregation, Events
-    from sparseq.store import Store
+    from sparseq.store._duckdb.backup import backup
+    from sparseq.store._duckdb.upgrade import upgrade
+    from sparseq.store.answer import Answer
+    from sparseq.store.create import connect, create
+    from sparseq.store.remote import Remote
+    from sparseq.store.store import Store
 
 __all__ = [
     "Aggregation",
@@ -58,15 +59,16 @@ __getattr__ = lazy(
     __name__,
     {
         "Aggregation": "sparseq.sql.polars_question",
-        "Answer": "sparseq.answer",
+        "Answer": "sparseq.store.answer",
         "Events": "sparseq.sql.polars_question",
         "Purpose": "sparseq.ledger.purposes",
         "Questions": "sparseq.ledger.questions",
-        "Remote": "sparseq.remote",
-        "Store": "sparseq.store",
-        "backup": "sparseq._duckdb.backup",
-        "connect": "sparseq.files",
-        "create": "sparseq.files",
-        "upgrade": "sparseq._duckdb.upgrade",
+        "Remote": "sparseq.store.remote",
+        "Store": "sparseq.store.store",
+        "backup": "sparseq.store._duckdb.backup",
+        "connect": "sparseq.store.create",
+        "create": "sparseq.store.create",
+        "upgrade": "sparseq.store._duckdb.upgrade",
     },
 )
+former_names.known()

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import sparseq
-from sparseq import errors
+from sparseq.base import errors
 
 if TYPE_CHECKING:
-    from sparseq.answer import Answer
-    from sparseq.asking import Params
-    from sparseq.remote import Remote
-    from sparseq.store import Store
+    from sparseq.store.answer import Answer
+    from sparseq.store.ask import Params
+    from sparseq.store.remote import Remote
+    from sparseq.store.store import Store
 
 apilevel = "2.0"
 threadsafety = 2  # threads may share the module and connections

@@ -23,12 +23,12 @@ from scipy import stats
 import sparseq
 from sparseq import ParameterError
 from sparseq.accounting import Price
-from sparseq.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.engine.triplets import triplet_query
-from sparseq.lipschitz import Analysis, lipschitz_contributions, mover
+from sparseq.papers.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
+from sparseq.papers.lipschitz import Analysis, lipschitz_contributions, mover
 from sparseq.sql.plan import Options, calibrate
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 MEDIAN = SmoothedMedian(2, population=20, near=0.5, smoothing=0.25, pull=0.5)
 STEP = 2.0**-10

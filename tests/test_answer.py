@@ -17,8 +17,8 @@ import pytest
 from browser import Page, browse, loosened, needs_browser
 
 import sparseq
-from sparseq.answer import Answer
-from sparseq.facts import Facts
+from sparseq.store.answer import Answer
+from sparseq.store.answer_facts import Facts
 
 FIRST = dt.date(2024, 1, 1)
 ROWS = pa.table(

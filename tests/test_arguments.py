@@ -14,8 +14,8 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.accounting.filters._compare import compare
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
+from sparseq.papers.filters._compare import compare
 
 ROWS = pa.table({"who": [1, 2]})
 USES: list[Callable[[sparseq.Store, str], object]] = [
@@ -77,7 +77,7 @@ def test_an_option_is_any_number_that_python_has(
 
 
 def test_an_identifier_that_no_file_can_have_is_nobody_s(con: sparseq.Store) -> None:
-    from sparseq import curator
+    from sparseq.store import curator
 
     for look in (curator.forget, curator.account):
         with pytest.raises(ParameterError, match="half a character"):

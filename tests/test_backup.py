@@ -13,9 +13,9 @@ import pytest
 
 import sparseq
 from sparseq import backup
-from sparseq._duckdb import backup as module
-from sparseq.curator import forget
 from sparseq.ledger._duckdb.record import record_of
+from sparseq.store._duckdb import backup as module
+from sparseq.store.curator import forget
 
 COUNT = "SELECT count(*) AS n FROM t"
 

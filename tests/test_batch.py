@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-import sparseq.store
+import sparseq.store.store
 import sparseq.stream.batches
 from benchmarks.stores import made_store
 from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window

@@ -22,13 +22,13 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.answer import Answer
-from sparseq.cancellation import Cancellation, check, current, interruptible
+from sparseq.base.cancellation import Cancellation, check, current, interruptible
+from sparseq.base.errors import QueryCancelError, TimedOut
 from sparseq.engine import interpreter
 from sparseq.engine._duckdb import backstop
-from sparseq.errors import QueryCancelError, TimedOut
 from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.sql.plan import Plan
+from sparseq.store.answer import Answer
 from sparseq.stream import step
 from sparseq.stream.batches import Request
 from sparseq.stream.draft import Draft

@@ -17,8 +17,8 @@ from test_reference import DAY, Asked, Row, Running, Stream, arrow, questions, s
 import sparseq
 import sparseq.stream.step
 from benchmarks.stores import IN_OR_OUT, made_store
-from sparseq.curator import forget
 from sparseq.engine._duckdb.storage import MAX_RUNS, Storage
+from sparseq.store.curator import forget
 
 UNIT = 2**24
 

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
+from sparseq.base.errors import StoreError
 from sparseq.cli.app import sparseq as command
 from sparseq.engine._duckdb.connection import connected, is_damage
-from sparseq.errors import StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.stream.partition_selection import DELTAS
 

@@ -17,8 +17,8 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.curator import Erasure, account, exact_sql, forget, top_spenders
 from sparseq.load import memory_table as held
+from sparseq.store.curator import Erasure, account, exact_sql, forget, top_spenders
 
 UNIT = 2**24
 COUNT = "SELECT count(*) AS n FROM t"
@@ -317,13 +317,13 @@ def kill_all(paths: dict[str, str], after: bool) -> None:
     script = f"""
 import os, sys
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
-import endless_stream, sparseq, sparseq.curator, sparseq.files
+import endless_stream, sparseq, sparseq.store.curator, sparseq.store.create
 for path, statement in {paths!r}.items():
     if os.fork() == 0:
         con = sparseq.connect(path)
         back = con.backend
         back.database = back.storage._con = endless_stream.Dying(back.database, statement, {after})
-        sparseq.curator.forget(con, {MARKS[0]!r})
+        sparseq.store.curator.forget(con, {MARKS[0]!r})
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == -9, statement
 """

@@ -15,13 +15,13 @@ from algorithm2 import UNITS, Algorithm2
 
 import sparseq
 from benchmarks.stores import made_store
+from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.engine.protocol import USER
-from sparseq.errors import ParameterError, QueryRefused, StoreError
-from sparseq.keys import Keys
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
 from sparseq.pictures.words import guarantee
 from sparseq.sql.catalog import OTHER
-from sparseq.store import Store
+from sparseq.store.store import Store
+from sparseq.store.text_keys import Keys
 from sparseq.stream.partition_selection import (
     DELTAS,
     STEPS,

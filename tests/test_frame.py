@@ -12,7 +12,7 @@ import pytest
 
 import sparseq
 from sparseq.accounting import UNITS_PER_NORM
-from sparseq.errors import DataError, ParameterError, QueryRefused
+from sparseq.base.errors import DataError, ParameterError, QueryRefused
 
 EVENTS = pl.DataFrame(
     {
@@ -31,8 +31,15 @@ def con() -> sparseq.Store:
         {"events": EVENTS},
         user="who",
         seed=3,
-        purposes=[sparseq.Questions(in_or_out=True, counts=100)],
+        purposes=[sparseq.Questions(counts=100)],
     )
+
+
+@pytest.fixture
+def wholly() -> sparseq.Store:
+    """The same where people are in or out."""
+    said = sparseq.Questions(in_or_out=True, counts=100)
+    return sparseq.create(None, {"events": EVENTS}, user="who", seed=3, purposes=[said])
 
 
 def test_questions_become_sql(con: sparseq.Store) -> None:
@@ -54,12 +61,12 @@ def test_the_same_question_in_sql_and_in_python_is_the_same_plan(con: sparseq.St
 
 
 def test_without_noise_answers_are_the_truth(
-    con: sparseq.Store, monkeypatch: pytest.MonkeyPatch
+    wholly: sparseq.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "sparseq.stream.step.rounded_gaussian", lambda sigma, n, _: np.zeros(n, np.int64)
     )
-    answer = con.table("events").count().by("kind", keys=["gift", "none"]).ask().pl()
+    answer = wholly.table("events").count().by("kind", keys=["gift", "none"]).ask().pl()
     assert dict(zip(answer["kind"], answer["count"], strict=True)) == {"gift": 4, "none": 0}
 
 
@@ -102,13 +109,17 @@ def test_contributions_are_charged_their_true_squared_norm(con: sparseq.Store) -
     assert con.stream.accounts.spent.tolist() == [n * UNITS_PER_NORM for n in norms]
 
 
-def test_contributions_and_sql_spend_one_budget(con: sparseq.Store) -> None:
-    con.contribute(handed(user=[2], coordinate=[0], value=[9.9]), coordinates=1, label="most of it")
-    before = con.stream.accounts.spent[1]
-    con.contribute(handed(user=[2], coordinate=[0], value=[9.9]), coordinates=1, label="too much")
-    assert con.stream.accounts.spent[1] == before
-    con.sql("SELECT count(*) AS n FROM events")
-    assert con.stream.accounts.spent[1] == before + UNITS_PER_NORM
+def test_contributions_and_sql_spend_one_budget(wholly: sparseq.Store) -> None:
+    wholly.contribute(
+        handed(user=[2], coordinate=[0], value=[9.9]), coordinates=1, label="most of it"
+    )
+    before = wholly.stream.accounts.spent[1]
+    wholly.contribute(
+        handed(user=[2], coordinate=[0], value=[9.9]), coordinates=1, label="too much"
+    )
+    assert wholly.stream.accounts.spent[1] == before
+    wholly.sql("SELECT count(*) AS n FROM events")
+    assert wholly.stream.accounts.spent[1] == before + UNITS_PER_NORM
 
 
 def test_contributions_that_are_not_finite_count_for_nothing(con: sparseq.Store) -> None:

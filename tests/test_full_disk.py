@@ -16,9 +16,9 @@ import sparseq
 
 CHILD = """
 import json, os, resource, signal, sys
-import pyarrow as pa, sparseq, sparseq.files
+import pyarrow as pa, sparseq, sparseq.store.create
 from sparseq import backup
-from sparseq.curator import forget
+from sparseq.store.curator import forget
 
 try:
     import pandas  # or every child does, at its first Arrow table

@@ -17,19 +17,19 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.curator import counts, forget
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.requests import RequestIds
-from sparseq.ledger.departed import Departures
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.pots import Pots
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.watch import ActiveWatch
+from sparseq.store.curator import counts, forget
 from sparseq.stream.batches import Request
 
 ROOT = Path(sparseq.__file__).parent
 TRACED = tuple(
     str(ROOT / part)
-    for part in ("store.py", "stream", "curator.py", "ledger", "monitor",
+    for part in ("store/store.py", "stream", "reuse", "store/curator.py", "ledger", "series",
                  *(f"engine/_duckdb/{n}.py" for n in ("storage", "people", "erasure", "scans")))
 )  # fmt: skip
 COUNT = "SELECT count(*) AS n FROM t"

@@ -159,7 +159,7 @@ def test_rows_that_arrive_start_an_epoch_and_an_erasure_does_not() -> None:
     con = store()
     count = "SELECT count(*) AS n FROM t"
     con.sql(count)
-    from sparseq.curator import forget
+    from sparseq.store.curator import forget
 
     forget(con, 3)
     assert con.sql(count).facts.release == 1, "else the next answer would tell of it"

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq import curator
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
-from sparseq.series.methods.correlated import CorrelatedSeries
+from sparseq.series.methods.strategy_series import CorrelatedSeries
+from sparseq.store import curator
 
 FIRST, APART = dt.date(2024, 1, 1), "SELECT count(*) AS n FROM t WHERE day = DATE '{}'"
 WHOLE = "SELECT count(*) AS n FROM t"

@@ -17,8 +17,8 @@ from scipy import stats
 import sparseq
 from sparseq import ParameterError
 from sparseq.accounting import Budget
-from sparseq.local import Broadcast, Client, Clients, aggregate
 from sparseq.mechanisms import SeededEntropy
+from sparseq.papers.local import Broadcast, Client, Clients, aggregate
 
 BUDGET = Budget(kappa=0.5, norm_budget=20.0)
 

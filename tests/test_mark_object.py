@@ -13,11 +13,11 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq._duckdb.marking import keep_mark
-from sparseq.errors import ParameterError, StoreError
+from sparseq.base.errors import ParameterError, StoreError
 from sparseq.ledger._duckdb import mark_object
 from sparseq.ledger._duckdb.mark_object import MarkObject
 from sparseq.ledger._duckdb.record import RECORD_BYTES, Record
+from sparseq.store._duckdb.mark_file import keep_mark
 
 obstore = pytest.importorskip("obstore")
 

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
-from sparseq._duckdb import memory
 from sparseq.cli.app import sparseq as command_line
+from sparseq.store._duckdb import memory_limit as memory
 
 QUERY = "SELECT kind, count(*) AS n, sum(amount) AS s FROM t WHERE kind IN ('a', 'b') GROUP BY kind"
 

@@ -12,7 +12,7 @@ import pytest
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 
 ONCE = "count(*)", "sum(x)", "avg(x)", "median(x)", "stddev(x)"

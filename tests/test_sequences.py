@@ -12,7 +12,7 @@ pytest.importorskip("httpx")
 pytest.importorskip("polars")
 
 from benchmarks.sequences import life
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.step import Stream
 
 

@@ -18,7 +18,7 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.reuse.fingerprint import Meaning, meaning_of
 from sparseq.reuse.staleness import RowsCame, Standing
 from sparseq.sql.plan import Options

@@ -23,10 +23,10 @@ import pytest
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq._duckdb.backend import FORMAT
 from sparseq.accounting import Budget
-from sparseq.curator import exact_sql
 from sparseq.engine._duckdb.storage import MAX_RUNS
+from sparseq.store._duckdb.file_backend import FORMAT
+from sparseq.store.curator import exact_sql
 
 UNIT = 2**24
 COUNT = "SELECT count(*) AS n FROM t"

@@ -15,12 +15,12 @@ import duckdb
 import pytest
 
 import sparseq
-from sparseq._duckdb import upgrade as module
-from sparseq._duckdb.backend import FORMAT
-from sparseq._duckdb.upgrade import STEPS, UpgradeStep, upgrade
-from sparseq.curator import account
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.series.watch import ActiveWatch
+from sparseq.store._duckdb import upgrade as module
+from sparseq.store._duckdb.file_backend import FORMAT
+from sparseq.store._duckdb.upgrade import STEPS, UpgradeStep, upgrade
+from sparseq.store.curator import account
 
 DATA = Path(__file__).parent / "data"
 facts = runpy.run_path(str(DATA / "make_format3.py"))["facts"]
@@ -89,7 +89,7 @@ def test_killed_at_any_step_it_is_as_before_or_upgraded(old: Path, every: int) -
     original = old.read_bytes()
     script = """
 import os, sys, signal
-import sparseq, sparseq._duckdb.upgrade as module
+import sparseq, sparseq.store._duckdb.upgrade as module
 path, moment = sys.argv[1], 0
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

@@ -20,7 +20,7 @@ import sparseq
 import sparseq.stream.weighted_sums
 import sparseq.stream.weights
 from benchmarks.stores import made_store
-from sparseq.accounting.cut import ladder
+from sparseq.accounting.pilots import ladder
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.sql.plan import Options
 from sparseq.stream.weights import (

@@ -15,9 +15,9 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq import curator
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
+from sparseq.store import curator
 from sparseq.stream.batches import Request
 
 FIRST = dt.date(2024, 1, 1)

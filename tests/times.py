@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.language.calendar import DAY, UNITS, first_of
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparseq.errors import SparseqError
-from sparseq.store import Store
+from sparseq.base.errors import SparseqError
+from sparseq.store.store import Store
 
 TEXTS = ("csv", "tsv", "jsonl", "csv.gz", "jsonl.gz")
 TYPED = ("parquet", "arrow")

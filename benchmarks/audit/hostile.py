@@ -22,8 +22,8 @@ from benchmarks.audit.neighbours import Quartet
 from benchmarks.audit.planted import SMALL
 from benchmarks.audit.seams import Watching
 from benchmarks.audit.search import asked
+from sparseq.base.errors import SparseqError
 from sparseq.cli.app import sparseq as command
-from sparseq.errors import SparseqError
 
 PATIENCE = 30.0
 """Seconds after which a query hangs."""

@@ -25,11 +25,11 @@ from benchmarks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.seams import Seen, Step, Watching
 from benchmarks.audit.trial import Act, Trial
 from benchmarks.stores import made_store
-from sparseq import keys as product
-from sparseq.curator import forget
 from sparseq.engine.protocol import USER
-from sparseq.keys import Keys
-from sparseq.store import Store
+from sparseq.store import text_keys as product
+from sparseq.store.curator import forget
+from sparseq.store.store import Store
+from sparseq.store.text_keys import Keys
 from sparseq.stream.partition_selection import DELTAS, UNITS_PER_DELTA, units_of_delta
 
 STEPS = 14

@@ -21,12 +21,12 @@ import sparseq
 from benchmarks.audit import planted
 from benchmarks.audit.betting import Bet, Floats, LowerBound, bet, lower_bound
 from sparseq.accounting import gdp
-from sparseq.curator import account
 from sparseq.ledger.pots import Pot
 from sparseq.series.watch_design import WatchDesign
 from sparseq.series.watch_state import WatchState
 from sparseq.sql.plan import Options
-from sparseq.store import Store
+from sparseq.store.curator import account
+from sparseq.store.store import Store
 from sparseq.stream.batches import Request
 from sparseq.training import ClosedForm, family, noised_gradient
 

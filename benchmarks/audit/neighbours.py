@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from benchmarks.language import BOOL, DATE, FLOAT, INT, TEXT, TIME
 from benchmarks.stores import made_store
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 WITHOUT, WITH, ALONE, NOBODY = "without", "with", "alone", "nobody"
 VARIANTS = (WITHOUT, WITH, ALONE, NOBODY)

@@ -20,7 +20,7 @@ import sparseq
 from benchmarks.audit.comparison import Finding
 from benchmarks.audit.trial import Trial
 from benchmarks.language import BOOL, DATE, INT, TIME, Expressions, Function, functions
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 QUESTIONS = 60
 _SCHEMA = pa.schema(

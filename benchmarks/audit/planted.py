@@ -25,17 +25,18 @@ import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
 import sparseq.engine.interpreter
 import sparseq.engine.program
-import sparseq.keys
-import sparseq.series.methods.correlated
+import sparseq.series.methods.strategy_series
 import sparseq.sql.plan
-import sparseq.store
+import sparseq.store.store
+import sparseq.store.text_keys
 import sparseq.stream.new_purpose
 import sparseq.stream.participants
 import sparseq.stream.question
 import sparseq.stream.weighted_sums
 from benchmarks.audit.neighbours import UNIT, World
-from sparseq.accounting.cut.column import column_of
+from sparseq.accounting.pilots.column import column_of
 from sparseq.accounting.strategies import ONE
+from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.cells import Cells
@@ -44,7 +45,6 @@ from sparseq.engine.operations import ALL, Vector, ends, logic, vector
 from sparseq.engine.operations import table as operations
 from sparseq.engine.operations.logic import strict
 from sparseq.engine.operations.table import OPERATIONS
-from sparseq.errors import QueryRefused
 from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import LifeDues, Lifetimes
@@ -53,7 +53,7 @@ from sparseq.load.composite_ids import CompositeFile
 from sparseq.load.load_rows import IncomingRows
 from sparseq.sql.scope import Scope
 from sparseq.sql.subqueries import _Inner
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.release_charges import Bill
 from sparseq.stream.stream_progress import WEIGHTS
 from sparseq.stream.weights import PILOT_BITS, Hats
@@ -526,7 +526,7 @@ def pilots_for_nothing() -> AbstractContextManager[None]:
 @contextlib.contextmanager
 def tap_not_charged() -> Iterator[None]:
     """Who is measured for earlier ticks alone pays nothing."""
-    place, kept = sparseq.series.methods.correlated, list[Any]()
+    place, kept = sparseq.series.methods.strategy_series, list[Any]()
     made, tick = place.contributions_of_distinct, place.Band.tick
 
     def ticked(band: Any, *args: Any) -> Any:
@@ -546,7 +546,7 @@ def tap_not_charged() -> Iterator[None]:
 @contextlib.contextmanager
 def late_rows_free() -> Iterator[None]:
     """Rows that came after their tick are added to the next measurement, and nobody pays."""
-    place = sparseq.series.methods.correlated
+    place = sparseq.series.methods.strategy_series
     cells_of, made = DuckEngine.cells, place.contributions_of_distinct
     before: dict[Any, tuple[Any, Cells]] = {}
     late: list[Any] = [0]
@@ -637,14 +637,14 @@ def window_of_others() -> AbstractContextManager[None]:
 
 def no_threshold() -> AbstractContextManager[None]:
     """A key is found whose noised weight is above 0."""
-    place = sparseq.keys
+    place = sparseq.store.text_keys
     right = place.threshold_for
     return _set(place, "threshold_for", lambda *args: replace(right(*args), steps=0))
 
 
 def delta_of_the_lonely() -> AbstractContextManager[None]:
     """Nobody pays delta for a key that others have picked too: they would lift it anyway."""
-    search = sparseq.keys._Search
+    search = sparseq.store.text_keys._Search
     right = search.notes
 
     def counted(looked: Any, who: Any) -> Any:

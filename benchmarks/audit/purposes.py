@@ -22,7 +22,7 @@ from benchmarks.audit.trial import Act, Trial
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import Purpose
 from sparseq.sql.plan import Options
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.new_purpose import add_purpose
 
 STEPS = 24

@@ -21,17 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sparseq.engine._duckdb.reader
-import sparseq.store
+import sparseq.store.store
 import sparseq.stream.weighted_answer
 import sparseq.stream.weighted_sums
-from sparseq.comparison import Comparison
+from sparseq.base.errors import SparseqError
 from sparseq.engine._duckdb.connection import OPTIMIZERS
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Contributions
-from sparseq.errors import SparseqError
 from sparseq.ledger.pots import Pot
 from sparseq.sql.plan import Kind, Plan
-from sparseq.store import Store
+from sparseq.store.store import Store
+from sparseq.stream.comparison import Comparison
 from sparseq.stream.participants import Contributors, Loops
 
 Ints = NDArray[np.int64]

@@ -26,10 +26,10 @@ from benchmarks.audit.queries import Columns, Expressions
 from benchmarks.audit.trial import Act, Trial
 from benchmarks.language import BOOL, DATE, FLOAT, INT, TEXT, functions
 from benchmarks.stores import made_store
-from sparseq.curator import forget
 from sparseq.series import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.series.methods.forecast import Forecast
-from sparseq.store import Store
+from sparseq.store.curator import forget
+from sparseq.store.store import Store
 from sparseq.stream.batches import Request
 from sparseq.training import features_of, noised_gradient, target_of
 from sparseq.training.tables import engine_for

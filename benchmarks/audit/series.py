@@ -16,9 +16,9 @@ import sparseq
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.trial import Act, Trial
-from sparseq.curator import forget
-from sparseq.series.methods.correlated import CorrelatedSeries
-from sparseq.store import Store
+from sparseq.series.methods.strategy_series import CorrelatedSeries
+from sparseq.store.curator import forget
+from sparseq.store.store import Store
 
 TICKS = 9
 PERSON, KNOWN = 5_000, 7

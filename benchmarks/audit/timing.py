@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import sparseq
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 PEOPLE = 2_000
 ROWS = (1, 1_000, 20_000)

@@ -11,7 +11,7 @@ from benchmarks.audit.comparison import Finding
 from benchmarks.audit.neighbours import PAIRS, WITHOUT
 from benchmarks.audit.noise import NoiseTest
 from benchmarks.audit.seams import Seen, Watching
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 Act = Callable[[str, Store], object]
 """What is done to a store, given which of the four it is."""

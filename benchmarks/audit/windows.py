@@ -25,10 +25,10 @@ from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.seams import Seen
 from benchmarks.audit.trial import Act, Trial
 from benchmarks.stores import made_store
-from sparseq.curator import forget
-from sparseq.series.methods.correlated import CorrelatedSeries
+from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.sql.plan import Options, Query
-from sparseq.store import Store
+from sparseq.store.curator import forget
+from sparseq.store.store import Store
 
 KINDS = ("month", "person", "capped")
 STEPS = 40

@@ -25,7 +25,7 @@ from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 LENGTH = 60
 """What a world's servers are sent, one after the other."""

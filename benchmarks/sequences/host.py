@@ -25,9 +25,8 @@ import sparseq
 from benchmarks.audit import wire
 from benchmarks.audit.neighbours import WITH, World
 from benchmarks.sequences.steps import Action
-from sparseq import curator, dbapi
+from sparseq import dbapi
 from sparseq.cli.app import sparseq as command
-from sparseq.keys import Keys
 from sparseq.pgwire import messages as m
 from sparseq.pgwire._duckdb.catalogue import Catalogue
 from sparseq.pgwire.client_state import State
@@ -38,7 +37,9 @@ from sparseq.server.mcp import handle
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 from sparseq.sql.plan import Options
-from sparseq.store import Store
+from sparseq.store import curator
+from sparseq.store.store import Store
+from sparseq.store.text_keys import Keys
 from sparseq.stream.batches import Request
 
 PATIENCE = 20.0

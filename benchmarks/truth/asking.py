@@ -17,7 +17,7 @@ from benchmarks.truth.judge import Floats, Judged, judged
 from benchmarks.truth.questions import Question
 from benchmarks.truth.sets import EventSet
 from sparseq.accounting.charge import UNITS_PER_NORM
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.stream.stream_progress import QUESTION, norm_budget_for
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import sparseq
 from benchmarks.written import Question
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.released.outputs import Measurements
 from sparseq.released.render import ERROR_SUFFIX, key_columns, render
 from sparseq.sql.plan import Options, calibrate

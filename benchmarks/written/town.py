@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 
 import sparseq
-from sparseq.keys import Keys
 from sparseq.sql.catalog import Bound
+from sparseq.store.text_keys import Keys
 
 PEOPLE = 160
 _START, _DAYS = dt.datetime(2023, 1, 1), 730

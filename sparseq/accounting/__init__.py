@@ -5,17 +5,14 @@ Price, sigma_for_scale, ...     what a contribution costs, in exact integers
 simultaneous_bound, ...         how far an answer can be off
 gdp, zcdp                       conversions to (epsilon, delta)
 rdp                             Rényi curves of mechanisms, composition, conversions
-filters                         rules that say when an adaptive stream must stop
-odometers                       what has been spent so far, where nobody set a limit
-sgd                             what one run of private gradient descent cost each example
 """
 
 from typing import TYPE_CHECKING
 
-from sparseq.facade import lazy
+from sparseq.base.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from sparseq.accounting import filters, gdp, odometers, rdp, sgd, zcdp
+    from sparseq.accounting import gdp, rdp, zcdp
     from sparseq.accounting.accuracy import (
         comparison_bound,
         corollary_bound,
@@ -44,12 +41,9 @@ __all__ = [
     "budget_units",
     "comparison_bound",
     "corollary_bound",
-    "filters",
     "gdp",
-    "odometers",
     "rdp",
     "round_up",
-    "sgd",
     "sigma_for_accuracy",
     "sigma_for_scale",
     "simultaneous_bound",

@@ -9,7 +9,7 @@ from typing import TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 MIN_DELTA = 2.0**-500
 """Smallest delta an inverse conversion accepts: far below use, far above underflow."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting._checks import all_in_range, count, in_range, probability
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 _Sigmas = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from sparseq.accounting import gdp, zcdp
 from sparseq.accounting._checks import count, in_range, probability
 from sparseq.accounting._floats import round_down, sqrt_up
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 KAPPA_RANGE = (2.0**-30, 2.0**10)
 NORM_BUDGET_RANGE = (2.0**-20, 2.0**20)
@@ -43,7 +43,7 @@ class Budget:
         (10.0, 1.0, 100)
         >>> Budget(kappa=0, norm_budget=100)
         Traceback (most recent call last):
-        sparseq.errors.ParameterError: kappa is 0; it must be in [9.31323e-10, 1024]
+        sparseq.base.errors.ParameterError: kappa is 0; it must be in [9.31323e-10, 1024]
           hint: give a finite number in that range as kappa
     """
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sparseq.accounting._checks import in_range
 from sparseq.accounting._floats import sqrt_up
 from sparseq.accounting.budget import NORM_BUDGET_RANGE, Budget
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 UNITS_PER_NORM = 2**24
 """Ledger units per unit of squared norm: rounding up costs 6e-8 of a full contribution at most, and

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparseq.accounting._checks import all_in_range, count, in_range, is_real, probability
 from sparseq.accounting._sampled import sampled_gaussian
 from sparseq.accounting._two_point import log_two_point
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 Curve: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """RDP values (nats, >= 0, +inf where there is no bound) at an array of orders > 1."""
@@ -245,7 +245,7 @@ def evaluate(curve: Curve, orders: ArrayLike) -> _Array:
     Example:
         >>> evaluate(lambda orders: -orders, [2.0])
         Traceback (most recent call last):
-        sparseq.errors.ParameterError: rdp is -2.0; it must be in [0, inf]
+        sparseq.base.errors.ParameterError: rdp is -2.0; it must be in [0, inf]
           hint: an RDP value is a divergence; inf means that there is no bound at that order
     """
     alphas = checked_orders(orders)
@@ -346,7 +346,7 @@ def checked_orders(orders: ArrayLike) -> _Array:
     Example:
         >>> checked_orders([2, 1])
         Traceback (most recent call last):
-        sparseq.errors.ParameterError: order is 1.0; it must be in (1, inf)
+        sparseq.base.errors.ParameterError: order is 1.0; it must be in (1, inf)
           hint: give a finite number in that range as order
     """
     alphas = _numbers("order", orders)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting._checks import in_range
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,8 +4,8 @@ import os
 import sys
 import warnings
 
+from sparseq.base.whole_files import keep_private
 from sparseq.cli.app import sparseq
-from sparseq.writing import keep_private
 
 __all__ = ["main"]
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.accounting import filters, gdp, odometers, rdp, zcdp
+from sparseq.accounting import gdp, rdp, zcdp
 from sparseq.accounting._checks import in_range
 from sparseq.accounting._floats import round_down, sqrt_up
-from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
+from sparseq.base.errors import ParameterError
+from sparseq.base.json_text import json_text
 from sparseq.cli import curves
 from sparseq.cli.options import Group, facts_format_option, file_option
 from sparseq.cli.picture import write_picture
 from sparseq.cli.text import labelled, say, terminal_width
-from sparseq.errors import ParameterError
-from sparseq.json_text import json_text
+from sparseq.papers import filters, odometers
+from sparseq.papers.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.pictures.figure import Sheet
 from sparseq.pictures.numbers import MISSING, number, percent, upper
 from sparseq.pictures.tables import format_table

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from sparseq.cli.stopping import INTERRUPTED
+from sparseq.base.errors import SparseqError
+from sparseq.base.escape import shown
+from sparseq.cli.stop_signals import INTERRUPTED
 from sparseq.cli.text import error_text, say, unexpected
-from sparseq.errors import SparseqError
-from sparseq.escape import shown
 
 __all__ = ["sparseq"]
 

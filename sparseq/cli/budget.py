@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sparseq.base.json_text import json_text
 from sparseq.cli.course import course_text
 from sparseq.cli.options import command, facts_format_option, store_argument
 from sparseq.cli.text import labelled, loud_lines, say, windows_line
-from sparseq.json_text import json_text
 from sparseq.pictures.numbers import number, percent, upper
 from sparseq.pictures.tables import format_table
-from sparseq.promise import promised
+from sparseq.store.store_promise import promised
 
 
 @command(short_help="Show the guarantee, and what it buys.")

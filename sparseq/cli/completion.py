@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 from sparseq.cli.output import FORMATS
 from sparseq.cli.session import COMMANDS
 from sparseq.cli.statements import is_command
-from sparseq.sql.allowed import function_names
+from sparseq.sql.allowed_words import function_names
 from sparseq.sql.catalog import Catalog
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from sparseq.errors import ParameterError, did_you_mean
-from sparseq.escape import shown
+from sparseq.base.errors import ParameterError, did_you_mean
+from sparseq.base.escape import shown
 
 Words = dict[str, click.Option]
 

@@ -12,7 +12,8 @@ import click
 
 import sparseq
 from sparseq.accounting import simultaneous_bound
-from sparseq.address import address
+from sparseq.base.defaults import BETA, KAPPA
+from sparseq.base.escape import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.course import course_text
 from sparseq.cli.declare import (
@@ -41,8 +42,6 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.purpose_text import PurposeText, purposes_of
 from sparseq.cli.text import banner, labelled, one_line, say, windows_line
-from sparseq.curator import counts
-from sparseq.escape import shown
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, Schema, text_files, types_apart
 from sparseq.pictures.answer_texts import plain_text
@@ -50,10 +49,12 @@ from sparseq.pictures.numbers import format_bound, number, upper
 from sparseq.pictures.tables import format_table
 from sparseq.pictures.words import NOT_PRIVATE
 from sparseq.sql.catalog import bound_text
+from sparseq.store.address import address
+from sparseq.store.curator import counts
 
 if TYPE_CHECKING:
     from sparseq.sql.catalog import Catalog, Column, Table
-    from sparseq.store import Store
+    from sparseq.store.store import Store
 
 
 again_option = click.option(
@@ -67,7 +68,7 @@ again_option = click.option(
 @click.option("--user", required=True, metavar="COL[,COL]",
               help="Column that says whom a row is about, or several columns.")  # fmt: skip
 @click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
-@click.option("--kappa", type=float, help="zCDP level of all answers ever. [default: 0.5]")
+@click.option("--kappa", type=float, help=f"zCDP level of all answers ever. [default: {KAPPA}]")
 @click.option("--epsilon", type=NumberPair(), metavar="E,DELTA",
               help="The same as epsilon, with its delta: 1,1e-6.")  # fmt: skip
 @click.option("--for", "purposes", multiple=True, type=PurposeText(), metavar="NAME=SHARE,…",
@@ -230,7 +231,7 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
 
     budget, (queries, *_), facts = store.guarantee, store.parts.values(), store.promise.facts()
     gdp = "" if budget.mu is None else f", {number(budget.mu)}-GDP"
-    bound = float(simultaneous_bound(budget.sigma_0, 1, 0.05, lattice_step=1.0))
+    bound = float(simultaneous_bound(budget.sigma_0, 1, BETA, lattice_step=1.0))
     window = store.catalog.window
     return [
         (

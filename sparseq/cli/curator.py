@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from sparseq import curator as facts
-from sparseq.address import address
+from sparseq.base.csv_text import answer_csv, csv_text
+from sparseq.base.errors import ParameterError
+from sparseq.base.escape import shown
+from sparseq.base.json_text import json_text
 from sparseq.cli.options import (
     Group,
     facts_format_option,
@@ -22,24 +24,22 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
-from sparseq.csv_text import answer_csv, csv_text
-from sparseq.curator import account, counts, exact_sql
-from sparseq.curator import log as entries
 from sparseq.engine._duckdb.connection import not_judged
-from sparseq.errors import ParameterError
-from sparseq.escape import shown
-from sparseq.json_text import json_text
 from sparseq.ledger.pots import Pot
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.numbers import number
 from sparseq.pictures.tables import format_table
+from sparseq.store import curator as facts
+from sparseq.store.address import address
+from sparseq.store.curator import account, counts, exact_sql
+from sparseq.store.curator import log as entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparseq.curator import Account, Spend
     from sparseq.ledger.notes import LoggedLine
     from sparseq.ledger.pots import Pot
+    from sparseq.store.curator import Account, Spend
 
 _BAR = 40
 

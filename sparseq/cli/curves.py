@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import rdp
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.pictures.figure import COLORS, Axis, Figure, Series
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.tables import format_table

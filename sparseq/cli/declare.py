@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparseq.errors import ParameterError
-from sparseq.escape import shown
+from sparseq.base.errors import ParameterError
+from sparseq.base.escape import shown
 from sparseq.load.file_patterns import exists, table_name
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import Bound

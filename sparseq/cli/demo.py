@@ -16,24 +16,25 @@ import click
 import numpy as np
 
 import sparseq
+from sparseq.base.defaults import KAPPA
+from sparseq.base.errors import DataError, ParameterError
+from sparseq.base.json_text import json_text
+from sparseq.base.whole_files import how_to_mend
 from sparseq.cli.demo_analyst import BUYERS, asked, monitor, root_mean_square, true_buyers
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
 from sparseq.cli.picture import write_picture
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
-from sparseq.errors import DataError, ParameterError
-from sparseq.json_text import json_text
 from sparseq.pictures.demo import demo_figure
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
-from sparseq.writing import how_to_mend
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
-    from sparseq.answer import Answer
     from sparseq.cli.demo_analyst import Findings
+    from sparseq.store.answer import Answer
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
 DATA = Path(sparseq.__file__).parent / "sample" / "cdnow.parquet"
@@ -67,7 +68,7 @@ class Results:
 @click.option("--data", type=FilePath(), metavar="FILE",
               help="The CDNOW purchases. [default: those that come with sparseq]")  # fmt: skip
 @click.option(
-    "--kappa", type=float, default=0.5, show_default=True, help="zCDP level of all answers."
+    "--kappa", type=float, default=KAPPA, show_default=True, help="zCDP level of all answers."
 )
 @click.option("--output", "-o", type=FilePath(), default=Path("out", "demo"),
               show_default=True, metavar="DIR", help="Folder for the store, chart and page; "

@@ -17,9 +17,9 @@ from sparseq.series import Monitor, QueryText, Ticks
 from sparseq.series.beside import Beside
 
 if TYPE_CHECKING:
-    from sparseq.answer import Answer
     from sparseq.series.loop import TickResult
-    from sparseq.store import Store
+    from sparseq.store.answer import Answer
+    from sparseq.store.store import Store
 
 Floats = NDArray[np.float64]
 BUYERS = Purpose(

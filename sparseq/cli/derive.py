@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.accounting.strategies import Floats, Strategy
+from sparseq.base.defaults import CONFIDENCE
+from sparseq.base.errors import StoreError
+from sparseq.base.whole_files import whole_file, writing
 from sparseq.cli.options import FilePath, command, series_output_option
 from sparseq.cli.text import put_out
-from sparseq.errors import StoreError
 from sparseq.series.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.series.series_file import CsvFormat, series_format, series_table
 from sparseq.series.series_rows import ANSWER, LEFT_OUT, STRATEGY
-from sparseq.writing import whole_file, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.argument("series", type=FilePath())
 @series_output_option
 @click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of every ±."
+    "--confidence", type=float, default=CONFIDENCE, show_default=True, help="Confidence of every ±."
 )
 def derive(series: Path, output: Path | None, confidence: float) -> None:
     """Compute from the file SERIES, which `sparseq monitor` has written, other series.

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.base.json_text import json_text
 from sparseq.cli.course import course_text
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.text import labelled, loud_lines, one_line, terminal_width
-from sparseq.json_text import json_text
 from sparseq.pictures.numbers import format_bound, number
 from sparseq.pictures.tables import format_table
-from sparseq.plain_facts import release_facts
+from sparseq.store.plain_facts import release_facts
 
 if TYPE_CHECKING:
-    from sparseq.store import Store
+    from sparseq.store.store import Store
 
 LAST = 20
 _LISTS = ("sigma", "bound", "half_width", "corollary_bound")

@@ -7,18 +7,18 @@ from pathlib import Path
 import click
 
 import sparseq
-from sparseq._duckdb.backup import backup as back_up
-from sparseq._duckdb.marking import keep_mark
-from sparseq._duckdb.upgrade import upgrade as up
-from sparseq.address import address, lake_folder
+from sparseq.base.errors import ParameterError, StoreError, StoreInUse
+from sparseq.base.escape import shown
 from sparseq.cli.options import FilePath, command, open_store, store_argument
 from sparseq.cli.text import labelled, say
-from sparseq.errors import ParameterError, StoreError, StoreInUse
-from sparseq.escape import shown
 from sparseq.lake.doctor import examined, examined_file, swept
 from sparseq.server.audit import AuditLog
 from sparseq.server.control import served_backup
 from sparseq.server.usage import tell_losses
+from sparseq.store._duckdb.backup import backup as back_up
+from sparseq.store._duckdb.mark_file import keep_mark
+from sparseq.store._duckdb.upgrade import upgrade as up
+from sparseq.store.address import address, lake_folder
 
 
 @command(short_help="Make a whole copy of a store.")

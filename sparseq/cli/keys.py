@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from sparseq.base.escape import shown
+from sparseq.base.json_text import json_text
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
 from sparseq.cli.text import banner, guarantee_line, labelled, say
-from sparseq.escape import shown
-from sparseq.json_text import json_text
-from sparseq.keys import PICKS, PRICE, Keys
 from sparseq.pictures.words import NOT_PRIVATE
+from sparseq.store.text_keys import PICKS, PRICE, Keys
 
 
 @click.group(

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.base.defaults import CONFIDENCE
+from sparseq.base.errors import DataError, ParameterError, did_you_mean
+from sparseq.base.escape import shown
 from sparseq.cli.monitor_view import Picture, progress, showing
 from sparseq.cli.options import (
     FilePath,
@@ -28,8 +31,6 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
-from sparseq.errors import DataError, ParameterError, did_you_mean
-from sparseq.escape import shown
 from sparseq.pictures.monitor import Rival
 from sparseq.pictures.numbers import format_bound
 from sparseq.pictures.words import NOT_PRIVATE
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from sparseq.series.arrivals import Arrival
     from sparseq.series.folder import Folder
     from sparseq.series.query_series import RowSource
-    from sparseq.store import Store
+    from sparseq.store.store import Store
 
 FILES_SET_ASIDE, ALARM = DataError.exit_code, 7
 UNLIKE_WORDS = "Its ± may be too small: plan anew, on data as they are now (sparseq plan)"
@@ -125,7 +126,7 @@ class MonitorOptions:
 @click.option(
     "--once", is_flag=True, help="With --follow: end when all files are taken in or set aside."
 )
-@click.option("--confidence", type=float, help="Confidence of every ±. [default: 0.95]")
+@click.option("--confidence", type=float, help=f"Confidence of every ±. [default: {CONFIDENCE}]")
 @click.option("--alarm-below", type=Share(0, 1, min_open=True, max_open=True), metavar="SHARE",
               help="Estimate how many people have ever been left out; an alarm goes off when fewer "
               "than SHARE (such as 90%) have not. The part that is for the watch pays.",

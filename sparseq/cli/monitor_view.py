@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sparseq.series import Monitor, Row, TickResult
-    from sparseq.store import Store
+    from sparseq.store.store import Store
 
 _MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 import sparseq
-from sparseq.arguments import check_path
+from sparseq.base.arguments import check_path
+from sparseq.base.errors import StoreError
+from sparseq.base.escape import shown
 from sparseq.cli.config import read_config
 from sparseq.cli.output import FORMATS
 from sparseq.cli.text import say
-from sparseq.errors import StoreError
-from sparseq.escape import shown
 
 if TYPE_CHECKING:
-    from sparseq.store import Store
+    from sparseq.store.store import Store
 
 Decorator = Callable[[Any], Any]
 LAKE = "lake://"
@@ -307,7 +307,7 @@ def _limit_memory(ctx: click.Context, _: click.Parameter, size: str | None) -> N
 
 
 MEMORY = "SPARSEQ_MEMORY"
-"""As in `sparseq._duckdb.memory`, which takes time to import."""
+"""As in `sparseq.store._duckdb.memory_limit`, which takes time to import."""
 memory_option = click.option(
     "--memory", metavar="SIZE", expose_value=False, callback=_limit_memory,
     help="How much memory may be taken, such as 4GB. [default: SPARSEQ_MEMORY, or what there is]",

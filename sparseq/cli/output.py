@@ -14,11 +14,11 @@ from typing import BinaryIO
 
 import click
 
+from sparseq.base.errors import ParameterError
+from sparseq.base.escape import shown
+from sparseq.base.formats import format_of
+from sparseq.base.whole_files import whole_file, writing
 from sparseq.cli.text import put_out, say
-from sparseq.errors import ParameterError
-from sparseq.escape import shown
-from sparseq.formats import format_of
-from sparseq.writing import whole_file, writing
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 BINARY = frozenset(["parquet", "arrow"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sparseq.base.errors import ParameterError
 from sparseq.cli.output import Output
-from sparseq.errors import ParameterError
 from sparseq.pictures.figure import Sheet
 from sparseq.pictures.image import check_image, image
 from sparseq.pictures.page import html_page

@@ -11,6 +11,9 @@ import click
 
 import sparseq
 from sparseq.accounting import Budget
+from sparseq.base.errors import DataError, ParameterError
+from sparseq.base.escape import shown
+from sparseq.base.json_text import json_text
 from sparseq.cli.declare import bounds_of, keys_of
 from sparseq.cli.options import (
     FilePath,
@@ -30,13 +33,10 @@ from sparseq.cli.progress import late_bar
 from sparseq.cli.purpose_text import written
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
-from sparseq.errors import DataError, ParameterError
-from sparseq.escape import shown
-from sparseq.json_text import json_text
 from sparseq.ledger.questions import Questions
 from sparseq.load.load_rows import IncomingRows
 from sparseq.pictures.numbers import format_number
-from sparseq.pictures.planning import plan_sheet
+from sparseq.pictures.plan_figure import plan_sheet
 from sparseq.pictures.tables import format_table
 from sparseq.series import QuerySeries, QueryText, Ticks
 from sparseq.series.planning.charged_plan import charged_ranks, charged_verdict, most_charged
@@ -49,7 +49,7 @@ from sparseq.sql.parameters import given
 if TYPE_CHECKING:
     from sparseq.series.planning.known_stream import KnownStream
     from sparseq.series.ticks import Ticks
-    from sparseq.store import Store
+    from sparseq.store.store import Store
 
 EXACT_PLAN = (
     "Exact, uncharged facts about the people in the data: plan on public or historical data only."

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sparseq.base.json_text import json_text
 from sparseq.cli.course import course_text
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
 from sparseq.cli.purpose_text import PurposeText, SaidPurpose, purpose_of, written
 from sparseq.cli.text import labelled, say
-from sparseq.json_text import json_text
 from sparseq.ledger.purposes import kept
 from sparseq.pictures.numbers import number, percent
 from sparseq.pictures.tables import format_table
-from sparseq.promise import promised
+from sparseq.store.store_promise import promised
 from sparseq.stream.new_purpose import add_purpose
 
 if TYPE_CHECKING:

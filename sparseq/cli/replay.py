@@ -12,6 +12,8 @@ import click
 import pyarrow.parquet as pq
 from rich.progress import BarColumn, TimeElapsedColumn
 
+from sparseq.base.escape import shown
+from sparseq.base.json_text import json_text
 from sparseq.cli.course import course_text
 from sparseq.cli.options import (
     GOES,
@@ -26,8 +28,6 @@ from sparseq.cli.options import (
 from sparseq.cli.output import Output
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import PRIVATE, banner, labelled, say
-from sparseq.escape import shown
-from sparseq.json_text import json_text
 from sparseq.pictures.page import html_page
 from sparseq.pictures.replay import replay_sheet, summary_table
 from sparseq.pictures.tables import format_table
@@ -39,7 +39,7 @@ from sparseq.replay.replay import price_list
 
 if TYPE_CHECKING:
     from sparseq.replay import Log, Summary
-    from sparseq.store import Store
+    from sparseq.store.store import Store
 
 _SHOWN = 20  # reasons
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 
 import sparseq
-from sparseq.address import address
+from sparseq.base.errors import ParameterError, SparseqError
+from sparseq.base.escape import shown
 from sparseq.cli.options import FilePath, command, store_argument
 from sparseq.cli.text import say
-from sparseq.errors import ParameterError, SparseqError
-from sparseq.escape import shown
 from sparseq.server.audit import AuditLog
 from sparseq.server.mcp import handle, over_lines, told
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
+from sparseq.store.address import address
 
 
 @command(short_help="Serve a store to clients with tokens.")
@@ -70,8 +70,8 @@ def serve(
       sparseq serve shop.sparseq --http 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
     """
     try:
-        from sparseq.server.running import Address, Serving
-        from sparseq.server.running import serve as run
+        from sparseq.server.serve import Address, Serving
+        from sparseq.server.serve import serve as run
     except ImportError as missing:
         raise ParameterError(
             f"a server needs a package that is not installed: {missing.name}",

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
+from sparseq.base.defaults import CONFIDENCE
+from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
+from sparseq.base.escape import shown
+from sparseq.base.whole_files import for_others
 from sparseq.cli.budget import budget_text
 from sparseq.cli.create import catalog_text
 from sparseq.cli.history import LAST, history_text
@@ -17,19 +21,16 @@ from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
 from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import Knobs, of_no_use
 from sparseq.cli.statements import is_command, items
-from sparseq.cli.stopping import standing, stoppable, stopped_text, unstoppable
+from sparseq.cli.stop_signals import standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import error_text, say, terminal_width, unexpected
-from sparseq.errors import ParameterError, SparseqError, did_you_mean
-from sparseq.escape import shown
 from sparseq.pictures.numbers import percent
 from sparseq.pictures.tables import format_table
 from sparseq.sql.catalog import Catalog
-from sparseq.writing import for_others
 
 if TYPE_CHECKING:
-    from sparseq.answer import Answer
     from sparseq.sql.plan import Options
-    from sparseq.store import Store
+    from sparseq.store.answer import Answer
+    from sparseq.store.store import Store
 
 DEEPEST = 8  # files that .read reads may read others, so many deep
 
@@ -239,7 +240,7 @@ class ShellSession:
                 ) from None
             replace(Knobs(), confidence=confidence).options()
             self.confidence = confidence
-        say(f"± holds with {percent(self.confidence or 0.95)} confidence", err=True)
+        say(f"± holds with {percent(self.confidence or CONFIDENCE)} confidence", err=True)
 
     def set_output(self, name: str) -> None:
         """Send answers to a file, or back to the screen."""

@@ -12,14 +12,14 @@ from prompt_toolkit import PromptSession, prompt
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-from sparseq.address import address
+from sparseq.base.escape import shown
 from sparseq.cli.completion import Words
 from sparseq.cli.options import command, memory_option, store_argument
 from sparseq.cli.session import ShellSession
 from sparseq.cli.statements import is_complete
-from sparseq.cli.stopping import INTERRUPTED
+from sparseq.cli.stop_signals import INTERRUPTED
 from sparseq.cli.text import guarantee_line, loud_lines, say
-from sparseq.escape import shown
+from sparseq.store.address import address
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

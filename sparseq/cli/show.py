@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
+from sparseq.base.csv_text import answer_csv
+from sparseq.base.json_text import json_text
 from sparseq.cli.text import guarantee_line, labelled, loud_lines, one_line, say
-from sparseq.csv_text import answer_csv
-from sparseq.json_text import json_text
 from sparseq.pictures.answer_texts import (
     IMPRECISE,
     answer_table,
@@ -24,13 +24,13 @@ from sparseq.pictures.numbers import (
     percent,
 )
 from sparseq.pictures.tables import format_table
-from sparseq.plain_facts import answer_facts, both_bounds
 from sparseq.released.render import LOW_SUFFIX
+from sparseq.store.plain_facts import answer_facts, both_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparseq.answer import Answer
+    from sparseq.store.answer import Answer
 
 
 def encode(

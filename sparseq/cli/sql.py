@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 import sparseq
-from sparseq.asking import Asking
-from sparseq.cancellation import Cancellation, checked_seconds
+from sparseq.base.cancellation import Cancellation, checked_seconds
+from sparseq.base.defaults import CONFIDENCE
+from sparseq.base.errors import ParameterError
+from sparseq.base.json_text import json_text
 from sparseq.cli.options import (
     LAKE,
     Share,
@@ -23,16 +25,15 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.output import Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
-from sparseq.cli.stopping import INTERRUPTED, standing, stoppable, stopped_text, unstoppable
+from sparseq.cli.stop_signals import INTERRUPTED, standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import say, terminal_width
-from sparseq.errors import ParameterError
-from sparseq.json_text import json_text
 from sparseq.sql.plan import RESTS_ON, Options
+from sparseq.store.ask import Asking
 
 if TYPE_CHECKING:
-    from sparseq.explained import Explanation
-    from sparseq.remote import Remote
-    from sparseq.store import Store
+    from sparseq.store.explain import Explanation
+    from sparseq.store.remote import Remote
+    from sparseq.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Knobs:
 @click.option(
     "--confidence",
     type=float,
-    help="Confidence of every ±, for all values at once. [default: 0.95]",
+    help=f"Confidence of every ±, for all values at once. [default: {CONFIDENCE}]",
 )
 @click.option("--interval", type=click.Choice(RESTS_ON), help="What intervals rest on. [default: "
               "proved where maxima were declared, else alike]")  # fmt: skip

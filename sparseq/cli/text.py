@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparseq.errors import SparseqError, without_query
-from sparseq.escape import shown
+from sparseq.base.errors import SparseqError, without_query
+from sparseq.base.escape import shown
 from sparseq.pictures.lines import labelled as labelled
 from sparseq.pictures.lines import one_line as one_line
 from sparseq.pictures.numbers import number, upper

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import click
 
-from sparseq.address import lake_folder
+from sparseq.base.errors import ParameterError, StoreError
+from sparseq.base.escape import shown
+from sparseq.base.json_text import json_text
 from sparseq.cli.options import Group, facts_format_option, store_argument
 from sparseq.cli.text import one_line, say
-from sparseq.errors import ParameterError, StoreError
-from sparseq.escape import shown
-from sparseq.json_text import json_text
 from sparseq.pictures.tables import format_table
 from sparseq.server.audit import SUM, AuditLog
 from sparseq.server.tokens import Quota, Role, TokenFacts, Tokens
+from sparseq.store.address import lake_folder
 
 
 @click.group(cls=Group, short_help="Make, list and revoke tokens of a served store.")

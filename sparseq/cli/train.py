@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.accounting import Budget
+from sparseq.base.errors import ParameterError
+from sparseq.base.json_text import json_text
 from sparseq.cli.declare import most_of
 from sparseq.cli.options import (
     GOES,
@@ -28,11 +30,9 @@ from sparseq.cli.picture import check_picture, rendered
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.cli.train_files import CLOSED, log_bytes, log_format, model_bytes, model_format
-from sparseq.errors import ParameterError
-from sparseq.json_text import json_text
 from sparseq.pictures.numbers import number, upper
 from sparseq.pictures.tables import Table
-from sparseq.pictures.training import training_sheet
+from sparseq.pictures.training_figure import training_sheet
 from sparseq.pictures.words import DELTA, NOT_PRIVATE
 from sparseq.training import PrivateGD
 from sparseq.training.features import features_of, target_of
@@ -43,7 +43,7 @@ from sparseq.training.tables import engine_for
 
 if TYPE_CHECKING:
     from sparseq.sql.catalog import Table as CatalogTable
-    from sparseq.store import Store
+    from sparseq.store.store import Store
     from sparseq.training import PrivateGD, TrainingResult, TrainingStep
     from sparseq.training.features import Feature, Target
     from sparseq.training.model import Model

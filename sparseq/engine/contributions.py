@@ -18,7 +18,7 @@ from sparseq.engine.reduce import (
     Runs,
     reduce,
 )
-from sparseq.engine.weighing import Weigh, Weights, weight_losses
+from sparseq.engine.row_weights import Weigh, Weights, weight_losses
 from sparseq.sql.plan import Kind, Measure, Plan
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.cancellation import current
+from sparseq.base.cancellation import current
 from sparseq.compiled import SHARED, THREADS, bits_as, looked_up
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import (
@@ -31,7 +31,7 @@ from sparseq.engine.contributions import (
 from sparseq.engine.operations import ALL
 from sparseq.engine.program import Program, Rows, StepValues, with_tables
 from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
-from sparseq.engine.weighing import Weights
+from sparseq.engine.row_weights import Weights
 from sparseq.sql.plan import Plan
 
 Made = TypeVar("Made")

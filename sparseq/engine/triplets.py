@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting._checks import in_range
+from sparseq.base.errors import DataError, ParameterError
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Runs, quantise, reduce
-from sparseq.errors import DataError, ParameterError
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
 from sparseq.sql.plan import MAX_COORDINATES, Cell, Domain, Kind, Measure, Plan, Query, Relation
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 
 KIND = "kind"
 """The column that files are partitioned by."""

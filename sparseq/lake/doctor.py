@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparseq._duckdb.opening import open_backend
+from sparseq.base.errors import StoreError
 from sparseq.engine._duckdb.connection import JUDGED, not_judged
-from sparseq.errors import StoreError
 from sparseq.lake import lake_rows as rows
 from sparseq.lake.fenced_log import FencedLog, Overtaken
 from sparseq.lake.lake_store import LakeBackend
 from sparseq.ledger._duckdb.session import read_reached
 from sparseq.ledger.notes import DIFFERENT, LoggedLine
+from sparseq.store._duckdb.open_file import open_backend
 from sparseq.version import __version__
 
 

@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
+from sparseq.base.whole_files import make_durable
 from sparseq.lake import delta_tables as delta
-from sparseq.writing import make_durable
 
 _NUMBER = "commit"
 _ROW_GROUP = 64

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Protocol
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 from sparseq.lake.task import answer_of, done
 
 _TRIES = 3

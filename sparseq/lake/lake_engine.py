@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.cancellation import check
+from sparseq.base.cancellation import check
+from sparseq.base.errors import StoreError
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.engine.reduce import Index, Reduction
-from sparseq.engine.weighing import Weights
-from sparseq.errors import StoreError
+from sparseq.engine.row_weights import Weights
 from sparseq.lake.fleets import Fleet
 from sparseq.lake.task_messages import framed, plan_document, unframed
 from sparseq.sql.catalog import Table

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparseq.accounting.budget import Budget
-from sparseq.errors import ParameterError, QueryRefused, StoreError, StoreInUse
+from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.lake import lake_rows as rows
 from sparseq.lake.fenced_log import FencedLog, LogFile, Overtaken
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import unpack, unpack_set
-from sparseq.ledger.departed import Departures
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.ledger.notes import USER, CuratorLine, LoggedLine, Note, NoteTable

@@ -25,12 +25,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq._duckdb.backend import FORMAT as BUCKET_FORMAT
-from sparseq._duckdb.backend import DuckBackend
-from sparseq._duckdb.creating import Declaration
 from sparseq.accounting import Budget
+from sparseq.base.errors import DataError, ParameterError, StoreError
+from sparseq.base.whole_files import make_durable, whole_file
 from sparseq.engine.reduce import Index, Ints
-from sparseq.errors import DataError, ParameterError, StoreError
 from sparseq.lake import lake_rows
 from sparseq.lake._duckdb.bucket import Bucket, bucket_at
 from sparseq.lake._duckdb.layout import (
@@ -55,7 +53,9 @@ from sparseq.ledger.purposes import read
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import Catalog, Table
-from sparseq.writing import make_durable, whole_file
+from sparseq.store._duckdb.create_file import Declaration
+from sparseq.store._duckdb.file_backend import FORMAT as BUCKET_FORMAT
+from sparseq.store._duckdb.file_backend import DuckBackend
 
 FORMAT = {"lake": 1, "buckets": BUCKET_FORMAT}
 MANIFEST = "lake.json"
@@ -67,7 +67,7 @@ _SMALL = 1 << 20
 
 
 class LakeBackend:
-    """See `sparseq.backend.Backend`.
+    """See `sparseq.store.backend.Backend`.
 
     Args:
         folder: Of the lake.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 from sparseq.lake.task import answer_of, told
 
 _ANSWERS = pa.schema({"place": pa.int64(), "answer": pa.binary()})

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.engine.weighing import Weights
-from sparseq.errors import SparseqError, StoreError
+from sparseq.base.errors import SparseqError, StoreError
+from sparseq.engine.row_weights import Weights
 from sparseq.lake._duckdb.bucket import Bucket, bucket_at
 from sparseq.lake.task_messages import framed, plan_of, unframed
 

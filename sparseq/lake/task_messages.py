@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget, Price
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family, Type
 from sparseq.sql.plan import (

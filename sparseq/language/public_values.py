@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.calendar import DAY, UNITS
 from sparseq.language.conditions import listed_by

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.base.errors import StoreError
 from sparseq.compiled import compiled, halves, looked_up, worthwhile
-from sparseq.errors import StoreError
 
 _HEAD = struct.Struct("<cqq")  # width, length, constant (or first user)
 _DROPPED = np.uint32(13)  # bits of a float32 that 11 significant bits leave unused

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.errors import ParameterError, StoreError
+from sparseq.base.errors import ParameterError, StoreError
 from sparseq.ledger.accounts import Index, Ints, Mask
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.notes import Note, NoteTable

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 
 _HEAD = 3 * 4096  # of a database: its own head, and two that checkpoints write in turn
 _LOG_HEAD = 128

@@ -16,7 +16,7 @@ import numpy as np
 
 from sparseq.accounting._checks import in_range
 from sparseq.accounting.budget import Budget
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.ledger.accounts import Accounts, Index, Ints
 from sparseq.ledger.purposes import FIRST, MOST, Purpose, name_of
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from sparseq.ledger.accounts import Index, Ints
-    from sparseq.ledger.departed import Departures
+    from sparseq.ledger.departures import Departures
     from sparseq.ledger.entry import Entry, Release
     from sparseq.ledger.lifetimes import Lifetimes
     from sparseq.ledger.notes import Note, NoteTable

@@ -25,7 +25,7 @@ from sparseq.accounting._floats import round_down
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.accounting.strategies import Strategy
-from sparseq.errors import ParameterError, did_you_mean
+from sparseq.base.errors import ParameterError, did_you_mean
 
 Ints = NDArray[np.int64]
 PURPOSES = "purposes"
@@ -56,7 +56,7 @@ class Purpose:
         seen: Lowest and highest mean of a few weeks in the data that were planned on, see
             `sparseq.series.plan_alarm`; (0, 0): there were none.
         off: How far forecasts may be off, as a share of the forecast, by the planner's backtest.
-        strategy, left_out: See `sparseq.series.methods.correlated` and `sparseq.series.left_out`.
+        strategy, left_out: See `sparseq.series.methods.strategy_series`, `sparseq.series.left_out`.
         number: Which purpose of the store it is, from 0.
         kappa: Of all that is asked for it.
         least: What of `counts` everybody has at least.

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sparseq.accounting._checks import count, in_range
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.ledger.purposes import QUESTIONS, Purpose
 
-USUAL_ANSWERS, USUAL_COUNTS = 60, 20.0
 _WHOLE = 1e-9  # by how much shares may miss 1: they are typed as percents
 
 
@@ -38,9 +37,9 @@ class Questions:
             part.
         halt: In or out; and once a user would have overdrawn, the user stays out (Corollary 4.7's
             S_t).
-        keys_delta: What privately found keys may fail with, 0: none (see `sparseq.keys`): all that
-            is promised is then keys_delta-approximate. With epsilon and delta it is a part of
-            delta, at most a tenth.
+        keys_delta: What privately found keys may fail with, 0: none (see
+            `sparseq.store.text_keys`): all that is promised is then keys_delta-approximate. With
+            epsilon and delta it is a part of delta, at most a tenth.
         watch: Share of every budget for estimates of how many users have been left out (its alarm
             is no Gaussian, so only zCDP is then claimed).
         forecast: Share of every budget for what whoever is left out would still have contributed

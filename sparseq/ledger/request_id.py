@@ -17,8 +17,8 @@ import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sparseq.arguments import check_text
-from sparseq.errors import ParameterError
+from sparseq.base.arguments import check_text
+from sparseq.base.errors import ParameterError
 
 
 class Asker(StrEnum):

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparseq.base.errors import ParameterError
+from sparseq.base.escape import shown
 from sparseq.engine.sql import quote
-from sparseq.errors import ParameterError
-from sparseq.escape import shown
 from sparseq.sql.catalog import INTEGER_TYPES
 
 Number = int | float | Decimal

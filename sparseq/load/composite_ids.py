@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from sparseq.base.errors import DataError
+from sparseq.base.escape import shown
 from sparseq.engine._duckdb.connection import scratch
-from sparseq.errors import DataError
-from sparseq.escape import shown
 from sparseq.load.convert import MOST_TEXT, expression, to_text
 from sparseq.load.file_sources import NO_TYPES, Source, one_array
 from sparseq.load.read_schema import Schema

@@ -16,8 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.errors import DataError
-from sparseq.escape import shown
+from sparseq.base.errors import DataError
+from sparseq.base.escape import shown
 from sparseq.load.file_patterns import Found
 
 _AGAIN = "say --again (in Python again=True) if its rows are to be counted once more"

@@ -19,10 +19,10 @@ from urllib.parse import unquote, urlsplit
 import duckdb
 import pyarrow as pa
 
+from sparseq.base.errors import DataError
+from sparseq.base.escape import shown
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine.sql import quote
-from sparseq.errors import DataError
-from sparseq.escape import shown
 from sparseq.load.file_sources import NO_TYPES, ArrowSource, TextColumns
 from sparseq.load.optional_readers import needed
 from sparseq.load.read_schema import MOST_DIGITS

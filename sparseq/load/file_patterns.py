@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from sparseq.errors import DataError
-from sparseq.escape import shown
-from sparseq.formats import format_of
+from sparseq.base.errors import DataError
+from sparseq.base.escape import shown
+from sparseq.base.formats import format_of
 
 UNFINISHED = (".tmp", ".part", ".partial", ".swp", ".crdownload", "~")
 """How the names of files end that are still being written."""

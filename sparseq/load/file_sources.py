@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sparseq.errors import DataError
-from sparseq.escape import shown
-from sparseq.formats import asked_format
+from sparseq.base.errors import DataError
+from sparseq.base.escape import shown
+from sparseq.base.formats import asked_format
 from sparseq.load.text_lines import (
     LONGEST_LINE,
     MARK,

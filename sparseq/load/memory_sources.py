@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparseq.base.errors import DataError
 from sparseq.engine.triplets import as_arrow
-from sparseq.errors import DataError
 from sparseq.load.databases import spelled
 from sparseq.load.file_sources import FIRST, ArrowSource, Source
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparseq.arguments import check_path
-from sparseq.errors import DataError
-from sparseq.escape import shown
-from sparseq.formats import asked_format
+from sparseq.base.arguments import check_path
+from sparseq.base.errors import DataError
+from sparseq.base.escape import shown
+from sparseq.base.formats import asked_format
 from sparseq.load.databases import (
     DuckTable,
     PostgresTable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from sparseq.errors import DataError
+from sparseq.base.errors import DataError
 
 
 def needed(module: str, extra: str, what: str) -> Any:

@@ -22,8 +22,8 @@ from typing import Any
 
 import duckdb
 
+from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.engine._duckdb.connection import scratch
-from sparseq.errors import ParameterError, did_you_mean
 from sparseq.load.convert import literal
 from sparseq.sql.catalog import Bound, Catalog, Table
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.errors import DataError
-from sparseq.escape import shown
+from sparseq.base.errors import DataError
+from sparseq.base.escape import shown
 from sparseq.load.file_sources import NO_TYPES, ROWS, TextColumns
 from sparseq.load.optional_readers import needed
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 
 class Entropy(Protocol):

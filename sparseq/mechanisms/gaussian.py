@@ -52,7 +52,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 
 MIN_SIGMA = 0.3

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting._checks import count, in_range, whole_numbers
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 
 MIN_SCALE = 2.0**-6

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting._checks import in_range, whole_numbers
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
 

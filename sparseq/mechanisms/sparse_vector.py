@@ -54,7 +54,7 @@ import numpy as np
 
 from sparseq.accounting import simultaneous_bound
 from sparseq.accounting._checks import count, in_range
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.gaussian import MAX_SIGMA, MIN_SIGMA, rounded_gaussian
 from sparseq.mechanisms.laplace import (

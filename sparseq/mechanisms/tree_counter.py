@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import simultaneous_bound
 from sparseq.accounting._checks import count, in_range, whole_numbers
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.gaussian import MAX_SIGMA, MIN_SIGMA, rounded_gaussian
 
@@ -78,7 +78,7 @@ def squared_norms(users: Ints, ticks: Ints, values: Ints, horizon: int) -> tuple
     Example:
         >>> users, norms = squared_norms(*np.array([[7, 7, 9], [1, 2, 5], [1, 1, 2]]), horizon=4)
         Traceback (most recent call last):
-        sparseq.errors.ParameterError: a tick is 5; it must be in [1, 4]
+        sparseq.base.errors.ParameterError: a tick is 5; it must be in [1, 4]
         >>> users, norms = squared_norms(*np.array([[7, 7, 9], [1, 2, 3], [1, 1, 2]]), horizon=4)
         >>> users.tolist(), norms.tolist()  # 7: nodes 1, 2, 4 with 1, 2, 2; 9: 3, 4 with 2, 2
         ([7, 9], [9, 8])

@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 
-from sparseq.errors import ServerError
+from sparseq.base.errors import ServerError
 from sparseq.pgwire import messages as m
 from sparseq.pgwire import replies, scram
 from sparseq.pgwire._duckdb.catalogue import Catalogue

@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from sparseq.cancellation import Cancellation
-from sparseq.errors import QueryCancelError, TimedOut
+from sparseq.base.cancellation import Cancellation
+from sparseq.base.errors import QueryCancelError, TimedOut
 from sparseq.pgwire import messages as m
 from sparseq.pgwire import replies
 from sparseq.pgwire.client_state import FAILED, INSIDE, Portal, State

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparseq.errors import did_you_mean
+from sparseq.base.errors import did_you_mean
 from sparseq.pgwire.sqlstates import INVALID_PARAMETER, WireError
 from sparseq.sql.plan import RESTS_ON, Options
 

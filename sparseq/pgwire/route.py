@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from sparseq.pgwire.lexer import Token, TokenKind, tokens
 from sparseq.released.render import SUFFIXES
-from sparseq.sql.allowed import BINNED
+from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog, Column, Table, bound_text
 from sparseq.sql.parameters import literal
 from sparseq.sql.parse import Dialect

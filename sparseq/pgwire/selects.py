@@ -10,8 +10,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from sparseq.answer import Answer
-from sparseq.errors import (
+from sparseq.base.errors import (
     NotSql,
     ParameterError,
     QueryCancelError,
@@ -32,6 +31,7 @@ from sparseq.server.service import Service, done_in
 from sparseq.server.service import Statement as Question
 from sparseq.server.tokens import Principal
 from sparseq.sql.catalog import Column
+from sparseq.store.answer import Answer
 
 T = TypeVar("T")
 _REMEMBERED, _QUICK = 256, 4_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparseq.errors import SparseqError
+from sparseq.base.errors import SparseqError
 
 PROTOCOL_VIOLATION = "08P01"
 TOO_LARGE = "54000"

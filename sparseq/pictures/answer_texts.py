@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from sparseq.accounting.budget import Budget
-from sparseq.facts import Facts
 from sparseq.pictures.numbers import MISSING, digits_for, format_bound, format_number, percent
 from sparseq.pictures.tables import Table, format_table
 from sparseq.pictures.words import NOT_PRIVATE
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of
+from sparseq.store.answer_facts import Facts
 
 MOST_ROWS = 40
 """Of an answer that is looked at; `rows` and the frames have all."""

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sparseq.errors import ParameterError
-from sparseq.facts import Facts
+from sparseq.base.errors import ParameterError
 from sparseq.pictures.answer_texts import (
     answer_table,
     budget_of,
@@ -27,6 +26,7 @@ from sparseq.pictures.page import escaped, html_page
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.pictures.words import NOT_PRIVATE, guarantee
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, keys_of
+from sparseq.store.answer_facts import Facts
 
 _WIDE, _HIGH = 180, 16  # of a drawn interval, in pixels
 _SERIES: tuple[Color, ...] = ("blue", "orange", "green", "purple", "red", "teal", "brown", "ink")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from sparseq.accounting import Budget, simultaneous_bound
+from sparseq.base.defaults import BETA
 from sparseq.pictures.figure import Axis, Figure, Floats, Series
 from sparseq.pictures.words import NOT_PRIVATE, guarantee
 
@@ -24,7 +25,7 @@ def demo_figure(
         sigma: Of worst-case composition on the same share of the budget, for so many days.
         seeded: The noise is repeatable.
     """
-    worst = float(simultaneous_bound(sigma, 1, 0.05, lattice_step=1.0))
+    worst = float(simultaneous_bound(sigma, 1, BETA, lattice_step=1.0))
     ours = Series("sparseq, an account per customer", days, values, bounds)
     notes = [
         f"Each ± is about all customers, with 95 % confidence. Both bands: {guarantee(budget)} for "

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.pictures.numbers import MISSING, format_bound, format_with_bound, number
 from sparseq.pictures.scales import Kind, Scale, day_label, positions
 from sparseq.pictures.tables import Table

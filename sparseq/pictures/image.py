@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.pictures.figure import Figure, Floats, Series, Sheet
 from sparseq.pictures.scales import Scale
 

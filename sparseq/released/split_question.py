@@ -16,9 +16,9 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.language.constants import is_constant
-from sparseq.sql.allowed import BINNED
+from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parse import said
 from sparseq.sql.select_layers import WINDOWED, mapped, split_groups

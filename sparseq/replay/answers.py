@@ -21,11 +21,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparseq.answer import Answer
-from sparseq.errors import ParameterError
-from sparseq.formats import format_of
+from sparseq.base.errors import ParameterError
+from sparseq.base.formats import format_of
+from sparseq.base.whole_files import whole_file, writing
 from sparseq.released.render import ERROR_SUFFIX
-from sparseq.writing import whole_file, writing
+from sparseq.store.answer import Answer
 
 ANSWERED, REFUSED, FAILED = "answered", "refused", "failed"
 PART_ROWS = 4096

@@ -23,13 +23,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.contributions import Contributions
-from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.replay.replay import asked_of
 from sparseq.sql.plan import Plan, calibrate
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.batches import Request
 from sparseq.stream.prices import price
 from sparseq.stream.release_charges import Bill

@@ -22,8 +22,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparseq.errors import DataError, ParameterError
-from sparseq.formats import format_of
+from sparseq.base.errors import DataError, ParameterError
+from sparseq.base.formats import format_of
 from sparseq.sql.plan import KNOWN_OPTIONS, Options
 from sparseq.stream.batches import BLOCK
 

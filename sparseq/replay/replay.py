@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from sparseq.errors import NotSql, ParameterError, QueryRefused, SparseqError
+from sparseq.base.errors import NotSql, ParameterError, QueryRefused, SparseqError
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, AnswerFile, Result
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.sql.parameters import QueryText
 from sparseq.sql.plan import Options, Plan
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome, Request
 
 MOST_REASONS = 1000  # kept apart

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparseq.accounting import Budget, Price
-from sparseq.answer import Answer
-from sparseq.facts import Facts
+from sparseq.base.defaults import beta_at
 from sparseq.ledger.notes import Note, NoteTable
 from sparseq.ledger.protocol import Ledger
 from sparseq.released.outputs import Measurements
@@ -30,6 +29,8 @@ from sparseq.reuse.joined_answers import MOST_BETA, Piece, facts_of, joined, pie
 from sparseq.reuse.measured_cells import RecordedCells
 from sparseq.reuse.staleness import RowsCame, Standing
 from sparseq.sql.plan import Noise, Options, Plan, Query
+from sparseq.store.answer import Answer
+from sparseq.store.answer_facts import Facts
 
 _REMEMBERED, _SMALL = 256, 1000  # answers that were asked for again lately, of so many rows
 EPOCH = "epoch"
@@ -227,7 +228,7 @@ class Recall:
         asked in vain. (A group that no row can be in follows from nothing.)
         """
         pieces = self._pieces(question, self._candidates(question), flush)
-        left = rest_of(question.query, pieces, _beta(question.options))
+        left = rest_of(question.query, pieces, beta_at(question.options.confidence))
         if left is None or not all(fits(piece.found) for piece in pieces):
             return None
         rest = Inquiry.of(left.query, left.options, question)
@@ -296,7 +297,7 @@ class Recall:
         candidates: Sequence[tuple[int, Coverage]],
         flush: Callable[[], None],
     ) -> list[Piece]:
-        most = MOST_BETA * _beta(question.options)
+        most = MOST_BETA * beta_at(question.options.confidence)
 
         def derive(release: int, parts: Coverage) -> Piece | None:
             return self._piece(question, release, parts, flush)
@@ -310,7 +311,7 @@ class Recall:
         if release >= self._ledger.next_id:
             flush()
         facts = Answer.from_bytes(self._ledger.read(release).answer).facts
-        if 1 - facts.confidence > _beta(question.options) * (1 + 1e-9):
+        if 1 - facts.confidence > beta_at(question.options.confidence) * (1 + 1e-9):
             return None
         return self._derived(question, parts, facts, self._cells(release))
 
@@ -398,7 +399,3 @@ def _covered(question: Inquiry, rest: Inquiry) -> Coverage:
     if question.meaning.grid is None or rest.meaning.grid is None:
         return Coverage((), ())
     return covered(question.meaning.grid, rest.meaning.grid)
-
-
-def _beta(options: Options) -> float:
-    return 1 - (0.95 if options.confidence is None else options.confidence)

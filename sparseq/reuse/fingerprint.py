@@ -12,12 +12,11 @@ import hashlib
 import math
 from dataclasses import dataclass
 
+from sparseq.base.defaults import CONFIDENCE, PRICE
 from sparseq.language.types import Family
 from sparseq.reuse.answer_views import MOST_GROUPS, Grid, GridMeasure, additive, grid_key
 from sparseq.reuse.regions import Region, bare, last_place, region_of
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Query
-
-_CONFIDENCE, _PRICE = 0.95, 1.0
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ class Meaning:
 
     def digest(self, options: Options) -> str:
         """Return 128 bits that stand for it, asked with options (the query's own included)."""
-        price = _PRICE if options.price is None else options.price
-        confidence = _CONFIDENCE if options.confidence is None else options.confidence
+        price = PRICE if options.price is None else options.price
+        confidence = CONFIDENCE if options.confidence is None else options.confidence
         knobs = options.sigma, options.accuracy, options.precision, price
         measured = sorted(m.key for m in self.measures)
         asked = (self.origin, self.keys, measured, knobs, options.scale, confidence)

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparseq.accounting.cut.interval import IntervalKind
-from sparseq.facts import Facts
+from sparseq.accounting.pilots.pilot_interval import IntervalKind
 from sparseq.released.outputs import Floats, Intervals, Measurements, Outputs
 from sparseq.released.render import key_columns
 from sparseq.reuse.answer_views import Coverage
 from sparseq.reuse.derived_answer import EXTRA, DerivedAnswer
 from sparseq.sql.plan import Options, Query
+from sparseq.store.answer_facts import Facts
 
 MOST_BETA = 1.2
 """Of a question's beta: what that of an answer that is joined may be."""

@@ -12,8 +12,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sparseq.base.errors import ParameterError
 from sparseq.engine.sql import quote
-from sparseq.errors import ParameterError
 from sparseq.language.expression_tree import day_of
 from sparseq.reuse.fingerprint import Meaning
 from sparseq.reuse.regions import bare, last_place

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparseq.errors import DataError
-from sparseq.store import Store
+from sparseq.base.errors import DataError
+from sparseq.store.store import Store
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.series.companions import WATCH, ForecastSeries, StrategySeries, Watch
-from sparseq.series.methods.correlated import has_strategy
 from sparseq.series.methods.forecast_notes import ForecastNotes
+from sparseq.series.methods.strategy_series import has_strategy
 from sparseq.series.query_series import QuerySeries, RowSource
 from sparseq.series.series_part import SeriesPart
 from sparseq.series.ticks import Ticks
 from sparseq.sql.parameters import QueryText
 from sparseq.sql.plan import Options
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from typing import TypeVar
 import pyarrow as pa
 
 from sparseq.accounting import corollary_bound
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.series.left_out import allowance
-from sparseq.series.methods.correlated import CorrelatedSeries
 from sparseq.series.methods.forecast import Forecast
+from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.query_series import QuerySeries, tick_request
 from sparseq.series.series_rows import Row
 from sparseq.series.ticks import Tick, Ticks
 from sparseq.series.watch import ActiveWatch
 from sparseq.sql.plan import Kind
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 WATCH, CORRECTED = "watch", "corrected"
 _DAYS = 365

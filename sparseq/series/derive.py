@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting.strategies import Strategy, deviations
-from sparseq.errors import ParameterError
+from sparseq.base.defaults import CONFIDENCE
+from sparseq.base.errors import ParameterError
 
 Floats = NDArray[np.float64]
 _ROUNDING = 1 + 1 / 48
@@ -46,7 +47,7 @@ class NoisySeries:
     values: Floats
     measured: Floats
     response: Floats
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     lacking: Floats | float = 0.0
 
     @classmethod
@@ -54,7 +55,7 @@ class NoisySeries:
         cls,
         values: Floats,
         sigma: Floats | float,
-        confidence: float = 0.95,
+        confidence: float = CONFIDENCE,
         strategy: Strategy | None = None,
         lacking: Floats | float = 0.0,
     ) -> NoisySeries:

@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.errors import DataError, ParameterError
-from sparseq.escape import shown
+from sparseq.base.errors import DataError, ParameterError
+from sparseq.base.escape import shown
 from sparseq.load.content_hashes import key_of, sha256
 from sparseq.load.file_patterns import UNFINISHED
 from sparseq.load.file_sources import DAMAGE

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 from sparseq.ledger.request_id import RequestId
 from sparseq.series.arrivals import Arrival, Inbox
 from sparseq.series.plan_alarm import UnlikeThePlan
@@ -22,7 +22,7 @@ from sparseq.series.query_series import QuerySeries, RowSource, is_of
 from sparseq.series.series_file import SeriesFile
 from sparseq.series.series_rows import Row, as_table, schema_of
 from sparseq.series.ticks import Tick, Ticks
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 _TOGETHER = 1024  # ticks that are looked up together
 

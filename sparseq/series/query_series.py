@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparseq.answer import Answer
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.released.outputs import KeyNode, MeasureNode, Outputs
 from sparseq.released.render import ERROR_SUFFIX
@@ -18,7 +17,8 @@ from sparseq.series.series_rows import Row
 from sparseq.series.ticks import Tick, Ticks, of_tick
 from sparseq.sql.parameters import QueryText, Value
 from sparseq.sql.plan import Kind, Options, Query
-from sparseq.store import Store
+from sparseq.store.answer import Answer
+from sparseq.store.store import Store
 from sparseq.stream.stream_progress import QUESTION
 
 

@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparseq.errors import ParameterError, StoreError
-from sparseq.formats import format_of
+from sparseq.base.errors import ParameterError, StoreError
+from sparseq.base.formats import format_of
+from sparseq.base.whole_files import check_writable, whole_file, writing
 from sparseq.series.series_rows import ANSWER, FIXED, LEFT_OUT, schema_of
-from sparseq.writing import check_writable, whole_file, writing
 
 _SHARE, _SECONDS = 8, 1.0
 

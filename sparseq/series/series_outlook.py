@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sparseq.accounting import simultaneous_bound
-from sparseq.errors import QueryRefused
+from sparseq.base.defaults import CONFIDENCE
+from sparseq.base.errors import QueryRefused
 from sparseq.ledger.purposes import Purpose
 from sparseq.series.companions import horizon_of
 from sparseq.series.query_series import QuerySeries, RowSource, tick_cost
 from sparseq.series.ticks import Ticks
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.stream_progress import Course, planned_price
 
 MOST_OF_QUESTIONS = 0.5
@@ -57,7 +58,7 @@ def _outlook(store: Store, series: QuerySeries, ticks: Ticks) -> SeriesOutlook:
     if left <= 0:
         return told
     query, course = series.lowered(ticks[0]), store.stream.part(part.answers).course
-    confidence = series.options.confidence or 0.95
+    confidence = series.options.confidence or CONFIDENCE
     if course is None:
         noise = part.plan(query, series.options).noise[0]
         width = float(simultaneous_bound(noise.sigma, query.coordinates, 1 - confidence))
@@ -85,7 +86,7 @@ def worst_case_bound(series: QuerySeries, ticks: Ticks) -> tuple[float, int] | N
     many = horizon_of(ticks) if ticks.last is None else len(ticks)
     many = many if part.purpose is None else part.purpose.ticks
     sigma = part.budget.worst_case_sigma(many)
-    confidence = series.options.confidence or 0.95
+    confidence = series.options.confidence or CONFIDENCE
     return float(simultaneous_bound(sigma, 1, 1 - confidence, lattice_step=1.0)), many
 
 

@@ -8,7 +8,7 @@ from sparseq.accounting import Budget
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import Purpose
 from sparseq.sql.plan import Options, Plan, Query, calibrate
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 
 @dataclass(frozen=True)

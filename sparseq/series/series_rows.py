@@ -7,7 +7,7 @@
     column      the column of the query's answer that the number is in
     value       the noised number
     error       its ±, all numbers of the tick's answer at once, at `confidence`; null: unknown; of
-                `corrected` about everybody, noise and forecast (`sparseq.series.methods.correct`)
+                `corrected` about everybody, noise and forecast (`sparseq.series.methods.corrector`)
     sigma       standard deviation of its noise; null where the number was computed from several
     bound       Corollary 4.7's bound, for the same numbers
     forecast_error  an estimate, no bound, of what a forecast in the value may be off by; else null
@@ -26,7 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 ANSWER = "answer"
 

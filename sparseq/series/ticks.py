@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.sql.parameters import Value
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

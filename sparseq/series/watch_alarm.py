@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparseq.answer import Answer
-from sparseq.comparison import Comparison
 from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.ledger.pots import Pot
 from sparseq.series.watch_design import WatchDesign
 from sparseq.series.watch_state import WatchState, watch_request
 from sparseq.sql.plan import Options
+from sparseq.store.answer import Answer
+from sparseq.stream.comparison import Comparison
 from sparseq.stream.stream_terms import Participation
 
 ALARM = NoteTable(

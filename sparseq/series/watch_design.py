@@ -13,7 +13,7 @@ import numpy as np
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, add_charges, round_up
 from sparseq.accounting._checks import count, in_range
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.laplace import laplace_pair_tail
 from sparseq.mechanisms.tree_counter import MAX_HORIZON, window
 from sparseq.released.outputs import Estimate, Measurements, OutputColumn, Outputs, measure

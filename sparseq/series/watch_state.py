@@ -13,7 +13,7 @@ from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.sql.plan import Plan
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 WATCHED = NoteTable("watched", {"tick": "BIGINT", "release_id": "BIGINT", "users": "BIGINT"})
 

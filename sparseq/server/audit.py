@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 
 try:
     import fcntl

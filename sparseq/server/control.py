@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparseq._duckdb.backup import Backup, backup
-from sparseq.address import CONTROL, served_at
-from sparseq.errors import SparseqError, StoreError
+from sparseq.base.errors import SparseqError, StoreError
+from sparseq.store._duckdb.backup import Backup, backup
+from sparseq.store.address import CONTROL, served_at
 
 if TYPE_CHECKING:
     from sparseq.server.service import Service

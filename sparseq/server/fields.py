@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sparseq.errors import ParameterError, did_you_mean
+from sparseq.base.errors import ParameterError, did_you_mean
 
 MOST_DEPTH = 64
 """Lists and objects inside of each other, in JSON that is read."""

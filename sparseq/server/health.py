@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 
 LEAST_FREE = 16 << 20
 """Bytes that are free where the store is, or it is not well."""

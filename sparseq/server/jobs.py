@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from sparseq.errors import SparseqError
-from sparseq.server.desk import Desk
-from sparseq.store import Store
+from sparseq.base.errors import SparseqError
+from sparseq.server.quota_desk import Desk
+from sparseq.store.store import Store
 
 LOG = logging.getLogger("sparseq.server")
 PAUSE, AGAIN = 1.0, 60.0

@@ -15,9 +15,8 @@ from itertools import islice
 from typing import Any, BinaryIO, TextIO
 
 import sparseq
-from sparseq.answer import Answer
-from sparseq.errors import ParameterError, SparseqError, did_you_mean
-from sparseq.json_text import json_text
+from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
+from sparseq.base.json_text import json_text
 from sparseq.pictures.answer_texts import terminal_text
 from sparseq.server.fields import (
     NUMBER,
@@ -31,6 +30,7 @@ from sparseq.server.fields import (
 from sparseq.server.service import MOST_ID, Service, Statement
 from sparseq.server.tokens import Principal, Quota
 from sparseq.sql.plan import Options
+from sparseq.store.answer import Answer
 
 LOG = logging.getLogger("sparseq.server")
 QUOTA = Quota.parse("20/day,25%")

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from sparseq.cancellation import Cancellation, current
+from sparseq.base.cancellation import Cancellation, current
+from sparseq.base.errors import ServerError, Why
 from sparseq.engine.memory import release_freed
-from sparseq.errors import ServerError, Why
 
 T = TypeVar("T")
 

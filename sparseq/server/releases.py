@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparseq.ledger.entry import Release
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 MOST_LISTED = 10_000
 _AT_ONCE = 256  # are read, with their answers

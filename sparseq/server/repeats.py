@@ -13,9 +13,9 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from sparseq.answer import Answer
 from sparseq.reuse.answer_cache import Inquiry
 from sparseq.sql.plan import Options, Query
+from sparseq.store.answer import Answer
 from sparseq.stream.batches import Outcome
 from sparseq.stream.step import Stream
 

@@ -24,28 +24,28 @@ from typing import Any, TypeVar, overload
 
 import pyarrow as pa
 
-from sparseq.answer import Answer
-from sparseq.asking import Params
-from sparseq.cancellation import Cancellation, checked_seconds
-from sparseq.errors import QueryCancelError, ServerError, SparseqError, Why
-from sparseq.explained import Explanation, explained
+from sparseq.base.cancellation import Cancellation, checked_seconds
+from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, Why
 from sparseq.ledger.entry import Release
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.released.render import schema_of
 from sparseq.server.audit import AuditLog
-from sparseq.server.desk import Desk
-from sparseq.server.door import Door
 from sparseq.server.jobs import JobState
 from sparseq.server.queue import FairPool, FairQueue
+from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import LatestReleases
 from sparseq.server.repeats import Repeats
+from sparseq.server.sign_in_limits import Door
 from sparseq.server.thread import Ask, StreamThread, Turn
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.lower import Lowering
 from sparseq.sql.parameters import bound
 from sparseq.sql.plan import Options, Query
-from sparseq.store import Store
+from sparseq.store.answer import Answer
+from sparseq.store.ask import Params
+from sparseq.store.explain import Explanation, explained
+from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome
 from sparseq.stream.stream_progress import planned_price
 

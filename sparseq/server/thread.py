@@ -22,17 +22,17 @@ from time import monotonic
 from typing import Any
 
 import sparseq
-from sparseq.cancellation import Cancellation
-from sparseq.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
-from sparseq.explained import price_of
+from sparseq.base.cancellation import Cancellation
+from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
 from sparseq.ledger.request_id import RequestId
-from sparseq.server.desk import Desk
 from sparseq.server.health import Health
 from sparseq.server.queue import FairPool, FairQueue
+from sparseq.server.quota_desk import Desk
 from sparseq.server.repeats import Repeats
 from sparseq.server.tokens import Principal
 from sparseq.sql.plan import Options, Plan, Query
-from sparseq.store import Store
+from sparseq.store.explain import price_of
+from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome, Request
 from sparseq.stream.side_reads import Readings
 

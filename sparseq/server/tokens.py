@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.errors import ParameterError, ServerError, StoreError, Why
-from sparseq.writing import PRIVATE
+from sparseq.base.errors import ParameterError, ServerError, StoreError, Why
+from sparseq.base.whole_files import PRIVATE
 
 PREFIX = "sq_"
 ITERATIONS = 4096  # of SCRAM: a token has 256 random bits, so nobody guesses it anyway

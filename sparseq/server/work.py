@@ -27,8 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sparseq._duckdb.backup import backup
-from sparseq.errors import ParameterError, did_you_mean
+from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.replay.answers import AnswerFile
 from sparseq.replay.log import Log
 from sparseq.replay.replay import results
@@ -40,7 +39,8 @@ from sparseq.series.series_outlook import outlooks, refuse_what_ends_badly
 from sparseq.series.ticks import Ticks, length_of, moment
 from sparseq.server.jobs import Job
 from sparseq.sql.parameters import QueryText
-from sparseq.store import Store
+from sparseq.store._duckdb.backup import backup
+from sparseq.store.store import Store
 
 _LINES = 64  # of a log, in a step: so long can it keep others waiting
 _STAMP = "%Y-%m-%dT%H%M%S"

@@ -16,8 +16,8 @@ from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
 
-from sparseq.cancellation import check
-from sparseq.errors import QueryRefused
+from sparseq.base.cancellation import check
+from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import (
     MAX_SIZE,

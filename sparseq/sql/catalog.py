@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sparseq.errors import ParameterError, QueryRefused, did_you_mean
+from sparseq.base.errors import ParameterError, QueryRefused, did_you_mean
 
 INTEGER_TYPES = frozenset(
     [

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 
 MOST_WORK = 20_000_000
 """The default: nobody is cut in a self-join with 4,472 rows, or in one of three tables with 66.

@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 
 MAX_SETS = 32
 Keys = tuple[exp.Expr, ...]

@@ -38,7 +38,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.catalog import INTEGER_TYPES
 from sparseq.sql.from_clause import USER, FromItem, quoted
 from sparseq.sql.plan import Cap

@@ -42,7 +42,7 @@ class Lowering:
         self._known_on = dt.date.today()
 
     def lower(self, sql: str) -> Query:
-        """Lower SQL: see `sparseq.store.Store.lower`."""
+        """Lower SQL: see `sparseq.store.store.Store.lower`."""
         if self._known_on != (today := dt.date.today()):  # CURRENT_DATE, today()
             self._known, self._known_on = {}, today
         known = self._known.get(sql) or self._templates.lowered(sql)

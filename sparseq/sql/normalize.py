@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
-from sparseq.sql.allowed import BINNED
+from sparseq.base.errors import QueryRefused
+from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.grouping_sets import without_pivot, without_sets
 from sparseq.sql.laterals import without_laterals
 

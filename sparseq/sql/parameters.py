@@ -22,7 +22,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from sparseq.errors import NotSql, ParameterError, did_you_mean
+from sparseq.base.errors import NotSql, ParameterError, did_you_mean
 from sparseq.sql.parse import Dialect
 
 _HUGE = 10**38  # what DuckDB has no whole number for

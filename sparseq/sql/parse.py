@@ -1,7 +1,8 @@
 """SQL text becomes a checked syntax tree: one SELECT, known words only.
 
-Nothing is run that is not on the lists in `sparseq.sql.allowed`. What DuckDB itself would let a
-query do (files, network, settings, other tables) is switched off as well, see `sparseq.store`.
+Nothing is run that is not on the lists in `sparseq.sql.allowed_words`. What DuckDB itself would let
+a query do (files, network, settings, other tables) is switched off as well, see
+`sparseq.store.store`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sparseq.errors import NotSql, ParameterError, QueryRefused, did_you_mean
-from sparseq.sql.allowed import BINNED, check_allowed, check_written
+from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
+from sparseq.sql.allowed_words import BINNED, check_allowed, check_written
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.cost_limits import LIMITS, all_limits
 from sparseq.sql.normalize import rewritten

@@ -26,7 +26,8 @@ from sparseq.accounting import (
     simultaneous_bound,
 )
 from sparseq.accounting._checks import is_real
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.defaults import CONFIDENCE, beta_at
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.language.expression_tree import Term
 
 MAX_COORDINATES = 1_000_000
@@ -234,7 +235,7 @@ class Options:
         if sure is not None and not (is_real(sure) and 0 < sure < 1):
             raise ParameterError(
                 f"confidence is {self.confidence!r}; it must lie between 0 and 1",
-                "for example 0.95",
+                f"for example {CONFIDENCE}",
             )
         if sum(getattr(self, name) is not None for name in KNOBS) > 1:
             raise ParameterError(
@@ -403,7 +404,7 @@ def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
     """
     options = options.over(query.options)
     _check_knobs(options)
-    beta = 1 - (options.confidence if options.confidence is not None else 0.95)
+    beta = beta_at(options.confidence)
     d = query.coordinates
     if d > MAX_COORDINATES:
         raise QueryRefused(

@@ -18,7 +18,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.parameters import literal
 
 if TYPE_CHECKING:

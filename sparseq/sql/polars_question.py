@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlglot import exp
 
 from sparseq.accounting._checks import in_range
-from sparseq.arguments import checked
-from sparseq.errors import ParameterError
+from sparseq.base.arguments import checked
+from sparseq.base.errors import ParameterError
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.plan import Options, Plan, Query
 from sparseq.sql.polars_expressions import to_sql
@@ -25,7 +25,7 @@ from sparseq.sql.polars_expressions import to_sql
 if TYPE_CHECKING:
     import polars
 
-    from sparseq.answer import Answer
+    from sparseq.store.answer import Answer
 
 
 class Queryable(Protocol):

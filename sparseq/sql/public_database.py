@@ -21,9 +21,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sparseq.cancellation import Cancellation, check
+from sparseq.base.cancellation import Cancellation, check
+from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import fetch_at_most, scratch
-from sparseq.errors import QueryRefused
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.cost_limits import LIMITS, all_limits
 from sparseq.sql.plan import Cap

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.language.constants import constant
 from sparseq.sql.from_clause import FromItem
 from sparseq.sql.parse import said

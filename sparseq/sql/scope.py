@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.language.bounds import Interval, ends, interval, of_rows
 from sparseq.language.conditions import limits_of, sees_only
 from sparseq.language.constants import is_constant

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused, with_query
+from sparseq.base.errors import QueryRefused, with_query
 from sparseq.language.constants import is_constant
 from sparseq.released import outputs as out
 from sparseq.released.question_batch import alone, together

@@ -22,7 +22,7 @@ from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, call
 from sparseq.language.public_values import PublicValues
 from sparseq.language.types import Family, Type
-from sparseq.sql.allowed import BINNED
+from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
 from sparseq.sql.cost_limits import LIMITS

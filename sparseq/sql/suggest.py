@@ -20,7 +20,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parse import Dialect, split_options
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 
-from sparseq.sql.allowed import BINNED
+from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.parse import Dialect
 from sparseq.sql.suggest import RULES as RULES
 from sparseq.sql.suggest import Refusal, changes, parsed, replaced, rule, selects

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, call, cast
 from sparseq.language.types import Family, type_named

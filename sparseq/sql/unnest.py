@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import FromItem
 from sparseq.sql.parse import said

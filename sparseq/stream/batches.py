@@ -14,12 +14,18 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sparseq.answer import Answer
-from sparseq.cancellation import Cancellation
+from sparseq.base.cancellation import Cancellation
+from sparseq.base.errors import (
+    ParameterError,
+    QueryCancelError,
+    QueryRefused,
+    SparseqError,
+    StoreError,
+)
 from sparseq.compiled import compiled
-from sparseq.errors import ParameterError, QueryCancelError, QueryRefused, SparseqError, StoreError
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.sql.plan import Options, Plan, Query, calibrate
+from sparseq.store.answer import Answer
 from sparseq.stream.side_reads import Readings, Unread
 from sparseq.stream.step import Stream
 

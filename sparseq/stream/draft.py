@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.answer import Answer, Facts
 from sparseq.engine.protocol import Difference
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.entry import Entry, Release
@@ -21,6 +20,7 @@ from sparseq.released.outputs import Measurements
 from sparseq.released.render import key_columns
 from sparseq.reuse.answer_cache import Inquiry
 from sparseq.sql.plan import Kind, Plan, Query
+from sparseq.store.answer import Answer, Facts
 from sparseq.stream.stream_progress import Course
 from sparseq.stream.stream_terms import Terms
 from sparseq.version import __version__

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparseq.accounting import Budget
-from sparseq.accounting.cut import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
-from sparseq.accounting.cut.choice import C_STEPS, Risk, choose
-from sparseq.accounting.cut.column import ColumnValues, column_of
-from sparseq.accounting.cut.reading import nothing_read
-from sparseq.errors import QueryRefused
+from sparseq.accounting.pilots import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
+from sparseq.accounting.pilots.choice import C_STEPS, Risk, choose
+from sparseq.accounting.pilots.column import ColumnValues, column_of
+from sparseq.accounting.pilots.pilot_reading import nothing_read
+from sparseq.base.defaults import beta_at
+from sparseq.base.errors import QueryRefused
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, render
 from sparseq.sql.plan import Kind, Measure, Options, Query
 from sparseq.stream.joint_unit import Joint, JointMeasure, joint
@@ -33,7 +34,7 @@ from sparseq.stream.pilots import (
 from sparseq.stream.question import price_in, question_of
 from sparseq.stream.question_parts import Floats, ReleasedSums
 from sparseq.stream.stream_progress import Course
-from sparseq.stream.weighted_answer import confident, measured
+from sparseq.stream.weighted_answer import measured
 from sparseq.stream.weighted_sums import WeightedSums
 
 _SQUARES = 3
@@ -75,7 +76,7 @@ def outlook(
     options = options.over(query.options)
     sums = _Foreseen(budget, course.about(query.span), rows, options)
     try:
-        answer = measured(sums, query, options, confident(options))
+        answer = measured(sums, query, options, beta_at(options.confidence))
     except _UnforeseenError:
         return {}
     table = render(answer.plan, answer.measurements())
@@ -149,7 +150,9 @@ def least_half_width(
     if query.measures[0].kind is Kind.SUM:
         return None
     asked = joint(query, options, budget)
-    question = question_of(asked, course.about(query.span), options, budget, confident(options))
+    question = question_of(
+        asked, course.about(query.span), options, budget, beta_at(options.confidence)
+    )
     scale = question.scale if question.scale is not None else 1.0
     return float(question.z() * scale * budget.sigma_0 / math.sqrt(question.price))
 
@@ -167,7 +170,7 @@ def expected_widths(
 def _expected_width(course: Course, query: Query, options: Options, budget: Budget) -> float:
     sums = _Foreseen(budget, course.about(query.span), None, options)
     try:
-        answer = measured(sums, query, options, confident(options))
+        answer = measured(sums, query, options, beta_at(options.confidence))
     except _UnforeseenError:
         return least_half_width(course, query, options, budget) or 0.0
     low, high = answer.measurements().ends(0)

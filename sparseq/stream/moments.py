@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparseq.accounting.cut import CELLS, NO_PARENT, Parent
-from sparseq.accounting.cut.average import (
+from sparseq.accounting.pilots import CELLS, NO_PARENT, Parent
+from sparseq.accounting.pilots.average import (
     AverageScale,
     Ends,
     apart,
@@ -22,12 +22,12 @@ from sparseq.accounting.cut.average import (
     average_risk,
     variance,
 )
-from sparseq.accounting.cut.choice import upper
-from sparseq.accounting.cut.column import ColumnValues
-from sparseq.accounting.cut.interval import interval
-from sparseq.accounting.cut.pair import covariance, over
-from sparseq.accounting.cut.parent import parent_of_squares
-from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
+from sparseq.accounting.pilots.choice import upper
+from sparseq.accounting.pilots.column import ColumnValues
+from sparseq.accounting.pilots.pair import covariance, over
+from sparseq.accounting.pilots.parent import parent_of_squares
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 from sparseq.released.outputs import StatisticKey
 from sparseq.sql.plan import (
     AVERAGE,

@@ -16,14 +16,15 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from sparseq.answer import Answer, Facts
-from sparseq.cancellation import check
-from sparseq.errors import ParameterError
+from sparseq.base.cancellation import check
+from sparseq.base.defaults import CONFIDENCE
+from sparseq.base.errors import ParameterError
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import Fact, Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import PURPOSES, Purpose, kept, later
+from sparseq.store.answer import Answer, Facts
 from sparseq.stream.budget_part import charges_for, course_after_move, of_purpose
 from sparseq.stream.step import Stream
 
@@ -83,13 +84,14 @@ def _entry(stream: Stream, purpose: Purpose, users: Index, moved: Ints) -> Entry
     table = pa.table({"series": [purpose.name], "share": [purpose.share]})
     budget = stream.terms.budget
     facts = Facts(
-        purpose.came, None, words, (), (), (), (), (), 0, 0.95, budget.kappa, budget.norm_budget,
-        stream.terms.seed is not None, budget.gaussian, losses=stream.terms.losses,
+        purpose.came, None, words, (), (), (), (), (), 0, CONFIDENCE, budget.kappa,
+        budget.norm_budget, stream.terms.seed is not None, budget.gaussian,
+        losses=stream.terms.losses,
         unit=stream.terms.unit, keys_delta=budget.keys_delta,
     )  # fmt: skip
     answer = Answer(table, facts)
     at = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-    release = Release(purpose.came, None, at, words, 0, (), (), 0.95, answer.to_bytes())
+    release = Release(purpose.came, None, at, words, 0, (), (), CONFIDENCE, answer.to_bytes())
     later_ones: Sequence[Purpose] = [p for p in stream.pots.purposes if p.came]
     notes: list[Note] = [Fact(PURPOSES, kept([*later_ones, purpose]))]
     if stream.course is not None:

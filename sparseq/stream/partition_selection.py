@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparseq.base.errors import ParameterError
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Reduction
-from sparseq.errors import ParameterError
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import NoteTable
 from sparseq.sql.catalog import OTHER

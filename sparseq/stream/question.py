@@ -7,7 +7,8 @@ import sys
 from dataclasses import replace
 
 from sparseq.accounting import Budget
-from sparseq.accounting.cut.choice import Choice, Question
+from sparseq.accounting.pilots.choice import Choice, Question
+from sparseq.base.defaults import PRICE
 from sparseq.sql.plan import ALIKE, PROVED, Options
 from sparseq.stream.joint_unit import LEAST_PRICE, Joint
 from sparseq.stream.pilots import people_of
@@ -53,7 +54,7 @@ def question_of(
 
 def price_in(options: Options) -> float:
     """Return the price that is asked for, or 1."""
-    return options.price if options.price is not None else 1.0
+    return PRICE if options.price is None else options.price
 
 
 def priced(choice: Choice, options: Options, asked: Joint, most: float) -> Choice:

@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sparseq.base.errors import QueryCancelError
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine, SideReader
-from sparseq.errors import QueryCancelError
 from sparseq.sql.plan import Plan
 
 MOST_READS = 6

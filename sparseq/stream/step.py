@@ -15,19 +15,18 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sparseq.answer import Answer, Facts
-from sparseq.cancellation import check
+from sparseq.base.cancellation import check
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
 from sparseq.ledger.accounts import Accounts, Index, Ints
-from sparseq.ledger.departed import Departures
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.entry import Entry
 from sparseq.ledger.notes import Fact, Note
 from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.prepaid import held
 from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import name_of
 from sparseq.ledger.request_id import RequestId, requested
-from sparseq.ledger.taken import held
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.released.render import render
@@ -37,6 +36,7 @@ from sparseq.reuse.joined_answers import MOST_WIDTH, Piece
 from sparseq.reuse.staleness import RowsCame
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate
+from sparseq.store.answer import Answer, Facts
 from sparseq.stream.budget_part import BudgetPart, budget_parts
 from sparseq.stream.draft import (
     Draft,

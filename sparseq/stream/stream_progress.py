@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting.charge import UNITS_PER_NORM
-from sparseq.accounting.cut import (
+from sparseq.accounting.pilots import (
     CELLS,
     NO_PARENT,
     RULES,
@@ -28,7 +28,7 @@ from sparseq.accounting.cut import (
     parent_of,
     visible_top,
 )
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 COURSE = "course"
 """The fact that a ledger keeps it under."""

@@ -13,9 +13,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sparseq.accounting.cut.average import Ends
+from sparseq.accounting.pilots.average import Ends
+from sparseq.base.defaults import beta_at
+from sparseq.base.errors import QueryRefused
 from sparseq.engine.contributions import Contributions
-from sparseq.errors import QueryRefused
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.mechanisms import Entropy
@@ -63,7 +64,7 @@ def answer(
     """
     if options.interval == PROVED:
         query = _provable(sums, query, options)
-    beta = confident(options)
+    beta = beta_at(options.confidence)
     sums.course = sums.course.about(query.span)
     if sums.course.life is not None and sums.course.span is None:
         raise QueryRefused(
@@ -145,11 +146,6 @@ def measured(sums: WeightedSums, query: Query, options: Options, beta: float) ->
         groups += more
         told |= found
     return WeightedAnswer(query, beta, tuple(groups), sums.course, told)
-
-
-def confident(options: Options) -> float:
-    """Return the beta of intervals: one less the confidence that is asked for, or 0.95."""
-    return 1 - (options.confidence if options.confidence is not None else 0.95)
 
 
 def _asked(query: Query, options: Options) -> list[tuple[Query, WeightedPart, Options]]:

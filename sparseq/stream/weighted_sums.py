@@ -16,22 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget, Price, sigma_for_scale
-from sparseq.accounting.cut import (
-    CELLS,
-    RULES,
-    Ladder,
-    Parent,
-    Reading,
-    ladder,
-    visible_top,
-)
-from sparseq.accounting.cut.choice import C_STEPS, Question, Risk, choose
-from sparseq.accounting.cut.column import ColumnValues, column_of
-from sparseq.accounting.cut.interval import interval
-from sparseq.accounting.cut.reading import nothing_read
+from sparseq.accounting.pilots import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
+from sparseq.accounting.pilots.choice import C_STEPS, Question, Risk, choose
+from sparseq.accounting.pilots.column import ColumnValues, column_of
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.pilot_reading import nothing_read
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints
-from sparseq.engine.weighing import Weights
+from sparseq.engine.row_weights import Weights
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.mechanisms import Entropy, rounded_gaussian

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.engine.reduce import NORM_LIMIT, Ints
-from sparseq.engine.weighing import WEIGHT_BITS
+from sparseq.engine.row_weights import WEIGHT_BITS
 
 Floats = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, Price
+from sparseq.base.errors import ParameterError
 from sparseq.engine.reduce import Index, Ints
-from sparseq.errors import ParameterError
 from sparseq.sql.plan import Noise
 from sparseq.training.protocol import Clipped, Floats, GradientEngine, WeightedSum
 

@@ -22,17 +22,17 @@ from fractions import Fraction
 import numpy as np
 
 from sparseq.accounting.charge import round_up
-from sparseq.comparison import Comparison
+from sparseq.base.errors import ParameterError
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Reduction
-from sparseq.errors import ParameterError
 from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.released.outputs import OutputColumn, Outputs
 from sparseq.sql.plan import Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Store
+from sparseq.store.store import Store
+from sparseq.stream.comparison import Comparison
 from sparseq.stream.stream_terms import Participation
 from sparseq.training.query import step_request
-from sparseq.training.spending import Spending
+from sparseq.training.training_cost import Spending
 
 _STOP = NoteTable(
     "stop",

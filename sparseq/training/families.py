@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sparseq.base.errors import ParameterError
 from sparseq.compiled.elementary import sigmoid
-from sparseq.errors import ParameterError
 
 Floats = NDArray[np.float64]
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparseq.base.errors import DataError, ParameterError, QueryRefused
 from sparseq.engine.triplets import as_arrow
-from sparseq.errors import DataError, ParameterError, QueryRefused
 from sparseq.sql.catalog import Column, Table
 from sparseq.training.protocol import Floats
 

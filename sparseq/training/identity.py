@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.ledger.notes import Fact
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.training.query import step_request
 
 Facts = dict[str, str]

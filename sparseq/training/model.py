@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.errors import DataError
+from sparseq.base.errors import DataError
 from sparseq.training.descent import TrainingResult
 from sparseq.training.families import family
 from sparseq.training.features import Feature, Target, encoded

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.answer import Answer
+from sparseq.base.errors import DataError, ParameterError
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduction
-from sparseq.errors import DataError, ParameterError
 from sparseq.ledger.notes import CuratorLine, Note
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.released.outputs import OutputColumn, Outputs, measure
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Store
+from sparseq.store.answer import Answer
+from sparseq.store.store import Store
 from sparseq.stream.stream_terms import Participation
 from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Floats, GradientEngine

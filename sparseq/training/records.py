@@ -19,9 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sparseq.base.errors import DataError, ParameterError
 from sparseq.engine.reduce import Index, Runs
 from sparseq.engine.triplets import as_arrow
-from sparseq.errors import DataError, ParameterError
 from sparseq.training.exact import STORED, Matrix, row_squares
 from sparseq.training.protocol import Floats
 

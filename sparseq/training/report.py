@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.errors import StoreError
-from sparseq.store import Store
+from sparseq.base.errors import StoreError
+from sparseq.store.store import Store
 from sparseq.training.descent import EXHAUSTED, PrivateGD, TrainingResult
 from sparseq.training.protocol import Floats
 from sparseq.training.query import step_request
-from sparseq.training.spending import Spending
+from sparseq.training.training_cost import Spending
 
 
 @dataclass(frozen=True)

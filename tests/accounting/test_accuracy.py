@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.accounting import Budget, corollary_bound, sigma_for_accuracy, simultaneous_bound
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 BETAS = [1e-15, 1e-9, 1e-3, 0.05, 0.5, 0.999, 1 - 2**-53]
 COORDINATES = [1, 2, 3, 10, 10**3, 10**6, 10**9, 2**63]

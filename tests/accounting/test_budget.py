@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.accounting import Budget, gdp
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 budgets = st.builds(Budget, kappas, norm_budgets)
 

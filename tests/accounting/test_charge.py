@@ -23,7 +23,7 @@ from sparseq.accounting import (
     sigma_for_scale,
 )
 from sparseq.accounting.charge import SIGNIFICANT_BITS
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 budgets = st.builds(Budget, kappas, norm_budgets)
 squared_norms = st.one_of(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampled import one_in
 
-from sparseq.accounting.cut import (
+from sparseq.accounting.pilots import (
     CELLS,
     NO_PARENT,
     RULES,
@@ -19,9 +19,9 @@ from sparseq.accounting.cut import (
     parent_of,
     visible_top,
 )
-from sparseq.accounting.cut.choice import Question, choose
-from sparseq.accounting.cut.interval import IntervalKind, interval
-from sparseq.accounting.cut.posterior import posterior
+from sparseq.accounting.pilots.choice import Question, choose
+from sparseq.accounting.pilots.pilot_interval import IntervalKind, interval
+from sparseq.accounting.pilots.posterior import posterior
 from sparseq.stream.weights import PILOT_BITS, hats, weights
 
 SIGMA_0 = math.sqrt(48.0)

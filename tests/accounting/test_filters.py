@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 from sparseq.accounting import rdp
-from sparseq.accounting.filters import (
+from sparseq.base.errors import ParameterError
+from sparseq.papers.filters import (
     ApproxZcdpRule,
     Filter,
     GdpRule,
@@ -28,8 +29,7 @@ from sparseq.accounting.filters import (
     ZcdpRule,
     capacity,
 )
-from sparseq.accounting.filters._fixed import square_up
-from sparseq.errors import ParameterError
+from sparseq.papers.filters._fixed import square_up
 
 CURVE = (2.0, 8.0, 32.0)
 SHAPE = np.array([1.0, 1.5, 3.0])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sparseq.accounting import gdp
 from sparseq.accounting.gdp import _minus_erfcx_slope
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 MUS = [math.sqrt(2 * kappa) for kappa in np.geomspace(1e-4, 50, 12)]
 DELTAS = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.5]

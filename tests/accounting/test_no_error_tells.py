@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_cut import asked
 
-from sparseq.accounting.cut import CELLS, RULES, Reading, ladder, parent_of, visible_top
-from sparseq.accounting.cut.average import (
+from sparseq.accounting.pilots import CELLS, RULES, Reading, ladder, parent_of, visible_top
+from sparseq.accounting.pilots.average import (
     AverageScale,
     apart,
     average_about_centre,
@@ -24,11 +24,11 @@ from sparseq.accounting.cut.average import (
     average_risk,
     variance,
 )
-from sparseq.accounting.cut.choice import choose
-from sparseq.accounting.cut.column import column_of, value_edges
-from sparseq.accounting.cut.interval import interval
-from sparseq.accounting.cut.pair import covariance, over
-from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
+from sparseq.accounting.pilots.choice import choose
+from sparseq.accounting.pilots.column import column_of, value_edges
+from sparseq.accounting.pilots.pair import covariance, over
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 
 size = st.sampled_from([0.0, -1.0, 1e-9, 3.0, 40.0, 1e4, 1e9, -1e9, 2.0**40])
 cells = st.lists(size, min_size=CELLS, max_size=CELLS).map(np.array)

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.accounting import _nats, rdp
-from sparseq.accounting.odometers import (
+from sparseq.base.errors import ParameterError
+from sparseq.papers.odometers import (
     CODE_ORDERS,
     CODE_START,
     ODOMETER_ORDERS,
@@ -28,7 +29,6 @@ from sparseq.accounting.odometers import (
     LecuyerOdometer,
     dyadic_orders,
 )
-from sparseq.errors import ParameterError
 
 UNIT = Fraction(1, 2**40)
 BATCH_RATE, EPOCH = 512 / 50_000, 98  # steps: 50,000 / 512, rounded up

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from sparseq.accounting import rdp, zcdp
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 ORDERS = [1.001, 1.1, 1.5, 2.0, 3.7, 8.0, 32.0, 64.5, 256.0, 1024.0]
 SIZES = np.geomspace(1e-3, 100, 11).tolist()

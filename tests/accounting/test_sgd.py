@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sparseq.accounting import _nats, rdp
-from sparseq.accounting.sgd import SGD_ORDERS, TrajectoryAccount
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
+from sparseq.papers.sgd_account import SGD_ORDERS, TrajectoryAccount
 
 fewer = settings(deterministic, max_examples=30)
 ORDERS = np.array([2.0, 4.0, 8.0, 16.0, 32.0])

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from test_cut import asked, read
 
-from sparseq.accounting.cut.average import (
+from sparseq.accounting.pilots.average import (
     AverageScale,
     apart,
     average_about_centre,
@@ -19,11 +19,11 @@ from sparseq.accounting.cut.average import (
     average_risk,
     variance,
 )
-from sparseq.accounting.cut.choice import Choice, Risk, choose, upper
-from sparseq.accounting.cut.column import ColumnValues, column_of, value_edges
-from sparseq.accounting.cut.interval import interval
-from sparseq.accounting.cut.pair import covariance, over
-from sparseq.accounting.cut.quantile import quantile, quantile_edges, quantile_risk
+from sparseq.accounting.pilots.choice import Choice, Risk, choose, upper
+from sparseq.accounting.pilots.column import ColumnValues, column_of, value_edges
+from sparseq.accounting.pilots.pair import covariance, over
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 from sparseq.stream.weights import weights
 
 Floats = NDArray[np.float64]

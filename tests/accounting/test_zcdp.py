@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from sparseq.accounting import gdp, zcdp
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 RHOS = np.geomspace(1e-4, 50, 10).tolist()
 DELTAS = [1e-15, 1e-9, 1e-6, 1e-3, 0.1, 0.5]

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from sparseq.base.whole_files import keep_private
 from sparseq.cli.app import sparseq
-from sparseq.writing import keep_private
 
 COUNT = "SELECT count(*) AS n FROM visits"
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from conftest import output, run
-from sparseq.accounting import Budget, filters, gdp, rdp, zcdp
-from sparseq.accounting.odometers import CODE_ORDERS, LecuyerOdometer
+from sparseq.accounting import Budget, gdp, rdp, zcdp
+from sparseq.papers import filters
+from sparseq.papers.odometers import CODE_ORDERS, LecuyerOdometer
 
 TRAINING = ("--noise", "1", "--batch", "512", "--examples", "50000", "--epochs", "20")
 

@@ -17,9 +17,9 @@ from sampled import one_in
 
 from conftest import output, run
 from sparseq import connect
+from sparseq.base.errors import SparseqError, StoreInUse
 from sparseq.cli import budget as budget_module
 from sparseq.cli.app import COMMANDS, sparseq
-from sparseq.errors import SparseqError, StoreInUse
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -19,13 +19,13 @@ from sampled import one_in
 import sparseq
 from conftest import output, run
 from sparseq.accounting.strategies import Strategy
+from sparseq.base.errors import ParameterError
 from sparseq.cli.purpose_text import PurposeText, purpose_of
-from sparseq.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
 from sparseq.series import QueryText, Ticks
 from sparseq.series.companions import StrategySeries
 from sparseq.series.folder import Folder
-from sparseq.series.methods.correlated import CorrelatedSeries
+from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.ticks import moment
 
 VISITORS = "SELECT count(DISTINCT who) AS visitors FROM visits WHERE day = :day"

@@ -17,7 +17,7 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.writing import for_others
+from sparseq.base.whole_files import for_others
 
 PLACES = Path(__file__).with_name("places.py")
 FOR_OTHERS = {"n.csv", "n.parquet", "history.csv", "series.csv", "done.jsonl", "model.json"}

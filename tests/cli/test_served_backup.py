@@ -16,11 +16,11 @@ from server.made import made
 
 import sparseq
 from conftest import output, run
-from sparseq.address import CONTROL, served_at
 from sparseq.ledger._duckdb.mark import MarkFile
 from sparseq.server.audit import AuditLog
+from sparseq.store.address import CONTROL, served_at
 
-running = pytest.importorskip("sparseq.server.running")
+running = pytest.importorskip("sparseq.server.serve")
 COUNT = "SELECT count(*) AS n FROM t"
 
 

@@ -11,7 +11,7 @@ from sampled import one_in
 from test_sql_command import COUNT, releases
 
 from conftest import output, run
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.pgwire.sqlstates import WireError
 from sparseq.sql.plan import Options

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparseq.errors import ParameterError, QueryRefused, StoreError, StoreInUse
+from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.ledger.accounts import Index, Ints
-from sparseq.ledger.departed import Departures
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import USER, CuratorLine, Fact, Note, NoteTable
 from sparseq.ledger.pots import Pot, Pots

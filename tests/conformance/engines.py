@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparseq.base.errors import QueryRefused
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER, Engine
-from sparseq.engine.weighing import Weights
-from sparseq.errors import QueryRefused
+from sparseq.engine.row_weights import Weights
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Options, Plan
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparseq.errors import ParameterError, QueryRefused, StoreError, StoreInUse
+from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import USER, Fact, NoteTable
 from sparseq.ledger.pots import Pot

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 import sparseq
-from sparseq.curator import forget
 from sparseq.series.watch import ActiveWatch
+from sparseq.store.curator import forget
 
 START = dt.date(2024, 1, 1)
 KINDS = ["red", "green", "blue"]

@@ -23,13 +23,13 @@ from benchmarks.audit.neighbours import world
 from benchmarks.audit.queries import Questions
 from benchmarks.language import functions
 from benchmarks.stores import made_store
-from sparseq import curator
 from sparseq.cli.app import sparseq as command
 from sparseq.engine import program
 from sparseq.engine._duckdb import alone
 from sparseq.ledger.notes import DIFFERENT
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Role, Tokens
+from sparseq.store import curator
 
 ROWS = pa.table({"who": range(4000), "n": [i % 10 for i in range(4000)], "s": ["a", "b"] * 2000})
 ASKED = [

@@ -15,11 +15,11 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from sparseq.base.errors import QueryRefused, StoreError
 from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.backstop import halves
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.program import program_of
-from sparseq.errors import QueryRefused, StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.sql.plan import Options, Query, calibrate
 from sparseq.stream.batches import Request

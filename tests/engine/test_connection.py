@@ -9,10 +9,10 @@ import pytest
 from constraints import pinned
 
 import sparseq
-from sparseq.curator import log
+from sparseq.base.errors import StoreError
 from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.connection import JUDGED, OPTIMIZERS, connected, off, scratch
-from sparseq.errors import StoreError
+from sparseq.store.curator import log
 
 SPARSEQ = Path(sparseq.__file__).parent
 JUDGED_OFF = {name for name, (on, _) in OPTIMIZERS.items() if not on}

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from sampled import one_in
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.load.convert import expression
 from sparseq.load.read_schema import Declarations, declared_type
 

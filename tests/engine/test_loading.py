@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-from sparseq._duckdb import memory
 from sparseq.engine._duckdb import connection, tables
 from sparseq.load import memory_table as held
 from sparseq.load.memory_table import HeldRows, sorted_rows
 from sparseq.sql.catalog import Column, Table
+from sparseq.store._duckdb import memory_limit as memory
 
 UNITS = 1000
 DAY = dt.date(2024, 1, 1)
@@ -83,8 +83,8 @@ def test_both_ways_make_the_same_tables(
     pq.write_table(rows_of(2), files[1])
     found = []
     for most in (1 << 30, held_bytes):
-        monkeypatch.setattr("sparseq._duckdb.creating.held_bytes", lambda most=most: most)
-        monkeypatch.setattr("sparseq._duckdb.backend.held_bytes", lambda most=most: most)
+        monkeypatch.setattr("sparseq.store._duckdb.create_file.held_bytes", lambda most=most: most)
+        monkeypatch.setattr("sparseq.store._duckdb.file_backend.held_bytes", lambda most=most: most)
         path = tmp_path / f"{most}.sparseq"
         with sparseq.create(path, {"t": files}, user="who", time=time) as con:
             con.ingest(rows_of(3), "t")

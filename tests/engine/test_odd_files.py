@@ -20,8 +20,8 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.curator import counts
-from sparseq.errors import DataError, SparseqError
+from sparseq.base.errors import DataError, SparseqError
+from sparseq.store.curator import counts
 
 HEAD = "who,day,amount,kind\n"
 ROWS = "1,2024-01-05,1.5,a\n2,2024-01-06,2.5,b\n3,2024-01-07,3.5,c\n"

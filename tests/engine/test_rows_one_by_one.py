@@ -24,7 +24,7 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.errors import DataError
+from sparseq.base.errors import DataError
 from sparseq.load.convert import MOST_TEXT
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Schema, schema_of_existing

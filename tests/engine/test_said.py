@@ -15,10 +15,10 @@ import pytest
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.curator import exact_sql
-from sparseq.errors import DataError, ParameterError
+from sparseq.base.errors import DataError, ParameterError
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations
+from sparseq.store.curator import exact_sql
 
 DAYS = [f"{1 + i % 12:02}.{1 + i % 12:02}.2023" for i in range(30)]
 

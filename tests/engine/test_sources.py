@@ -23,8 +23,8 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.curator import counts, exact_sql
-from sparseq.errors import DataError
+from sparseq.base.errors import DataError
+from sparseq.store.curator import counts, exact_sql
 
 N = 300
 TABLE = pa.table(

@@ -22,7 +22,7 @@ from sparseq.lake import delta_tables as delta
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.fleets import Here, Processes
 from sparseq.lake.lake_store import open_lake
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 COUNT = "SELECT kind, count(*) AS n FROM visits GROUP BY kind"

@@ -17,13 +17,13 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq import curator
 from sparseq.cli.app import sparseq as command
 from sparseq.lake.doctor import examined
 from sparseq.lake.lake_store import LakeBackend
-from sparseq.series.methods.correlated import CorrelatedSeries
 from sparseq.series.methods.forecast import Forecast
-from sparseq.store import Store
+from sparseq.series.methods.strategy_series import CorrelatedSeries
+from sparseq.store import curator
+from sparseq.store.store import Store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 COUNT = "SELECT count(*) AS n FROM visits"

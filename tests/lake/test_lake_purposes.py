@@ -12,7 +12,7 @@ from benchmarks.stores import made_store
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import Purpose
 from sparseq.sql.plan import Options
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.new_purpose import add_purpose
 
 DAYS = 6

@@ -22,10 +22,10 @@ from test_reference import examples
 import sparseq
 from benchmarks.audit.neighbours import WITH
 from benchmarks.stores import made_store
-from sparseq import curator
 from sparseq.lake.fleets import Fleet, Here, Processes
 from sparseq.lake.lake_store import open_lake
-from sparseq.store import Store
+from sparseq.store import curator
+from sparseq.store.store import Store
 from sparseq.stream.batches import Request
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")

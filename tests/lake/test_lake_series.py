@@ -13,10 +13,10 @@ from lake.twins import accounts
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.series.methods.correlated import CorrelatedSeries
 from sparseq.series.methods.forecast import Forecast
+from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.watch import ActiveWatch
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 COUNT = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"

@@ -22,7 +22,7 @@ from lake.test_rows_that_come import ASKED, twins
 
 from sparseq.lake.lake_store import open_lake
 from sparseq.lake.spark_fleet import SparkFleet
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 pyspark = pytest.importorskip("pyspark", reason="pip install pyspark")

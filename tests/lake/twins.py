@@ -14,10 +14,10 @@ from benchmarks.audit.neighbours import world as some_world
 from benchmarks.audit.queries import Questions
 from benchmarks.language import functions
 from benchmarks.stores import made_store
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.lake.fleets import Fleet
 from sparseq.lake.lake_store import open_lake
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
 
 HEAD = 17

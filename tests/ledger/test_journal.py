@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.journal import TABLES, Journal
 from sparseq.ledger.codec import pack, pack_set
-from sparseq.ledger.departed import Departures
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import NoteTable
 from sparseq.ledger.pots import Pot, Pots

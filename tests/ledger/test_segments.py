@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.curator import account
 from sparseq.ledger._duckdb import segments
 from sparseq.sql.plan import Options
+from sparseq.store.curator import account
 from sparseq.stream import batches as groups
 
 PEOPLE, DAYS = 3000, 12

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, OSEntropy, SeededEntropy
 
 

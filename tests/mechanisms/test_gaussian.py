@@ -19,7 +19,7 @@ from mpmath import iv, mp
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import MAX_SIGMA, MIN_SIGMA, SeededEntropy, gaussian, rounded_gaussian
 
 SIGMAS = [0.3, 0.5, 1.0, 2.7, 30.0, 1e3 / 3, 2.0**20, 2.0**30, 2.0**40, 2.0**44]

@@ -18,7 +18,7 @@ from mpmath import mp
 from numpy.typing import NDArray
 from scipy import stats
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import SeededEntropy, discrete_laplace, laplace_rdp
 from sparseq.mechanisms.laplace import (
     MAX_SCALE,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampled import one_in
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import Quantiles, Ranks, SeededEntropy, tree_counter
 
 EDGES = [2.0**k for k in range(-5, 26)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 from scipy import stats
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import RandomizedResponse, SeededEntropy
 from sparseq.mechanisms.randomized_response import uniform_below
 

@@ -21,7 +21,7 @@ from sampled import one_in
 from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms import (
     AboveThreshold,
     GaussianSparseVector,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg, stats
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms import SeededEntropy, ToeplitzCounter, toeplitz_counter
 from sparseq.mechanisms.toeplitz_counter import (
     BITS,

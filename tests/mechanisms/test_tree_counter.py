@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms import SeededEntropy, TreeCounter, tree_counter
 from sparseq.mechanisms.tree_counter import nodes_touched, squared_norms, window
 

@@ -14,7 +14,7 @@ from sparseq.pgwire import messages as m
 from sparseq.pgwire.connections import Server
 from sparseq.pgwire.sqlstates import WireError
 from sparseq.server.service import Service
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 KINDS = "SELECT kind, count(*) AS n FROM purchases WHERE quantity < $1 GROUP BY kind"
 SESSIONS: list[list[m.Message]] = [

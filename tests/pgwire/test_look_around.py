@@ -10,7 +10,7 @@ from pgwire.wired import Wire, cells, error, kinds, notices, run, spent
 
 from sparseq.pgwire import messages as m
 from sparseq.pgwire.lexer import tokens
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 HERE = Path(__file__).parent
 COUNT = "SELECT kind, count(*) AS n FROM purchases WHERE quantity < $1 GROUP BY kind"

@@ -12,7 +12,7 @@ from sampled import one_in
 
 from sparseq.pgwire import connections as connection
 from sparseq.pgwire import messages as m
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 
 def test_a_question_by_the_simple_protocol() -> None:

@@ -23,7 +23,7 @@ from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.server.service import Service
 from sparseq.server.tokens import Quota, Role, Tokens
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 T = TypeVar("T")
 COUNT = "SELECT count(*) AS n FROM purchases"

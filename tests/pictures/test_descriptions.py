@@ -19,10 +19,10 @@ from sparseq.cli.curves import NamedCurve, curves_of
 from sparseq.pictures.demo import demo_figure
 from sparseq.pictures.figure import Series, Sheet, spread
 from sparseq.pictures.monitor import LEFT_OUT, MOST, OFF_BY, OURS, WORST, Rival, monitor_sheet
-from sparseq.pictures.planning import plan_sheet
+from sparseq.pictures.plan_figure import plan_sheet
 from sparseq.pictures.replay import replay_sheet
 from sparseq.pictures.tables import Table
-from sparseq.pictures.training import training_sheet
+from sparseq.pictures.training_figure import training_sheet
 from sparseq.replay.compare import SCHEMA, ReplayComparison, Tally
 from sparseq.series.planning.plan_search import BudgetSplit, Candidate, PlanSearch
 from sparseq.series.series_rows import Row, as_table, schema_of

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.pictures.figure import Axis, Figure, Mark, Series, Sheet
 from sparseq.pictures.image import image
 

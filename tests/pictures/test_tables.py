@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.pictures import numbers, tables
 from sparseq.pictures.numbers import digits_for, format_bound, format_number, format_with_bound
 from sparseq.pictures.tables import format_table

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from rich.cells import cell_len
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.pictures import figure, scales, terminal
 from sparseq.pictures.figure import Axis, Figure, Look, Mark, Series
 from sparseq.pictures.scales import date_ticks, log_ticks, value_ticks

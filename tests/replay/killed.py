@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import preloaded  # noqa: F401
 
 import sparseq
-from sparseq import writing
+from sparseq.base import whole_files as writing
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.segments import Segments
 from sparseq.replay import AnswerFile, Log, answers, replay

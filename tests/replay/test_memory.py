@@ -19,7 +19,6 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq._duckdb import memory
 from sparseq.engine._duckdb.connection import SETTINGS
 from sparseq.ledger._duckdb import segments
 from sparseq.replay import AnswerFile, Log, Summary, answers, price_list, replay
@@ -27,6 +26,7 @@ from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
 from sparseq.replay.compare import ReplayComparison, compare
 from sparseq.reuse import cell_index as grids
+from sparseq.store._duckdb import memory_limit as memory
 from sparseq.stream import batches as groups
 from sparseq.stream.batches import Request
 

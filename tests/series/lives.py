@@ -21,7 +21,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1]))
 import preloaded  # noqa: F401
 
-from sparseq import writing
+from sparseq.base import whole_files as writing
 from sparseq.cli.app import sparseq as command
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.ledger._duckdb.journal import Journal

@@ -10,12 +10,12 @@ import sparseq
 from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
-from sparseq.series.methods.correct import PostProcessing
+from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning import charged_plan as planning
 from sparseq.series.planning.charged_plan import _deviation, charged_plan, charged_ranks, edges_for
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.simulate import simulate
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 TICKS = 40
 

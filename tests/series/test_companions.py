@@ -14,7 +14,7 @@ from test_follow import Lives, fill, put
 
 import sparseq
 from sparseq.accounting.strategies import Strategy
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.purposes import Purpose
 from sparseq.series import Monitor, QuerySeries, QueryText, Ticks

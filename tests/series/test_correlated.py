@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 import sparseq
 import sparseq.stream.step
 from benchmarks.stores import IN_OR_OUT
-from sparseq import curator
 from sparseq.accounting import Budget, Price
 from sparseq.accounting.strategies import Strategy
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.cells import Cells
-from sparseq.errors import ParameterError, QueryRefused
 from sparseq.series.derive import DERIVED, NoisySeries
 from sparseq.series.methods import band
 from sparseq.series.methods.band import Band
-from sparseq.series.methods.correlated import CorrelatedSeries
-from sparseq.store import Store
+from sparseq.series.methods.strategy_series import CorrelatedSeries
+from sparseq.store import curator
+from sparseq.store.store import Store
 
 DAY = dt.date(2024, 3, 1)
 TICKS = 9

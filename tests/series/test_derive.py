@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
 from sparseq.series.derive import (
     DERIVED,

@@ -21,7 +21,7 @@ from sampled import one_in
 from shop_days import DAYS, QUERIES, make, sales, sources, spends, ticks
 
 import sparseq
-from sparseq.errors import DataError
+from sparseq.base.errors import DataError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.series import Monitor
 from sparseq.series.arrivals import Arrival, Inbox

@@ -18,18 +18,18 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq import curator
 from sparseq.accounting import Budget, Price, budget_units, round_up
-from sparseq.curator import forget
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
-from sparseq.series.methods.correct import PostProcessing
+from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.methods.counter_columns import Columns
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.methods.forecast_notes import ForecastNotes
 from sparseq.series.methods.forecast_series import ForecastTick
-from sparseq.store import Store
+from sparseq.store import curator
+from sparseq.store.curator import forget
+from sparseq.store.store import Store
 
 PLAIN = PostProcessing(smoothing=1.0)
 COUNT = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"

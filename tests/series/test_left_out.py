@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
 from sparseq.series.beside import Beside
 from sparseq.series.derive import NoisySeries, change, rolling_mean, rolling_sum, running_total

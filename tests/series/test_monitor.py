@@ -15,9 +15,9 @@ import shop_days
 from shop_days import BUYERS, DAYS, make, sources, spends, ticks
 
 import sparseq
-from sparseq import writing
 from sparseq.accounting import corollary_bound
-from sparseq.errors import ParameterError, StoreError
+from sparseq.base import whole_files as writing
+from sparseq.base.errors import ParameterError, StoreError
 from sparseq.series import Monitor, QuerySeries, QueryText, Ticks
 
 KEYED = "SELECT {}, count(*) AS n FROM shop WHERE day = :day AND kind IN ('a', 'b') GROUP BY 1"

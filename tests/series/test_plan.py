@@ -11,8 +11,8 @@ import pytest
 import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.accounting import Budget
-from sparseq.errors import DataError
-from sparseq.series.methods.correct import PostProcessing
+from sparseq.base.errors import DataError
+from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import CAUTION, WORTH, PlanSearch, plan
 from sparseq.series.planning.plan_strategies import targets_of

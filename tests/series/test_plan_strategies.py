@@ -12,13 +12,13 @@ import pytest
 import sparseq
 from sparseq.accounting import Budget
 from sparseq.accounting.strategies import Strategy
-from sparseq.errors import DataError, ParameterError
-from sparseq.series.methods.correlated import CorrelatedSeries
+from sparseq.base.errors import DataError, ParameterError
+from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import PlanTarget, targets_of
 from sparseq.series.planning.simulate_strategies import StrategySetting, measured, summed
 from sparseq.series.planning.verdict import STRATEGY, Method, verdict
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 FIRST = dt.date(2024, 1, 1)
 SQL = "SELECT {}count(*) AS n FROM t WHERE day = DATE '{}'{}"

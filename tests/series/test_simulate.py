@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.stores import made_store
 from sparseq.ledger.pots import Pot
-from sparseq.series.methods.correct import PostProcessing
+from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.simulate import BudgetSplit, Simulation
 from sparseq.series.planning.simulate import simulate as simulate_all
 from sparseq.sql.plan import Query
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 DAYS = 25
 COUNT = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"

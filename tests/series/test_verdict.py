@@ -12,9 +12,9 @@ import pytest
 
 import sparseq
 from sparseq.accounting import Budget
-from sparseq.errors import DataError
+from sparseq.base.errors import DataError
 from sparseq.ledger.purposes import Purpose
-from sparseq.series.methods.correct import PostProcessing
+from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import plan
 from sparseq.series.planning.plan_strategies import targets_of

@@ -20,10 +20,9 @@ from scipy import stats
 import sparseq
 import sparseq.stream.step
 from benchmarks.stores import made_store
-from sparseq._duckdb.backend import DuckBackend
 from sparseq.accounting import Budget, budget_units
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.cli.budget import budget_text
-from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.pots import Pot
 from sparseq.mechanisms import AboveThreshold, LaplaceSparseVector, SeededEntropy, TreeCounter
 from sparseq.mechanisms.gaussian import rounded_gaussian
@@ -31,6 +30,7 @@ from sparseq.mechanisms.laplace import discrete_laplace
 from sparseq.mechanisms.tree_counter import window
 from sparseq.series.watch import ActiveWatch, WatchEstimate
 from sparseq.series.watch_design import WatchDesign
+from sparseq.store._duckdb.file_backend import DuckBackend
 
 SHARE = 0.25
 

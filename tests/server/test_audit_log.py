@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from server.made import made, person
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 from sparseq.server.audit import FIRST, MOST_TEXT, AuditLog
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Tokens

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparseq.server
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.server.fields import (
     InputField,
     InputType,

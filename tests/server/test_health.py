@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from server.made import made, person
 
-from sparseq.errors import DataError, ServerError, StoreError
+from sparseq.base.errors import DataError, ServerError, StoreError
 from sparseq.server import health
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Tokens

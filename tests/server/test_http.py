@@ -12,9 +12,9 @@ import pytest
 from sampled import one_in
 from server.made import made
 
-from sparseq.answer import Answer
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
+from sparseq.store.answer import Answer
 
 httpx = pytest.importorskip("httpx")
 app = pytest.importorskip("sparseq.server.http.app")

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparseq
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
-from sparseq.series.methods.correlated import has_strategy
+from sparseq.series.methods.strategy_series import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
 from sparseq.server.jobs import Jobs, JobState

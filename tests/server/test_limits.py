@@ -15,7 +15,7 @@ from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 
 uvicorn = pytest.importorskip("uvicorn")
-running = pytest.importorskip("sparseq.server.running")
+running = pytest.importorskip("sparseq.server.serve")
 limits = pytest.importorskip("sparseq.server.http.limits")
 endpoints = pytest.importorskip("sparseq.server.http.endpoints")
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.made import made, person
 
-from sparseq.errors import QueryRefused, ServerError, Why
+from sparseq.base.errors import QueryRefused, ServerError, Why
 from sparseq.server.audit import AuditLog
-from sparseq.server.desk import Desk
+from sparseq.server.quota_desk import Desk
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
 from sparseq.server.usage import DAY, QuotaTotals
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome
 
 
@@ -209,7 +209,7 @@ def test_what_is_asked_and_not_answered_yet_counts() -> None:
 
 def test_too_many_refused_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in the log, and as long as they are many no other is taken; repeats are."""
-    monkeypatch.setattr("sparseq.server.desk.MOST_REFUSED", 3)
+    monkeypatch.setattr("sparseq.server.quota_desk.MOST_REFUSED", 3)
     tokens = Tokens(None)
     ada, bob = person(tokens, "ada"), person(tokens, "bob")
 

@@ -12,8 +12,8 @@ from server.made import made
 from server.running import Running, secret
 
 import sparseq
+from sparseq.base.errors import NotSql, ParameterError, QueryRefused, ServerError, StoreInUse, Why
 from sparseq.cli.app import sparseq as command_line
-from sparseq.errors import NotSql, ParameterError, QueryRefused, ServerError, StoreInUse, Why
 
 pytest.importorskip("uvicorn")
 COUNT = "SELECT count(*) AS n FROM t"

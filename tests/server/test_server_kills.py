@@ -14,13 +14,13 @@ from server.made import made
 from server.running import Running, secret
 
 import sparseq
-from sparseq._duckdb.marking import keep_mark
-from sparseq.answer import Answer
-from sparseq.errors import ServerError, StoreError
+from sparseq.base.errors import ServerError, StoreError
 from sparseq.ledger._duckdb.record import read_record
 from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.server.audit import AuditLog
 from sparseq.server.control import served_backup
+from sparseq.store._duckdb.mark_file import keep_mark
+from sparseq.store.answer import Answer
 
 pytest.importorskip("uvicorn")
 psycopg = pytest.importorskip("psycopg")

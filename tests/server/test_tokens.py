@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.server.tokens import Quota, Role, Tokens, Verifier
 
 

@@ -11,7 +11,7 @@ import shop
 from sampled import one_in
 
 import sparseq
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.released.outputs import Intervals, Measurements
 from sparseq.released.render import key_columns, render
 from sparseq.sql.plan import Plan, calibrate

@@ -13,9 +13,9 @@ from sqlglot import exp
 import sparseq
 import sparseq.language
 import sparseq.sql
-from sparseq.errors import QueryRefused
-from sparseq.sql import allowed
-from sparseq.sql.allowed import ALLOWED, check_allowed, check_written
+from sparseq.base.errors import QueryRefused
+from sparseq.sql import allowed_words as allowed
+from sparseq.sql.allowed_words import ALLOWED, check_allowed, check_written
 from sparseq.sql.cost_limits import all_limits
 
 ARGUMENTS = [

@@ -11,7 +11,7 @@ import pytest
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.public_subqueries import MAX_SUBQUERIES
 
 LONG = 60.0

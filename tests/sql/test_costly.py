@@ -18,8 +18,8 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
-from sparseq.errors import ParameterError, QueryRefused
 from sparseq.pgwire._duckdb.catalogue import Catalogue
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.pgwire.sqlstates import WireError

@@ -14,7 +14,7 @@ from sampled import one_in
 from shop import DUE, PRIVATE, exact, store
 
 import sparseq
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.polars_expressions import to_sql
 
 ROWS = pl.DataFrame(

@@ -15,7 +15,7 @@ from sampled import one_in
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.plan import Options, calibrate
 
 ROWS = """

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from shop import answer, store, truth
 
 import sparseq
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.plan import Options
 
 OPTIONS = Options(sigma=8.0)

@@ -17,7 +17,7 @@ import pytest
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.errors import ParameterError, QueryRefused, SparseqError
+from sparseq.base.errors import ParameterError, QueryRefused, SparseqError
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden" / "refusals.txt"

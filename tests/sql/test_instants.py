@@ -15,7 +15,7 @@ from sampled import one_in
 from sqlglot import exp
 from times import COLUMNS, calls, conditions, expression, of_time, one_window, term, values
 
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.language.calendar import DAY, UNITS, first_of, month_of
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function

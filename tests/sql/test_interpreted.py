@@ -17,12 +17,13 @@ from sampled import one_in
 from shop import events, store
 
 import sparseq
-from sparseq.engine import interpreter, program, reduce, weighing
+from sparseq.base.errors import QueryRefused
+from sparseq.engine import interpreter, program, reduce
+from sparseq.engine import row_weights as weighing
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.program import program_of
-from sparseq.engine.weighing import Weights
-from sparseq.errors import QueryRefused
+from sparseq.engine.row_weights import Weights
 from sparseq.sql.plan import Options, Plan, calibrate
 from sparseq.stream.joint_unit import joint
 

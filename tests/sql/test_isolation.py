@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.plan import Options, Plan, calibrate
 from sparseq.stream.prices import price
 

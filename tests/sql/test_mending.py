@@ -14,7 +14,7 @@ from test_hostile import EVENTS, LONG, SHOPS, VISITS, read_golden
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.errors import QueryRefused, with_query, without_query
+from sparseq.base.errors import QueryRefused, with_query, without_query
 from sparseq.sql.suggest import mended
 from sparseq.sql.suggestions import RULES
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.series import QueryText
 from sparseq.series.ticks import OF_TICKS
 from sparseq.sql.parameters import Value, bound, literal

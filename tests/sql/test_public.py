@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import scratch
-from sparseq.errors import QueryRefused
 from sparseq.sql import public_database as public
 
 JOINED = "SELECT sum(rent) AS s FROM t JOIN p ON t.kind = p.kind"

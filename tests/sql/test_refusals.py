@@ -18,7 +18,7 @@ import shop
 from sampled import one_in
 
 import sparseq
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 
 SECRET = "kumquat-7731"
 EVENTS = pa.table(

@@ -12,11 +12,11 @@ from sampled import one_in
 from sqlglot import exp
 
 from benchmarks.written.check import exact
-from sparseq.answer import columns_of
-from sparseq.errors import QueryRefused
-from sparseq.sql import allowed
+from sparseq.base.errors import QueryRefused
+from sparseq.sql import allowed_words as allowed
 from sparseq.sql.parse import Dialect
-from sparseq.store import Store
+from sparseq.store.answer import columns_of
+from sparseq.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "sql.md").read_text()

@@ -12,9 +12,9 @@ import pytest
 from sampled import one_in
 
 import sparseq
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.errors import ParameterError, QueryRefused
 from sparseq.sql.cost_limits import MOST_WORK
 from sparseq.sql.from_clause import FromItem
 from sparseq.sql.join_work import MAX_FACTOR, Equality, factor, key_sql, most_of

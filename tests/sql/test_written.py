@@ -17,7 +17,7 @@ import sparseq
 from benchmarks.written import Question, questions
 from benchmarks.written.check import outcome, sums
 from benchmarks.written.town import plain, store
-from sparseq.errors import QueryRefused
+from sparseq.base.errors import QueryRefused
 
 GOLDEN = Path(__file__).parent / "golden" / "written.txt"
 QUESTIONS = questions()

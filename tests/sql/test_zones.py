@@ -19,7 +19,7 @@ import pytest
 
 import sparseq
 from sparseq import dbapi
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.pgwire.pg_values import parameter
 from sparseq.pgwire.sqlstates import WireError
 from sparseq.sql.parameters import bound, literal, value_of

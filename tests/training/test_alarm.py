@@ -15,7 +15,7 @@ from sparseq.accounting import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.training import ClosedForm, PrivateGD, family
 from sparseq.training.alarm import FewActive
-from sparseq.training.spending import Spending
+from sparseq.training.training_cost import Spending
 
 N = 400
 FULL = 0.4  # of the people: as many have full gradients

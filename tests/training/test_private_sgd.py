@@ -17,15 +17,15 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from sgd_runs import ASKING, DELTA, OWN, PLAIN, N, data, engine
 
-import sparseq.training.sgd.sampled as sampled
+import sparseq.training.sgd.sampled_steps as sampled
 from sparseq.accounting import rdp
-from sparseq.accounting.odometers import LecuyerOdometer
-from sparseq.errors import DataError, ParameterError, QueryRefused, StoreError, StoreInUse
+from sparseq.base.errors import DataError, ParameterError, QueryRefused, StoreError, StoreInUse
+from sparseq.papers.odometers import LecuyerOdometer
 from sparseq.training import ClosedForm, PrivateSGD, SpendMore, family
 from sparseq.training.protocol import Floats
 from sparseq.training.sgd.promise import Promise, noise_for, rule_for
 from sparseq.training.sgd.run_file import RunFile
-from sparseq.training.sgd.sampled import SampledGaussian
+from sparseq.training.sgd.sampled_steps import SampledGaussian
 
 
 def silent(sigma: float, size: int, entropy: Any = None) -> Any:
@@ -235,7 +235,7 @@ import os, signal, sys
 sys.path.insert(0, {here!r})
 from sgd_runs import ASKING, DELTA, OWN, PLAIN, N, data, engine
 
-import sparseq.training.sgd.sampled as sampled
+import sparseq.training.sgd.sampled_steps as sampled
 from sgd_runs import ASKING, DELTA, OWN, engine
 how, left = {{"own": OWN, "asking": ASKING}}[sys.argv[1]], int(sys.argv[3])
 release = sampled.SampledGaussian.release

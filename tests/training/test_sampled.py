@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sparseq.training.sgd.sampled as sampled
+import sparseq.training.sgd.sampled_steps as sampled
 from sparseq.accounting import rdp
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import SeededEntropy
 from sparseq.training import ClosedForm, WeightedSum, charged_squares, family
 from sparseq.training.protocol import Floats
-from sparseq.training.sgd.sampled import CHANCES, SampledGaussian, everybody_of
+from sparseq.training.sgd.sampled_steps import CHANCES, SampledGaussian, everybody_of
 
 USERS, DRAWS, RATE = 200, 4000, 0.05
 

@@ -35,12 +35,12 @@ from typing import Any, Generic, TypeVar
 
 import duckdb
 
-from sparseq.cancellation import check, interruptible
+from sparseq.base.cancellation import check, interruptible
+from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import connected, damaged_file, is_damage
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.protocol import USER, EngineFailure
 from sparseq.engine.sql import quote
-from sparseq.errors import QueryRefused
 from sparseq.sql.catalog import Catalog, Table
 from sparseq.sql.plan import Cap
 

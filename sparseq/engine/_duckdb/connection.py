@@ -22,7 +22,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 
 _STATISTICS = "evaluates expressions on the extremes of columns while it plans"
 _VALUES = "evaluates functions on stored, compressed values, before filters have been applied"

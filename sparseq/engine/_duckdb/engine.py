@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.cancellation import interruptible
+from sparseq.base.cancellation import interruptible
 from sparseq.compiled import order_of, worthwhile
 from sparseq.engine._duckdb.alone import AloneCheck
 from sparseq.engine._duckdb.backstop import Backstop, Failure, Room, Work, halves, pass_on, said

@@ -23,10 +23,10 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.accounting import UNITS_PER_NORM, budget_units
-from sparseq.arguments import check_text
+from sparseq.base.arguments import check_text
+from sparseq.base.errors import DataError
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import quote
-from sparseq.errors import DataError
 from sparseq.ledger.accounts import Person
 from sparseq.sql.catalog import INTEGER_TYPES
 

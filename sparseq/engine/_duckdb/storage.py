@@ -32,11 +32,11 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.accounting.charge import budget_units
+from sparseq.base.errors import DataError, SparseqError
 from sparseq.engine._duckdb.people import People, kind_of
 from sparseq.engine._duckdb.tables import orders, table_sql
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import first_line, quote
-from sparseq.errors import DataError, SparseqError
 from sparseq.ledger._duckdb import meta
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.failure import is_full, not_written

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.base.errors import DataError
 from sparseq.engine.protocol import USER
 from sparseq.engine.sql import first_line
-from sparseq.errors import DataError
 
 if TYPE_CHECKING:
     from sparseq.engine.reduce import Index, Ints

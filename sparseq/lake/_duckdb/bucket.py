@@ -11,7 +11,7 @@ from typing import Any, cast
 import duckdb
 import pyarrow as pa
 
-from sparseq._duckdb.memory import machine_memory
+from sparseq.base.errors import StoreError
 from sparseq.engine._duckdb.connection import ReplaceableConnection, connected
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine._duckdb.storage import Storage
@@ -19,10 +19,10 @@ from sparseq.engine._duckdb.triplets import numbers_of
 from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Ints
 from sparseq.engine.sql import quote
-from sparseq.errors import StoreError
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger.accounts import Person
 from sparseq.load.read_schema import Schema
+from sparseq.store._duckdb.memory_limit import machine_memory
 
 _MOST_OPEN = 64
 _open: OrderedDict[str, Bucket] = OrderedDict()

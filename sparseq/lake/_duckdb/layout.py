@@ -18,18 +18,18 @@ from typing import Any
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq._duckdb.backend import DuckBackend
-from sparseq._duckdb.creating import Declaration, create_file
-from sparseq._duckdb.opening import open_backend
+from sparseq.base.errors import DataError, ParameterError
+from sparseq.base.whole_files import PRIVATE, make_durable
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.people import kind_of
 from sparseq.engine.sql import quote
-from sparseq.errors import DataError, ParameterError
 from sparseq.lake._duckdb.bucket import Bucket
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT
 from sparseq.load.read_schema import Declarations, Schema
-from sparseq.writing import PRIVATE, make_durable
+from sparseq.store._duckdb.create_file import Declaration, create_file
+from sparseq.store._duckdb.file_backend import DuckBackend
+from sparseq.store._duckdb.open_file import open_backend
 
 _BUCKET, _PLACE = "#bucket", "#place"
 

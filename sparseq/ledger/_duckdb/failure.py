@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import duckdb
 
+from sparseq.base.errors import StoreError
 from sparseq.engine.sql import first_line
-from sparseq.errors import StoreError
 
 _CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 _FULL = re.compile(
@@ -72,7 +72,7 @@ def told_where_not_written(consequence: str, then: str = "") -> Iterator[None]:
     >>> with told_where_not_written("there is no store"):
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
-    sparseq.errors.StoreError: the disk is full; there is no store
+    sparseq.base.errors.StoreError: the disk is full; there is no store
       hint: make room
     """
     try:

@@ -23,7 +23,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sparseq.errors import ParameterError, QueryRefused, StoreError
+from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.ledger._duckdb.requests import RequestIds
 from sparseq.ledger._duckdb.segments import FIRST_SEGMENT, Segments
@@ -36,7 +36,7 @@ from sparseq.ledger.request_id import RequestId
 
 if TYPE_CHECKING:
     from sparseq.ledger.accounts import Index, Ints
-    from sparseq.ledger.departed import Departures
+    from sparseq.ledger.departures import Departures
 
 TABLES = f"""
 CREATE SCHEMA ledger;

@@ -15,7 +15,7 @@ from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.ledger.codec import unpack, unpack_set
-from sparseq.ledger.departed import Departures
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
 from sparseq.ledger.pots import Pot, Pots

@@ -29,8 +29,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from sparseq.arguments import check_path
-from sparseq.errors import StoreError
+from sparseq.base.arguments import check_path
+from sparseq.base.errors import StoreError
 from sparseq.ledger._duckdb.record import (
     RECORD_BYTES,
     HighWaterMark,

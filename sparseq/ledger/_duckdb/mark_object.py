@@ -15,7 +15,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from sparseq.errors import ParameterError, StoreError
+from sparseq.base.errors import ParameterError, StoreError
 from sparseq.ledger._duckdb.record import RECORD_BYTES, Record
 
 if TYPE_CHECKING:

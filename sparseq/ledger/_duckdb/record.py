@@ -7,8 +7,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparseq.errors import StoreInUse
-from sparseq.writing import PRIVATE
+from sparseq.base.errors import StoreInUse
+from sparseq.base.whole_files import PRIVATE
 
 try:
     import fcntl

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sparseq.errors import StoreError
+from sparseq.base.errors import StoreError
 
 SEGMENT_BYTES = 1 << 26
 """A table with so many bytes of answers and charges is full; a checkpoint writes no more anew."""

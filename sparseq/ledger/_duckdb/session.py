@@ -18,7 +18,7 @@ it has. Proof: every answer that left was committed first, and then counted in t
 are numbered, changes are counted in their own transactions, and a log is replayed from its start,
 so a store that has reached the record's numbers has every release and change up to these.
 A closed one had all when it was closed; a copy of it from before another session forgets what that
-session answered, which only a record of that session can tell (see `sparseq._duckdb.backup`).
+session answered, which only a record of that session can tell (see `sparseq.store._duckdb.backup`).
 
 A session that only reads has no mark and no record, and writes nothing.
 """
@@ -35,8 +35,9 @@ from pathlib import Path
 
 import duckdb
 
+from sparseq.base.errors import StoreError
+from sparseq.base.whole_files import PRIVATE, make_private
 from sparseq.engine._duckdb.connection import not_judged
-from sparseq.errors import StoreError
 from sparseq.ledger._duckdb import meta
 from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.ledger._duckdb.mark import StoreMark
@@ -50,7 +51,6 @@ from sparseq.ledger._duckdb.record import (
 )
 from sparseq.ledger.entry import Loss
 from sparseq.ledger.log import log_of
-from sparseq.writing import PRIVATE, make_private
 
 _MARK, WRITES, KEPT, LOSSES = "session", "writes", "record kept", "losses"
 """Keys of `meta`: the mark, the count of changes, whether the record stays after closing, and when

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import duckdb
 import pyarrow as pa
 
-from sparseq.cancellation import Cancellation, check
+from sparseq.base.cancellation import Cancellation, check
 from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
 from sparseq.pgwire._duckdb.pg_catalog import Postgresql, declare
 from sparseq.pgwire._duckdb.rewrite_catalogue import Rewriter

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sparseq.errors import did_you_mean
+from sparseq.base.errors import did_you_mean
 from sparseq.pgwire._duckdb.column_names import names_of, rename
 from sparseq.pgwire._duckdb.growth import bounded
 from sparseq.pgwire._duckdb.pg_functions import OWN

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, Price
 from sparseq.accounting._floats import sqrt_up
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.toeplitz_counter import BITS, column_norms
 
 Ints = NDArray[np.int64]

@@ -39,24 +39,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import budget_units
-from sparseq.answer import Answer
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index
-from sparseq.errors import ParameterError, QueryRefused
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Note
 from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
-from sparseq.series.methods.correct import Corrector, PostProcessing
+from sparseq.series.methods.corrector import Corrector, PostProcessing
 from sparseq.series.methods.counter_columns import Columns
 from sparseq.series.methods.forecast_notes import CounterRows, ForecastNotes, Seen
 from sparseq.series.methods.forecast_series import ForecastTick, check_same, column_of, new_settings
 from sparseq.series.methods.rates import Form
 from sparseq.series.series_part import SeriesPart, purpose_of
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store import Store
+from sparseq.store.answer import Answer
+from sparseq.store.store import Store
 from sparseq.stream.stream_terms import Participation
 
 

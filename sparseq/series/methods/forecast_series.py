@@ -12,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting._checks import count, in_range
-from sparseq.answer import Answer
-from sparseq.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON
 from sparseq.released.outputs import Estimate, Measurements, Outputs
 from sparseq.series.methods.rates import Form
 from sparseq.sql.plan import Query
+from sparseq.store.answer import Answer
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class ForecastTick:
         forecast_error: Estimate, not a bound, of how far the forecast may be off, (d,); NaN where
             too little has been released to tell.
         error: How far `corrected` may be from the sums over everybody, (d,): both of these, under
-            the assumption that `sparseq.series.methods.correct` names.
+            the assumption that `sparseq.series.methods.corrector` names.
     """
 
     number: int

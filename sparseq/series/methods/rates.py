@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

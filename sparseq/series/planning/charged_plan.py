@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
+from sparseq.base.errors import ParameterError
 from sparseq.engine.cells import Cells, contributions_from
 from sparseq.engine.reduce import Ints
-from sparseq.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
@@ -37,7 +37,7 @@ from sparseq.series.planning.plan_strategies import targets_of
 from sparseq.series.planning.simulate import BudgetSplit
 from sparseq.series.planning.verdict import FORECAST, PLAIN, Method, Verdict
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
-from sparseq.store import Store
+from sparseq.store.store import Store
 
 _ASIDE, _CAP = 0.05, 0.1  # for forecasts: of the part, and of a full contribution
 

@@ -22,8 +22,8 @@ from itertools import count
 import numpy as np
 
 from sparseq.accounting import Budget
-from sparseq.errors import DataError
-from sparseq.series.methods.correct import PostProcessing
+from sparseq.base.errors import DataError
+from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.simulate import BudgetSplit, Simulation, Simulator
 from sparseq.sql.plan import Options, calibrate

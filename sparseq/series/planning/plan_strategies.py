@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting.budget import NORM_BUDGET_RANGE
 from sparseq.accounting.strategies import MOST_TAPS, Strategy
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.series.left_out import rate_of, rounded_up
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.simulate_strategies import MeasuredStream, StrategySetting, measured

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from sparseq.accounting import Budget, budget_units
+from sparseq.base.defaults import BETA
 from sparseq.ledger.accounts import Ints
 from sparseq.mechanisms.entropy import for_release
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
-from sparseq.series.methods.correct import Correction, Corrector, PostProcessing, seasons
+from sparseq.series.methods.corrector import Correction, Corrector, PostProcessing, seasons
 from sparseq.series.methods.counter_columns import Columns
 from sparseq.series.methods.rates import Form
 from sparseq.series.planning.known_filter import Charges, KnownPairs
@@ -97,14 +98,14 @@ class Simulation:
         added = np.asarray(factor * lfilter(a, b, running, axis=0), np.float64)
         return added, variance + factor**2 * smoothed[:, None]
 
-    def corrected(self, seed: int, post: PostProcessing, beta: float = 0.05) -> Floats:
+    def corrected(self, seed: int, post: PostProcessing, beta: float = BETA) -> Floats:
         """Return the series that a store of this seed would give, (ticks, d), bit by bit.
 
         If its releases are those of this series alone: two a tick with a reserve, else one.
         """
         return np.array([one.values for one in self.corrections(seed, post, beta)])
 
-    def corrections(self, seed: int, post: PostProcessing, beta: float = 0.05) -> list[Correction]:
+    def corrections(self, seed: int, post: PostProcessing, beta: float = BETA) -> list[Correction]:
         """Return the same with its errors, a tick after the other."""
         noise, d = self.plan.noise[0], self.stream.query.coordinates
         corrector = Corrector(d, post)

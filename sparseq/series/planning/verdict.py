@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
-from sparseq.errors import DataError
+from sparseq.base.defaults import BETA
+from sparseq.base.errors import DataError
 from sparseq.ledger.purposes import ROUNDED, Purpose
 from sparseq.series.left_out import allowance
-from sparseq.series.methods.correct import PostProcessing
+from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.plan_alarm import seen_in
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import Candidate, PlanSearch, plan
@@ -243,7 +244,7 @@ class _Work:
         return float((_z(stream) * sd[:, None] + summed(np.array(rooms), w)).mean())
 
 
-def _z(stream: KnownStream, beta: float = 0.05) -> float:
+def _z(stream: KnownStream, beta: float = BETA) -> float:
     """Return the quantile of a bound on all numbers of a tick at once."""
     return NormalDist().inv_cdf(1 - beta / 2 / stream.query.coordinates)
 
@@ -274,7 +275,7 @@ def plain_parts(stream: KnownStream, kappa: float) -> tuple[Floats, Floats]:
     return noise, cut
 
 
-def forecast_off(done: Simulation, post: PostProcessing, beta: float = 0.05) -> float:
+def forecast_off(done: Simulation, post: PostProcessing, beta: float = BETA) -> float:
     """Return how far forecasts are off, in parts of them, so that intervals hold the truth.
 
     It is the least share f such that |truth - corrected| of all numbers of a tick at once is at

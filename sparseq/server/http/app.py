@@ -11,10 +11,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 import sparseq
-from sparseq.errors import ServerError, Why
+from sparseq.base.errors import ServerError, Why
 from sparseq.server.fields import NUMBER, InputFields, object_schema
-from sparseq.server.http.asking import FORMATS, TAKES, explain, query
-from sparseq.server.http.curating import (
+from sparseq.server.http.ask_endpoints import FORMATS, TAKES, explain, query
+from sparseq.server.http.curator_endpoints import (
     AUDITED,
     NAME,
     ROWS,
@@ -37,7 +37,15 @@ from sparseq.server.http.endpoints import (
     while_connected,
 )
 from sparseq.server.http.pages import page_routes
-from sparseq.server.http.reading import LISTED, budget, catalog, events, release, releases, series
+from sparseq.server.http.read_endpoints import (
+    LISTED,
+    budget,
+    catalog,
+    events,
+    release,
+    releases,
+    series,
+)
 from sparseq.server.mcp import handle
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role

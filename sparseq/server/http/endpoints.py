@@ -15,7 +15,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from sparseq.errors import (
+from sparseq.base.errors import (
     DataError,
     ParameterError,
     QueryCancelError,
@@ -25,7 +25,7 @@ from sparseq.errors import (
     TimedOut,
     Why,
 )
-from sparseq.json_text import json_text
+from sparseq.base.json_text import json_text
 from sparseq.server.fields import InputFields, pairs, read_json, read_object, read_texts
 from sparseq.server.service import Service, no_token
 from sparseq.server.tokens import Principal, Role

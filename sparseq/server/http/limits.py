@@ -15,7 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sparseq.errors import ServerError, Why
+from sparseq.base.errors import ServerError, Why
 from sparseq.server.http.endpoints import failure
 
 MOST_HEAD = 64 << 10

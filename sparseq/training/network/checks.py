@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 
 _MIXING = (nn.modules.batchnorm._BatchNorm,)
 

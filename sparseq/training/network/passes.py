@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparseq.errors import ParameterError
-from sparseq.training.network.joined import joined
+from sparseq.base.errors import ParameterError
+from sparseq.training.network.joint_layers import joined
 from sparseq.training.network.layers import recipe, supported
 from sparseq.training.network.parts import ExplicitGradient, Part
 

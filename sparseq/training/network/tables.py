@@ -14,9 +14,9 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from sparseq.errors import DataError, ParameterError
+from sparseq.base.errors import DataError, ParameterError
 from sparseq.sql.catalog import Table
-from sparseq.store import Store
+from sparseq.store.store import Store
 from sparseq.training.descent import TrainingResult
 from sparseq.training.features import Feature, Target, encoded
 from sparseq.training.network.engine import Network

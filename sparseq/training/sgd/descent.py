@@ -42,9 +42,9 @@ import numpy as np
 
 from sparseq.accounting import rdp
 from sparseq.accounting._checks import probability
-from sparseq.accounting.filters import RenyiCurveRule
-from sparseq.accounting.sgd import TrajectoryAccount
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
+from sparseq.papers.filters import RenyiCurveRule
+from sparseq.papers.sgd_account import TrajectoryAccount
 from sparseq.training.identity import identity_of
 from sparseq.training.protocol import Floats, GradientEngine
 from sparseq.training.sgd.individual import IndividualAccounts
@@ -52,7 +52,7 @@ from sparseq.training.sgd.policies import StepCost
 from sparseq.training.sgd.promise import Promise, noise_for, rule_for, total
 from sparseq.training.sgd.run import Checkpoint, SgdRun
 from sparseq.training.sgd.run_file import RunFile
-from sparseq.training.sgd.sampled import SampledGaussian, everybody_of
+from sparseq.training.sgd.sampled_steps import SampledGaussian, everybody_of
 from sparseq.training.sgd.settings import SgdSettings
 
 

@@ -8,7 +8,7 @@
 
 **Why the filter is one.** Until the next refresh a user's vector is cut to the user's own limit, so
 that each step costs the user at most a sampled Gaussian at that limit, drawn or not: an individual
-divergence in the sense of Definition 2.5, see `sparseq.training.sgd.sampled`. The limit is a
+divergence in the sense of Definition 2.5, see `sparseq.training.sgd.sampled_steps`. The limit is a
 function of the user's own records, of released models and of the user's own account, which is a
 function of these two. All steps until the next refresh are paid when the limit is set, so that a
 limit that fits once is paid for as often as it is used. Shapes of curves depend on norms: the rule
@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.accounting.filters import IndividualFilter, RenyiCurveRule
-from sparseq.accounting.sgd import TrajectoryAccount
 from sparseq.engine.reduce import Index
+from sparseq.papers.filters import IndividualFilter, RenyiCurveRule
+from sparseq.papers.sgd_account import TrajectoryAccount
 from sparseq.training.protocol import Floats, GradientEngine
-from sparseq.training.sgd.sampled import SampledGaussian
+from sparseq.training.sgd.sampled_steps import SampledGaussian
 
 LEVELS = 100
 _ROUNDING = 1 + 2.0**-50

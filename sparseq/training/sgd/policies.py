@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from sparseq.errors import ParameterError
-from sparseq.training.sgd.sampled import LEAST_NOISE
+from sparseq.base.errors import ParameterError
+from sparseq.training.sgd.sampled_steps import LEAST_NOISE
 
 GROWN = 3.0
 

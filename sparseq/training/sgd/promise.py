@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting import rdp
-from sparseq.accounting.filters import Filter, RenyiCurveRule
-from sparseq.accounting.odometers import LecuyerOdometer
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
+from sparseq.papers.filters import Filter, RenyiCurveRule
+from sparseq.papers.odometers import LecuyerOdometer
 from sparseq.training.protocol import Floats
-from sparseq.training.sgd.sampled import LEAST_NOISE, SampledGaussian
+from sparseq.training.sgd.sampled_steps import LEAST_NOISE, SampledGaussian
 
 Plan = list[tuple[SampledGaussian, int]]
 """Steps, and how many of each."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from sparseq.base.errors import DataError
 from sparseq.engine.reduce import Index
-from sparseq.errors import DataError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy, for_release
 from sparseq.training.numbers import Numbers, everybody
 from sparseq.training.protocol import Floats
@@ -24,7 +24,7 @@ from sparseq.training.sgd.individual import IndividualAccounts, norms_of
 from sparseq.training.sgd.policies import GROWN, StepCost
 from sparseq.training.sgd.promise import Promise
 from sparseq.training.sgd.run_file import RunFile
-from sparseq.training.sgd.sampled import SampledGaussian
+from sparseq.training.sgd.sampled_steps import SampledGaussian
 from sparseq.training.sgd.settings import SgdSettings
 
 _NEVER = -1.0  # in a checkpoint: no such number yet

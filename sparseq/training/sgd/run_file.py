@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.errors import QueryRefused, StoreError, StoreInUse
+from sparseq.base.errors import QueryRefused, StoreError, StoreInUse
 
 _KIND = 0x73707271  # "sprq"
 Arrays = Mapping[str, NDArray[Any]]

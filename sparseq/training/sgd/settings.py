@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sparseq.errors import ParameterError
+from sparseq.base.errors import ParameterError
 from sparseq.training.descent import check_descent
 from sparseq.training.sgd.policies import Policy
-from sparseq.training.sgd.sampled import CHANCES, SampledGaussian
+from sparseq.training.sgd.sampled_steps import CHANCES, SampledGaussian
 
 _NUMBER_CLIP = 1 + 2.0**-8
 """Of questions whose answers are in [0, 1]: a little above, so that none is scaled down."""

@@ -1,0 +1,197 @@
+"""The interval about everybody: noise, what was cut, and what no pilot can see."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.accounting.pilots.choice import Choice, growth, upper
+from sparseq.accounting.pilots.ladder import Floats
+from sparseq.accounting.pilots.rules import RULES, Rules
+
+
+class IntervalKind(enum.StrEnum):
+    """What an interval rests on."""
+
+    EXACT = "exact"
+    """Nobody can be above the scale: noise alone."""
+    BOUNDED = "bounded"
+    """Declared maxima: proved."""
+    ASSUMED = "assumed"
+    """`alike`: a stated model of the people whom no pilot sees, and of where they lie."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """About the truth over everybody, in the joint unit, by coordinate: released.
+
+    Attributes:
+        value, low, high: The estimate, and its interval, all coordinates at once.
+        few: The half-width exceeds the value: too few people to say.
+        missing: From above, what the answer lacks, by coordinate.
+        kind: What the interval rests on.
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+    few: NDArray[np.bool_]
+    missing: Floats
+    kind: IntervalKind
+
+
+@dataclass(frozen=True)
+class _Ends:
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
+    """Return the interval of a noised answer.
+
+    Args:
+        choice: Its scale.
+        answer: Noised weighted sums, in the joint unit.
+        rules: Constants.
+
+    Example:
+        >>> from sparseq.accounting.pilots import CELLS, Reading, ladder
+        >>> from sparseq.accounting.pilots.choice import Question, choose
+        >>> people = np.zeros(CELLS); people[:3] = 4000, 2000, 500
+        >>> seen = Reading(ladder(np.inf, 1.0), people, np.full(CELLS, 20.0), 2)
+        >>> found = interval(
+        ...     choose(Question(1, 1, np.zeros(1, bool), 7.0, 0.05), seen), np.array([9000.0]))
+        >>> bool(found.low[0] <= found.value[0] <= found.high[0]), str(found.kind)
+        (True, 'assumed')
+    """
+    q, noise = choice.of, choice.of.z() * choice.missing.noise
+    if q.faded_as_all:
+        return _shown(choice, answer, _of_all(choice, answer, rules), IntervalKind.ASSUMED)
+    if not q.pilots:
+        exact = _Ends(answer, answer - noise, answer + noise)
+        return _shown(choice, answer, exact, IntervalKind.EXACT)
+    if q.signed.any():
+        assumed = _signed_ends(choice, answer)
+    else:
+        assumed = (_one_number if q.one else _groups)(choice, answer, rules)
+    if q.declared:
+        return _shown(choice, answer, _proved_ends(choice, answer, assumed), IntervalKind.BOUNDED)
+    return _shown(choice, answer, assumed, IntervalKind.ASSUMED)
+
+
+def _one_number(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+    """Return the interval of one number that is never negative.
+
+    What was cut is added back: the median of its samples, and a little more as their mean is
+    larger. The ends are quantiles of the answer, its noise and the samples, each of which may be
+    wrong by `unsure`; what is cut is never negative, which bounds the lower end. The tail is least
+    known, so the upper end leaves out a quarter of beta, and the lower one a half.
+    """
+    m, half_beta = choice.missing, choice.of.beta / 2
+    # the middle of each of 150 equal parts of the samples
+    lost = np.quantile(m.lost, (np.arange(150) + 0.5) / 150)
+    spread = np.hypot(m.noise, rules.unsure * lost)
+    low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta / 2))
+    value = (1 + rules.skew) * float(np.median(m.lost))
+    low = max(value - (value - low) * rules.widen, -upper(half_beta) * m.noise * rules.widen)
+    high = value + (high - value) * rules.widen
+    return _Ends(answer + value, answer + min(low, value), answer + max(high, value))
+
+
+def _mixed_quantile(means: Floats, spreads: Floats, probability: float) -> float:
+    """Return a quantile of an equal mixture of normal distributions, by bisection."""
+    low, high = float((means - 10 * spreads).min()), float((means + 10 * spreads).max())
+    for _ in range(48):
+        middle = (low + high) / 2
+        below = sum(map(math.erfc, ((means - middle) / (math.sqrt(2) * spreads)).tolist()))
+        if below / 2 < probability * len(means):
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+    """Return the intervals of several numbers that are never negative.
+
+    Each grows by g, the same for all. `alike`: a group's share of what was cut is its share of the
+    answer, but for a factor that varies by `alike`, and by chance as only so many people were cut.
+    """
+    q, m = choice.of, choice.missing
+    z, each = upper(q.beta / 2 / q.coordinates), upper(q.beta / 2)
+    grown = growth(m.share, rules)
+    g_low, g, g_high = np.quantile(grown, (q.beta / 2, 0.5, 1 - q.beta / 2))
+    there = np.maximum(answer, 0.0)
+    total = max(float(there.sum()), q.coordinates * m.noise)
+    at = np.maximum(there, m.noise)
+    g_high = max(g_high, float(np.quantile(m.lost, 1 - q.beta / 2)) * 1.3 / total)
+    chance = total / (m.heavy * at)
+    alike = (2 if q.people else 1) * rules.alike
+    unlike = np.minimum(np.sqrt(alike**2 + rules.unlike**2 + chance), 2.5)
+    up = np.hypot((g_high - g) / each, g * unlike)
+    down = np.hypot((g - g_low) / each, g * unlike)
+    noise = m.noise * (1 + g)
+    value = answer * (1 + g)
+    high = value + z * rules.widen * np.hypot(noise, at * up)
+    low = value - z * rules.widen * np.hypot(noise, at * down)
+    low = np.maximum(low, answer - z * rules.widen * m.noise)
+    return _Ends(value, np.minimum(low, value), np.maximum(high, value))
+
+
+def _of_all(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+    """Return the interval of people who are taken to have faded as all have: a part of these."""
+    m = choice.missing
+    part = min(max(float(answer.sum()), m.noise) / max(choice.total, 1e-9), 1.0)
+    mine = replace(m, lost=m.lost * part, heavy=max(m.heavy * part, 1e-3))
+    return _groups(replace(choice, missing=mine), answer, rules)
+
+
+def _signed_ends(choice: Choice, answer: Floats) -> _Ends:
+    """Return the intervals of numbers that may be negative: what was cut may be of either sign."""
+    q, m = choice.of, choice.missing
+    lost = float(np.quantile(m.lost, 1 - q.beta / 2))
+    half = q.z() * m.noise + lost
+    return _Ends(answer, answer - half, answer + half)
+
+
+def _proved_ends(choice: Choice, answer: Floats, around: _Ends) -> _Ends:
+    """Return the proved interval: all cells to the cap, without clipping, slope or visibility.
+
+    Half of beta is for the answer's noise, the other half for the pilots', over every C and start.
+    """
+    q, m = choice.of, choice.missing
+    noise = upper(q.beta / 4 / q.coordinates) * m.noise
+    if q.one:
+        half = float(np.hypot(noise, choice.union * m.exact))
+        low = np.maximum(answer + m.below - half, answer - noise)
+        high = answer + m.proved - choice.union * m.exact + half
+    else:
+        low = answer - noise - np.where(q.signed, m.proved, 0.0)
+        high = answer + noise + m.proved
+    return _Ends(np.clip(around.value, low, np.maximum(low, high)), low, high)
+
+
+def _shown(choice: Choice, answer: Floats, found: _Ends, kind: IntervalKind) -> Interval:
+    """End intervals at 0 where nothing is negative; mark cells of which almost nothing is known.
+
+    None is narrower than a standard deviation of the noise: noise far below 0 says nothing.
+
+    The values of those go towards 0, all together (James & Stein 1961, the positive part): most
+    of them are noise.
+    """
+    q, noise = choice.of, choice.missing.noise
+    low = np.where(q.signed, found.low, np.maximum(found.low, 0.0))
+    high = np.maximum(low, np.where(q.signed, found.high, np.maximum(found.high, noise)))
+    few = (high - low) / 2 > np.abs(found.value)
+    faint = few & ~q.signed
+    square = float((answer[faint] ** 2).sum())
+    freedom = max(int(faint.sum()) - 2, 0)
+    left = max(1 - freedom * noise**2 / square, 0.0) if square else 1.0
+    value = np.clip(np.where(faint, left * found.value, found.value), low, high)
+    missing = np.maximum(high - answer - q.z() * noise, 0.0)
+    return Interval(value, low, high, few, missing, kind)

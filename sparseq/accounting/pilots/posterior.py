@@ -1,0 +1,271 @@
+"""Samples of how many people each cell of a pilot holds, given what was measured.
+
+The model, which is named and may be wrong: log2 of the people in a cell is a smooth curve whose
+slope changes by a normal step from cell to cell and tends to fall; beyond the last visible cell
+people thin out; a population may end, or another begin where the parent pilot saw one. Samples go
+up the ladder cell by cell and are weighed by what was measured there (a particle filter: Gordon,
+Salmond and Smith 1993). The draws have a fixed public seed: it is post-processing, and the same
+reading has the same samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseq.accounting.pilots.ladder import CELLS, Floats
+from sparseq.accounting.pilots.pilot_reading import Reading
+from sparseq.accounting.pilots.rules import Rules
+
+SAMPLES = 600
+_NOBODY = -12.0  # log2 of people where there are none
+_UNLIKE = 10  # one in so many samples is not like the parent, where nothing stands out
+_ROWS = 5  # cells that a person with many rows is above one with one row, where nothing is known
+_FAINT = 10  # cells above the lowest in which people may be of whom a parent pilot shows nothing
+_LEAST = -0.5  # log2 of the fewest people that count as some
+
+
+@dataclass
+class _Filter:
+    """Samples on their way up the ladder: log2 people in the last cell, its slope, how it bends."""
+
+    draw: np.random.Generator
+    people: Floats
+    height: Floats
+    slope: Floats
+    bend: Floats
+
+    def weigh(self, log_weight: Floats) -> None:
+        """Keep samples as often as they are likely (systematic resampling)."""
+        weight = np.exp(log_weight - log_weight.max())
+        places = (np.arange(SAMPLES) + self.draw.random()) / SAMPLES
+        kept = np.searchsorted(np.cumsum(weight) / weight.sum(), places)
+        kept = np.minimum(kept, SAMPLES - 1)
+        self.people, self.height = self.people[kept], self.height[kept]
+        self.slope, self.bend = self.slope[kept], self.bend[kept]
+
+
+def posterior(seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0) -> Floats:
+    """Return samples of people per cell, weighted by their allowances: (SAMPLES, CELLS).
+
+    Args:
+        seen: What the pilots showed.
+        parent: Samples of a parent pilot, in the same cells: no more people lie at or above an edge
+            than there.
+        rules: Constants.
+        reach: The cell that a person with one row can be in: where nothing is known of people, they
+            are few, and anywhere up to a bit above it.
+
+    Example:
+        >>> from sparseq.accounting.pilots import RULES, ladder
+        >>> people = np.zeros(CELLS); people[:3] = 4000, 2000, 500
+        >>> found = posterior(Reading(ladder(math.inf, 1.0), people, np.full(CELLS, 20.0), 2),
+        ...                   None, RULES)
+        >>> abs(float(np.median(found[:, 1])) - 2000) < 50
+        True
+    """
+    draw = np.random.Generator(np.random.PCG64(1))
+    loud = np.flatnonzero(seen.people > rules.loud * seen.sd)
+    if len(loud) == 0 and (seen.top < 0 or parent is not None):
+        found = _anywhere(seen, reach, draw)
+        if parent is not None:  # few of those samples: they widen the interval, and not C
+            likely = _like_the_parent(seen, parent, rules, draw)
+            found = np.where(np.arange(SAMPLES)[:, None] % _UNLIKE == 0, found, likely)
+    else:
+        found = _up_the_ladder(seen, parent, rules, draw, loud)
+    found[:, seen.ladder.cap + 1 :] = 0.0
+    return found
+
+
+def _up_the_ladder(
+    seen: Reading,
+    parent: Floats | None,
+    rules: Rules,
+    draw: np.random.Generator,
+    loud: NDArray[np.intp],
+) -> Floats:
+    h, sd, top = seen.people, seen.sd, seen.top
+    first = int(loud[0]) if len(loud) else seen.top
+    at = _Filter(
+        draw, np.zeros((SAMPLES, CELLS)), np.zeros(SAMPLES),
+        -1.0 + draw.standard_normal(SAMPLES), rules.bend * draw.random(SAMPLES) ** 1.5,
+    )  # fmt: skip
+    if len(loud):
+        at.height = np.log2(h[first]) + _relative(h, sd, first) * draw.standard_normal(SAMPLES)
+        weight = np.zeros(SAMPLES)
+    else:
+        at.height = _few(draw, 3 * float(sd[first]))
+        weight = -0.5 * ((h[first] - 2.0**at.height) / sd[first]) ** 2
+    at.people[:, first] = 2.0**at.height
+    at.weigh(weight)
+    most = None if parent is None else parent.mean(axis=0)
+    hide = _chance_of_hidden(most, seen, rules)
+    if most is None and seen.ladder.bounded:  # few cells: so many may be in each without notice
+        most, hide = 3 * sd, rules.hide
+    for k in range(first + 1, CELLS):
+        if h[k] > rules.loud * sd[k]:
+            weight = _to_loud_cell(at, seen, rules, k, fresh=len(loud) > 0 and k == first + 1)
+        else:
+            weight = _to_quiet_cell(at, seen, rules, k, most, hide)
+        at.height = np.maximum(at.height, _NOBODY)
+        at.people[:, k] = np.where(at.height > _LEAST, 2.0**at.height, 0.0)
+        at.weigh(weight)
+    if parent is not None:
+        _within(at.people, parent[draw.permutation(SAMPLES)], top)
+    return at.people
+
+
+def _to_loud_cell(at: _Filter, seen: Reading, rules: Rules, k: int, fresh: bool) -> Floats:
+    """Go to a loud cell: as it was measured, weighed by how likely that change of slope is."""
+    error = max(_relative(seen.people, seen.sd, k), 1e-6)
+    height = math.log2(seen.people[k]) + error * at.draw.standard_normal(SAMPLES)
+    change = height - at.height - at.slope
+    spread = math.hypot(rules.slope, 0.5 * error)
+    likely = np.logaddexp(-0.5 * ((change + at.bend) / spread) ** 2, math.log(rules.jump))
+    at.slope, at.height = np.clip(height - at.height, -4, 4), height
+    return np.zeros(SAMPLES) if fresh else np.asarray(likely)
+
+
+def _to_quiet_cell(
+    at: _Filter, seen: Reading, rules: Rules, k: int, most: Floats | None, hide: float
+) -> Floats:
+    """Go to a cell that hardly stands out: as the model has it, weighed by what was measured."""
+    draw = at.draw
+    slope = at.slope - at.bend + rules.slope * draw.standard_normal(SAMPLES)
+    slope = slope - rules.ends * draw.exponential(size=SAMPLES)
+    unseen = k > seen.top
+    at.slope = np.clip(np.minimum(slope, -rules.fall) if unseen else slope, -6, 4)
+    height = at.height + at.slope
+    if unseen:
+        height = np.where(draw.random(SAMPLES) < rules.stop, _NOBODY, height)
+        if most is not None and most[k] > 0.5:
+            there = _few(draw, float(most[k]) + 2)
+            height = np.where(draw.random(SAMPLES) < hide, there, height)
+    else:  # a population of its own may begin above a gap
+        there = _few(draw, 4 * float(seen.sd[k]))
+        height = np.where(draw.random(SAMPLES) < 0.3, there, height)
+    at.height = height
+    there = np.where(height > _LEAST, 2.0**height, 0.0)
+    return np.asarray(-0.5 * ((seen.people[k] - there) / seen.sd[k]) ** 2)
+
+
+def _relative(h: Floats, sd: Floats, k: int) -> float:
+    """Return the standard deviation of log2 of a cell's people."""
+    return float(sd[k] / h[k] / math.log(2))
+
+
+def _few(draw: np.random.Generator, most: float) -> Floats:
+    """Return log2 of people, from a half to `most`: all as likely."""
+    return draw.uniform(-1.0, math.log2(max(most, 1.0)), SAMPLES)
+
+
+def _chance_of_hidden(most: Floats | None, seen: Reading, rules: Rules) -> float:
+    """Return the chance that people of the parent begin in a cell."""
+    if most is None:
+        return rules.hide_usual
+    return rules.hide if _second(most, seen, rules) < CELLS else rules.hide_usual
+
+
+def _second(most: Floats, seen: Reading, rules: Rules) -> int:
+    """Return the cell where a second population of the parent begins, above a gap; CELLS: none."""
+    mode, cells = int(np.argmax(most)), np.arange(CELLS)
+    low = np.minimum.accumulate(np.where(cells >= mode, most, np.inf))
+    noise = float(seen.sd[0]) * math.sqrt(rules.parent / rules.first)
+    pair = most + np.append(most[1:], 0.0)  # it may lie about an edge
+    there = (most > 3 * noise) | (pair > 3 * math.sqrt(2) * noise)
+    second = np.flatnonzero((most > 2.5 * low) & there & (cells > mode))
+    if len(second) == 0:
+        return CELLS
+    return mode + int(np.argmin(most[mode : second[0]])) + 1
+
+
+def _within(people: Floats, parent: Floats, top: int) -> None:
+    """Cut samples, beyond the last visible cell, to the parent's people at or above each edge."""
+    above = np.minimum(_at_or_above(people), _at_or_above(parent))
+    cells = np.maximum(above - np.append(above[:, 1:], np.zeros((len(above), 1)), axis=1), 0.0)
+    people[:, top + 1 :] = cells[:, top + 1 :]
+
+
+def _at_or_above(people: Floats) -> Floats:
+    return np.asarray(np.cumsum(people[:, ::-1], axis=1)[:, ::-1])
+
+
+def _anywhere(seen: Reading, reach: int, draw: np.random.Generator) -> Floats:
+    """Return samples where nothing stands out, and nothing is known: N people in one cell, as
+    likely as what was measured makes them, under a prior that is flat in log N and over cells."""
+    people = 2.0 ** _few(draw, 3 * float(seen.sd[0]))
+    cell = draw.integers(0, min(reach + _ROWS, seen.ladder.cap) + 1, SAMPLES)
+    found = np.zeros((SAMPLES, CELLS))
+    found[np.arange(SAMPLES), cell] = people
+    log_weight = -0.5 * (((seen.people - found) / seen.sd) ** 2).sum(axis=1)
+    weight = np.exp(log_weight - log_weight.max())
+    places = (np.arange(SAMPLES) + draw.random()) / SAMPLES
+    kept = np.searchsorted(np.cumsum(weight) / weight.sum(), places)
+    return np.asarray(found[draw.permutation(np.minimum(kept, SAMPLES - 1))])
+
+
+def faint(seen: Reading) -> Floats:
+    """Return samples of all people where none stands out: N people of one norm, (SAMPLES, CELLS).
+
+    They are as likely as what was measured makes them, under a prior that is flat in log N and over
+    log norms. Forty people of 100 rows each lie in two cells at three standard deviations.
+
+    Example:
+        >>> from sparseq.accounting.pilots import ladder
+        >>> people = np.zeros(CELLS); people[6:8] = 17, 23
+        >>> found = faint(Reading(ladder(math.inf, 1.0), people, np.full(CELLS, 7.0), -1))
+        >>> bool(np.quantile(found @ np.ldexp(1.0, np.arange(CELLS)), 0.9) > 4000)
+        True
+    """
+    draw = np.random.Generator(np.random.PCG64(2))
+    sizes = 2.0 ** np.arange(-1, math.log2(6 * float(seen.sd[0])), 0.25)
+    places = np.arange(0, min(_FAINT, seen.ladder.cap) + 0.1, 0.25)
+    cell = np.floor(places).astype(np.int64)
+    high = 2.0 ** (places - cell) - 1
+    shapes = np.zeros((len(places), CELLS))
+    shapes[np.arange(len(places)), cell] = 1 - high
+    shapes[np.arange(len(places)), np.minimum(cell + 1, CELLS - 1)] += high
+    off = (seen.people - sizes[None, :, None] * shapes[:, None, :]) / seen.sd
+    kept = _drawn(-0.5 * (off**2).sum(axis=2).ravel(), draw)
+    return shapes[kept // len(sizes)] * sizes[kept % len(sizes)][:, None]
+
+
+def _drawn(log_weight: Floats, draw: np.random.Generator) -> NDArray[np.intp]:
+    """Return what is kept of some, as often as they are likely, in any order."""
+    weight = np.exp(log_weight - log_weight.max())
+    places = (np.arange(SAMPLES) + draw.random()) / SAMPLES
+    kept = np.searchsorted(np.cumsum(weight) / weight.sum(), places)
+    return draw.permutation(np.minimum(kept, len(weight) - 1))
+
+
+def _like_the_parent(
+    seen: Reading, parent: Floats, rules: Rules, draw: np.random.Generator
+) -> Floats:
+    """Return samples where nothing stands out: N people of the parent's shape, some cells lower, or
+    of its second population alone, where it has one.
+
+    They are as likely as what was measured makes them, under a prior that is flat in log N, but for
+    the chance that they are all of the parent's people.
+    """
+    mean = parent.mean(axis=0)
+    shape = mean / max(float(mean.sum()), 1e-9)
+    last = int(np.flatnonzero(mean > 0)[-1]) if (mean > 0).any() else 0
+    sizes = 2.0 ** np.arange(-1, math.log2(max(float(mean.sum()), 2)) + 0.25, 0.25)
+    rows = np.array([np.append(shape[m:], np.zeros(m)) for m in range(last + 1)])
+    rows[:, 0] += [shape[:m].sum() for m in range(last + 1)]
+    prior = np.full(len(rows), 1 / len(rows))
+    begins = _second(mean, seen, rules)
+    if begins < CELLS:
+        above = np.where(np.arange(CELLS) >= begins, mean, 0.0)
+        rows = np.vstack([rows, above / above.sum()])
+        prior = np.append((1 - rules.hide) * prior, rules.hide)
+    off = (seen.people - sizes[None, :, None] * rows[:, None, :]) / seen.sd
+    chance = prior[:, None] * np.full(len(sizes), (1 - rules.whole) / len(sizes))
+    chance[0, -1] += rules.whole
+    kept = _drawn((np.log(chance) - 0.5 * (off**2).sum(axis=2)).ravel(), draw)
+    likely = rows[kept // len(sizes)] * sizes[kept % len(sizes)][:, None]
+    few = draw.poisson(np.minimum(likely, 30.0))
+    return np.where(likely < 30, few, likely).astype(np.float64)

@@ -1,0 +1,1 @@
+"""What every part may use: errors, texts, files that appear whole, checks of arguments."""

@@ -1,0 +1,128 @@
+"""Checks of what callers hand to public functions, made from their signatures."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import inspect
+import os
+import reprlib
+import sys
+from collections.abc import Callable
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, TypeVar
+
+from sparseq.base.errors import ParameterError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LONGEST_PATH, _LONGEST_NAME = 4095, 255
+"""Bytes, of the file systems of Linux and macOS."""
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a text"),
+    "bool": ((bool,), "True or False"),
+    "int": ((Integral,), "a whole number"),
+    "float": ((Real,), "a number"),
+    "None": ((type(None),), "None"),
+    "dt.date": ((dt.date,), "a date"),
+    "Path": ((PathLike,), "a path"),
+    "RequestId": ((), ""),
+}
+
+
+def checked(function: F) -> F:
+    """Refuse arguments that are not of the types that a signature names.
+
+    Only plain types are looked at: texts, numbers, truths, dates and None, alone or one of several.
+    A bool is no number, as True given as a budget is a slip; a text has only characters.
+
+    Raises (the function):
+        ParameterError: An argument is of another type.
+
+    Example:
+        >>> @checked
+        ... def double(number: int, name: str = "") -> int:
+        ...     return 2 * number
+        >>> double(4)
+        8
+        >>> double("4")
+        Traceback (most recent call last):
+        sparseq.base.errors.ParameterError: number is '4'; it must be a whole number
+    """
+    places = inspect.signature(function).parameters
+    kinds = {n: kinds for n, p in places.items() if (kinds := _kinds_of(p))}
+    names = [n for n, p in places.items() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        for name, value in (*zip(names, args, strict=False), *named.items()):
+            if name in kinds:
+                _check(name, value, kinds[name])
+        return function(*args, **named)
+
+    return call  # type: ignore[return-value]
+
+
+def _kinds_of(parameter: inspect.Parameter) -> list[str]:
+    """Return the plain types that a parameter may have; none: it may have others."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        return []
+    kinds = [part.strip() for part in str(parameter.annotation).split("|")]
+    return kinds if all(kind in _KINDS for kind in kinds) else []
+
+
+def _check(name: str, value: Any, kinds: list[str]) -> None:
+    number = "bool" not in kinds and isinstance(value, bool)
+    if number or not any(isinstance(value, _KINDS[kind][0]) for kind in kinds):
+        wanted = " or ".join(_KINDS[kind][1] for kind in kinds if kind != "None")
+        raise ParameterError(f"{name} is {_short(value)}; it must be {wanted}")
+    if isinstance(value, str):
+        check_text(name, value)
+    if isinstance(value, Integral) and "float" in kinds and abs(int(value)) > sys.float_info.max:
+        raise ParameterError(f"{name} is {_short(value)}; no float is so large")
+    if "Path" in kinds and value is not None:
+        check_path(name, value)
+
+
+def check_path(name: str, path: str | PathLike[str]) -> None:
+    """Refuse what no file system has as a path; nobody else has to ask it.
+
+    Raises:
+        ParameterError: It has a NUL, or it or one of its names is too long.
+
+    Example:
+        >>> check_path("path", "x" * 256)
+        Traceback (most recent call last):
+        sparseq.base.errors.ParameterError: path has a name of 256 bytes; the most is 255
+    """
+    text = os.fspath(path)
+    if "\0" in text:
+        raise ParameterError(f"{name} is {_short(text)}; no path has such a character")
+    whole = len(text.encode("utf-8", "surrogatepass"))
+    if whole > _LONGEST_PATH:
+        raise ParameterError(f"{name} has {whole:,} bytes; the most is {_LONGEST_PATH:,}")
+    longest = max(len(part.encode("utf-8", "surrogatepass")) for part in text.split(os.sep))
+    if longest > _LONGEST_NAME:
+        raise ParameterError(f"{name} has a name of {longest} bytes; the most is {_LONGEST_NAME}")
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse a text that has halves of characters, which no file and no client can be given.
+
+    Raises:
+        ParameterError: It has.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            f"{name} has half a character ({text[error.start]!a}) at place {error.start + 1}"
+        ) from None
+
+
+def _short(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an integer of too many digits, or a repr of the caller's that fails
+        return f"a {type(value).__name__}"

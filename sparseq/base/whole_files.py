@@ -1,0 +1,170 @@
+"""Files that appear whole or not at all, and who may read them.
+
+What holds people's rows, accounts or secrets is its owner's alone: files of mode 0600, in folders
+of mode 0700 where several lie together. A released answer is a file like any other.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sparseq.base.errors import ParameterError
+
+PRIVATE = 0o600
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_umask: int | None = None
+
+
+def keep_private() -> None:
+    """Have all that this process makes from now on be its owner's, but what is for others.
+
+    It is for commands, at their start: DuckDB makes logs and temporary files of its own, in the
+    mode that the process's umask leaves, and a library may not change that of its caller.
+    """
+    global _umask
+    if _umask is None:
+        _umask = os.umask(0o077)
+
+
+def for_others(file: int) -> None:
+    """Give a new file the mode that files have without `keep_private`; `file` is its number."""
+    if _umask is not None:
+        os.fchmod(file, 0o666 & ~_umask)
+
+
+def make_private(path: Path) -> None:
+    """Let nobody but its owner read a file, if it is there."""
+    with suppress(FileNotFoundError):
+        os.chmod(path, PRIVATE)
+
+
+@contextmanager
+def private_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder beside `path`, its owner's alone, in which a file is made; then remove it.
+
+    Raises:
+        ParameterError: It can't be made.
+
+    Example:
+        >>> import stat, tempfile
+        >>> with private_folder(Path(tempfile.mkdtemp(), "a")) as folder:
+        ...     oct(stat.S_IMODE(folder.stat().st_mode))
+        '0o700'
+        >>> folder.exists()
+        False
+    """
+    folder = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _remove(folder)  # of a process of the same number that was killed
+    with writing(path):
+        folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):  # on a disk that can't be written, nothing is there
+            path.unlink()
+
+
+@contextmanager
+def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
+    """Yield a path to write to; what is written there is `path` at the end, durably.
+
+    Where the block raises, `path` is as it was, and nothing is left beside it.
+
+    Args:
+        path: Of the file; one that is there is replaced.
+        private: Only the one who runs this can read it.
+
+    Raises:
+        ParameterError: It can't be written; a folder in which it can't is found out before the
+            block is entered.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "a.txt")
+        >>> with whole_file(path) as working, writing(path):
+        ...     _ = working.write_text("all of it")
+        >>> path.read_text()
+        'all of it'
+    """
+    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with writing(path):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            file = os.open(working, flags, PRIVATE if private else 0o666)
+            try:
+                if not private:
+                    for_others(file)
+            finally:
+                os.close(file)
+        yield working
+        with writing(path):
+            with open(working, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(working, path)
+    finally:
+        _remove(working)
+
+
+def make_durable(path: Path) -> None:
+    """Flush a file, or a folder, and its name to the disk."""
+    for one in (path, path.parent):
+        descriptor = os.open(one, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def check_writable(path: Path) -> None:
+    """Check that a file can be written in its folder.
+
+    Raises:
+        ParameterError: It can't.
+    """
+    working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with writing(path):
+            working.write_bytes(b"")
+    finally:
+        _remove(working)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell of an error in the block that `path` can't be written.
+
+    Raises:
+        ParameterError: There was an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ParameterError(
+            f"can't write {str(path)!r}: {error.strerror or type(error).__name__}",
+            how_to_mend(error),
+        ) from None
+
+
+def how_to_mend(error: OSError) -> str:
+    """Return the hint that goes with an error of writing.
+
+    >>> how_to_mend(OSError(errno.ENOSPC, "No space left on device"))
+    'make room there, or choose another disk'
+    """
+    if error.errno in _FULL:
+        return "make room there, or choose another disk"
+    if error.errno == errno.EROFS:
+        return "nothing can be written on that disk; choose another"
+    return "give a file in a folder that exists, where you may write"

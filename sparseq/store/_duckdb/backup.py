@@ -1,0 +1,144 @@
+"""Copies of a store that are whole, and what a copy can't know.
+
+A copy is a store of its own: what is asked of the one is not charged in the other, so **two copies
+that are both asked spend the same budget twice**. A backup is for the day on which the store itself
+is lost. It has what had been answered and charged when it was made, its high-water mark, and
+forgets what came after.
+
+So once a backup has been made of a store, the store's record (`ledger/_duckdb/session.py`) stays
+beside it when it is closed: an earlier state that is put in its place is behind the record, and
+does not open.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import duckdb
+
+from sparseq.base.arguments import checked
+from sparseq.base.errors import ParameterError, StoreError
+from sparseq.base.whole_files import PRIVATE, private_folder
+from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.ledger._duckdb.failure import not_written
+from sparseq.ledger._duckdb.session import KEPT, close_mark, read_reached
+from sparseq.store._duckdb.file_backend import as_duckdb
+from sparseq.store._duckdb.open_file import check_free, publish
+from sparseq.store.store import Store
+
+_CHUNK = 1 << 23
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A backup's high-water mark: public.
+
+    Attributes:
+        at: When it was made, in UTC.
+        releases: The last answer that it has.
+        writes: How many other changes of the store it has.
+    """
+
+    at: str
+    releases: int
+    writes: int
+
+
+@checked
+def backup(store: Store, path: str | Path) -> Backup:
+    """Write a whole copy of an open store; it appears whole or not at all.
+
+    Args:
+        store: Open; it stays so.
+        path: Of the copy; nothing is there.
+
+    Raises:
+        StoreError: Something is there already, or it can't be written.
+        ParameterError: The store is in memory.
+
+    Example:
+        >>> import sparseq, pyarrow as pa, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> rows = pa.table({"who": [1]})
+        >>> with sparseq.create(folder + "/s.sparseq", {"t": rows}, user="who") as con:
+        ...     sparseq.backup(con, folder + "/copy.sparseq").releases
+        0
+        >>> with sparseq.connect(folder + "/copy.sparseq") as con:
+        ...     con.released
+        0
+    """
+    path = Path(path)
+    if store.path is None:
+        raise ParameterError("a store in memory has no file to copy", "create it with a path")
+    check_free(path)
+    with private_folder(path) as folder:
+        working = folder / "store"
+        try:
+            with store.stream.lock:
+                store.stream.flush()  # what an interrupt left
+                with as_duckdb(store.backend).at_rest({KEPT: True}) as file:
+                    _copy(file, working)
+            made = _close(working)
+            publish(working, path)
+        except (OSError, duckdb.Error) as error:
+            raise not_written(error, "there is no backup") from None
+    return made
+
+
+def _close(working: Path) -> Backup:
+    """Mark a copy as closed, with how far it has come."""
+    connection = connected(working)
+    try:
+        reached = read_reached(connection)
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        made = Backup(now, reached.releases, reached.writes)
+        Storage(connection).put("backup", asdict(made))
+        close_mark(connection, reached)
+        connection.execute("CHECKPOINT")
+        return made
+    finally:
+        connection.close()
+
+
+def _copy(file: Path, to: Path) -> None:
+    """Copy a file that DuckDB has open in this process.
+
+    To open it once more, and to close it, would undo DuckDB's lock on it (POSIX). So what DuckDB
+    has opened is read.
+    """
+    number = _open_number(file)
+    if number is None:
+        to.touch(PRIVATE)
+        shutil.copyfile(file, to)
+        return
+    at, size = 0, os.fstat(number).st_size
+    with open(to, "xb") as copy:
+        while at < size:
+            chunk = os.pread(number, min(_CHUNK, size - at), at)
+            if not chunk:
+                raise StoreError(f"{file} became shorter while it was copied", "try again")
+            copy.write(chunk)
+            at += len(chunk)
+
+
+def _open_number(file: Path) -> int | None:
+    """Return the number under which this process has a file open; None where that is unknown."""
+    if os.name == "nt":  # nothing is undone there
+        return None
+    status = file.stat()
+    for number in map(int, os.listdir("/dev/fd")):
+        try:
+            found = os.fstat(number)
+        except OSError:
+            continue
+        if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
+            return number
+    raise StoreError(
+        f"{file} is no longer the file that this store has open",
+        "the file was moved or replaced; open the store again",
+    )

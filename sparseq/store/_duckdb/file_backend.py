@@ -1,0 +1,343 @@
+"""A store in a DuckDB file, or in memory: see `sparseq.store.backend.Backend`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import datetime as dt
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq.accounting import Budget, budget_units
+from sparseq.base.errors import StoreError
+from sparseq.engine._duckdb.connection import ReplaceableConnection
+from sparseq.engine._duckdb.erasure import erase, scrub
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine._duckdb.triplets import numbers_of, triplets
+from sparseq.engine.sql import first_line, quote
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.failure import not_written
+from sparseq.ledger._duckdb.former_ids import FORMER
+from sparseq.ledger._duckdb.ledger import DuckLedger
+from sparseq.ledger._duckdb.session import LOSSES, StoreSession
+from sparseq.ledger.entry import Loss
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import read
+from sparseq.store._duckdb.memory_limit import held_bytes
+
+if TYPE_CHECKING:
+    from sparseq.engine._duckdb.engine import DuckEngine
+    from sparseq.engine.reduce import Index, Ints
+    from sparseq.ledger.accounts import Person
+    from sparseq.ledger.notes import LoggedLine
+    from sparseq.load.read_schema import Schema
+    from sparseq.sql.catalog import Table
+    from sparseq.store.backend import Backend
+
+FORMAT, FORMAT_WITH_KEYS = 4, 5
+"""Of a store; and of one with keys_delta, so that no version that can't tell of it opens it."""
+UPGRADED_FROM = (3,)
+"""Formats that `sparseq upgrade` makes this one."""
+_open: weakref.WeakSet[DuckBackend] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """Keep a forked child's copies of the databases from ever being destroyed.
+
+    DuckDB's destructor checkpoints: it would write the copy's state over the parent's file, and
+    clear the parent's log with the releases in it. A reference that nobody gives back prevents it.
+    """
+    for backend in _open:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend.database))
+        backend.session.release()  # the parent keeps its lock
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_forked)
+
+
+def as_duckdb(backend: Backend) -> DuckBackend:
+    """Return a backend that is one of DuckDB.
+
+    Raises:
+        StoreError: It is another.
+    """
+    if not isinstance(backend, DuckBackend):
+        raise StoreError(
+            "this works for stores in a file only", "docs/lake.md says what works in a lake"
+        )
+    return backend
+
+
+class DuckBackend:
+    """See `sparseq.store.backend.Backend`.
+
+    Args:
+        connection: To the database, whole and locked.
+        path: Of its file; None: it is in memory.
+        cache_bytes: Memory for decoded columns.
+        on_close: Called when it is closed.
+        session: What marks the file as open.
+        reopen: Opens the file again.
+
+    Attributes:
+        storage: Its tables of rows and settings: private.
+        session: What marks the file as open.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        path: Path | None,
+        cache_bytes: int,
+        on_close: Callable[[], None] = lambda: None,
+        session: StoreSession | None = None,
+        reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
+    ) -> None:
+        self._held, self._reopen = ReplaceableConnection(connection), reopen
+        connection = self.database = cast(duckdb.DuckDBPyConnection, self._held)
+        self.path, self._on_close = path, on_close
+        self.session = session or StoreSession(connection)
+        self.session.goes_over(connection)
+        _open.add(self)
+        self.storage = Storage(connection, self.session, held_bytes())
+        scrub(connection)  # of an erasure that was killed
+        self.settings: Mapping[str, Any] = self.storage.get("settings")
+        self.losses = tuple(Loss(**loss) for loss in self.storage.get(LOSSES) or ())
+        self.catalog = self.storage.catalog()
+        self._cache_bytes = cache_bytes
+        reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
+        self.ledger = DuckLedger(
+            connection, reserves, self.settings["halt"], self.storage.get(FORMER) or 0,
+            self.session, self.storage.in_transaction, self.settings.get("lifetime"),
+            read(self.settings.get("purposes")),
+            Budget(self.settings["kappa"], self.settings["norm_budget"]),
+        )  # fmt: skip
+
+    @cached_property
+    def engine(self) -> DuckEngine:
+        """See `Backend`; made when it is first needed."""
+        from sparseq.engine._duckdb.engine import DuckEngine
+
+        return DuckEngine(self.database, self._cache_bytes, self.catalog, self._weak_open_anew())
+
+    def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
+        """See `Backend`."""
+        rows = {t.name: self.storage.public_rows(t) for t in self.catalog.tables if not t.private}
+        return self.storage.empty_tables(self.catalog), rows
+
+    def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
+        """See `Backend`."""
+        return triplets(self.database, table, size)
+
+    def numbers_of(self, identifiers: pa.Array) -> Ints:
+        """See `Backend`."""
+        return numbers_of(self.database, identifiers)
+
+    def people(self) -> Index:
+        """See `Backend`."""
+        return np.arange(len(self.ledger.pots), dtype=np.int32)
+
+    def count_rows(self, table: Table, user: int | None = None) -> int:
+        """See `Backend`."""
+        if user is not None:
+            return self.storage.count_rows(table, [user])
+        sql = f"SELECT count(*) FROM by_user.{quote(table.name)}"
+        ((rows,),) = self.database.execute(sql).fetchall()
+        return int(rows)
+
+    def find(self, identifier: str) -> Person | None:
+        """See `Backend`."""
+        return self.storage.people().find(identifier)
+
+    def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
+        """See `Backend`: old blocks of the file are overwritten."""
+
+        def work() -> dict[str, int]:
+            also()
+            return erase(self.storage, self.catalog.private, users)
+
+        self._let_go_of_besides()  # they see what is to be erased
+        rows: dict[str, int] = {t.name: 0 for t in self.catalog.private}
+        if len(users):
+            rows = self.storage.in_transaction(work, self.engine.rows_arrived)
+        try:
+            scrub(self.database)
+        except duckdb.Error as error:
+            raise StoreError(
+                f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
+                "they are overwritten when the store is opened next",
+            ) from None
+        return rows
+
+    # -- rows that come ----------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        table: Table,
+        source: Any,
+        once: str | None,
+        note: str,
+        late: bool,
+        again: bool,
+        since: dt.date | None = None,
+    ) -> int:
+        """See `Backend`."""
+        from sparseq.load._duckdb.files_seen import FilesSeen
+        from sparseq.load._duckdb.outside_databases import Outside
+        from sparseq.load.load_rows import IncomingRows
+
+        if once is not None and self.storage.has_taken(once):
+            return 0
+        rows = IncomingRows(
+            source,
+            self.storage.schema(table),
+            bounds=table.bounds,
+            since=(table.time, since) if since else None,
+        )
+        files = FilesSeen(self.storage, table.name, rows)
+        if not again and once is None and not table.row_key:
+            files.check()
+        units = budget_units(self.settings["norm_budget"])
+        column = self.settings["budget_column"]
+        own = column if column and rows.has(column) else ""
+
+        def load() -> int:
+            if once is not None:
+                self.storage.take(once, note)
+            if late:
+                self.storage.revise()
+            before = Outside.of(self.database, table)
+            count = self.storage.load(table, rows, units, own, new=False)[1]
+            files.keep()
+            before.tell(self.database, table)
+            return count
+
+        try:
+            return int(self.storage.in_transaction(load, self._catch_up))
+        finally:
+            rows.close()
+
+    def _catch_up(self) -> None:
+        """Take into memory what has come into the file: accounts, and that rows have changed."""
+        self.ledger.people_arrived()
+        self.engine.rows_arrived()
+
+    def taken(self) -> dict[str, str]:
+        """See `Backend`."""
+        return self.storage.taken()
+
+    def remember(self, key: str, note: str) -> None:
+        """See `Backend`."""
+        self.storage.in_transaction(lambda: self.storage.remember({key: note}))
+
+    @property
+    def revision(self) -> int:
+        """See `Backend`."""
+        return self.storage.revision
+
+    def schema(self, table: Table) -> Schema:
+        """See `Backend`."""
+        return self.storage.schema(table)
+
+    def tell_curator(self, kind: str, message: str) -> None:
+        """See `Backend`."""
+        log = CuratorLog(self.database)
+        self.storage.in_transaction(lambda: log.add(kind, message), counted=False)
+
+    def curator_log(self, last: int | None = None) -> list[LoggedLine]:
+        """See `Backend`."""
+        return CuratorLog(self.database).entries(last)
+
+    @contextlib.contextmanager
+    def at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:
+        """Have everything in the file, and nothing in its log: for a backup.
+
+        Args:
+            facts: To be remembered in the store first.
+
+        Raises:
+            StoreError: It can't be written.
+        """
+        assert self.path is not None
+
+        def remember() -> None:
+            for key, value in facts.items():
+                self.storage.put(key, value)
+
+        if any(self.storage.get(key) != value for key, value in facts.items()):
+            self.storage.in_transaction(remember)
+        self._let_go_of_besides()
+        self.database.execute("CHECKPOINT")
+        yield self.path.resolve()
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    @property
+    def half_done(self) -> bool:
+        """See `Backend`."""
+        return self.storage.half_done
+
+    def _let_go_of_besides(self) -> None:
+        if "engine" in vars(self):  # it was needed
+            self.engine.let_go_of_besides()
+
+    def _weak_open_anew(self) -> Callable[[], None]:
+        """Return what calls `_open_anew`, and does not keep this alive."""
+        known = weakref.WeakMethod(self._open_anew)
+
+        def call() -> None:
+            if found := known():
+                found()
+
+        return call
+
+    def _open_anew(self) -> None:
+        """Open the file again after an error that made DuckDB give the database up.
+
+        Raises:
+            StoreError: It can't be; an in-memory store has no file. Nothing can be asked any more.
+        """
+        before, self.storage.half_done = self.storage.half_done, True
+        if self._reopen is None:
+            raise StoreError(
+                "the engine gave the store up, and it was in memory only",
+                "make it again, in a file",
+            )
+        self._let_go_of_besides()
+        self._held.replace(self._reopen)
+        self.storage.half_done = before
+
+    def abandon(self) -> None:
+        """See `Backend`: with its log and record the store is whole when it is opened anew."""
+        if self.database is not None:
+            self._let_go_of_besides()
+            self.database.close()
+        self.release()
+
+    def close(self) -> None:
+        """See `Backend`: the file is marked as closed, and its log is empty."""
+        try:
+            if self.session.begun:
+                self.ledger.snapshot(self.ledger.pots, len(self.ledger.pots))
+            self.session.finish()
+            self._let_go_of_besides()
+            self.database.close()
+        except duckdb.Error as error:
+            raise not_written(error, "every answer that was given is in it") from None
+
+    def release(self) -> None:
+        """See `Backend`."""
+        self.database = None  # type: ignore[assignment]
+        self.session.release()
+        self._on_close()
+        self.storage.half_done = False

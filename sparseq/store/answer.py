@@ -1,0 +1,264 @@
+"""An answer: noised values with error bars, and everything public about how they were made."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparseq.accounting import comparison_bound, corollary_bound, simultaneous_bound
+from sparseq.base.defaults import BETA
+from sparseq.base.errors import NoSuchKey, ParameterError, StoreError
+from sparseq.base.whole_files import whole_file, writing
+from sparseq.released.render import columns_of, keys_of
+from sparseq.store.answer_facts import Facts
+from sparseq.store.interval_words import AnswerInterval
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+    from sparseq.pictures.answers import Drawing
+
+__all__ = ["Answer", "Facts"]
+_METADATA = b"sparseq"
+
+
+class Answer:
+    """A released answer: one Arrow table, which every other form is made of.
+
+    Whatever reads Arrow takes it as it is: `polars.DataFrame(answer)`, `pyarrow.table(answer)`,
+    `duckdb.sql("FROM answer")`. `answer[key]` is the row of a key, as a dict; iteration gives all
+    rows. In a notebook its intervals are drawn.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> events = pa.table({"who": [1, 1, 2], "kind": ["a", "b", "a"]})
+        >>> con = sparseq.create(None, {"t": events}, user="who", seed=1)
+        >>> answer = con.sql(
+        ...     "SELECT kind, count(*) AS n FROM t WHERE kind IN ('a', 'b') GROUP BY 1"
+        ... )
+        >>> answer.arrow().column_names
+        ['kind', 'n', 'n_error', 'n_low', 'n_high']
+        >>> [row["kind"] for row in answer], answer["a"]["kind"], len(answer)
+        (['a', 'b'], 'a', 2)
+    """
+
+    def __init__(self, table: pa.Table, facts: Facts) -> None:
+        self._table = table
+        self.facts = facts
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the answer to whatever reads Arrow (the Arrow PyCapsule interface)."""
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def arrow(self) -> pa.Table:
+        """Return the answer as an Arrow table.
+
+        Every noised column x has x_low and x_high beside it, the interval about everybody, and
+        x_error, the larger distance to them. Where people are in or out there is x_error alone.
+        """
+        return self._table
+
+    def pl(self) -> polars.DataFrame:
+        """Return the answer as a Polars frame."""
+        import polars
+
+        frame = polars.from_arrow(self._table)
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def df(self) -> pandas.DataFrame:
+        """Return the answer as a pandas frame (`pip install 'sparseq[pandas]'`)."""
+        return self._table.to_pandas()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the answer as plain rows."""
+        rows: list[dict[str, Any]] = self._table.to_pylist()
+        return rows
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the answer to a Parquet file, which appears whole or not at all.
+
+        Its facts are in the schema's metadata, under `sparseq`, as JSON.
+
+        Raises:
+            ParameterError: The file can't be written.
+        """
+        import pyarrow.parquet as pq
+
+        path = Path(path)
+        with whole_file(path) as working, writing(path):
+            pq.write_table(self.described(), working)
+
+    def described(self) -> pa.Table:
+        """Return the Arrow table with the answer's facts in its schema's metadata, as JSON."""
+        return self._table.replace_schema_metadata({_METADATA: json.dumps(asdict(self.facts))})
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        """Return the row of a key, or of a tuple of keys: `answer["gift", "1997-03-01"]`.
+
+        Dates and times may be given as texts; of several keys the last may be left out.
+
+        Raises:
+            NoSuchKey: No row has it, or several have; a KeyError.
+        """
+        keys = keys_of(self._table)
+        asked = key if isinstance(key, tuple) else (key,)
+        if not keys:
+            raise NoSuchKey("the answer has no keys", "use .value() or .rows()")
+        if len(asked) > len(keys):
+            raise NoSuchKey(f"{len(asked)} keys are given", f"the answer's are {', '.join(keys)}")
+        columns = (self._table[name].to_pylist() for name in keys[: len(asked)])
+        found = [
+            i
+            for i, row in enumerate(zip(*columns, strict=True))
+            if all(_is_key(value, one) for value, one in zip(row, asked, strict=True))
+        ]
+        if len(found) != 1:
+            said = "no row has" if not found else f"{len(found):,} rows have"
+            raise NoSuchKey(f"{said} the key {key!r}", f"the answer's keys are {', '.join(keys)}")
+        row: dict[str, Any] = self._table.slice(found[0], 1).to_pylist()[0]
+        return row
+
+    def plot(self) -> Drawing:
+        """Return a drawing over the one key of dates, times or numbers, intervals and all.
+
+        It shows itself in a notebook, or at a prompt; `.html()` is a page of its own.
+
+        Raises:
+            ParameterError: No key, or more than one, is a date, a time or a number.
+        """
+        from sparseq.pictures.answers import Drawing, answer_figure
+
+        return Drawing(answer_figure(self._table, self.facts))
+
+    def value(self) -> float:
+        """Return the one number of a one-number answer.
+
+        Raises:
+            ParameterError: The answer has more rows or columns.
+        """
+        columns = self.values
+        if self._table.num_rows != 1 or len(columns) != 1:
+            raise ParameterError("the answer is not one number", "use .arrow(), .pl() or .rows()")
+        number: float = self._table[columns[0]][0].as_py()
+        return number
+
+    @property
+    def values(self) -> list[str]:
+        """The names of the columns, without those that stand beside noised ones."""
+        return columns_of(self._table)
+
+    @property
+    def interval(self) -> AnswerInterval:
+        """What its intervals are about and rest on: `.kind`, `.confidence`, and a line of words.
+
+        Example:
+            >>> import sparseq, pyarrow as pa
+            >>> con = sparseq.create(None, {"t": pa.table({"who": [1, 2]})}, user="who", seed=1)
+            >>> con.sql("SELECT count(DISTINCT who) AS n FROM t").interval.kind
+            'exact'
+        """
+        return AnswerInterval(self.facts.interval, self.facts.confidence, self.facts.coordinates)
+
+    @property
+    def sigma(self) -> float | tuple[float, ...]:
+        """Standard deviation of the noise; one a measure if there are several."""
+        return _only(self.facts.sigma)
+
+    def bound(self, beta: float = BETA) -> float | tuple[float, ...]:
+        """Return the ± that holds for every coordinate at once with probability 1 - beta.
+
+        Exact simultaneous quantile plus half a lattice step; one a measure. It is about the users
+        that took part: whoever was left out is not in the sum (see docs/bounds.md).
+        """
+        return self._bounds(simultaneous_bound, beta)
+
+    def corollary_bound(self, beta: float = BETA) -> float | tuple[float, ...]:
+        """Return Corollary 4.7's bound, sigma · sqrt(2 ln(d/beta)) plus half a lattice step."""
+        return self._bounds(corollary_bound, beta)
+
+    def _bounds(self, f: Any, beta: float) -> float | tuple[float, ...]:
+        d = self.facts.coordinates
+        if self.facts.comparisons:
+            return _only(
+                tuple(comparison_bound(s, self.facts.comparisons, beta) for s in self.facts.sigma)
+            )
+        return _only(
+            tuple(
+                float(f(s, d, beta, lattice_step=g))
+                for s, g in zip(self.facts.sigma, self.facts.granularity, strict=True)
+            )
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the answer with its facts as an Arrow IPC stream."""
+        table = self.described()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Answer:
+        """Return the answer that `to_bytes` wrote.
+
+        Raises:
+            StoreError: The bytes are no answer.
+        """
+        try:
+            table = pa.ipc.open_stream(data).read_all()
+            facts = json.loads(table.schema.metadata[_METADATA])
+        except (pa.ArrowException, KeyError, TypeError, ValueError):
+            raise StoreError("the recorded answer can't be read", "restore a copy") from None
+        fields: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()
+        }
+        return cls(table.replace_schema_metadata(None), Facts(**fields))
+
+    def __repr__(self) -> str:
+        from sparseq.pictures.answer_texts import terminal_text
+
+        width = shutil.get_terminal_size((100, 24)).columns
+        return terminal_text(self._table, self.facts, width)
+
+    def _repr_html_(self) -> str:
+        from sparseq.pictures.answers import html_table
+
+        return html_table(self._table, self.facts)
+
+
+def _is_key(value: Any, asked: Any) -> bool:
+    """Tell whether a key is the one asked for; of a date or a time, its text will do."""
+    if not isinstance(value, dt.date):
+        return bool(value == asked) if value is not None else asked is None
+    try:
+        asked = dt.datetime.fromisoformat(asked) if isinstance(asked, str) else asked
+    except ValueError:
+        return False
+    return isinstance(asked, dt.date) and _moment(value, asked) == _moment(asked, value)
+
+
+def _moment(day: dt.date, other: dt.date) -> dt.datetime:
+    """Return a day as its midnight; with a time zone only where the other has one."""
+    moment = day if isinstance(day, dt.datetime) else dt.datetime.combine(day, dt.time.min)
+    aware = isinstance(other, dt.datetime) and other.tzinfo is not None
+    return moment if aware else moment.replace(tzinfo=None)
+
+
+def _only(numbers: tuple[float, ...]) -> float | tuple[float, ...]:
+    return numbers[0] if len(numbers) == 1 else numbers

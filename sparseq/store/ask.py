@@ -1,0 +1,164 @@
+"""What a store is asked in words: SQL, or expressions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from sparseq.accounting import Budget
+from sparseq.base.arguments import checked
+from sparseq.base.cancellation import Cancellation, checked_seconds
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.plan import Options, Plan, Query, calibrate
+
+if TYPE_CHECKING:
+    import polars
+
+    from sparseq.ledger.request_id import RequestId
+    from sparseq.sql.polars_question import Aggregation, Events
+    from sparseq.store.answer import Answer
+    from sparseq.store.explain import Explanation
+    from sparseq.stream.step import Stream
+
+Params = Sequence[Any] | Mapping[str, Any]
+"""Values of a query's parameters, by place or by name."""
+
+
+class Asking(ABC):
+    """What has tables, and answers lowered queries about them, can be asked in words."""
+
+    guarantee: Budget
+    catalog: Catalog
+    stream: Stream
+
+    @abstractmethod
+    def lower(self, sql: str) -> Query:
+        """Lower SQL to a query."""
+
+    @abstractmethod
+    def ask(
+        self,
+        query: Query,
+        options: Options | None = None,
+        request_id: RequestId | str | None = None,
+        fresh: bool = False,
+    ) -> Answer:
+        """Answer a lowered query."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of its tables: public. `catalog` has their columns."""
+        return tuple(table.name for table in self.catalog.tables)
+
+    @checked
+    def sql(
+        self,
+        sql: str,
+        params: Params | None = None,
+        *,
+        sigma: float | None = None,
+        accuracy: float | None = None,
+        precision: float | None = None,
+        price: float | None = None,
+        scale: float | None = None,
+        confidence: float | None = None,
+        interval: str | None = None,
+        at_least_useful: bool = False,
+        request_id: str | None = None,
+        fresh: bool = False,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Answer an SQL query.
+
+        Args:
+            sql: One SELECT that aggregates; docs/sql.md says what it may hold.
+            params: Values of its `?`, or by name of its `$name`. They are bound as literals, and
+                the release is that of the query with the literals written out.
+            sigma, accuracy, precision, price: How fine the noise is; one of them at most. Its
+                standard deviation; its wanted ±; that as a part of the answer, such as 0.02; what
+                the answer may cost a person (1; a price of 4 halves the noise).
+            scale: C, the most that one person adds; pilots choose it if nothing is said, or it is
+                what is public.
+            confidence: Of every ±, for all values at once; 0.95.
+            interval: What intervals rest on: "proved" (declared maxima) or "alike" (the assumption
+                that docs/intervals.md states); by default proved where maxima were declared.
+            at_least_useful: Refuse it if its intervals are expected to be wider than its values.
+            request_id, fresh: See `Store.ask`.
+            timeout: Seconds that it may take until it is committed; none by default. That a
+                question was cancelled by a clock tells how long it took, which depends on rows.
+
+        Raises:
+            TimedOut: It took longer than `timeout`; nothing was charged.
+            QueryRefused: It can't be answered privately; the message says what to write instead.
+
+        Example:
+            >>> import sparseq, pyarrow as pa
+            >>> events = pa.table({"who": ["a", "b"], "amount": [3.0, 4.0]})
+            >>> con = sparseq.create(None, {"t": events}, user="who", seed=1)
+            >>> con.sql("SELECT count(DISTINCT who) AS people FROM t").arrow().num_rows
+            1
+        """
+        options = Options(
+            sigma, accuracy, scale, confidence, price, precision, interval, at_least_useful
+        )
+        with Cancellation(checked_seconds(timeout)):
+            query = self.lower(self._bound(sql, params))
+            return self.ask(query, options, request_id, fresh)
+
+    def _bound(self, sql: str, params: Params | None) -> str:
+        if params is None:
+            return sql
+        from sparseq.sql.parameters import bound
+
+        return bound(sql, params)
+
+    @checked
+    def table(self, name: str) -> Events:
+        """Return a private table to ask about in Python (see `sparseq.sql.polars_question`)."""
+        from sparseq.sql.polars_question import Events
+
+        return Events(self, name)
+
+    def count(self, condition: polars.Expr | None = None) -> Aggregation:
+        """Count rows of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().count(condition)
+
+    def users(self, condition: polars.Expr | None = None) -> Aggregation:
+        """Count users of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().users(condition)
+
+    def sum(self, value: polars.Expr | str) -> Aggregation:
+        """Add up a number of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().sum(value)
+
+    def mean(self, value: polars.Expr | str) -> Aggregation:
+        """Average a number of the private table; `.by(…)`, `.where(…)`, then `.ask()`."""
+        return self._only_table().mean(value)
+
+    def _only_table(self) -> Events:
+        return self.table(self.catalog.only_private().name)
+
+    @overload
+    def explain(self, query: Query, options: Options | None = None) -> Plan: ...
+
+    @overload
+    def explain(
+        self, query: str, options: Options | None = None, params: Params | None = None
+    ) -> Explanation: ...
+
+    def explain(
+        self, query: Query | str, options: Options | None = None, params: Params | None = None
+    ) -> Plan | Explanation:
+        """Return what SQL would ask, in words and as `.facts`: nothing is asked, nothing charged.
+
+        Of a lowered query it is the plan: noise, bounds and worst case, if people are in or out.
+        """
+        if isinstance(query, Query):
+            return calibrate(query, self.guarantee, options or Options())
+        from sparseq.store.explain import explained
+
+        lowered, options = self.lower(self._bound(query, params)), options or Options()
+        with self.stream.held():
+            known = self.stream.known(lowered, options, anyhow=True)
+            return explained(self.stream, lowered, options, known)

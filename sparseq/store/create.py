@@ -1,0 +1,279 @@
+"""Making a store, and opening one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from sparseq.accounting import Budget
+from sparseq.accounting._checks import in_range
+from sparseq.base.arguments import checked
+from sparseq.base.defaults import ANSWERS, COUNTS, KAPPA
+from sparseq.base.errors import DataError, ParameterError, did_you_mean
+from sparseq.ledger.purposes import Purpose, made
+from sparseq.ledger.questions import Questions, told_apart
+from sparseq.load.file_patterns import table_name
+from sparseq.load.read_schema import Declarations, text_files, types_apart
+from sparseq.sql.catalog import WINDOWS, Bound
+from sparseq.sql.cost_limits import check_most
+from sparseq.store.address import backend_at, lake_folder
+from sparseq.store.store import Store
+from sparseq.stream.stream_progress import norm_budget_for, tau_for
+
+if TYPE_CHECKING:
+    from sparseq.lake.fleets import Fleet
+    from sparseq.store.remote import Remote
+
+
+@checked
+def create(
+    path: str | Path | None,
+    source: Any,
+    *,
+    user: str,
+    public: Mapping[str, Any] | None = None,
+    kappa: float | None = None,
+    epsilon: tuple[float, float] | None = None,
+    purposes: Sequence[Purpose | Questions] = (),
+    time: str = "",
+    window: str | tuple[str, float] | None = None,
+    keys: Mapping[str, Sequence[Any]] | None = None,
+    bounds: Mapping[str, tuple[Bound, Bound]] | None = None,
+    row_key: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
+    budget_column: str | tuple[str, float] = "",
+    types: Mapping[str, Any] | None = None,
+    csv: Mapping[str, Any] | None = None,
+    most: Mapping[str, int] | None = None,
+    buckets: int | None = None,
+    seed: int | None = None,
+) -> Store:
+    """Create a store from events, and return it open. The file appears whole, or not at all.
+
+    Args:
+        path: Of the store's file; None keeps it in memory; lake://FOLDER makes a lake.
+        source: Rows of private tables, by their names, `{"visits": rows}`; or of one, called as the
+            first file is. Rows are a place or several: a file (Parquet, CSV, JSON, Arrow, a
+            workbook), a folder, a pattern, `FILE#TABLE` of SQLite or DuckDB, `delta:FOLDER`,
+            `postgresql://…` with `#TABLE` or `#SELECT …`. Or a table in memory: Arrow's tables,
+            datasets and streams, frames of Polars and pandas, anything with `__arrow_c_stream__`.
+        user: The column that says whom a row is about, the same in every private table; or several,
+            as `"shop,customer"`, which together do (see `sparseq.load.composite_ids`).
+        public: Tables that are not about people, by their names.
+        kappa: zCDP level of everything ever released (0.5 if nothing is said), or
+        epsilon: (epsilon, delta): the same, converted by way of mu-GDP (with a watch, of zCDP).
+        purposes: What every budget is for: series that have a part of it for themselves, so that
+            they go on whatever is asked beside them, and the other way round (`sparseq.Purpose`);
+            and how questions are answered (`sparseq.Questions`), which have the rest.
+        time: The column that most queries select by; by default the first date or timestamp.
+        window: "day", "week", "month", "quarter" or "year": an account is for a person's rows of
+            one such window of `time`, which must be given. The guarantee is for each window of a
+            person, and of n windows of one together n² times kappa, or n times (see
+            docs/theorems/windows.md). The user is then the column USER_WINDOW. Or (window, kappa):
+            the level of all windows of a person together, too, kept by an account of the person
+            beside those of the windows.
+        keys: Column to its public values, a domain to group by.
+        bounds: Column to its public (low, high), to which its values are cut as they come in, and
+            from which sums have a scale; of dates and times two days, ("2024-01-01",
+            "2024-12-31"), a domain to group by.
+        row_key: Column or columns that, with the user, say which row is meant: a row that arrives
+            later replaces the one of the same user and key. Of several private tables: each
+            table's columns by its name.
+        budget_column: Column with a user's own norm_budget, at most the store's; it must not
+            depend on the user's data. Or (column, least): with the least that anybody has,
+            declared and public.
+        types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
+            own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
+            rows, and fixed from then on (see `sparseq.load.read_schema`). Or a table to all its
+            columns with their types: others are not stored, and a file that lacks one of these is
+            refused.
+        csv: How text files are read. "encoding": of a byte a character, such as "latin-1"; a value
+            that can't be decoded is NULL. "null": texts that are NULL in every column, beside the
+            empty one ("NULL" and "\\N" if nothing is said); nobody is called so either.
+            "multiline": True if values between quotes may have several lines; one odd quote can
+            then change how the lines after it are read.
+        most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
+            combinations a person may have in a join (20,000,000): whose rows make more is left out
+            of that join, and pays nothing (see `sparseq.sql.join_work`).
+        buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
+            stays.
+        seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
+
+    Raises:
+        ParameterError: A number is out of range, or a declaration is about no column.
+        DataError: A file can't be read or does not fit; or is there twice, but for tables with a
+            row key.
+        StoreError: The path exists already.
+    """
+    from sparseq.store._duckdb.create_file import Declaration, create_file, in_memory
+
+    questions, series = told_apart(purposes)
+    shares, (budget_of, least) = questions.aside(), _pair("budget_column", budget_column)
+    by, lifetime = _pair("window", window or "")
+    budget = _budget(kappa, epsilon, questions)
+    weights = _weights(budget, budget_of, least) if questions.weighs else None
+    if budget_of:
+        least = 0.0 if weights is None else weights["least"]
+    parts = made(series, budget, sum(shares.values()), least)
+    _check_window(by, time, lifetime, budget, questions, parts)
+    sources = _sources(source)
+    own, whole = types_apart(types or {})
+    tables = (*sources, *(public or ()))
+    for name in whole:
+        if name not in tables:
+            raise ParameterError(f"no table is called {name!r}", did_you_mean(name, tables))
+    read_as = Declarations(
+        own, schemas=whole, window=by, time=time, bounds=bounds or {}, **text_files(csv or {})
+    )
+    declaration = Declaration(
+        sources, public or {}, budget, user, time, keys or {}, bounds or {}, row_key,
+        budget_of, questions.halt, weights, shares, check_most(most), read_as, seed, False,
+        purposes=parts, lifetime_kappa=lifetime,
+    )  # fmt: skip
+    folder = lake_folder(path)
+    if (buckets is None) != (folder is None):
+        raise ParameterError("a lake has a number of buckets, and its address begins with lake://")
+    if folder is not None and buckets is not None:
+        from sparseq.lake.lake_store import create_lake
+
+        if questions.keys_delta:
+            raise ParameterError("a lake finds no keys", "leave keys_delta out, or make one file")
+        if by:
+            raise ParameterError("a lake has no windows", "leave window out, or make one file")
+        create_lake(folder, declaration, buckets)
+        return connect(folder)
+    if path is None:
+        return Store(in_memory(declaration))
+    create_file(Path(path), declaration)
+    return connect(path)
+
+
+@overload
+def connect(
+    path: str | Path,
+    *,
+    cache_bytes: int | None = None,
+    accept_loss: bool = False,
+    fleet: Fleet | None = None,
+) -> Store: ...
+
+
+@overload
+def connect(path: str, *, token: str) -> Remote: ...
+
+
+@checked
+def connect(
+    path: str | Path,
+    *,
+    cache_bytes: int | None = None,
+    accept_loss: bool = False,
+    token: str | None = None,
+    fleet: Fleet | None = None,
+) -> Store | Remote:
+    """Open a store, or connect to a server that has one.
+
+    Args:
+        path: Of the store's file; or a server's address, https://… (see `sparseq.store.remote`); or
+            of a lake, lake://FOLDER.
+        cache_bytes: Memory for decoded columns; by default a quarter of what SPARSEQ_MEMORY
+            says, or of the machine's.
+        accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
+            then has a hole, and the store says so for ever (`Store.losses`).
+        token: For a server; by default the one in the environment's SPARSEQ_TOKEN.
+        fleet: Of a lake: does its tasks, such as `sparseq.lake.spark_fleet.SparkFleet`. By default
+            processes of this machine do, or this one alone where there are few rows.
+
+    Raises:
+        StoreError: There is no store at the path, it is damaged, or a part of it is missing; the
+            message says which, and no file has been changed.
+        StoreInUse: Another process, or this one, has it open.
+    """
+    if isinstance(path, str) and path.startswith(("https://", "http://")):
+        from sparseq.store.remote import Remote
+
+        return Remote(path, token)
+    if token is not None:
+        raise ParameterError("a token is for a server", "its address begins with https://")
+    return Store(backend_at(path, cache_bytes, accept_loss, fleet))
+
+
+def _pair(name: str, given: str | tuple[str, float]) -> tuple[str, float | None]:
+    """Return a name, and the number that was given with it."""
+    if isinstance(given, str):
+        return given, None
+    if not (isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)):
+        raise ParameterError(f"{name} is {given!r}", "a name, or a name and a number")
+    return given[0], in_range(f"the number of {name}", given[1], 0.0, math.inf)
+
+
+def _weights(budget: Budget, budget_column: str, least_budget: float | None) -> dict[str, float]:
+    """Return the settings of weighted answers."""
+    least = (0.0 if least_budget is None else least_budget) if budget_column else budget.norm_budget
+    return {"tau": tau_for(budget.norm_budget), "least": min(least, budget.norm_budget)}
+
+
+def _check_window(
+    window: str,
+    time: str,
+    lifetime: float | None,
+    budget: Budget,
+    questions: Questions,
+    parts: Sequence[Purpose],
+) -> None:
+    if not window and lifetime is None:
+        return
+    if window not in WINDOWS or not time:
+        raise ParameterError(
+            f"window is {window!r}, by the column {time!r}",
+            f'one of {", ".join(WINDOWS)}, with the column that says when: time="date"',
+        )
+    if questions.keys_delta:
+        raise ParameterError("a store with windows finds no keys", "leave keys_delta out")
+    if lifetime is None:
+        return
+    if questions.halt or questions.aside() or parts:
+        raise ParameterError(
+            "a store with a level for life has neither halt nor parts for anything but questions",
+            "an account of all windows is for questions alone; leave these out",
+        )
+    if not budget.kappa <= lifetime <= 1000 * budget.kappa:
+        raise ParameterError(
+            f"the level of all windows is {lifetime:g}",
+            f"between kappa, {budget.kappa:g}, and 1,000 times that",
+        )
+
+
+def _budget(
+    kappa: float | None, epsilon: tuple[float, float] | None, questions: Questions
+) -> Budget:
+    counts = questions.counts
+    if counts is None:
+        usual = norm_budget_for(questions.answers or ANSWERS)
+        counts = usual if questions.weighs else COUNTS
+    gaussian, keys_delta = not questions.watch, questions.keys_delta
+    if epsilon is None:
+        return Budget(KAPPA if kappa is None else kappa, counts, gaussian, keys_delta)
+    if kappa is not None:
+        raise ParameterError("kappa and epsilon say the same thing; give one of them")
+    if not (isinstance(epsilon, tuple | list) and len(epsilon) == 2):
+        raise ParameterError(
+            f"epsilon is {epsilon!r}, and goes with a delta", "epsilon=(1, 1e-6), --epsilon 1,1e-6"
+        )
+    return Budget.from_epsilon_delta(*epsilon, counts, gaussian, keys_delta)
+
+
+def _sources(source: Any) -> dict[str, Any]:
+    """Return rows by the name of their table."""
+    if isinstance(source, Mapping):
+        sources = dict(source)
+    elif source is None:
+        sources = {}
+    else:
+        paths = [source] if isinstance(source, (str, Path)) else source
+        named = isinstance(paths, (list, tuple)) and paths
+        sources = {table_name(paths[0]) if named else "events": source}
+    if not sources:
+        raise DataError("a store needs rows about people", "give a file")
+    return sources

@@ -1,0 +1,317 @@
+"""Exact facts about the people in a store, and their erasure: for its curator alone.
+
+Nothing here is noised, charged or written to the journal. Whoever holds the store's file could read
+the same from it. No analyst may see any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparseq.accounting import UNITS_PER_NORM, Price
+from sparseq.accounting._checks import count
+from sparseq.base.arguments import checked
+from sparseq.base.errors import ParameterError, QueryRefused
+from sparseq.engine._duckdb.people import person_of
+from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine._duckdb.tables import dictionary_table
+from sparseq.engine.protocol import USER
+from sparseq.engine.sql import first_line, quote
+from sparseq.ledger.notes import LoggedLine
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.prepaid import forget_taken
+from sparseq.series.methods.forecast_notes import forget_forecasts
+from sparseq.sql.catalog import Table
+from sparseq.store._duckdb.file_backend import as_duckdb
+from sparseq.store.store import Store
+
+NEAR_THE_END = 0.9
+"""Whoever has spent this share of the budget is near its end."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many people and rows there are; rows by private table."""
+
+    users: int
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Spend:
+    """How far people have spent one pot of their budgets.
+
+    Attributes:
+        users: How many people.
+        releases: How many answers have been paid for from it.
+        untouched: People who have paid for nothing so far.
+        near: People who have spent `NEAR_THE_END` of it.
+        would_drop: People who could not pay for one more count from it, were they in it.
+        left_out: People who have been left out of a query.
+        spent, budget: Totals, in squared norm.
+        tenths: People by share spent: up to a tenth (and more than nothing), two tenths, …
+        highest: The largest share that anybody has spent.
+    """
+
+    users: int
+    releases: int
+    untouched: int
+    near: int
+    would_drop: int
+    left_out: int
+    spent: float
+    budget: float
+    tenths: tuple[int, ...]
+    highest: float
+
+
+@dataclass(frozen=True)
+class Account:
+    """One person's account.
+
+    Attributes:
+        id: The identifier; None if it was erased.
+        budget, spent: Squared norms, over all pots.
+        pots: (spent, budget) of each pot, by name.
+        rows: How many, by table.
+        left_out: The first release that the person was left out of; None: of none so far.
+        releases: (number, charge) of each release that was paid for.
+    """
+
+    id: Any
+    budget: float
+    spent: float
+    pots: dict[str, tuple[float, float]]
+    rows: dict[str, int]
+    left_out: int | None
+    releases: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """What an erasure took: rows by private table, and people whose identifiers were there."""
+
+    people: int
+    rows: dict[str, int]
+
+
+def forget(store: Store, *identifiers: Any) -> Erasure:
+    """Erase people's rows and identifiers for good, all of them or nothing.
+
+    Their accounts stay, under a keyed hash of the identifier: whoever comes back by a later ingest
+    has the same account, with what it has spent. Answers that were given, and what they have cost,
+    stand; data may change between queries (section 4.2 of Feldman & Zrnic, 2021; see
+    `sparseq.engine._duckdb.storage`). Old blocks of the file are overwritten. The cost is
+    proportional to the file, however few or many people are named.
+
+    Args:
+        store: Open.
+        identifiers: Of people; one that was erased before is nothing to do. Where accounts are by
+            window, of a person: all windows are erased.
+
+    Raises:
+        ParameterError: Nobody has one of the identifiers; nothing was erased.
+        StoreError: The rows are erased, but their bytes could not be overwritten yet.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
+        >>> forget(con, "a")
+        Erasure(people=1, rows={'t': 1})
+    """
+    with store.stream.held():
+        asked = [one for i in identifiers for one in _windows_of(store, str(i))]
+        known = {identifier: store.backend.find(identifier) for identifier in asked}
+        for identifier, found in known.items():
+            if found is None:
+                raise ParameterError(
+                    f"nobody has the identifier {identifier!r}", "nothing was erased"
+                )
+        named = sorted({k.user for k in known.values() if k and not k.erased})
+
+        def also() -> None:
+            forget_forecasts(store.stream.ledger, named)
+            forget_taken(store.stream.ledger, named)
+
+        return Erasure(len(named), store.backend.forget(named, also))
+
+
+def _windows_of(store: Store, person: str) -> list[str]:
+    """Return the identifiers of a person: several, where each window has an account."""
+    if not store.catalog.unit:
+        return [person]
+    found = _storage(store).people().beginning_with(f"{person},")
+    return [one for one in found if person_of(one) == person] or [person]
+
+
+def counts(store: Store) -> Counts:
+    """Return how many people and rows the store has."""
+    with store.stream.held():
+        rows = {t.name: store.backend.count_rows(t) for t in store.catalog.private}
+        return Counts(len(store.backend.people()), rows)
+
+
+@checked
+def log(store: Store, last: int | None = None) -> list[LoggedLine]:
+    """Return what only the curator is told, oldest first; `last`: so many of the newest."""
+    with store.stream.held():
+        return store.backend.curator_log(None if last is None else count("last", last, 0, 2**62))
+
+
+def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
+    """Return how far people have spent one pot of their budgets.
+
+    Raises:
+        ParameterError: The store has set nothing aside for it.
+    """
+    with store.stream.held():
+        people, accounts = store.backend.people(), store.stream.pots[pot]
+        spent, budgets = accounts.spent[people], accounts.budgets[people]
+        share = _share(spent, budgets)
+        positive = spent > 0
+        tenth = np.clip(np.ceil(share[positive] * 10).astype(int), 1, 10)
+        return Spend(
+            users=len(people),
+            releases=store.stream.ledger.paid_from(pot),
+            untouched=int(np.count_nonzero(~positive)),
+            near=int(np.count_nonzero(share >= NEAR_THE_END)),
+            would_drop=int(np.count_nonzero(budgets - spent < _price_of_count(store))),
+            left_out=int(np.count_nonzero(store.stream.departures.first)),
+            spent=float(spent.sum(dtype=np.float64)) / UNITS_PER_NORM,
+            budget=float(budgets.sum(dtype=np.float64)) / UNITS_PER_NORM,
+            tenths=tuple(np.bincount(tenth, minlength=11)[1:].tolist()),
+            highest=float(share.max(initial=0.0)),
+        )
+
+
+@checked
+def top_spenders(
+    store: Store, most: int = 10, pot: Pot = Pot.QUERIES
+) -> list[tuple[Any, float, float]]:
+    """Return (identifier, spent, budget) of the people who have spent the largest shares.
+
+    The identifier is None where it was erased.
+    """
+    with store.stream.held():
+        people, accounts = store.backend.people(), store.stream.pots[pot]
+        share = _share(accounts.spent[people], accounts.budgets[people])
+        order = people[np.argsort(-share, kind="stable")[: count("most", most, 0)]]
+        names = store.stream.ledger.identifiers(order.tolist())
+        return [
+            (names[u], _norm(accounts.spent[u]), _norm(accounts.budgets[u])) for u in order.tolist()
+        ]
+
+
+@checked
+def account(store: Store, identifier: str) -> Account:
+    """Return one person's account.
+
+    Raises:
+        ParameterError: Nobody has that identifier.
+    """
+    with store.stream.held():
+        known = store.backend.find(identifier)
+        if known is None:
+            raise ParameterError(f"nobody has the identifier {identifier!r}")
+        user = known.user
+        id = store.stream.ledger.identifiers([user])[user]
+        rows = {t.name: store.backend.count_rows(t, user) for t in store.catalog.private}
+        all_pots = store.stream.pots
+        moved = {Pot.QUERIES: all_pots.moved(user)}
+        pots = {
+            name: (
+                _norm(all_pots[pot].spent[user] - moved.get(pot, 0)) * all_pots.worth(pot),
+                _norm(all_pots[pot].budgets[user] - moved.get(pot, 0)) * all_pots.worth(pot),
+            )
+            for name, pot in all_pots.named().items()
+        }
+        return Account(
+            id,
+            sum(budget for _, budget in pots.values()),
+            sum(spent for spent, _ in pots.values()),
+            pots,
+            rows,
+            int(store.stream.departures.first[user]) or None,
+            tuple((n, _norm(paid)) for n, paid in store.stream.ledger.payments(user)),
+        )
+
+
+@checked
+def exact_sql(store: Store, text: str) -> pa.Table:
+    """Answer SQL exactly, on the tables as they were loaded: one SELECT, which changes nothing.
+
+    Raises:
+        QueryRefused: DuckDB can't answer it, or it is no SELECT.
+    """
+    with store.stream.held(), _views(store) as connection:
+        try:
+            statements = connection.extract_statements(text)
+            if [s.type for s in statements] != [duckdb.StatementType.SELECT]:
+                raise QueryRefused("give one SELECT", "a store's rows are never changed by SQL")
+            return connection.sql(text).to_arrow_table()
+        except duckdb.Error as error:
+            raise QueryRefused(f"DuckDB says: {first_line(error)}") from None
+
+
+@contextmanager
+def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection on which every table looks as it was loaded, and nothing can be written."""
+    connection = _database(store).cursor()
+    try:
+        for table in store.catalog.tables:
+            connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_as_loaded(table)}")
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _as_loaded(table: Table) -> str:
+    """Return SQL that gives a table's rows with identifiers and strings for codes."""
+    if not table.private:
+        return f"SELECT * FROM public.{quote(table.name)}"
+    columns, joins = [], [f"JOIN ledger.users AS u ON u.{USER} = r.{USER}"]
+    for i, column in enumerate(table.columns):
+        name = quote(column.name)
+        if column.name == table.user:
+            columns.append(f"u.id AS {name}")
+        elif column.coded:
+            columns.append(f"d{i}.value AS {name}")
+            joins.append(
+                f"LEFT JOIN {dictionary_table(table.name, column.name)} AS d{i} "
+                f"ON d{i}.code = r.{name}"
+            )
+        else:
+            columns.append(f"r.{name}")
+    rows = f"FROM by_user.{quote(table.name)} AS r"
+    return f"SELECT {', '.join(columns)} {rows} {' '.join(joins)}"
+
+
+def _price_of_count(store: Store) -> int:
+    """Return what one count at full weight costs, in ledger units."""
+    return Price.of(store.guarantee.sigma_0, 1.0, store.guarantee).charge_one(1)
+
+
+def _storage(store: Store) -> Storage:
+    return as_duckdb(store.backend).storage
+
+
+def _database(store: Store) -> duckdb.DuckDBPyConnection:
+    return as_duckdb(store.backend).database
+
+
+def _share(spent: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the share of the budget that is spent; an empty budget is spent."""
+    return np.where(budgets > 0, spent / np.maximum(budgets, 1), 1.0)
+
+
+def _norm(units: Any) -> float:
+    return float(units) / UNITS_PER_NORM

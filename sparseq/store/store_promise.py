@@ -1,0 +1,178 @@
+"""What a store promises to everybody in it, and how far its stream has come: public facts alone.
+
+They are read from its settings and its ledger. Nothing else of the store is opened for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparseq.accounting.budget import Budget
+from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
+from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.watch_begun import watch_begun
+from sparseq.store.address import backend_at
+from sparseq.stream.stream_progress import COURSE, Course
+
+if TYPE_CHECKING:
+    from sparseq.ledger.entry import Loss
+    from sparseq.sql.catalog import AccountWindow
+    from sparseq.store.backend import Backend
+
+DELTAS = (1e-5, 1e-6, 1e-9, 1e-12)
+
+
+class StorePromise:
+    """The public facts of a store.
+
+    Attributes:
+        budget: What is promised, and the norm_budget of a person.
+        reserves: The shares of every budget that are set aside, by what for.
+        purposes: The series that have parts of every budget.
+        halt: Whoever could not pay once stays out.
+        seed: Of noise that can be repeated; None: there is privacy.
+        losses: See `sparseq.Store`.
+        window: What of a person has an account; None: all of a person.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        settings = backend.settings
+        self._ledger, self._weights = backend.ledger, settings.get("weights")
+        self._lifetime: int | None = settings.get("lifetime")
+        self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
+        self.budget = Budget(
+            settings["kappa"],
+            settings["norm_budget"],
+            gaussian=Pot.WATCH not in self.reserves,
+            keys_delta=settings.get("keys_delta", 0.0),
+        )
+        self.halt: bool = settings["halt"]
+        self.purposes: tuple[Purpose, ...] = backend.ledger.pots.purposes
+        self.seed: int | None = settings["seed"]
+        self.losses: tuple[Loss, ...] = backend.losses
+        self.window: AccountWindow | None = backend.catalog.window
+
+    @property
+    def parts(self) -> dict[Pot, float]:
+        """What each pot has of norm_budget."""
+        whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
+        parts = {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
+        series = sum(p.kappa for p in self.purposes) / self.budget.kappa
+        return parts | {Pot.QUERIES: parts[Pot.QUERIES] - series * self.budget.norm_budget}
+
+    @cached_property
+    def begun(self) -> Course | None:
+        """What a stream of weighted answers begins with; None: people are in or out."""
+        if self._weights is None:
+            return None
+        tau, least = self._weights["tau"], self._weights["least"]
+        return Course.begun(tau, least, self.for_questions, self._lifetime)
+
+    @property
+    def for_questions(self) -> Fraction:
+        """What of every budget a new store has for questions."""
+        shares = [*self.reserves.values(), *(p.share for p in self.purposes if not p.came)]
+        return 1 - sum(map(Fraction, shares), Fraction())
+
+    @property
+    def course(self) -> Course | None:
+        """How far the stream of weighted answers has come, by what is durable."""
+        kept = None if self.begun is None else self._ledger.fact(COURSE)
+        return self.begun if kept is None else Course.from_dict(kept)
+
+    @property
+    def watch(self) -> dict[str, Any] | None:
+        """What the watch was begun with; None: it was not."""
+        return watch_begun(self._ledger)
+
+    @property
+    def releases(self) -> int:
+        """How many answers have been released."""
+        return len(self._ledger)
+
+    def facts(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        budget, window = self.budget, self.window
+        return {
+            "kappa": budget.kappa,
+            "keys_delta": budget.keys_delta,
+            "promise": budget.promise,
+            "mu": budget.mu,
+            "epsilon": [dict(one) for one in _epsilons(budget)],
+            "norm_budget": budget.norm_budget,
+            "parts": {pot.name.lower(): part for pot, part in self.parts.items()},
+            "purposes": [
+                {
+                    "name": p.name,
+                    "kappa": p.kappa,
+                    "share": p.share,
+                    "later": p.came > 0,
+                    "ticks": p.ticks,
+                    "sigma": p.budget().sigma_0,
+                }
+                for p in self.purposes
+            ],
+            "sigma_0": budget.sigma_0,
+            "worst_case_queries": budget.worst_case_queries(),
+            "watch": self.watch,
+            "releases": self.releases,
+            "halt": self.halt,
+            "weighted": self.course_facts(),
+            "unit": "" if window is None else window.said,
+            "lifetime_kappa": None if window is None else window.lifetime,
+            "seeded": self.seed is not None,
+            "losses": [asdict(loss) for loss in self.losses],
+        }
+
+    def course_facts(self) -> dict[str, Any] | None:
+        """Return how far a stream of weighted answers has come, from released numbers."""
+        course = self.course
+        if course is None:
+            return None
+        return {
+            "answers": course.answers,
+            "least_weight": course.least_allowance(1.0) if course.sure else 0.0,
+            "usual_weight": course.usual_weight(self.budget.sigma_0),
+            "full_answers": course.full_answers,
+        }
+
+
+@contextlib.contextmanager
+def promised(path: str | Path) -> Iterator[StorePromise]:
+    """Open a store for its promise alone; raises what `sparseq.connect` does.
+
+    Example:
+        >>> import pyarrow as pa, sparseq, tempfile
+        >>> path = tempfile.mkdtemp() + "/shop"
+        >>> sparseq.create(path, pa.table({"who": [7, 8]}), user="who", kappa=0.5).close()
+        >>> with promised(path) as promise:
+        ...     promise.budget.kappa, promise.releases
+        (0.5, 0)
+    """
+    backend = backend_at(path)
+    try:
+        yield StorePromise(backend)
+        backend.close()
+    finally:
+        backend.release()
+
+
+@lru_cache(maxsize=64)
+def _epsilons(budget: Budget) -> tuple[dict[str, float | None], ...]:
+    return tuple(
+        {
+            "delta": d,
+            "gdp": budget.epsilon(d) if budget.gaussian else None,
+            "zcdp": budget.epsilon_zcdp(d),
+        }
+        for d in DELTAS
+    )
