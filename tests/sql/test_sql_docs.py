@@ -41,10 +41,11 @@ def store_of_the_page(more: str = "") -> Store:
     """The store that the page's Python makes; `more`: arguments of `create`."""
     (script,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     names: dict[str, Store] = {}
+    assert script.count("user=") == 1
     here = Path.cwd()
     os.chdir(ROOT)
     try:
-        exec(script.replace("table=", f"{more}table="), names)
+        exec(script.replace("user=", f"{more}user=", 1), names)
     finally:
         os.chdir(here)
     return names["con"]
@@ -87,6 +88,7 @@ def test_the_page_has_examples_of_both_kinds() -> None:
 def test_the_truth_lies_in_the_intervals_of_all_examples() -> None:
     """Of a new store with one seed; 95 % each, so that one in twenty may miss."""
     seeded = store_of_the_page("seed=4, ")
+    assert seeded.seed == 4
     asked = [e for e in EXAMPLES if not e.startswith(REFUSED)]
     missed = [e for e in asked if not holds_the_truth(seeded, e)]
     assert len(asked) >= 20
