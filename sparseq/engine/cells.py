@@ -1,7 +1,7 @@
 """A one-measure plan's contributions cell by cell: (user, coordinate, value), exact integers.
 
 `Engine.contributions` adds rows up at once and keeps no cell; who has to remember what each user
-contributed, or leaves users out before the gate, takes `Engine.cells` and reduces those.
+contributed, or leaves users out before it is billed, takes `Engine.cells` and reduces those.
 """
 
 from __future__ import annotations

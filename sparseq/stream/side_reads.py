@@ -2,7 +2,7 @@
 
 Reading changes nothing: it makes vectors of rows, whatever has been asked and charged meanwhile.
 So a long read may be made by another thread, while others are answered; the step then goes on in
-the stream with what was read: gate, weights, sums, noise and charges are made there, in turn, from
+the stream with what was read: weights, sums, noise and charges are made there, in turn, from
 the accounts as they are then.
 
 **Claim.** The answer and the charges are those of asking at the moment in which the step is made.
