@@ -123,3 +123,15 @@ def test_a_class_name_has_one_meaning() -> None:
     several = {name for name, files in where.items() if len(files) > 1}
     fixed = {"DataError"}  # by PEP 249, in sparseq.dbapi
     assert several - fixed <= {"Table"}, "those of a store, and those that are shown"
+
+
+def test_a_module_says_first_what_it_is() -> None:
+    """A noun or a verb, as in other packages; no clause that begins with What, Where or Who."""
+    clauses = ("what", "where", "who", "whoever", "which", "whether", "how", "why", "when", "whose")
+    found = [
+        str(path)
+        for path, tree in trees().items()
+        if (words := (ast.get_docstring(tree) or "").split())
+        and words[0].lower().rstrip(",:") in clauses
+    ]
+    assert found == []

@@ -1,4 +1,4 @@
-"""What every public number of this package is checked against, with one wording of the refusal."""
+"""Checks of every public number of this package, with one wording of the refusal."""
 
 from __future__ import annotations
 

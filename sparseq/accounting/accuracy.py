@@ -1,4 +1,4 @@
-"""How far an answer can be from the sum over the active users.
+"""The distance of an answer from the sum over the active users.
 
 An answer a has d coordinates, a_j = s_j + g floor(Z_j/g + 1/2) with s_j the exact sum over the
 *active* users on the lattice of step g and Z_j ~ N(0, sigma_j²), independent. With probability at

@@ -1,4 +1,4 @@
-"""What a contribution costs: exact integer prices in ledger units.
+"""The price of a contribution, in exact integers of ledger units.
 
 A user with vector q(X_i) in a query of noise sigma is charged ||q(X_i)||² (sigma_0/sigma)² of its
 norm_budget, that is rho_i = ||q(X_i)||²/(2 sigma²) of kappa (Feldman & Zrnic 2021, Example 2.6).

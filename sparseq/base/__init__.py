@@ -1,1 +1,1 @@
-"""What every part may use: errors, texts, files that appear whole, checks of arguments."""
+"""Errors, texts, files that appear whole, checks of arguments: for every part of the package."""

@@ -1,4 +1,4 @@
-"""How far a stream of weighted answers has come, in a user's words."""
+"""The progress of a stream of weighted answers, in a user's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a curator declares on the command line: files of tables, public keys, bounds."""
+"""Declarations on the command line: files of tables, public keys, bounds."""
 
 from __future__ import annotations
 

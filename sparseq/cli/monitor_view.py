@@ -1,4 +1,4 @@
-"""What a person sees of a monitor: a chart and a bar on a terminal, a picture in a file."""
+"""The view of a monitor: a chart and a bar on a terminal, a picture in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an answer goes: standard output, or a file that appears whole or not at all.
+"""The place of an answer: standard output, or a file that appears whole or not at all.
 
 A place that can't be written to is found out before anything is asked, and so before anything is
 charged.

@@ -1,4 +1,4 @@
-"""Where a picture goes: a page or an image, by the name of the file."""
+"""The file of a picture: a page or an image, by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a purpose is written on the command line: `daily_buyers=60%,ticks=546,counts=17`."""
+"""The text of a purpose on the command line: `daily_buyers=60%,ticks=546,counts=17`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed, cut into queries and commands."""
+"""Statements: typed text, cut into queries and commands."""
 
 from __future__ import annotations
 

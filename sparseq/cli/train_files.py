@@ -1,4 +1,4 @@
-"""What `sparseq train` writes to files: the model and the log."""
+"""The files that `sparseq train` writes: the model and the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one squared norm is charged: parts of other loops, as `accounting.charge` has it."""
+"""The charge of one squared norm: parts of other loops, as `accounting.charge` has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query asks of everybody: rows of some users, reduced to squared norms and sums."""
+"""Contributions of everybody to a query: rows of users, reduced to squared norms and sums."""
 
 from __future__ import annotations
 

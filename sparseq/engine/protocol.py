@@ -1,4 +1,4 @@
-"""What an engine does for the stream: what people contribute to a plan."""
+"""The protocol of an engine: what people contribute to a plan, for the stream."""
 
 from __future__ import annotations
 

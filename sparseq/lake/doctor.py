@@ -1,4 +1,4 @@
-"""What is wrong with a store or a lake: each check by itself, on what is durable."""
+"""Checks of a store or a lake: each by itself, on what is durable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does tasks: a fleet takes bytes, and gives bytes back, in the order of the tasks."""
+"""Fleets that do tasks: bytes in, and bytes back in the order of the tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lake's ledger writes: releases, charges by bucket, notes, and sums of what was spent.
+"""Rows of a lake's ledger: releases, charges by bucket, notes, and sums of what was spent.
 
 A person's number is its place in its bucket times the number of buckets, plus the bucket: so the
 number stays while people come to other buckets, and a task knows its people by their places alone.

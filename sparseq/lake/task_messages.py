@@ -1,4 +1,4 @@
-"""What travels between a driver and its tasks: plans and arrays, typed, versioned, without code.
+"""Messages between a driver and its tasks: plans and arrays, typed, versioned, without code.
 
 A plan is written as a list of nodes, children first, so that what is shared is written once. Only
 the classes below can be read, each by its fields; nothing that is read is ever run but the SQL that

@@ -1,4 +1,4 @@
-"""What one condition of a WHERE says about an expression: which values, or which limits."""
+"""The sense of one condition of a WHERE: which values an expression has, or which limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether terms fit what a function takes, how far they are from it, and what they compare as."""
+"""The choice of an overload: which terms fit a function, how far off, and compared as what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sqlglot calls the operators, functions and types of the language, and what we call them."""
+"""Spellings of operators, functions and types: sqlglot's names beside ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has spent what: Algorithm 2's filter for all users at once, in integers.
+"""Accounts: spent and budget of all users, Algorithm 2's filter in integers.
 
 Source: Feldman & Zrnic (2021), Algorithm 2 with the filter of Theorem 4.3, for zCDP (all orders at
 once: every charge is a multiple of alpha, so one budget of squared norm stands for every order).

@@ -1,4 +1,4 @@
-"""Who has ever been left out of a query, and which release was the first: private.
+"""Departures: people who were ever left out of a query, and the first release of each: private.
 
 User i is first left out of release t where Algorithm 2's filter says no to i for the first time in
 the pot of queries. The filter looks at i's own charges and budget, and the charges at i's own rows

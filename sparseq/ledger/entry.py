@@ -1,4 +1,4 @@
-"""What goes into a ledger with one answer: the release, who paid for it, and what features note."""
+"""An entry of a ledger for one answer: the release, who paid for it, and what features note."""
 
 from __future__ import annotations
 

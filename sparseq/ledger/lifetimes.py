@@ -1,4 +1,4 @@
-"""What a person may spend over all windows, where each window has an account of its own.
+"""Accounts over all windows of a person, where each window has an account of its own.
 
 A person is charged for all that her windows put into a question. Where no value adds up rows of two
 windows their vectors are orthogonal, and the sum of the windows' charges c_w is what ‖Σ_w v_w‖²

@@ -1,4 +1,4 @@
-"""What features keep in a ledger beside the releases: typed notes, in its own transactions.
+"""Notes of features beside the releases: typed, in a ledger's own transactions.
 
 A feature (a forecast, a watch, a run of training) says what its notes look like, once, and hands
 them over with a release; it knows no database. They are durable with the release or not at all.

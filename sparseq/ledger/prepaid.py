@@ -1,4 +1,4 @@
-"""Who was taken in to a series that goes on charging them, and what they hold back for it: private.
+"""People taken in to a series that goes on charging them, and what they hold back: private.
 
     series_taken    what people were taken in with, tick by tick and coordinate by coordinate, and
                     what they hold back from then on, in ledger units. Ticks are in blocks, as long

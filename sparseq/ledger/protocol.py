@@ -1,4 +1,4 @@
-"""What a ledger does for the stream: who has spent what, and every release, durable."""
+"""The protocol of a ledger: who has spent what, and every release, durable, for the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of questions when a store is made: every budget, or its rest, is for them.
+"""Settings of questions, said when a store is made: every budget, or its rest, is for them.
 
 Series have parts beside it (`sparseq.ledger.purposes`). What is said here is public.
 """

@@ -1,4 +1,4 @@
-"""What a request is called in the journal: who asks, and a name that nobody else can take.
+"""The name of a request in the journal: who asks, and a name that nobody else can take.
 
 An analyst may call a request by any text. What the system itself asks (a monitor's tick, the node
 of a watch, a step of training, a line of a replayed log) has a name in the asker's own namespace,

@@ -1,4 +1,4 @@
-"""What a store's watch was begun with: public, and read where nothing else of the watch is."""
+"""The settings that a store's watch was begun with: public, and read without the watch."""
 
 from __future__ import annotations
 

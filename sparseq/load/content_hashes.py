@@ -1,4 +1,4 @@
-"""Which files have come before: told by their contents, whatever they are called.
+"""Hashes of files that have come before: told by their contents, whatever they are called.
 
 A store keeps a digest of every file that was loaded into a table. Loading the same file again would
 count everybody twice, so it is refused, unless the curator says that it is meant. Where the table

@@ -1,4 +1,4 @@
-"""What a value becomes in a column of another type: a rule for every pair of types, total.
+"""Conversion of a value to a column of another type: a rule for every pair of types, total.
 
     text to whole numbers   `7`, `+7`, `007`, `7.0` are 7; anything else (`7.5`, `1e5`) is NULL
     text to numbers         as DuckDB reads them; `nan` and `inf` are numbers; with a decimal comma

@@ -1,4 +1,4 @@
-"""Which files are meant: a name as it is, a folder, a pattern; and what folders' names say.
+"""Names, folders and patterns of files; and what folders' names say.
 
     visits.csv          that file, whatever signs are in its name
     exports/            all files of one kind in it, and in the folders in it

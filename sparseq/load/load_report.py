@@ -1,4 +1,4 @@
-"""What was done to rows that did not fit: for the curator."""
+"""A report of rows that did not fit, for the curator."""
 
 from __future__ import annotations
 

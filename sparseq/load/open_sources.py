@@ -1,4 +1,4 @@
-"""What is to be read, as sources: files, folders, patterns, databases, tables in memory."""
+"""Sources that are to be read: files, folders, patterns, databases, tables in memory."""
 
 from __future__ import annotations
 

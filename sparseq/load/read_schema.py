@@ -1,4 +1,4 @@
-"""How the rows of a table are read: a public fact, fixed when the table is made.
+"""The schema by which rows of a table are read: public, fixed when the table is made.
 
     type        of each column, one of a closed list
     format      of its texts, where it has one: `%d/%m/%Y` for dates and times, `,` for numbers with

@@ -1,4 +1,4 @@
-"""Where the noise gets its random bytes.
+"""The source of the noise's random bytes.
 
 Privacy rests on bytes that nobody can predict: `SYSTEM_ENTROPY`, the operating system's generator,
 is the default everywhere. `SeededEntropy` makes tests and simulations repeatable and gives **no

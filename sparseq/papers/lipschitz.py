@@ -1,4 +1,4 @@
-"""How far each user can move the answer of a Lipschitz analysis, in integers; and that answer.
+"""The move of a Lipschitz analysis by each user, in integers; and the analysis's answer.
 
 See docs/theorems/lipschitz.md.
 

@@ -1,4 +1,4 @@
-"""What one run of private gradient descent has cost each of its examples.
+"""The cost of one run of private gradient descent to each of its examples.
 
 See docs/theorems/individual-sgd.md.
 

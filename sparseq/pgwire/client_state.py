@@ -1,4 +1,4 @@
-"""What one client has open: its transaction, settings, prepared statements, portals."""
+"""The state of one client: its transaction, settings, prepared statements, portals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is neither a question nor a look-up: transactions, settings, cursors. None of it charges."""
+"""Commands beside questions and look-ups: transactions, settings, cursors. None of it charges."""
 
 from __future__ import annotations
 

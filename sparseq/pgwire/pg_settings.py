@@ -1,4 +1,4 @@
-"""What SET, RESET and SHOW are about: PostgreSQL's settings that clients touch, and our own.
+"""Settings of SET, RESET and SHOW: PostgreSQL's that clients touch, and our own.
 
 `SET sparseq.precision = '2%'` and the like are the options of `sparseq sql`.
 """

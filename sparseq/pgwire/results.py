@@ -1,4 +1,4 @@
-"""What statements return: a table and a tag, sent as rows or as COPY writes them."""
+"""Results of statements: a table and a tag, sent as rows or as COPY writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a SELECT goes: to the stream as a question, to the catalogue, or nowhere.
+"""The route of a SELECT: to the stream as a question, to the catalogue, or nowhere.
 
 Tools look around in tables: all rows up to a limit, the values of a column, its least and largest.
 About people's tables nothing of that is asked of the stream. It is answered from what is public, or

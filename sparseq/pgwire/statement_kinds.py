@@ -1,4 +1,4 @@
-"""What a statement is: a question or a look-up, a setting, a cursor, or what would write."""
+"""Kinds of statements: a question or a look-up, a setting, a cursor, or a write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture shows, as data: series, bands, axes, marks, notes, and the table behind it."""
+"""A picture as data: series, bands, axes, marks, notes, and the table behind it."""
 
 from __future__ import annotations
 

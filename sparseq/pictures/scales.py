@@ -1,4 +1,4 @@
-"""Where values are along an axis, and its round numbers: linear, logarithmic, dates, moments."""
+"""Scales of an axis, and its round numbers: linear, logarithmic, dates, moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a guarantee, in pictures and by commands."""
+"""Words about a guarantee, in pictures and by commands."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What follows the noise: arithmetic with intervals, statistics, the rendered answer."""
+"""After the noise: arithmetic with intervals, statistics, the rendered answer."""

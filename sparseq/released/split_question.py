@@ -1,4 +1,4 @@
-"""Which part of a query is about people, and which comes after the noise.
+"""The split of a query: a part about people, and a part after the noise.
 
 A SELECT over people's rows that aggregates, and not by user, is a question: it is answered with
 noise. What is selected from its answer (HAVING, windows over the answer, subqueries that are joined

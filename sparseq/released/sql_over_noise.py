@@ -1,4 +1,4 @@
-"""What is selected from noised answers: SQL over released values, in a database without people.
+"""SQL over noised answers, in a database without people.
 
 It is post-processing: free, whatever it does. Its expressions are typed and total like all others,
 its tables are the answers to the questions in it, and public ones.

@@ -1,4 +1,4 @@
-"""Where a replay's answers go: one row a line of the log, in a file that appears whole.
+"""Answers of a replay: one row a line of the log, in a file that appears whole.
 
 While the replay runs, rows are written in parts beside the file, in FILE.parts, each of which
 appears whole or not at all: a kill leaves parts that can be read, and `--resume` goes on after

@@ -1,4 +1,4 @@
-"""What is known already: the same question on the same data has one answer, free for everybody.
+"""Answers that are known: the same question on the same data has one, free for everybody.
 
 Nothing here looks at a person: it is post-processing of releases, found by what a question means
 (`sparseq.reuse.fingerprint`), its options and the epoch of the data. An ingest starts an epoch, of

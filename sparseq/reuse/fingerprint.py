@@ -1,4 +1,4 @@
-"""What a question asks, whatever its spelling: told from the bound query, not from its text.
+"""The fingerprint of a question, whatever its spelling: of the bound query, not of its text.
 
 Two questions mean the same if they measure the same: rows of the same origin, in equal regions, for
 the same keys, added up in the same way. What is computed from the noised measures afterwards

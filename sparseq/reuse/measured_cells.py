@@ -1,4 +1,4 @@
-"""What was measured for an answer, kept beside it: every question that follows is computed from it.
+"""Measured cells, kept beside an answer: every question that follows is computed from them.
 
 Noised numbers only: as public as the answer, of which they are all the cells, also those that
 HAVING and LIMIT leave out.

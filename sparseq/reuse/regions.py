@@ -1,4 +1,4 @@
-"""Which rows a condition holds for, as regions that can be compared: the algebra on predicates.
+"""Regions of rows that a condition holds for: the algebra on predicates, made to be compared.
 
 A region says of some expressions over a row which values they may have, and lists the conditions of
 which nothing is known but their text; a row lies in it if all of that holds. Sound or silent: two

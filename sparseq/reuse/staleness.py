@@ -1,4 +1,4 @@
-"""Which answers stand when rows have come: those about times that none of the rows can be of.
+"""Staleness of answers when rows have come: those about times of none of the rows stand.
 
 Whoever brings rows may say since when they are (`Store.ingest`): rows that are not are left out,
 one by one, so what was measured of earlier times is still so. That is told from what was said and

@@ -1,4 +1,4 @@
-"""What goes along with the series of a monitor: their methods, and an alarm."""
+"""Companions of the series of a monitor: their methods, and an alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes along with a series, tick by tick: the watch over the active set, and forecasts.
+"""Companions of a series, tick by tick: the watch over the active set, and forecasts.
 
 Both are releases of the store, paid for from what was set aside when it was made; here they are
 turned into rows. See `sparseq.series.watch` and `sparseq.series.methods.forecast` for what they

@@ -1,4 +1,4 @@
-"""What a series in which people are in or out may lack: an allowance in its intervals.
+"""An allowance in intervals for what a series lacks whose people are in or out.
 
 Whoever has used up the norm_budget is missing in what is measured, and how many are is private. The
 planner knows it of the data that it plans on (`sparseq.series.planning.plan_strategies`), and says

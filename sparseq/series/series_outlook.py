@@ -1,4 +1,4 @@
-"""What a series is going to be like, before its first tick: from public facts alone.
+"""The outlook of a series before its first tick: from public facts alone.
 
 A series without a part of its own is so many questions more: it takes of what questions have. Where
 it would take more than half of that, or would end in intervals that say nothing, it is refused

@@ -1,4 +1,4 @@
-"""What a series is paid from: a part of every budget that is its own, or that of questions."""
+"""The part that a series is paid from: one of every budget, or that of questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much noise the watch has, so that everybody it counts can pay for all of it: public facts."""
+"""The noise of the watch, so that everybody it counts can pay for all of it: public facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the watch must remember, and who is in its counts: private, in the store's file."""
+"""The memory of the watch, and who is in its counts: private, in the store's file."""
 
 from __future__ import annotations
 

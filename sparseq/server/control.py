@@ -1,4 +1,4 @@
-"""What the operator asks of a server on its machine, without a token: a backup.
+"""Commands of the operator to a server on its machine, without a token: a backup.
 
 A Unix socket in a folder that only the server's own user may enter; the file beside the store that
 says where it is served says where the socket is. Whoever gets there may read the store's file too.

@@ -1,4 +1,4 @@
-"""What each question passes in the stream thread: its asker's quota before, the audit log after.
+"""The desk that each question passes in the stream thread: quota before, audit log after.
 
 Both know public facts alone: the price of a question is what it may cost a person at most, told
 from its text and the releases so far. Being refused for a quota tells nothing of any row.

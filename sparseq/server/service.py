@@ -1,4 +1,4 @@
-"""What all protocols use: sign in, describe, explain, ask, read back.
+"""The service under all protocols: sign in, describe, explain, ask, read back.
 
     service = Service(sparseq.connect("shop.sparseq"), Tokens(None))
     who = service.signed_in(secret)

@@ -1,4 +1,4 @@
-"""Who may ask: tokens with a name, a role and a quota, in a file beside the store.
+"""Tokens with a name, a role and a quota, in a file beside the store.
 
 A token is shown once, when it is made. The file has its hash, for HTTP, and its SCRAM-SHA-256
 verifier (RFC 5802), for PostgreSQL's protocol: neither tells the token. Several processes may use

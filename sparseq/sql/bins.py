@@ -1,4 +1,4 @@
-"""Which of some bins a value lies in, as a cell of a row."""
+"""The bin of a value, as a cell of a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is public about a store's tables: names, types, and what the curator declared.
+"""The public catalogue of a store's tables: names, types, and what the curator declared.
 
 Which strings a column holds, how many rows or users there are, and everything else that comes from
 the rows is private, and not here.

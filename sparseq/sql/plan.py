@@ -1,4 +1,4 @@
-"""What lowering leaves of a query: public facts, and the SQL that computes its contributions.
+"""Queries and plans: public facts, and the SQL that computes contributions.
 
 A `Query` says what is asked; `calibrate` fixes its noise and lattice and makes it a `Plan`. Both
 are public: they are made from the text, the schema and the curator's declarations, never from a

@@ -1,4 +1,4 @@
-"""What may be asked while a query is lowered: types, and values that are public.
+"""Questions about public things while a query is lowered: types, and values.
 
 A database in memory with the store's empty private tables and its whole public ones. Whatever it
 says, it says without a look at a row about a person, so its errors may be shown. The databases of

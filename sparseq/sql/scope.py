@@ -1,4 +1,4 @@
-"""Where a query's rows come from, one user at a time.
+"""The FROM of a query: where its rows come from, one user at a time.
 
 The FROM of a query becomes SQL over the stored tables in which every private row carries its
 user's index, and in which nothing puts two users' rows together: private tables are joined on the

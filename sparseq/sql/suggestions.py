@@ -1,4 +1,4 @@
-"""What each hint asks for, done to the query: see `sparseq.sql.suggest`.
+"""Suggestions, each done to the query: see `sparseq.sql.suggest`.
 
 A rule gives queries in the order in which they are tried. One made of a tree's change is written
 with `changes`; the others change the text, word by word.

@@ -1,4 +1,4 @@
-"""Where a store is: a file, or a lake's folder; how it is called in messages, and opened."""
+"""The address of a store: a file, or a lake's folder; its name in messages, and its opener."""
 
 from __future__ import annotations
 

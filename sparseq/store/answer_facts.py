@@ -1,4 +1,4 @@
-"""What is public about one answer, beside its values."""
+"""Public facts of one answer, beside its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store is asked in words: SQL, or expressions."""
+"""Questions in words: SQL, or expressions."""
 
 from __future__ import annotations
 

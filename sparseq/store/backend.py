@@ -1,4 +1,4 @@
-"""Where a store lives: what `Store` needs of it; `_duckdb` is one file of one machine."""
+"""The backend that `Store` needs where a store lives; `_duckdb` is one file of one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query would be, before it is asked: public facts, nothing touched, nothing charged."""
+"""An explanation of a query before it is asked: public facts, nothing touched or charged."""
 
 from __future__ import annotations
 

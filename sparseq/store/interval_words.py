@@ -1,4 +1,4 @@
-"""What the intervals of an answer are about, and what they rest on, in words."""
+"""Words about intervals: whom they are about, and what they rest on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is public about a store, an answer or a release, as plain data."""
+"""Public facts of a store, an answer or a release, as plain data."""
 
 from __future__ import annotations
 

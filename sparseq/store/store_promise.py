@@ -1,4 +1,4 @@
-"""What a store promises to everybody in it, and how far its stream has come: public facts alone.
+"""The promise of a store to everybody in it, and the progress of its stream: public facts.
 
 They are read from its settings and its ledger. Nothing else of the store is opened for them.
 """

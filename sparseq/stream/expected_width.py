@@ -1,4 +1,4 @@
-"""What an answer is going to be like, from released numbers alone, before anything is asked.
+"""The expected width of an answer, from released numbers alone, before anything is asked.
 
 The question is measured as it would be (`sparseq.stream.weighted_answer.measured`), but nothing is
 drawn: in place of what pilots and sums would release stands what the table's parents and column

@@ -1,4 +1,4 @@
-"""Whoever takes part in a question: counted by pilots, weighted in the answer, billed for both.
+"""Participants of a question: counted by pilots, weighted in the answer, billed for both.
 
 `Contributors` says it in NumPy, a step at a time; `Loops` does the same, to the last bit, in one
 pass over the people for each part.

@@ -1,4 +1,4 @@
-"""What is asked once for many questions: parent pilots, and column pilots of values."""
+"""Pilots that are asked once for many questions: of parents, and of a column's values."""
 
 from __future__ import annotations
 

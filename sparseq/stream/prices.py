@@ -1,4 +1,4 @@
-"""What one query of the stream costs each user."""
+"""The price of one query of the stream to each user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is public about measures of one weight: what C is chosen for, and the price of its noise."""
+"""A question as the choice of C sees it: public facts, and the price of its noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a weighted question is made of: measures that share a weight, and what was released."""
+"""Parts of a weighted question: measures that share a weight, and what was released."""
 
 from __future__ import annotations
 

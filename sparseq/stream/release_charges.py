@@ -1,4 +1,4 @@
-"""Who can pay for a release, and what everybody owes for it: the filter of Algorithm 2.
+"""Charges of a release, and who can pay for them: the filter of Algorithm 2.
 
 Source: Feldman & Zrnic (2021), Algorithm 2: user i's charge is the price of i's own contribution,
 and i takes part iff it fits into what i has left. People are let in wholly or not at all

@@ -1,4 +1,4 @@
-"""How far a stream of weighted answers has come: public, from the release log alone.
+"""The progress of a stream of weighted answers: public, from the release log alone.
 
 Nothing here looks at an account. `least` is what the poorest person can have left at least, were
 that person wholly in every question so far; `clock` is what such questions have cost at most. Where

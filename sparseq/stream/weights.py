@@ -1,4 +1,4 @@
-"""Who counts how much: allowances, cells of a pilot, weights and what they cost, person by person.
+"""Weights of people: allowances, cells of a pilot, and what they cost, person by person.
 
 Every step is integer arithmetic or one correctly rounded + - × ÷ √, comparisons with public edges
 and frexp, which is exact, one person at a time: what a person adds to a sum, and pays for it, is

@@ -1,4 +1,4 @@
-"""How much of each user's gradient is counted: min(norm, C, sqrt(left)) / norm.
+"""The part of each user's gradient that counts: min(norm, C, sqrt(left)) / norm.
 
 Algorithm 3 of Feldman & Zrnic (2021) scales down, to what is left, the gradient of a user who can
 no longer pay for all of it, where Algorithm 2 would leave the user out. Here that is a matter of

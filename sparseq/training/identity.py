@@ -1,4 +1,4 @@
-"""What a training run is: all that its result depends on, so that its name stands for one run.
+"""The identity of a training run: all that its result depends on; its name stands for one run.
 
 A run is found again by its name: its steps are read back from the journal, free. So a name must not
 be given twice, and what the run depends on is written down with its first release: the settings,

@@ -1,4 +1,4 @@
-"""What a training run may spend of everybody's account, and how much noise that makes a step.
+"""The cost of a training run to everybody's account, and how much noise that makes a step.
 
 A run has a part of the store's budget: a kappa of its own, at most the store's. A step's noise is
 such that everybody can take part in `steps` steps at full norm C (Feldman & Zrnic 2021, Algorithm

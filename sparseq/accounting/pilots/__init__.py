@@ -1,4 +1,4 @@
-"""What a scale cuts off, from released numbers alone: the choice of C, and the interval.
+"""The mass that a scale cuts off, from released numbers alone: the choice of C, the interval.
 
 A pilot is a noised histogram of people over a geometric ladder of norms. From it and from public
 facts come the scale of an answer (`choice`) and an interval about everybody (`interval`), not only

@@ -1,4 +1,4 @@
-"""What pilots showed of a question: noised people per cell."""
+"""A reading of pilots: noised people per cell of a question."""
 
 from __future__ import annotations
 

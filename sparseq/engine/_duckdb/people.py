@@ -1,4 +1,4 @@
-"""Who has an account: identifiers, and the keyed hashes of those that were erased.
+"""People with an account: identifiers, and the keyed hashes of those that were erased.
 
     ledger.users        (user index, identifier or NULL if it was erased, budget)
     ledger.forgotten    (user index, keyed hash of the erased identifier)

@@ -1,4 +1,4 @@
-"""How a store's rows lie in its DuckDB file.
+"""The layout of a store's rows in its DuckDB file.
 
     by_user.T       the rows of private table T, ordered by user: a full scan meets each user once
     by_time.T       the same rows, ordered by time and user: a query about one day reads one day

@@ -1,4 +1,4 @@
-"""What the interpreter can do: `table` says what an operation is, the others enter theirs."""
+"""Operations of the interpreter: `table` says what one is, the others enter theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program ends in: places among so many, and values on the lattice."""
+"""The ends of a program: places among so many, and values on the lattice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the curator is told: a private log in the store.
+"""The curator's log: private lines in the store.
 
 Whatever depends on a row and should not get lost (a value that did not fit, a row that was left
 out, an engine's error and whom it was about) is written here, and to nothing that an analyst sees.

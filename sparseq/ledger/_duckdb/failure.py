@@ -1,4 +1,4 @@
-"""What it means that a store could not be written, in plain words."""
+"""A store that could not be written, told in plain words."""
 
 from __future__ import annotations
 

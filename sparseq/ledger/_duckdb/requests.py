@@ -1,4 +1,4 @@
-"""Which request ids have a release: looked up in the store, so that memory does not grow with it.
+"""Request ids that have a release: looked up in the store, so that memory does not grow with it.
 
 Almost every id that is asked about is new. A sieve (Bloom 1970) tells most of those apart without
 the store: two to four bytes a release, never a wrong "new", and a wrong "perhaps" now and then,

@@ -1,4 +1,4 @@
-"""Where releases lie: one table after the other, so that what was written is never written again.
+"""Segments of releases: one table after the other; what was written is never written again.
 
 When DuckDB takes its log into a table, it writes that table's last row group anew, which is up to
 122,880 rows: were releases in one table, each would be written again with those of years, and the

@@ -1,4 +1,4 @@
-"""Which files were loaded into a table of a store: kept with their rows, in one transaction."""
+"""Files that were loaded into a table of a store: kept with their rows, in one transaction."""
 
 from __future__ import annotations
 

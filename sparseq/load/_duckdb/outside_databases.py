@@ -1,4 +1,4 @@
-"""What is stored and was not declared to be: keys that are not listed.
+"""Stored keys outside of the declared ones.
 
 And people who may be one: identifiers that differ in case or in spaces alone. All of it is for the
 curator, in numbers, after rows have come in; it changes nothing.

@@ -1,4 +1,4 @@
-"""How many queries each rule admits at the same (epsilon, delta), beside the papers' formulas."""
+"""The number of queries that each rule admits at one (epsilon, delta), beside the papers'."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has spent what under a rule: one account, or one for each of n users."""
+"""Accounts under a rule: one account, or one for each of n users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a filter is asked to keep: the interface of all rules, and checks that they share."""
+"""The interface of all rules of filters, and checks that they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Rényi budget at an order reaches an (epsilon, delta) target: conversions, inverted.
+"""The Rényi budget at an order that reaches an (epsilon, delta) target: conversions, inverted.
 
 For privacy loss L and a fixed order alpha, (1 - e^(epsilon - L))_+ <= c e^((alpha-1)(L - epsilon))
 with c = (1 - 1/alpha)^(alpha-1) / alpha (Canonne, Kamath & Steinke 2020, proof of Prop. 12; Balle

@@ -1,1 +1,1 @@
-"""How a series is asked: with forecasts of who is out, or under a strategy."""
+"""Methods of a series: forecasts of who is out, or a strategy."""

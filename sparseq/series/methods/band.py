@@ -1,4 +1,4 @@
-"""Who has been taken in within the band of a strategy, and what that goes on costing: private.
+"""People taken in within the band of a strategy, and what that goes on costing: private.
 
 A person who is taken in at tick s with x_s is measured at the ticks s … s + k as sum_s a_(t-s) x_s
 over what was taken in, a being the strategy's taps in units of 2^-16. All numbers are integers.

@@ -1,4 +1,4 @@
-"""What forecasts keep in the ledger: which releases are whose, and (private) who left what.
+"""Notes of forecasts in the ledger: which releases are whose, and (private) who left what.
 
     forecast            one row a series: how it was begun; public
     forecast_release    which releases are a series' answers and rows, tick by tick; public

@@ -1,4 +1,4 @@
-"""What a series with forecasts is: its settings, and what one tick of it gives."""
+"""A series with forecasts: its settings, and what one tick of it gives."""
 
 from __future__ import annotations
 

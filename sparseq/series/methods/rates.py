@@ -1,4 +1,4 @@
-"""What a user leaves behind on departure: its mean contribution per tick, from its own data only.
+"""The mean contribution per tick of a user who departs, from the user's own data only.
 
 A user departs at tick n (ticks are counted from 0) after contributing v_s at ticks s < n. All forms
 leave the departing tick itself out: that there is a contribution at it is what made the user

@@ -1,1 +1,1 @@
-"""Which method a series is to have, tried on data that may be looked at."""
+"""Planning of a series: methods, tried on data that may be looked at."""

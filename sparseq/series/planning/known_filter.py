@@ -1,4 +1,4 @@
-"""Who is active in known streams: Algorithm 2 for everybody at once, in a few passes over memory.
+"""Algorithm 2 over known streams, for everybody at once, in a few passes over memory.
 
 Users don't meet in the filter. So the contributions of all streams are put in the order of users,
 each one's as they are asked, once; and a budget is tried by adding up charges along that order, and

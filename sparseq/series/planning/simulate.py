@@ -1,4 +1,4 @@
-"""What a store would do to streams that are known: drops, forecasts and errors, without the store.
+"""A simulation of a store on known streams: drops, forecasts and errors, without the store.
 
 For planning on public or historical data. The maths is the store's own: the same charges
 (`sparseq.stream.prices`), pots, rates, lattice and correction; a test compares drops and answers

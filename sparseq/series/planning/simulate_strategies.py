@@ -1,4 +1,4 @@
-"""What a store would measure of a known stream under a strategy: for planning, and for benchmarks.
+"""A simulation of a strategy on a known stream: for planning, and for benchmarks.
 
 Who is taken in, and what is charged, is the store's own (`sparseq.series.methods.band`); a test
 compares measurements with a real store's. Noise is known exactly; what is left out is counted in

@@ -1,4 +1,4 @@
-"""What a curator does over HTTP: bring rows, make tokens, read the audit log, make backups.
+"""A curator's endpoints: bring rows, make tokens, read the audit log, make backups.
 
 What these answer may be exact and private: they are for the curator's role alone.
 """

@@ -1,4 +1,4 @@
-"""What an endpoint is: who may call it, what it takes, and what a failure looks like.
+"""An endpoint: who may call it, what it takes, and what a failure looks like.
 
 Errors are JSON: `{"error": {"type", "message", "hint", "charged"}}`, where `charged` is false, or
 null where nobody can tell. What is said never depends on a row.

@@ -1,4 +1,4 @@
-"""How much memory a store may take: all that is held is a part of one limit.
+"""The memory that a store may take: all that is held is a part of one limit.
 
 a quarter   columns that were read, while a store is open
 a sixth     rows that are loaded; while they are sorted, three times as much

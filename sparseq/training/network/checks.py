@@ -1,4 +1,4 @@
-"""What a module must be for a user's gradient to be the user's own."""
+"""Checks of a module, so that a user's gradient is the user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each kind of layer makes of its input and of the loss's gradient at its output.
+"""Layers: each kind's part in its input and in the loss's gradient at its output.
 
 For a layer with input a and gradient g at its output, a user's gradient of the weights is the sum
 over the user's positions (records, places in an image, words of a text) of g ⊗ a: no second

@@ -1,4 +1,4 @@
-"""What the next epochs may cost, decided from noised training accuracy (Lécuyer 2021, section 5).
+"""Costs of the next epochs, decided from noised training accuracy (Lécuyer 2021, section 5).
 
     SpendLess    under a filter: save while accuracy grows, and train for longer (section 5.1)
     SpendMore    under an odometer: begin cheaply, and pay more where accuracy doesn't grow (5.2)

@@ -1,4 +1,4 @@
-"""What a sampled run may cost, and what it has cost: a filter, and an odometer.
+"""The promise of a sampled run, and what it has cost: a filter, and an odometer.
 
     filter     keeps (epsilon, delta) promised beforehand; says when to stop
     odometer   tells what has been spent, true whenever one stops, for whatever reason

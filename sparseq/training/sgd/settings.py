@@ -1,4 +1,4 @@
-"""How a run of private SGD is to be made: every setting, checked."""
+"""Settings of a run of private SGD, checked."""
 
 from __future__ import annotations
 
