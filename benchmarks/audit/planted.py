@@ -473,7 +473,7 @@ def clock_by_accounts() -> Iterator[None]:
 
     def looked(dues: Any, norms: Any, exponents: Any, cautious: float, life: float) -> Any:
         poorest = int(dues.left.min(initial=2**62))
-        slow = 1.0 if poorest > 2**24 else 4.0
+        slow = 1.0 if poorest > 2**25 else 4.0
         return made(dues, norms, exponents, slow * cautious, life)
 
     with _set(sparseq.stream.weighted_sums, "contributors", looked):

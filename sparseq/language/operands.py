@@ -39,7 +39,21 @@ def factor(e: exp.Expr) -> float | None:
     """
     if isinstance(e, exp.Mul):
         return next((x for x in map(_number, (e.left, e.right)) if x is not None), None)
-    return (_number(e.right) or None) if isinstance(e, exp.Div) else None
+    return (_number(e.right) or None) if isinstance(e, exp.Div | exp.IntDiv) else None
+
+
+def rising_in(e: exp.Expr) -> exp.Expr | None:
+    """Return what a monotone function is of; None: it falls, as a logarithm to a base below 1 does.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> [str(rising_in(parse_one(f"{x}(2, n)", dialect="duckdb"))) for x in ("log", "round")]
+        ['n', '2']
+    """
+    if not isinstance(e, exp.Log) or e.expression is None:
+        return e.this if isinstance(e.this, exp.Expr) else None
+    base = _number(e.this)
+    return e.expression if base is not None and base > 1 else None
 
 
 def _number(e: exp.Expr) -> float | None:
@@ -56,8 +70,13 @@ def own(e: exp.Expr) -> exp.Expr:
     return e if e.parent is None else e.copy()
 
 
-def with_this(e: exp.Expr, this: exp.Expr) -> exp.Expr:
+def with_this(e: exp.Expr, this: exp.Expr, of: exp.Expr | None = None) -> exp.Expr:
     """Return the same operation of something else.
+
+    Args:
+        e: The operation.
+        this: What it is to be of.
+        of: The operand in whose place it comes; by default the first.
 
     Example:
         >>> from sqlglot import exp, parse_one
@@ -70,8 +89,10 @@ def with_this(e: exp.Expr, this: exp.Expr) -> exp.Expr:
             return [copied(x) for x in value]
         return value.copy() if isinstance(value, exp.Expr) else value
 
-    others = {name: copied(value) for name, value in e.args.items() if name != "this"}
-    return type(e)(this=own(this), **others)
+    of = e.this if of is None else of
+    place = next(name for name, value in e.args.items() if value is of)
+    others = {name: copied(value) for name, value in e.args.items() if name != place}
+    return type(e)(**{place: own(this)}, **others)
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:

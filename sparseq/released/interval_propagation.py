@@ -4,7 +4,7 @@ Every noised column x of an answer has columns x#low and x#high beside it. Each 
 gets such columns for what it computes, as far as the rules go:
 
     + - * /, abs, greatest, least      interval arithmetic; over zero there is no quotient
-    round, floor, ceil, sqrt, ln, exp, casts to numbers     of both ends
+    round, floor, ceil, trunc, sign, sqrt, ln, log, exp, casts to numbers     of both ends
     CASE, coalesce                     where the choice is made by public values
     sum, avg, min, max, also OVER      of both ends, where rows, groups and order are public
     lag, lead, first_value …           where the order is public
@@ -28,12 +28,14 @@ from itertools import product
 from sqlglot import exp
 
 from sparseq.base.cancellation import check
-from sparseq.language.operands import factor, operands, own, parts, with_this
+from sparseq.language.operands import factor, operands, own, parts, rising_in, with_this
 from sparseq.released.split_question import is_aggregate
 from sparseq.sql.select_layers import name_parts
 
 LOW, HIGH = "#low", "#high"
-_MONOTONE = (exp.Round, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp)
+_MONOTONE = (
+    exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Sign, exp.Sqrt, exp.Ln, exp.Log, exp.Exp,
+)  # fmt: skip
 _SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 _TOTALS = (exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -302,7 +304,7 @@ class _Select:
         if isinstance(e, exp.Neg):
             a = self.width(e.this)
             return self._with(a, exp.Neg(this=_p(a.high)), exp.Neg(this=_p(a.low)))
-        if isinstance(e, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        if isinstance(e, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv):
             return self._arithmetic(e)
         if isinstance(e, exp.Abs):
             return self._absolute(e)
@@ -318,15 +320,17 @@ class _Select:
 
     def _monotone(self, e: exp.Expr) -> Width:
         cast = e.to if isinstance(e, exp.Cast | exp.TryCast) else None
-        a = self.width(e.this)
+        if (of := rising_in(e)) is None:
+            return UNKNOWN
+        a = self.width(of)
         number = cast is None or cast.is_type(*exp.DataType.NUMERIC_TYPES)
         if not number or a.low is None or a.high is None:
             return UNKNOWN
-        if any(self.width(x).noised for x in parts(e) if x is not e.this):
+        if any(self.width(x).noised for x in parts(e) if x is not of):
             return UNKNOWN
-        low, high = (with_this(e, end) for end in (a.low, a.high))
+        low, high = (with_this(e, end, of) for end in (a.low, a.high))
         to_whole = cast is not None and cast.is_type(*exp.DataType.INTEGER_TYPES)
-        whole = to_whole or isinstance(e, exp.Floor | exp.Ceil)
+        whole = to_whole or isinstance(e, exp.Floor | exp.Ceil | exp.Sign)
         return Width(True, low, high, cast is not None and a.sure, whole)
 
     def _with(self, a: Width, low: exp.Expr, high: exp.Expr) -> Width:
@@ -339,9 +343,11 @@ class _Select:
         (al, ah), (bl, bh) = _ends(a, e.left), _ends(b, e.right)
         sure, whole = a.sure and b.sure, a.whole and b.whole
         if (sign := factor(e)) is not None:
-            sure, whole = (False, False) if isinstance(e, exp.Div) else (sure, whole)
+            sure, whole = (sure, whole) if isinstance(e, exp.Mul) else (False, False)
             ends = _op(type(e), al, bl), _op(type(e), ah, bh)
             return Width(True, *(ends if sign >= 0 else ends[::-1]), sure, whole)
+        if isinstance(e, exp.IntDiv):
+            return UNKNOWN
         if isinstance(e, exp.Add):
             return Width(True, _op(exp.Add, al, bl), _op(exp.Add, ah, bh), sure, whole)
         if isinstance(e, exp.Sub):

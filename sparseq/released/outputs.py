@@ -345,56 +345,6 @@ def extreme(f: Callable[[Floats, Floats], Floats], parts: Sequence[Node]) -> Nod
     return node
 
 
-def choose(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:
-    """Return CASE WHEN … THEN … ELSE … END; its interval is unknown, as the choice is noised.
-
-    Raises (the node, whichever branch is chosen):
-        TypeError: The branches are of kinds that don't go together.
-    """
-
-    def node(noised: Measurements) -> Estimate | NDArray[Any]:
-        parts = [otherwise(noised), *(branch(noised) for _, branch in branches)]
-        if len(set(map(_kind, parts)) - {""}) > 1:
-            raise TypeError("the branches are of different kinds")
-        text = any(_is_text(p) for p in parts)
-        result, *chosen = [_nullable(p, noised.groups) if text else _numeric(p) for p in parts]
-        for (condition, _), branch in reversed(list(zip(branches, chosen, strict=True))):
-            result = np.where(truth(condition(noised)), branch, result)
-        result = np.broadcast_to(result, noised.groups)
-        unknown = np.full(noised.groups, np.nan)
-        return result if text else Estimate(result, unknown, unknown)
-
-    return node
-
-
-def _kind(part: Estimate | NDArray[Any]) -> str:
-    """Return what kind of values a branch has, "" where all are missing."""
-    values = part.value if isinstance(part, Estimate) else part
-    known = values[~_missing(values)]
-    if len(known) == 0:
-        return ""
-    if isinstance(known[0], str | dt.date):
-        return "text" if isinstance(known[0], str) else "time"
-    return "number"
-
-
-def _is_text(part: Estimate | NDArray[Any]) -> bool:
-    return not isinstance(part, Estimate) and part.dtype.kind not in "biuf"
-
-
-def _numeric(part: Estimate | NDArray[Any]) -> Floats:
-    (estimate,) = _estimates([part])
-    return estimate.value
-
-
-def _nullable(part: Estimate | NDArray[Any], groups: int) -> NDArray[Any]:
-    """Return values as objects, NaN as None."""
-    column = np.array(_plain(part, groups), object)
-    if isinstance(part, Estimate):
-        column[np.isnan(part.value)] = None
-    return column
-
-
 def compare(f: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
     """Return a comparison of two columns, as truths; with NULL nothing compares.
 

@@ -27,8 +27,8 @@ _FIRST = "ask the inner question first, and write its answer into this one as a 
 _SHOWN = (
     exp.Paren, exp.Alias, exp.Neg, exp.Abs, exp.Round, exp.Add, exp.Sub, exp.Mul, exp.Div,
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Between,
-    exp.In, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Greatest, exp.Least, exp.If,
-    exp.Case, exp.Coalesce, exp.Nullif, exp.Null, exp.Ordered, exp.Column,
+    exp.In, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Greatest, exp.Least, exp.Null,
+    exp.Ordered, exp.Column,
 )  # fmt: skip
 """What `sparseq.released.outputs` computes itself."""
 

@@ -389,19 +389,6 @@ class _Outer:
         if isinstance(e, exp.Greatest | exp.Least):
             f2 = np.fmax if isinstance(e, exp.Greatest) else np.fmin
             return out.extreme(f2, [self._node(x) for x in [e.this, *e.expressions]])
-        if isinstance(e, exp.If):
-            e = exp.Case(ifs=[exp.If(this=e.this, true=e.args["true"])], default=e.args["false"])
-        if isinstance(e, exp.Case) and e.this is None:
-            branches = [(self._node(i.this), self._node(i.args["true"])) for i in e.args["ifs"]]
-            default = e.args.get("default")
-            return out.choose(branches, self._node(default) if default else out.constant(None))
-        if isinstance(e, exp.Coalesce):
-            *known, last = (out.shared(self._node(x)) for x in [e.this, *e.expressions])
-            return out.choose([(out.compare(operator.eq, x, x), x) for x in known], last)
-        if isinstance(e, exp.Nullif):
-            value, other = out.shared(self._node(e.this)), self._node(e.expression)
-            same = out.compare(operator.eq, value, other)
-            return out.choose([(same, out.constant(None))], value)
         refuse(
             f"{said(e)} is not computed from noised values",
             "arithmetic, ROUND, ABS, SQRT, LN, EXP, GREATEST, LEAST, CASE and comparisons are; "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -165,3 +167,38 @@ def test_people_and_answers_do_not_mix(con: sparseq.Store, sql: str) -> None:
     with pytest.raises(QueryRefused) as refused:
         con.lower(sql)
     assert "first" in refused.value.hint
+
+
+ONE_WAY = [
+    "sign(s)", "trunc(s)", "trunc(s, -1)", "round(s, -2)", "floor(s)", "ceil(s)", "log10(s)",
+    "log2(s)", "log(s)", "ln(s)", "sqrt(s)", "exp(s / 1e5)", "s // 7", "s // -7", "-s", "abs(s)",
+    "coalesce(s, 0)", "greatest(s, 5)", "least(s, 1e9)", "2 * s + 1", "s::BIGINT",
+    "CASE WHEN true THEN s ELSE 0 END", "log(0.5, s)", "s % 7", "pow(s, 2)",
+]  # fmt: skip
+WITHOUT = {"log(0.5, s)", "s % 7", "pow(s, 2)"}
+
+
+@pytest.mark.parametrize("function", ONE_WAY)
+def test_a_function_of_a_noised_sum_has_one_interval_plainly_and_outside(function: str) -> None:
+    """It holds the function of the truth wherever the sum's own interval holds the truth."""
+    rows = pa.table({"who": np.arange(3000), "x": np.random.default_rng(1).uniform(0, 9, 3000)})
+    con = sparseq.create(None, {"t": rows}, user="who", seed=2, bounds={"x": (0, 9)})
+    (whole,) = con.sql("SELECT sum(x) AS s FROM t").rows()
+    plain, outside = (
+        con.sql(sql).rows()[0]
+        for sql in (
+            f"SELECT {replaced(function)} AS v FROM t",
+            f"SELECT {function} AS v FROM (SELECT sum(x) AS s FROM t)",
+        )
+    )
+    assert plain == outside
+    assert (plain["v_low"] is None) == (function in WITHOUT)
+    true = float(np.sum(rows["x"].to_numpy()))
+    assert whole["s_low"] <= true <= whole["s_high"]
+    ((at,),) = duckdb.execute(f"SELECT {function} FROM (SELECT {true}::DOUBLE AS s)").fetchall()
+    assert function in WITHOUT or plain["v_low"] <= at <= plain["v_high"]
+
+
+def replaced(function: str) -> str:
+    """The function of sum(x) in place of s."""
+    return re.sub(r"\bs\b", "sum(x)", function)

@@ -118,25 +118,6 @@ large = out.compare(operator.gt, n, out.constant(3))
 NULL = out.constant(None)
 
 
-def test_choices() -> None:
-    assert _column(out.choose([(large, out.constant("yes"))], out.constant(None))) == [
-        None,
-        "yes",
-        "yes",
-    ]
-    assert _column(out.choose([(large, n)], out.constant(0))) == [0, 4, 9]
-    with pytest.raises(TypeError, match="kinds"):  # whichever is chosen
-        _column(out.choose([(large, n)], out.constant("few")))
-    assert np.isnan(_column(out.choose([(large, n)], out.constant(None)))[0])
-
-
-def test_a_choice_has_no_interval() -> None:
-    noised = Measurements([np.array([[1.0]])], [0.5], [], 1)
-    answer = out.choose([(large, n)], out.constant(0))(noised)
-    assert isinstance(answer, Estimate)
-    assert np.isnan(answer.error[0])
-
-
 def test_comparisons_of_keys() -> None:
     days = np.array([dt.date(2024, 1, d) for d in (1, 2, 3)], object)
     later = out.compare(operator.gt, out.key(0), out.constant(dt.date(2024, 1, 1)))
