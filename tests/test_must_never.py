@@ -422,7 +422,7 @@ def test_6_what_is_seen_of_a_query_does_not_depend_on_anybodys_rows(
 def test_6_whether_an_answer_can_be_shown_is_known_before_there_is_one(asked: str) -> None:
     """A failure by noised values tells of them, and charges nobody."""
     con = store([1, 2], k=[1, 2])
-    with pytest.raises(sparseq.QueryRefused, match="different kinds"):
+    with pytest.raises(sparseq.QueryRefused, match=r"different kinds|is no \w+"):
         con.lower(f"SELECT k % 2 AS g, {asked.replace(' FROM t', ' FROM t WHERE k % 2 IN (0, 1)')}")
 
 

@@ -546,7 +546,7 @@ class ExpressionReader:
             _refuse(
                 f"{said(e)} is {term.type.family.one}, not {type.family.one}", "use CAST(x AS type)"
             )
-        return self._folded(done, e)
+        return self._folded(done, e, str(type.family))
 
     # -- comparisons -----------------------------------------------------------------------------
 
