@@ -108,7 +108,8 @@ class PurposeText(click.ParamType[SaidPurpose]):
         try:
             return read.convert(text, param, ctx) if isinstance(read, Share) else read(text)
         except ValueError:
-            self.fail(f"{word}={text} is not a number.", param, ctx)
+            kind = "a range: write seen=12..31" if read is _seen else "a number"
+            self.fail(f"{word}={text} is not {kind}.", param, ctx)
 
 
 def purpose_of(given: SaidPurpose) -> Purpose:

@@ -391,8 +391,8 @@ class _Outer:
             return out.extreme(f2, [self._node(x) for x in [e.this, *e.expressions]])
         refuse(
             f"{said(e)} is not computed from noised values",
-            "arithmetic, ROUND, ABS, SQRT, LN, EXP, GREATEST, LEAST, CASE and comparisons are; "
-            "compute the rest from the answer",
+            "arithmetic, comparisons, CASE, CAST, COALESCE, NULLIF, ROUND, ABS, SQRT, LN, EXP, "
+            "GREATEST and LEAST are; compute the rest from the answer",
         )
 
     def _cast(self, e: exp.Cast) -> out.Node:

@@ -95,7 +95,7 @@ class Bill:
             able = np.flatnonzero(active)
             found = self._lifetimes.admits(users[able], charges[able], apart)
             active[able], self._wholly = found
-        self.users, self._owed, self._final = users, charges, True
+        self.users, self._owed, self._final = users, charges, True  # read only: others keep them
         if not active.all():
             self._owed = np.where(active, charges, left if self._accounts.halt else 0)
         return active

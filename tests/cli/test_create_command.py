@@ -178,6 +178,7 @@ def test_all_that_can_be_said_of_a_series_is_kept(folder: Path, tmp_path: Path) 
         (["more.csv=20%"], "more.csv has no end to plan for. Write more.csv=20%,ticks=365"),
         (["more=,ticks=3"], "'' is not a share"),
         (["more=20%,ticks=soon"], "ticks=soon is not a number"),
+        (["more=20%,ticks=3,seen=12"], "seen=12 is not a range: write seen=12..31"),
         (["more=20%,ticks=0"], "ticks of more is 0"),
         (["more=20%,ticks=3,forecast=200%"], "'200%' is 200 %"),
         (["more=20%,ticks=3,coutns=2"], "nothing is said of more by coutns. Known here: ticks"),
