@@ -25,6 +25,7 @@ _NOBODY = -12.0  # log2 of people where there are none
 _UNLIKE = 10  # one in so many samples is not like the parent, where nothing stands out
 _ROWS = 5  # cells that a person with many rows is above one with one row, where nothing is known
 _FAINT = 10  # cells above the lowest in which people may be of whom a parent pilot shows nothing
+_AT_ONCE = 0.5  # chance that nobody is in the cell in which a population ends
 _LEAST = -0.5  # log2 of the fewest people that count as some
 
 
@@ -140,7 +141,7 @@ def _to_quiet_cell(
     at.slope = np.clip(np.minimum(slope, -rules.fall) if unseen else slope, -6, 4)
     height = at.height + at.slope
     if unseen:
-        height = np.where(draw.random(SAMPLES) < rules.stop, _NOBODY, height)
+        height = _some_end(at, height, rules, near=k == seen.top + 1)
         if most is not None and most[k] > 0.5:
             there = _few(draw, float(most[k]) + 2)
             height = np.where(draw.random(SAMPLES) < hide, there, height)
@@ -150,6 +151,19 @@ def _to_quiet_cell(
     at.height = height
     there = np.where(height > _LEAST, 2.0**height, 0.0)
     return np.asarray(-0.5 * ((seen.people[k] - there) / seen.sd[k]) ** 2)
+
+
+def _some_end(at: _Filter, height: Floats, rules: Rules, near: bool) -> Floats:
+    """Return heights where some populations end: nobody is in the cell; but just above the last
+    visible one, in half of those samples, few are (evenly over 0 to 9, a ninth lies above 8)."""
+    ends = at.draw.random(SAMPLES) < rules.stop
+    height = np.where(ends, _NOBODY, height)
+    if not near:
+        return height
+    few = at.draw.uniform(-1.0, np.maximum(at.height + 1, -1.0))
+    within = ends & (at.draw.random(SAMPLES) >= _AT_ONCE)
+    at.slope = np.where(within, -6.0, at.slope)
+    return np.where(within, few, height)
 
 
 def _relative(h: Floats, sd: Floats, k: int) -> float:
