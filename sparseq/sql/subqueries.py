@@ -40,6 +40,7 @@ _AGGREGATES = (
 )  # fmt: skip
 _TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
 _TO_DECIMAL = (exp.Sum, exp.Avg)
+_WHOLE = (Family.INTEGER, Family.BOOLEAN)
 _EXACT = "DECIMAL(27, 10)"
 """What is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
 _COUNT = T.integer(0, T.INT64[1])
@@ -277,7 +278,7 @@ class _Inner:
         return exp.column(f"_step{self.steps.index(term)}")
 
     def _aggregate(self, e: exp.Expr) -> Term:
-        """Return one aggregate over a user's rows, a sum as a double."""
+        """Return one aggregate over a user's rows."""
         condition = ""
         if isinstance(e, exp.Filter) and isinstance(e.this, exp.ArgMax | exp.ArgMin):
             refuse(f"{said(e)} has a FILTER", "filter its rows in a subquery")
@@ -285,7 +286,7 @@ class _Inner:
             condition = f" FILTER (WHERE {self.scope.truth_sql(e.expression.this)})"
             e = e.this
         sql, type = self._aggregated(e)
-        return Term(type, _narrowed(e, sql + condition))
+        return Term(type, _narrowed(e, sql + condition, type))
 
     def _aggregated(self, e: exp.Expr) -> tuple[str, Type]:
         """Return SQL of an aggregate, and the type that it ends up with."""
@@ -305,6 +306,8 @@ class _Inner:
         sql = f"{name}({'DISTINCT ' if distinct else ''}{argument.sql})"
         if isinstance(e, exp.Min | exp.Max):
             return sql, argument.type
+        if isinstance(e, exp.Sum) and argument.type.family in _WHOLE:
+            return sql, T.BIGINT
         if isinstance(e, _TO_DECIMAL):
             return sql, T.DOUBLE
         return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
@@ -334,6 +337,8 @@ class _Inner:
                     f"{said(e)} is of a {term.type.family}, not of a number",
                     "write CAST(x AS DOUBLE)",
                 )
+            if isinstance(e, exp.Sum) and term.type.family in _WHOLE:
+                return term
             # exact, so that the order of the rows is all one
             return call("exact", f"TRY_CAST({{0}} AS {_EXACT})", T.DOUBLE, term)
         return term
@@ -345,9 +350,9 @@ class _Inner:
         function, spec, order = window.this, window.args.get("spec"), window.args.get("order")
         kind = (spec.args.get("kind") or "").upper() if spec is not None else ""
         if isinstance(function, (*_RANKS, *_ONE_BY_ONE)):
-            call_sql = self._window_only(function)
+            call_sql, type = self._window_only(function), None
         elif isinstance(function, _AGGREGATES):
-            call_sql = self._aggregated(function)[0]
+            call_sql, type = self._aggregated(function)
         else:
             refuse(f"{said(window)} is not answered", "use row_number, rank, lag, lead or sum")
         parts = [self.scope.value_sql(p) for p in window.args.get("partition_by") or []]
@@ -368,7 +373,7 @@ class _Inner:
         over = f"PARTITION BY {', '.join(parts)}" if parts else ""
         over += f" ORDER BY {', '.join(by)}" if by else ""
         sql = f"{call_sql} OVER ({over.strip()}{frame(spec, family)})"
-        return _narrowed(function, sql)
+        return sql if type is None else _narrowed(function, sql, type)
 
     def _window_only(self, function: exp.Func) -> str:
         if isinstance(function, _VALUES):
@@ -412,11 +417,12 @@ class _Inner:
         return f"{to_sql(e.this)}{direction} NULLS {nulls}"
 
 
-def _narrowed(e: exp.Expr, sql: str) -> str:
-    """Return an aggregate in the type that is used on: DuckDB's is wider for these."""
-    kinds: dict[type, str] = {exp.Sum: "DOUBLE", exp.CountIf: "BIGINT"}
-    narrow = kinds.get(type(e))
-    return f"CAST({sql} AS {narrow})" if narrow else sql
+def _narrowed(e: exp.Expr, sql: str, type: Type) -> str:
+    """Return an aggregate in the type that is used on: DuckDB's is wider for these.
+
+    A sum of whole numbers is one, NULL beyond 64 bits.
+    """
+    return f"TRY_CAST({sql} AS {type.sql})" if isinstance(e, exp.Sum | exp.CountIf) else sql
 
 
 def _plain(term: Term) -> Term:
