@@ -58,7 +58,7 @@ def test_a_table_of_few_people_is_not_taken_for_nearly_empty() -> None:
 
 @pytest.mark.deep
 def test_a_population_may_end_just_above_an_edge() -> None:
-    """51 of 60 stores: were it 78 % as it was, that many would hold once in 9 runs; at 70 %, in 200.
+    """51 of 60 stores: at 78 %, as it was, that many hold once in 9 runs; at 70 %, in 200.
 
     Values lie evenly over 0 to 9: a ninth of the people are above 8, and hardly seen there.
     """
