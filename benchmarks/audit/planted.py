@@ -34,7 +34,7 @@ import sparseq.stream.participants
 import sparseq.stream.question
 import sparseq.stream.weighted_sums
 from benchmarks.audit.neighbours import UNIT, World
-from sparseq.accounting.pilots.column import column_of
+from sparseq.accounting.pilots.choice import column_of
 from sparseq.accounting.strategies import ONE
 from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb import connection

@@ -16,9 +16,8 @@ import numpy as np
 
 from sparseq.accounting import Budget
 from sparseq.accounting.pilots import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
-from sparseq.accounting.pilots.choice import C_STEPS, Risk, choose
-from sparseq.accounting.pilots.column import ColumnValues, column_of
-from sparseq.accounting.pilots.pilot_reading import nothing_read
+from sparseq.accounting.pilots.choice import C_STEPS, ColumnValues, Risk, choose, column_of
+from sparseq.accounting.pilots.posterior import nothing_read
 from sparseq.base.defaults import beta_at
 from sparseq.base.errors import QueryRefused
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, render

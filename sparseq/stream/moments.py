@@ -13,21 +13,21 @@ from dataclasses import replace
 import numpy as np
 
 from sparseq.accounting.pilots import CELLS, NO_PARENT, Parent
-from sparseq.accounting.pilots.average import (
+from sparseq.accounting.pilots.choice import ColumnValues, upper
+from sparseq.accounting.pilots.pilot_interval import (
     AverageScale,
     Ends,
     apart,
     average_about_centre,
     average_of_sums,
     average_risk,
+    covariance,
+    interval,
+    over,
     variance,
 )
-from sparseq.accounting.pilots.choice import upper
-from sparseq.accounting.pilots.column import ColumnValues
-from sparseq.accounting.pilots.pair import covariance, over
-from sparseq.accounting.pilots.parent import parent_of_squares
-from sparseq.accounting.pilots.pilot_interval import interval
 from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
+from sparseq.accounting.pilots.posterior import parent_of_squares
 from sparseq.released.outputs import StatisticKey
 from sparseq.sql.plan import (
     AVERAGE,

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from sparseq.accounting.pilots.column import value_edges
-from sparseq.accounting.pilots.ladder import Floats
-from sparseq.accounting.pilots.parent import NO_PARENT, Parent
+from sparseq.accounting.pilots.choice import value_edges
+from sparseq.accounting.pilots.posterior import NO_PARENT, Floats, Parent
 from sparseq.language.expression_tree import Term
 from sparseq.sql.bins import bin_of, even_bins, less, times
 from sparseq.sql.plan import Cell, Kind, Measure, Query, Relation

@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting.pilots.average import AverageScale, Ends
 from sparseq.accounting.pilots.choice import Choice
-from sparseq.accounting.pilots.pilot_interval import Interval, IntervalKind, interval
+from sparseq.accounting.pilots.pilot_interval import (
+    AverageScale,
+    Ends,
+    Interval,
+    IntervalKind,
+    interval,
+)
 from sparseq.engine.reduce import Index
 from sparseq.released.outputs import Intervals, Measurements, StatisticKey
 from sparseq.released.render import key_columns

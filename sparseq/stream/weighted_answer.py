@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sparseq.accounting.pilots.average import Ends
+from sparseq.accounting.pilots.pilot_interval import Ends
 from sparseq.base.defaults import beta_at
 from sparseq.base.errors import QueryRefused
 from sparseq.engine.contributions import Contributions

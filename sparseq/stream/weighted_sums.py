@@ -17,10 +17,16 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Budget, Price, sigma_for_scale
 from sparseq.accounting.pilots import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
-from sparseq.accounting.pilots.choice import C_STEPS, Question, Risk, choose
-from sparseq.accounting.pilots.column import ColumnValues, column_of
+from sparseq.accounting.pilots.choice import (
+    C_STEPS,
+    ColumnValues,
+    Question,
+    Risk,
+    choose,
+    column_of,
+)
 from sparseq.accounting.pilots.pilot_interval import interval
-from sparseq.accounting.pilots.pilot_reading import nothing_read
+from sparseq.accounting.pilots.posterior import nothing_read
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints
 from sparseq.engine.row_weights import Weights

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from test_cut import asked
 
 from sparseq.accounting.pilots import CELLS, RULES, Reading, ladder, parent_of, visible_top
-from sparseq.accounting.pilots.average import (
+from sparseq.accounting.pilots.choice import choose, column_of, value_edges
+from sparseq.accounting.pilots.pilot_interval import (
     AverageScale,
     apart,
     average_about_centre,
     average_of_sums,
     average_risk,
+    covariance,
+    interval,
+    over,
     variance,
 )
-from sparseq.accounting.pilots.choice import choose
-from sparseq.accounting.pilots.column import column_of, value_edges
-from sparseq.accounting.pilots.pair import covariance, over
-from sparseq.accounting.pilots.pilot_interval import interval
 from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 
 size = st.sampled_from([0.0, -1.0, 1e-9, 3.0, 40.0, 1e4, 1e9, -1e9, 2.0**40])

@@ -11,18 +11,26 @@ import pytest
 from numpy.typing import NDArray
 from test_cut import asked, read
 
-from sparseq.accounting.pilots.average import (
+from sparseq.accounting.pilots.choice import (
+    Choice,
+    ColumnValues,
+    Risk,
+    choose,
+    column_of,
+    upper,
+    value_edges,
+)
+from sparseq.accounting.pilots.pilot_interval import (
     AverageScale,
     apart,
     average_about_centre,
     average_of_sums,
     average_risk,
+    covariance,
+    interval,
+    over,
     variance,
 )
-from sparseq.accounting.pilots.choice import Choice, Risk, choose, upper
-from sparseq.accounting.pilots.column import ColumnValues, column_of, value_edges
-from sparseq.accounting.pilots.pair import covariance, over
-from sparseq.accounting.pilots.pilot_interval import interval
 from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 from sparseq.stream.weights import weights
 

@@ -10,9 +10,17 @@ Here is what the course of a stream needs; `choice` and `interval` take longer t
 
 from __future__ import annotations
 
-from sparseq.accounting.pilots.ladder import CELLS, Ladder, ladder
-from sparseq.accounting.pilots.parent import NO_PARENT, Parent, few_people, parent_of
-from sparseq.accounting.pilots.pilot_reading import Reading, visible_top
+from sparseq.accounting.pilots.posterior import (
+    CELLS,
+    NO_PARENT,
+    Ladder,
+    Parent,
+    Reading,
+    few_people,
+    ladder,
+    parent_of,
+    visible_top,
+)
 from sparseq.accounting.pilots.rules import RULES, Rules
 
 __all__ = [

@@ -1,17 +1,35 @@
-"""The interval about everybody: noise, what was cut, and what no pilot can see."""
+"""The interval about everybody: noise, what was cut, and what no pilot can see.
+
+Averages: c + sum (v - c) / rows about a released centre c, or the quotient of two sums.
+
+Near the centre a value adds little to a person's norm, so that the noise is that of the spread and
+not of the size of values; and who is cut is cut in both sums. `alike`: the values of rows that were
+cut lie as the others do, but for a part of the spread.
+"""
 
 from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting.pilots.choice import Choice, growth, upper
-from sparseq.accounting.pilots.ladder import Floats
+from sparseq.accounting.pilots.choice import (
+    Choice,
+    ColumnValues,
+    Cut,
+    Question,
+    Risk,
+    growth,
+    upper,
+)
+from sparseq.accounting.pilots.posterior import Floats
 from sparseq.accounting.pilots.rules import RULES, Rules
+
+# -- the interval about everybody: noise, what was cut, and what no pilot can see ------------------
 
 
 class IntervalKind(enum.StrEnum):
@@ -195,3 +213,268 @@ def _shown(choice: Choice, answer: Floats, found: _Ends, kind: IntervalKind) -> 
     value = np.clip(np.where(faint, left * found.value, found.value), low, high)
     missing = np.maximum(high - answer - q.z() * noise, 0.0)
     return Interval(value, low, high, few, missing, kind)
+
+
+# -- averages: c + sum (v - c) / rows about a released centre c, or the quotient of two sums -------
+
+Ends = tuple[Floats, Floats, Floats]
+"""Value, low and high, by group."""
+
+
+@dataclass(frozen=True)
+class AverageScale:
+    """Centre, spread and unit of an average, in the unit of its values: public.
+
+    Attributes:
+        centre: What was taken from each value.
+        spread: Of the column's values.
+        unit: So far from the centre a value counts as much as its row.
+        once: A person has one value.
+        bounds: Of values.
+        grain: What the rounding of a value to its lattice may change, at most.
+    """
+
+    centre: float
+    spread: float
+    unit: float
+    once: bool
+    bounds: tuple[float, float]
+    grain: float = 0.0
+
+    def off(self, rules: Rules = RULES) -> float:
+        """Return how far the mean of many cut rows lies from the others' (standard deviation)."""
+        return (rules.once if self.once else rules.values) * self.spread
+
+
+def shift_of_mean(share: Floats, rules: Rules = RULES) -> Floats:
+    """Return by how much a mean moves that lacks a share of its rows, in units of `off`.
+
+    The fewer they are, the further may they lie from the others.
+
+    Example:
+        >>> shift_of_mean(np.array([0.05, 0.5])).round(3).tolist()
+        [0.071, 0.524]
+    """
+    return np.sqrt(share * share + rules.few * share)
+
+
+def average_risk(about: AverageScale) -> Risk:
+    """Return the expected squared error of an average under scales, as `choose` takes it."""
+
+    def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
+        groups = q.coordinates / 2
+        share = np.minimum(cut.share, 0.9)
+        rows = max(total / 1.5 / groups, 1e-9) * (1 - np.median(share, axis=0))
+        noise = 1.15 * about.unit * scales * q.sigma_0 / math.sqrt(q.price) / rows
+        apart = 1 + np.minimum(groups / cut.heavy, 4.0)
+        off = (shift_of_mean(share, rules) ** 2).mean(axis=0) * about.off(rules) ** 2
+        return np.asarray(noise**2 + off * apart)
+
+    return risk
+
+
+def average_about_centre(
+    choice: Choice, rows: Floats, total: Floats, about: AverageScale, rules: Rules = RULES
+) -> Ends:
+    """Return averages by group, from noised rows and sums of (v - centre).
+
+    Args:
+        choice: The scale that both were measured with.
+        rows: By group.
+        total: In the values' unit.
+        about: Its scale.
+        rules: Constants.
+
+    Source: Fieller (1954), for the noise; what was cut moves the mean by `AverageScale.off`.
+
+    Example: `tests/accounting/test_statistics.py`.
+    """
+    m, noise, groups = choice.missing, choice.missing.noise, len(rows)
+    z = upper(choice.of.beta / 2 / groups) * rules.widen
+    there = np.maximum(rows, 0.5 * noise)
+    share = min(float(np.quantile(m.share, 0.9)), 0.9)
+    heavy = m.heavy * there / max(float(there.sum()), 1e-9)
+    bias = shift_of_mean(np.array(share), rules) * about.off(rules)
+    bias = bias * np.sqrt(1 + np.minimum(1 / heavy, 9.0))
+    spreads = np.full(groups, about.unit * noise), np.full(groups, noise)
+    low, high = (quotient_end(total, rows, spreads, z * side) for side in (-1, 1))
+    off = total / there
+    low = off - np.hypot(off - low, z * bias) - about.grain
+    high = off + np.hypot(high - off, z * bias) + about.grain
+    variance = (spreads[0] ** 2 + (off * noise) ** 2) / there**2
+    return _within_bounds(about.centre, off, variance, (low, high), there, about, rules)
+
+
+def average_of_sums(
+    total: Ends, rows: Ends, about: AverageScale, z: float, q: Question, rules: Rules = RULES
+) -> Ends:
+    """Return averages of two sums that were measured apart, by group.
+
+    Args:
+        total, rows: Their intervals, in the values' unit and in rows.
+        about: Its centre was not taken from values; it is where they lie.
+        z: How many standard deviations wide these are; they are widened already.
+        q: What was asked.
+        rules: Constants.
+
+    Source: Fieller (1954), each side with its own standard deviations.
+    """
+    n, n_low, n_high = total
+    m, m_low, m_high = rows
+    up, down = np.maximum(n_high - n, 1e-12) / z, np.maximum(n - n_low, 1e-12) / z
+    more, less = np.maximum(m_high - m, 1e-9) / z, np.maximum(m - m_low, 1e-9) / z
+    mine = upper(q.beta / 2 / len(n))
+    low = quotient_end(n, m, (down, more), -mine)
+    if about.bounds[0] >= 0:  # an end that was cut at 0 says nothing of how far it lay
+        low = np.where(n_low <= 0, 0.0, low)
+    high = quotient_end(n, m, (up, less), mine)
+    there = np.maximum(m, (more + less) / 2)
+    centre = about.centre
+    if len(n) > 1:
+        centre = float(np.clip(n.sum() / max(float(m.sum()), 1.0), *about.bounds))
+    variance = ((up**2 + down**2) / 2 + (n / there * more) ** 2) / there**2
+    ends = low - centre, high - centre
+    return _within_bounds(centre, n / there - centre, variance, ends, there, about, rules)
+
+
+def quotient_end(n: Floats, d: Floats, spreads: tuple[Floats, Floats], z: float) -> Floats:
+    """Return an end of all theta with (n - theta d)² <= z² (s_n² + theta² s_d²); z < 0: the lower.
+
+    Infinite where d may be 0: then nothing is known.
+
+    Example:
+        >>> one = np.ones(1)
+        >>> quotient_end(100 * one, 10 * one, (one, 0 * one), 2.0).tolist()
+        [10.2]
+        >>> quotient_end(100 * one, 10 * one, (one, 6 * one), 2.0).tolist()
+        [inf]
+    """
+    s_n, s_d = spreads
+    a = d * d - z * z * s_d * s_d
+    sure = (d > 0) & (a > 0)
+    inside = np.maximum(n * n * s_d * s_d + a * s_n * s_n, 0.0)
+    with np.errstate(all="ignore"):
+        end = (n * d + z * np.sqrt(inside)) / a
+    return np.where(sure, end, math.copysign(math.inf, z))
+
+
+def variance(squares: Ends, rows: Ends, mean: Ends, about: AverageScale) -> Ends:
+    """Return variances by group: the mean of (v - c)² less (mean - c)².
+
+    Errors of the two sums are taken to be independent, as in `quotient`.
+
+    Args:
+        squares: Sums of (v - c)², in the values' unit squared, with their intervals.
+        rows, mean: How many there are, and their average.
+        about: Has c, the bounds of values, and the grain of their squares.
+    """
+    q, q_low, q_high = squares
+    n, n_low, n_high = rows
+    least = np.maximum(n, np.maximum((n_high - n_low) / 2, 1e-9))
+    per_row = q / least
+    up = np.hypot(q_high - q, per_row * (n - n_low)) / least + about.grain
+    down = np.hypot(q - q_low, per_row * (n_high - n)) / least + about.grain
+    offs = np.stack([(some - about.centre) ** 2 for some in mean])
+    inside = (mean[1] <= about.centre) & (about.centre <= mean[2])
+    smallest = np.where(inside, 0.0, offs.min(axis=0))
+    most = ((about.bounds[1] - about.bounds[0]) / 2) ** 2
+    low = np.clip(per_row - down - offs.max(axis=0), 0.0, most)
+    high = np.clip(np.where(n_low > 0, per_row + up - smallest, most), low, most)
+    return np.clip(per_row - offs[0], low, high), low, high
+
+
+def _within_bounds(
+    centre: float,
+    off: Floats,
+    variance: Floats,
+    ends: tuple[Floats, Floats],
+    rows: Floats,
+    about: AverageScale,
+    rules: Rules,
+) -> Ends:
+    """Return centre + off by group, and the interval, within the bounds of values.
+
+    Values go towards the centre by how far the groups are seen to lie from it (empirical Bayes;
+    Morris 1983). Intervals do not: where a group lies is not assumed.
+    """
+    prior = (rules.wide * about.spread) ** 2
+    if len(off) > 2:
+        seen = float((rows**2 * (off**2 - variance)).sum() / (rows**2).sum())
+        prior = min(max(seen, (0.15 * about.spread) ** 2), max(prior, seen))
+    low, high = (np.clip(centre + end, *about.bounds) for end in ends)
+    value = centre + off * prior / (prior + variance)
+    return np.clip(value, low, high), low, high
+
+
+def apart(column: ColumnValues, rules: Rules = RULES) -> bool:
+    """Tell whether values are so heavy that sum and rows are measured apart: with one weight, those
+    who are cut would have the high values."""
+    signed = column.edges[0] < 0 < column.edges[-1]
+    return column.spread > (1.7 if signed else 1.0) * rules.ratio * column.size
+
+
+# -- covariances of two values, and what is made of them: correlations and slopes of lines ---------
+
+
+def covariance(
+    products: Ends, rows: Ends, means: Sequence[Ends], abouts: Sequence[AverageScale], grain: float
+) -> Ends:
+    """Return covariances by group: the mean of (x - a)(y - b) less (mean x - a)(mean y - b).
+
+    Errors of the sums are taken to be independent, as in `quotient_end`.
+
+    Args:
+        products: Sums of (x - a)(y - b), with their intervals.
+        rows: How many there are.
+        means: Of x and of y.
+        abouts: Have a and b, and the bounds of values.
+        grain: What rounding may change of a product.
+    """
+    p, p_low, p_high = products
+    n, n_low, n_high = rows
+    least = np.maximum(n, np.maximum((n_high - n_low) / 2, 1e-9))
+    per_row = p / least
+    by_rows = np.abs(per_row) * np.maximum(n_high - n, n - n_low) / least
+    off = [value - about.centre for (value, _, _), about in zip(means, abouts, strict=True)]
+    ends = [np.maximum(high - value, value - low) for value, low, high in means]
+    by_means = np.hypot(off[0] * ends[1], off[1] * ends[0]) + ends[0] * ends[1]
+    most = np.prod([(about.bounds[1] - about.bounds[0]) / 2 for about in abouts])
+    value = np.clip(per_row - off[0] * off[1], -most, most)
+    rest = np.hypot(by_rows, by_means)
+    up = np.hypot((p_high - p) / least, rest) + grain
+    down = np.hypot((p - p_low) / least, rest) + grain
+    unsure = n_low <= 0
+    low = np.where(unsure, -most, np.maximum(value - down, -most))
+    return value, low, np.where(unsure, most, np.minimum(value + up, most))
+
+
+def over(dividend: Ends, variances: Sequence[Ends], power: float, most: float = np.inf) -> Ends:
+    """Return covariances over a power of each variance, by group: no larger than `most`.
+
+    Errors are taken to be independent, as in `quotient_end`. Where a variance may be 0 all is
+    possible.
+
+    Example:
+        >>> def ends(*some): return tuple(np.array([x]) for x in some)
+        >>> value, low, high = over(ends(3.0, 3.0, 3.0), [ends(4.0, 4.0, 9.0)], 0.5)
+        >>> value.tolist(), low.tolist(), high.tolist()
+        ([1.5], [1.0], [1.5])
+        >>> [x.tolist() for x in over(ends(3.0, 2.0, 4.0), [ends(1.0, 0.0, 9.0)], 0.5, 1.0)]
+        [[1.0], [-1.0], [1.0]]
+    """
+    middle, low, high = dividend
+    with np.errstate(all="ignore"):
+        size = np.prod([v**power for v, _, _ in variances], axis=0)
+        value = middle / size
+        further = np.sqrt(
+            sum((np.abs(value) * ((v / a) ** power - 1)) ** 2 for v, a, _ in variances)
+        )
+        nearer = np.sqrt(
+            sum((np.abs(value) * (1 - (v / b) ** power)) ** 2 for v, _, b in variances)
+        )
+        up = np.hypot((high - middle) / size, np.where(value > 0, further, nearer))
+        down = np.hypot((middle - low) / size, np.where(value > 0, nearer, further))
+    sure = np.all([a > 0 for _, a, _ in variances], axis=0)
+    value = np.clip(np.where(sure | np.isfinite(value), value, 0.0), -most, most)
+    least = np.where(sure, np.maximum(value - down, -most), -most)
+    return value, np.minimum(least, value), np.where(sure, np.minimum(value + up, most), most)

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparseq.accounting.pilots.average import Ends
-from sparseq.accounting.pilots.choice import Choice, Cut, Question, Risk, upper
-from sparseq.accounting.pilots.column import ColumnValues
-from sparseq.accounting.pilots.ladder import Floats
+from sparseq.accounting.pilots.choice import Choice, ColumnValues, Cut, Question, Risk, upper
+from sparseq.accounting.pilots.pilot_interval import Ends
+from sparseq.accounting.pilots.posterior import Floats
 from sparseq.accounting.pilots.rules import RULES, Rules
 
 _AWAY = (0.0, 0.008, 0.02, 0.04, 0.07, 0.11, 0.17, 0.25, 0.36)
@@ -25,7 +24,7 @@ def quantile_edges(column: ColumnValues, levels: Sequence[float]) -> tuple[float
     """Return edges that are close around where a column has its quantiles.
 
     Example:
-        >>> from sparseq.accounting.pilots.column import column_of, value_edges
+        >>> from sparseq.accounting.pilots.choice import column_of, value_edges
         >>> column = column_of(value_edges(0, 8), np.full(25, 100.0), 1.0)
         >>> len(quantile_edges(column, [0.5]))
         21
