@@ -45,11 +45,10 @@ from benchmarks.language import BOOL, TEXT, TYPES, Function, functions
 from benchmarks.term_reader import TermReader
 from sparseq.engine._duckdb.backstop import Failure
 from sparseq.engine._duckdb.reader import TooManyRows
-from sparseq.engine.contributions import Contributions, of_batch
+from sparseq.engine.contributions import Contributions, Weights, of_batch
 from sparseq.engine.interpreter import Interpreter
 from sparseq.engine.operations import Vector
 from sparseq.engine.program import Program, StepValues, program_of
-from sparseq.engine.row_weights import Weights
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts

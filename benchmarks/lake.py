@@ -35,8 +35,8 @@ from sparseq.lake.fleets import Processes
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.lake.lake_store import LakeBackend
 from sparseq.ledger.accounts import Index
-from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.purposes import Pot
 from sparseq.store.store import Store
 
 SIZES = {"commits": 10_000, "releases": 1_000_000, "buckets": 10_000}

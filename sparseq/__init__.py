@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparseq.base import former_names
+from sparseq.base import import_names
 from sparseq.base.errors import (
     DataError,
     ParameterError,
@@ -21,12 +21,11 @@ from sparseq.base.errors import (
     StoreError,
     StoreInUse,
 )
-from sparseq.base.lazy_names import lazy
+from sparseq.base.import_names import lazy
 from sparseq.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from sparseq.ledger.purposes import Purpose
-    from sparseq.ledger.questions import Questions
+    from sparseq.ledger.purposes import Purpose, Questions
     from sparseq.sql.polars_question import Aggregation, Events
     from sparseq.store._duckdb.backup import backup
     from sparseq.store._duckdb.upgrade import upgrade
@@ -62,7 +61,7 @@ __getattr__ = lazy(
         "Answer": "sparseq.store.answer",
         "Events": "sparseq.sql.polars_question",
         "Purpose": "sparseq.ledger.purposes",
-        "Questions": "sparseq.ledger.questions",
+        "Questions": "sparseq.ledger.purposes",
         "Remote": "sparseq.store.remote",
         "Store": "sparseq.store.store",
         "backup": "sparseq.store._duckdb.backup",
@@ -71,4 +70,4 @@ __getattr__ = lazy(
         "upgrade": "sparseq.store._duckdb.upgrade",
     },
 )
-former_names.known()
+import_names.known()

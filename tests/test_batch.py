@@ -19,7 +19,7 @@ import sparseq
 import sparseq.store.store
 import sparseq.stream.batches
 from benchmarks.stores import made_store
-from sparseq.engine._duckdb.windows import FOREVER, Window, hulls, window
+from sparseq.engine._duckdb.reader import FOREVER, Window, hulls, window
 from sparseq.sql.plan import Options
 from sparseq.stream.batches import Request
 

@@ -23,7 +23,7 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import IN_OR_OUT, made_store
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.ledger._duckdb import segments
+from sparseq.ledger._duckdb import journal
 from sparseq.load._duckdb.load_tables import Loading
 
 SILENT = {"before": (0,), "after": (1,), "snapshot": (1,)}  # releases that nobody was told of
@@ -245,7 +245,7 @@ def test_a_commit_that_fails_leaves_both_or_neither_and_the_store_must_be_reopen
     con = sparseq.connect(stored)
     auditor = Auditor(con)
     endless_stream.ask(con, 0)
-    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1)  # a table of its own for every release
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 1)  # a table of its own for every release
     failing: Any = Failing(con.backend.database, start, after, error)
     con.stream.ledger._con = con.stream.ledger._segments._con = failing
     with pytest.raises(type(error)):

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparseq.base.escape import MOST_SHOWN, shown
+from sparseq.base.texts import MOST_SHOWN, shown
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=300)
 

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-from sparseq.base.former_names import FORMER
+from sparseq.base.import_names import FORMER
 
 
 @pytest.mark.parametrize("name", FORMER)

@@ -17,10 +17,9 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.ledger._duckdb.journal import Journal
-from sparseq.ledger._duckdb.requests import RequestIds
-from sparseq.ledger.departures import Departures
-from sparseq.ledger.pots import Pots
+from sparseq.ledger._duckdb.journal import Journal, RequestIds
+from sparseq.ledger.accounts import Departures
+from sparseq.ledger.purposes import Pots
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.watch import ActiveWatch
 from sparseq.store.curator import counts, forget

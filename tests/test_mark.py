@@ -12,8 +12,7 @@ import pytest
 import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.base.errors import StoreError, StoreInUse
-from sparseq.ledger._duckdb.mark import MarkFile
-from sparseq.ledger._duckdb.record import Lock, Record, read_record
+from sparseq.ledger._duckdb.mark import Lock, MarkFile, Record, read_record
 from sparseq.store._duckdb.mark_file import keep_mark
 
 COUNT = "SELECT count(*) AS n FROM t"

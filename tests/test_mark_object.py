@@ -14,9 +14,8 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.ledger._duckdb import mark_object
-from sparseq.ledger._duckdb.mark_object import MarkObject
-from sparseq.ledger._duckdb.record import RECORD_BYTES, Record
+from sparseq.ledger._duckdb import mark
+from sparseq.ledger._duckdb.mark import RECORD_BYTES, MarkObject, Record
 from sparseq.store._duckdb.mark_file import keep_mark
 
 obstore = pytest.importorskip("obstore")
@@ -30,7 +29,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Any:
     from obstore.store import MemoryStore
 
     bucket = MemoryStore()
-    monkeypatch.setattr(mark_object, "_opened", lambda _: bucket)
+    monkeypatch.setattr(mark, "_opened", lambda _: bucket)
     return bucket
 
 

@@ -13,7 +13,7 @@ import pytest
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 
 ONCE = "count(*)", "sum(x)", "avg(x)", "median(x)", "stddev(x)"
 """What lets the rest be expected."""

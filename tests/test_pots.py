@@ -11,7 +11,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.stream.batches import Request
 
 UNIT = 2**24

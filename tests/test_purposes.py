@@ -16,8 +16,7 @@ from algorithm2 import UNITS, Parted
 import sparseq
 from sparseq.accounting import Budget
 from sparseq.base.errors import ParameterError
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import Purpose, made, read
+from sparseq.ledger.purposes import Pot, Purpose, made, read
 from sparseq.sql.plan import Options
 from sparseq.store.store import Store
 from sparseq.stream.new_purpose import add_purpose

@@ -31,11 +31,11 @@ def test_each_thing_is_found() -> None:
             ),
             "sparseq/b.py": "from . import a\n\n" + CLEAN + "    def g(self, a):\n"
             "        return a._x + self._y._z + super()._w\n",
-            "sparseq/store/_duckdb/c.py": "import duckdb\n" * 501,
+            "sparseq/store/_duckdb/c.py": "import duckdb\n" * 951,
         }
     )
     assert found.duckdb == ["sparseq/a.py"]
     assert found.private == ["sparseq/a.py:8: b._x", "sparseq/b.py:7: self._y._z"]
     assert found.cycles == ["sparseq.a ↔ sparseq.b"]
     assert found.hidden == ["sparseq/a.py:6: json"]
-    assert found.long == ["sparseq/store/_duckdb/c.py: 501 lines"]
+    assert found.long == ["sparseq/store/_duckdb/c.py: 951 lines"]

@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 import sparseq
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.series.watch import ActiveWatch
 from sparseq.store._duckdb import upgrade as module
 from sparseq.store._duckdb.file_backend import FORMAT

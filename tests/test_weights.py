@@ -10,8 +10,8 @@ import pytest
 from sparseq.accounting import Budget, Price, sigma_for_scale
 from sparseq.accounting.pilots import ladder
 from sparseq.compiled import compiled, halves
+from sparseq.engine.contributions import weight_losses, weight_losses_numpy
 from sparseq.engine.reduce import NORM_LIMIT, Runs
-from sparseq.engine.row_weights import weight_losses, weight_losses_numpy
 from sparseq.stream import participants as contributors
 from sparseq.stream import weights as w
 from sparseq.stream.participants import Contributors, Loops

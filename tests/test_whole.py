@@ -14,7 +14,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.ledger._duckdb.record import HighWaterMark, Record, record_of
+from sparseq.ledger._duckdb.mark import HighWaterMark, Record, record_of
 
 ASKED = 3
 COUNT = "SELECT count(*) AS n FROM t"

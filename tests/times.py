@@ -17,8 +17,8 @@ from sparseq.base.errors import QueryRefused
 from sparseq.language.calendar import DAY, UNITS, first_of
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
-from sparseq.language.monotone import places_of
 from sparseq.language.types import DATE, TIMESTAMP, Family, Type
+from sparseq.language.value_sets import places_of
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import WINDOWS
 from sparseq.sql.parse import Dialect

@@ -21,7 +21,7 @@ import sparseq
 from benchmarks.audit import planted
 from benchmarks.audit.betting import Bet, Floats, LowerBound, bet, lower_bound
 from sparseq.accounting import gdp
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.series.watch_design import WatchDesign
 from sparseq.series.watch_state import WatchState
 from sparseq.sql.plan import Options

@@ -37,14 +37,11 @@ from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.pilots.choice import column_of
 from sparseq.accounting.strategies import ONE
 from sparseq.base.errors import QueryRefused
+from sparseq.engine import operations
 from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.engine import DuckEngine
-from sparseq.engine.cells import Cells
-from sparseq.engine.contributions import Contributions
-from sparseq.engine.operations import ALL, Vector, ends, logic, vector
-from sparseq.engine.operations import table as operations
-from sparseq.engine.operations.logic import strict
-from sparseq.engine.operations.table import OPERATIONS
+from sparseq.engine.contributions import Cells, Contributions
+from sparseq.engine.operations import ALL, OPERATIONS, Vector, strict
 from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import LifeDues, Lifetimes
@@ -165,23 +162,23 @@ def masks_of_numbers() -> Iterator[None]:
 
     So it was: the mask became int64, and its bytes were read as truths of other rows.
     """
-    right = logic.conjunction
+    right = operations.conjunction
 
     def conjunction(a: Vector, b: Vector) -> Vector:
         if np.ndim(a.values) or b.known is ALL:
             return right(a, b)
-        untrue = np.int64(~int(a.values)) | logic.both(b.known, ~b.values)
+        untrue = np.int64(~int(a.values)) | operations.both(b.known, ~b.values)
         return Vector(a.values & b.values, b.known | untrue)
 
     with contextlib.ExitStack() as stack:
-        for place in (vector, sparseq.engine.program, sparseq.compiled):
+        for place in (operations, sparseq.engine.program, sparseq.compiled):
             stack.enter_context(_set(place, "as_mask", lambda mask: mask))
         for place in (operations, sparseq.engine.program):
             stack.enter_context(_set(place, "typed", lambda found, _: found))
-        for place in (ends, sparseq.engine.interpreter):
+        for place in (operations, sparseq.engine.interpreter):
             unchecked = _set(place, "bits_as", lambda array, _, kind: array.view(kind))
             stack.enter_context(unchecked)
-        stack.enter_context(_set(logic, "conjunction", conjunction))
+        stack.enter_context(_set(operations, "conjunction", conjunction))
         yield
 
 

@@ -19,8 +19,7 @@ from benchmarks.audit.comparison import UNITS, Finding, Terms, compare
 from benchmarks.audit.neighbours import ALONE, VARIANTS, WITH, WITHOUT
 from benchmarks.audit.seams import Seen
 from benchmarks.audit.trial import Act, Trial
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.sql.plan import Options
 from sparseq.store.store import Store
 from sparseq.stream.new_purpose import add_purpose

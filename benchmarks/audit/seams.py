@@ -28,7 +28,7 @@ from sparseq.base.errors import SparseqError
 from sparseq.engine._duckdb.connection import OPTIMIZERS
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Contributions
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.sql.plan import Kind, Plan
 from sparseq.store.store import Store
 from sparseq.stream.comparison import Comparison
@@ -394,7 +394,7 @@ def shown(ask: Callable[[], Any]) -> tuple[Any, ...]:
 def notes(store: Store) -> list[str]:
     """Return the curator's log; nothing where the product has none."""
     try:
-        from sparseq.ledger._duckdb.curator_log import CuratorLog
+        from sparseq.ledger._duckdb.notes import CuratorLog
 
         return [f"{n.kind}: {n.message}" for n in CuratorLog(store.backend.database).entries()]
     except Exception:  # no log, or the store is closed

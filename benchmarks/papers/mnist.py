@@ -30,7 +30,7 @@ from torch import Tensor, nn
 import sparseq
 from benchmarks.papers.mnist_data import digits
 from benchmarks.papers.table import shown
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.training import PrivateGD, TrainingStep
 from sparseq.training.network import Network
 from sparseq.training.protocol import Floats

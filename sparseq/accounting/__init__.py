@@ -9,7 +9,7 @@ rdp                             Rényi curves of mechanisms, composition, conver
 
 from typing import TYPE_CHECKING
 
-from sparseq.base.lazy_names import lazy
+from sparseq.base.import_names import lazy
 
 if TYPE_CHECKING:
     from sparseq.accounting import gdp, rdp, zcdp

@@ -13,8 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sparseq.accounting import gdp, zcdp
-from sparseq.accounting._checks import count, in_range, probability
-from sparseq.accounting._floats import round_down, sqrt_up
+from sparseq.accounting._numbers import count, in_range, probability, round_down, sqrt_up
 from sparseq.base.errors import ParameterError
 
 KAPPA_RANGE = (2.0**-30, 2.0**10)

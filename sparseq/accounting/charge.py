@@ -22,8 +22,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import in_range
-from sparseq.accounting._floats import sqrt_up
+from sparseq.accounting._numbers import in_range, sqrt_up
 from sparseq.accounting.budget import NORM_BUDGET_RANGE, Budget
 from sparseq.base.errors import ParameterError
 

@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import in_range
+from sparseq.accounting._numbers import in_range
 from sparseq.base.errors import ParameterError
 
 Floats = NDArray[np.float64]

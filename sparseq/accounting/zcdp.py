@@ -28,8 +28,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import MAX_EPSILON, all_in_range, in_range, probability
-from sparseq.accounting._floats import boundary
+from sparseq.accounting._numbers import MAX_EPSILON, all_in_range, boundary, in_range, probability
 
 SLACK = 2.0**-39
 """Relative error granted to `delta` where an inverse must be safe (measured: below 2**-41)."""

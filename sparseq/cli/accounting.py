@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.accounting import gdp, rdp, zcdp
-from sparseq.accounting._checks import in_range
-from sparseq.accounting._floats import round_down, sqrt_up
+from sparseq.accounting._numbers import in_range, round_down, sqrt_up
 from sparseq.base.errors import ParameterError
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.cli import curves
 from sparseq.cli.options import Group, facts_format_option, file_option
 from sparseq.cli.picture import write_picture

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sparseq.base.errors import SparseqError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.cli.stop_signals import INTERRUPTED
 from sparseq.cli.text import error_text, say, unexpected
 

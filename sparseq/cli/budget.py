@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.cli.course import course_text
 from sparseq.cli.options import command, facts_format_option, store_argument
 from sparseq.cli.text import labelled, loud_lines, say, windows_line

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sparseq.base.errors import ParameterError, did_you_mean
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 
 Words = dict[str, click.Option]
 

@@ -13,7 +13,7 @@ import click
 import sparseq
 from sparseq.accounting import simultaneous_bound
 from sparseq.base.defaults import BETA, KAPPA
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.course import course_text
 from sparseq.cli.declare import (

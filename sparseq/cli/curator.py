@@ -12,8 +12,7 @@ import click
 
 from sparseq.base.csv_text import answer_csv, csv_text
 from sparseq.base.errors import ParameterError
-from sparseq.base.escape import shown
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import (
     Group,
     facts_format_option,
@@ -25,7 +24,7 @@ from sparseq.cli.options import (
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
 from sparseq.engine._duckdb.connection import not_judged
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.numbers import number
 from sparseq.pictures.tables import format_table
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.ledger.notes import LoggedLine
-    from sparseq.ledger.pots import Pot
+    from sparseq.ledger.purposes import Pot
     from sparseq.store.curator import Account, Spend
 
 _BAR = 40

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparseq.base.errors import ParameterError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.load.file_patterns import exists, table_name
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import Bound

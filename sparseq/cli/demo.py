@@ -18,7 +18,7 @@ import numpy as np
 import sparseq
 from sparseq.base.defaults import KAPPA
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.base.whole_files import how_to_mend
 from sparseq.cli.demo_analyst import BUYERS, asked, monitor, root_mean_square, true_buyers
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.cli.course import course_text
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
 from sparseq.cli.output import BINARY, Output, chosen_format

@@ -8,7 +8,7 @@ import click
 
 import sparseq
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.cli.options import FilePath, command, open_store, store_argument
 from sparseq.cli.text import labelled, say
 from sparseq.lake.doctor import examined, examined_file, swept

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from sparseq.base.escape import shown
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
 from sparseq.cli.text import banner, guarantee_line, labelled, say
 from sparseq.pictures.words import NOT_PRIVATE

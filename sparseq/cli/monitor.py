@@ -16,7 +16,7 @@ import click
 
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.cli.monitor_view import Picture, progress, showing
 from sparseq.cli.options import (
     FilePath,

@@ -13,7 +13,7 @@ import click
 import sparseq
 from sparseq.base.arguments import check_path
 from sparseq.base.errors import StoreError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.cli.config import read_config
 from sparseq.cli.output import FORMATS
 from sparseq.cli.text import say

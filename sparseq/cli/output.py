@@ -15,9 +15,8 @@ from typing import BinaryIO
 import click
 
 from sparseq.base.errors import ParameterError
-from sparseq.base.escape import shown
-from sparseq.base.formats import format_of
-from sparseq.base.whole_files import whole_file, writing
+from sparseq.base.texts import shown
+from sparseq.base.whole_files import format_of, whole_file, writing
 from sparseq.cli.text import put_out, say
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")

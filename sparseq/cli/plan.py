@@ -12,8 +12,7 @@ import click
 import sparseq
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.base.escape import shown
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text, shown
 from sparseq.cli.declare import bounds_of, keys_of
 from sparseq.cli.options import (
     FilePath,
@@ -33,7 +32,7 @@ from sparseq.cli.progress import late_bar
 from sparseq.cli.purpose_text import written
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
-from sparseq.ledger.questions import Questions
+from sparseq.ledger.purposes import Questions
 from sparseq.load.load_rows import IncomingRows
 from sparseq.pictures.numbers import format_number
 from sparseq.pictures.plan_figure import plan_sheet

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.cli.course import course_text
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
 from sparseq.cli.purpose_text import PurposeText, SaidPurpose, purpose_of, written

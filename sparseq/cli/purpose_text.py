@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from sparseq.cli.options import Share
-from sparseq.ledger.purposes import QUESTIONS, ROUNDED, Purpose
-from sparseq.ledger.questions import Questions
+from sparseq.ledger.purposes import QUESTIONS, ROUNDED, Purpose, Questions
 
 
 def _seen(text: str) -> tuple[float, float]:

@@ -12,8 +12,7 @@ import click
 import pyarrow.parquet as pq
 from rich.progress import BarColumn, TimeElapsedColumn
 
-from sparseq.base.escape import shown
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text, shown
 from sparseq.cli.course import course_text
 from sparseq.cli.options import (
     GOES,

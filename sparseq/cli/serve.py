@@ -11,7 +11,7 @@ import click
 
 import sparseq
 from sparseq.base.errors import ParameterError, SparseqError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.cli.options import FilePath, command, store_argument
 from sparseq.cli.text import say
 from sparseq.server.audit import AuditLog

@@ -11,7 +11,7 @@ import click
 
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.base.whole_files import for_others
 from sparseq.cli.budget import budget_text
 from sparseq.cli.create import catalog_text

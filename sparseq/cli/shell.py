@@ -12,7 +12,7 @@ from prompt_toolkit import PromptSession, prompt
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.cli.completion import Words
 from sparseq.cli.options import command, memory_option, store_argument
 from sparseq.cli.session import ShellSession

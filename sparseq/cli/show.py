@@ -9,7 +9,7 @@ import click
 import pyarrow as pa
 
 from sparseq.base.csv_text import answer_csv
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.cli.text import guarantee_line, labelled, loud_lines, one_line, say
 from sparseq.pictures.answer_texts import (
     IMPRECISE,

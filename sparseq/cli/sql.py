@@ -13,7 +13,7 @@ import sparseq
 from sparseq.base.cancellation import Cancellation, checked_seconds
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import ParameterError
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.cli.options import (
     LAKE,
     Share,

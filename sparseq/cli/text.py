@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sparseq.base.errors import SparseqError, without_query
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.pictures.lines import labelled as labelled
 from sparseq.pictures.lines import one_line as one_line
 from sparseq.pictures.numbers import number, upper
@@ -85,7 +85,7 @@ def unexpected(error: Exception) -> SparseqError:
     Its text might hold a row's value. With SPARSEQ_DEBUG set, the error itself is raised.
     """
     from sparseq.engine._duckdb.connection import damaged_file, is_damage
-    from sparseq.ledger._duckdb.failure import cannot_write, not_written
+    from sparseq.ledger._duckdb.notes import cannot_write, not_written
 
     if os.environ.get("SPARSEQ_DEBUG"):
         raise error

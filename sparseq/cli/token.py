@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.base.escape import shown
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import Group, facts_format_option, store_argument
 from sparseq.cli.text import one_line, say
 from sparseq.pictures.tables import format_table

@@ -12,7 +12,7 @@ import click
 
 from sparseq.accounting import Budget
 from sparseq.base.errors import ParameterError
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.cli.declare import most_of
 from sparseq.cli.options import (
     GOES,

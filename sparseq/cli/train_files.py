@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from sparseq.base.formats import format_of
+from sparseq.base.whole_files import format_of
 
 if TYPE_CHECKING:
     from sparseq.training import TrainingResult

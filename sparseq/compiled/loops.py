@@ -9,10 +9,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from sparseq.compiled import bands, dense, images, weights
+from sparseq.compiled import dense, weights
 from sparseq.compiled.prices import charged, rounded_up
 
-__all__ = ["bands", "dense", "images", "weights"]  # and all below
+__all__ = ["dense", "weights"]  # and all below
 
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)

@@ -6,12 +6,17 @@ one. Only whole-table columns come here, in the order by user, and they go when 
 
 from __future__ import annotations
 
+import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+# -- decoded columns kept in memory between full scans, oldest out first ---------------------------
 
 
 class ColumnCache:
@@ -77,3 +82,22 @@ def combine_positions(
     if not inside.all():
         index[~inside] = -1
     return index
+
+
+# -- giving memory back to the operating system, which allocators keep when it is freed ------------
+
+
+def release_freed() -> None:
+    """Give back what is free: between parts of what is too large to be held at once."""
+    pa.default_memory_pool().release_unused()
+    if (trim := _trim()) is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    """Return the C library's own way, where it is glibc."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None

@@ -23,6 +23,7 @@ from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import (
     Contributions,
     RowBatch,
+    Weights,
     lattice,
     losses,
     pulled,
@@ -31,7 +32,6 @@ from sparseq.engine.contributions import (
 from sparseq.engine.operations import ALL
 from sparseq.engine.program import Program, Rows, StepValues, with_tables
 from sparseq.engine.reduce import Index, Reduction, Runs, join_parts, quantise
-from sparseq.engine.row_weights import Weights
 from sparseq.sql.plan import Plan
 
 Made = TypeVar("Made")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from sparseq.engine.cells import Cells
-    from sparseq.engine.contributions import Contributions
+    from sparseq.engine.contributions import Cells, Contributions
     from sparseq.sql.catalog import Table
     from sparseq.sql.plan import Plan
+
+# -- the protocol of an engine: what people contribute to a plan, for the stream -------------------
 
 Made = TypeVar("Made")
 USER = "_user"
@@ -140,3 +141,16 @@ class Engine(Protocol):
 
         It changes nothing but the time.
         """
+
+
+# -- words of SQL, and of what DuckDB says of it ---------------------------------------------------
+
+
+def quote(name: str) -> str:
+    """Return an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

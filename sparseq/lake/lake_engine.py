@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from sparseq.base.cancellation import check
 from sparseq.base.errors import StoreError
-from sparseq.engine.cells import Cells
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Cells, Contributions, Weights
 from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.engine.reduce import Index, Reduction
-from sparseq.engine.row_weights import Weights
 from sparseq.lake.fleets import Fleet
 from sparseq.lake.task_messages import framed, plan_document, unframed
 from sparseq.sql.catalog import Table

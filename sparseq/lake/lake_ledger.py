@@ -14,15 +14,12 @@ from sparseq.accounting.budget import Budget
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.lake import lake_rows as rows
 from sparseq.lake.fenced_log import FencedLog, LogFile, Overtaken
-from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.accounts import Departures, Index, Ints
 from sparseq.ledger.codec import unpack, unpack_set
-from sparseq.ledger.departures import Departures
-from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.lifetimes import Lifetimes
-from sparseq.ledger.notes import USER, CuratorLine, LoggedLine, Note, NoteTable
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.purposes import PURPOSES, Purpose, read
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import USER, CuratorLine, LoggedLine, Note, NoteTable, RequestId
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.purposes import PURPOSES, Pot, Pots, Purpose, read
 
 Names = Callable[[Iterable[int]], dict[int, Any]]
 _FILES = 256  # small ones of one kind, that are left as they are

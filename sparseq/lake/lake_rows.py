@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.codec import pack, pack_set, unpack_set
-from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine, Note
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine, Note, RequestId
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.purposes import Pot, Pots
 
 RELEASES = pa.schema(
     {

@@ -44,12 +44,11 @@ from sparseq.lake.fleets import Fleet, Here, Processes
 from sparseq.lake.lake_engine import LakeEngine
 from sparseq.lake.lake_ledger import LakeLedger, manifest_of
 from sparseq.lake.spark_fleet import SparkFleet
-from sparseq.ledger._duckdb.failure import told_where_not_written
+from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.accounts import Person
-from sparseq.ledger.entry import Loss
 from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import read
+from sparseq.ledger.protocol import Loss
+from sparseq.ledger.purposes import Pot, read
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import Catalog, Table

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.base.errors import SparseqError, StoreError
-from sparseq.engine.row_weights import Weights
+from sparseq.engine.contributions import Weights
 from sparseq.lake._duckdb.bucket import Bucket, bucket_at
 from sparseq.lake.task_messages import framed, plan_of, unframed
 

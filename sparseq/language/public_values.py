@@ -20,13 +20,10 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.calendar import DAY, UNITS
-from sparseq.language.conditions import listed_by
-from sparseq.language.constants import constants, is_constant
-from sparseq.language.expression_tree import Term
-from sparseq.language.instants import allowed, fineness
-from sparseq.language.monotone import places_of
+from sparseq.language.conditions import allowed, fineness, listed_by
+from sparseq.language.expression_tree import Term, constants, is_constant
 from sparseq.language.types import NULL, Family, Type, type_named
-from sparseq.language.value_sets import Spans
+from sparseq.language.value_sets import Spans, places_of
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES
 from sparseq.sql.from_clause import quoted

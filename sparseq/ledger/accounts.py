@@ -7,16 +7,29 @@ User i is active at t iff spent_i + charge_i <= norm_budget_i. Whether i is acti
 own rows and on what was asked, so the rest of Theorem 4.5 applies: the released stream is
 kappa-zCDP. Charges are rounded up, budgets down, and spent never exceeds a budget, by induction:
 only `charge` adds to spent, and only what the filter let through (`stream/release_charges.py`).
+
+Departures: people who were ever left out of a query, and the first release of each: private.
+
+User i is first left out of release t where Algorithm 2's filter says no to i for the first time in
+the pot of queries. The filter looks at i's own charges and budget, and the charges at i's own rows
+and at what was asked, which was chosen from past releases. So whether, and when, i is first left
+out is a function of i's own data and of past releases, of nothing of anybody else's: it may be
+asked about like any column of i's rows.
+
+The journal writes each first time in the transaction of its release.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.compiled import compiled, halves, worthwhile
+from sparseq.compiled import compiled, halves, selected, worthwhile
+
+# -- accounts: spent and budget of all users, Algorithm 2's filter in integers ---------------------
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -121,3 +134,51 @@ def _as_slice(users: Index) -> Index | slice:
     if len(users) and int(users[-1]) - int(users[0]) + 1 == len(users):
         return slice(int(users[0]), int(users[-1]) + 1)
     return users
+
+
+# -- departures ------------------------------------------------------------------------------------
+
+
+class Departures:
+    """The release that each user was first left out of; 0: none so far.
+
+    Example:
+        >>> departures = Departures()
+        >>> departures.add_users(3)
+        >>> left_out = np.array([0, 2], np.int32)
+        >>> departures.add(7, departures.new(left_out[:1]))
+        >>> departures.new(left_out).tolist(), departures.first.tolist()
+        ([2], [7, 0, 0])
+        >>> departures.between(1, 7).tolist()
+        [0]
+    """
+
+    def __init__(self) -> None:
+        self.first: Ints = np.zeros(0, np.int64)
+        self._here = np.zeros(0, np.bool_)  # first == 0, in an eighth of the memory
+        self._releases: list[int] = []  # those that somebody was first left out of, ascending
+        self._users: list[Index] = []
+
+    def add_users(self, users: int) -> None:
+        """Make room for new users, who have not been left out of anything."""
+        self.first = np.concatenate([self.first, np.zeros(users, np.int64)])
+        self._here = np.concatenate([self._here, np.ones(users, np.bool_)])
+
+    def new(self, left_out: Index) -> Index:
+        """Return those of `left_out` who have not been left out before."""
+        return selected(left_out, self._here[left_out])
+
+    def add(self, release: int, users: Index) -> None:
+        """Remember a release, later than all before, as the first that `users` were left out of."""
+        if len(users):
+            self.first[users] = release
+            self._here[users] = False
+            self._releases.append(release)
+            self._users.append(users)
+
+    def between(self, first: int, last: int) -> Index:
+        """Return who was first left out of one of the releases `first` to `last`, ascending."""
+        start, stop = bisect_left(self._releases, first), bisect_right(self._releases, last)
+        if start == stop:
+            return np.zeros(0, np.int32)
+        return np.sort(np.concatenate(self._users[start:stop]))

@@ -1,20 +1,107 @@
-"""The protocol of a ledger: who has spent what, and every release, durable, for the stream."""
+"""The protocol of a ledger: who has spent what, and every release, durable, for the stream.
+
+People taken in to a series that goes on charging them, and what they hold back: private.
+
+    series_taken    what people were taken in with, tick by tick and coordinate by coordinate, and
+                    what they hold back from then on, in ledger units. Ticks are in blocks, as long
+                    as the series goes on charging, so that the last two have all that counts.
+
+A note is written in the transaction of its tick's release. What is held back only gets less until a
+person is taken in again: so the newest note of each is enough, and mostly a little more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.notes import USER, Asker, Fact, NoteRows, NoteTable, RequestId
+from sparseq.ledger.purposes import Pot
+
 if TYPE_CHECKING:
-    from sparseq.ledger.accounts import Index, Ints
-    from sparseq.ledger.departures import Departures
-    from sparseq.ledger.entry import Entry, Release
-    from sparseq.ledger.lifetimes import Lifetimes
-    from sparseq.ledger.notes import Note, NoteTable
-    from sparseq.ledger.pots import Pot, Pots
-    from sparseq.ledger.request_id import RequestId
+    from sparseq.engine.protocol import EngineFailure
+    from sparseq.ledger.accounts import Departures, Index, Ints
+    from sparseq.ledger.lifetimes import LifetimeDues, Lifetimes
+    from sparseq.ledger.notes import Note, NoteTable, RequestId
+    from sparseq.ledger.purposes import Pot, Pots
+
+# -- an entry of a ledger for one answer -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Release:
+    """One answered query: all of it public.
+
+    `request` is its name, if it has one; `answer` is the answer as an Arrow IPC stream; sigma and
+    bound have one entry a measure; `pot` is what it was paid from.
+    """
+
+    id: int
+    request: RequestId | None
+    released_at: dt.datetime
+    query: str
+    coordinates: int
+    sigma: tuple[float, ...]
+    bound: tuple[float, ...]
+    confidence: float
+    answer: bytes = field(repr=False)
+    pot: Pot = Pot.QUERIES
+
+    @property
+    def request_id(self) -> str | None:
+        """Its name as a text; `asker` says whose it is."""
+        return None if self.request is None else str(self.request)
+
+    @property
+    def asker(self) -> Asker:
+        """Who asked: an analyst, or a part of sparseq, whose names no analyst can take."""
+        return Asker.ANALYST if self.request is None else self.request.asker
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release, and what is written with it or not at all.
+
+    Attributes:
+        release: The public part.
+        users, charges: Who pays how much, ascending users.
+        departed: Who was left out of a query for the first time.
+        notes: Of features, to be written in the same transaction.
+        failed: What went wrong in the engine: for the curator's log.
+        lifetimes: What it costs people over all windows; None: the store has no such cap.
+    """
+
+    release: Release
+    users: Index
+    charges: Ints
+    departed: Index = field(default_factory=lambda: np.zeros(0, np.int32))
+    notes: tuple[Note, ...] = ()
+    failed: Sequence[EngineFailure] = ()
+    lifetimes: LifetimeDues | None = None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One time that a store was opened although a part of it was missing: public.
+
+    Attributes:
+        at: When, in UTC.
+        after: The last release that was there.
+        missing: What was said to be missing.
+    """
+
+    at: str
+    after: int
+    missing: str
+
+
+# -- the protocol of a ledger: who has spent what, and every release, durable, for the stream ------
 
 
 class Ledger(Protocol):
@@ -131,3 +218,83 @@ class Ledger(Protocol):
 
     def __len__(self) -> int:
         """How many releases there are."""
+
+
+# -- people taken in to a series that goes on charging them, and what they hold back: private ------
+
+TAKEN = NoteTable(
+    "series_taken",
+    {"series": "VARCHAR", "block": "BIGINT", "tick": "BIGINT", USER: "INTEGER",
+     "coordinate": "INTEGER", "steps": "BIGINT", "held": "BIGINT"},
+)  # fmt: skip
+_BLOCKS, _FORGOTTEN = "series_blocks", "series_forgotten"
+
+
+def block_of(tick: int, band: int) -> int:
+    """Return the block of a tick of a series that goes on charging for `band` ticks."""
+    return tick // (band + 1)
+
+
+def taken(ledger: Ledger, series: str, block: int) -> pa.Table:
+    """Return the notes of a block and the one before it, by tick, person and coordinate."""
+    parts = [ledger.notes(TAKEN, series=series, block=b) for b in (block - 1, block)]
+    order = [(name, "ascending") for name in ("tick", USER, "coordinate")]
+    return pa.concat_tables(parts).sort_by(order)
+
+
+def remember(
+    ledger: Ledger, series: str, tick: int, band: int, cells: tuple[Index, Index, Ints], held: Ints
+) -> Sequence[NoteRows | Fact]:
+    """Return what writes whom a tick takes in.
+
+    Args:
+        ledger: Where it goes.
+        series, tick, band: See the module.
+        cells: Person, coordinate, steps.
+        held: What the person of each cell holds back from now on.
+    """
+    users, coordinates, steps = cells
+    block = block_of(tick, band)
+    rows = TAKEN.rows(series=series, block=block, tick=tick, coordinate=coordinates, steps=steps,
+                      held=held, **{USER: users})  # fmt: skip
+    blocks: Mapping[str, int] = ledger.fact(_BLOCKS) or {}
+    if blocks.get(series) == block:
+        return [rows]
+    return [rows, Fact(_BLOCKS, {**blocks, series: block})]
+
+
+def held(ledger: Ledger) -> Iterator[tuple[str, Index, Ints]]:
+    """Yield each series with who holds how much back for it, ascending."""
+    for series, block in (ledger.fact(_BLOCKS) or {}).items():
+        notes = taken(ledger, series, block)
+        users, units = notes[USER].to_numpy(), notes["held"].to_numpy()
+        people, newest = np.unique(users[::-1], return_index=True)
+        yield series, people.astype(np.int32), units[::-1][newest].astype(np.int64)
+
+
+def forget_taken(ledger: Ledger, users: Sequence[int]) -> None:
+    """Erase what some people were taken in with, in a transaction of the caller."""
+
+    def of_others(batch: pa.RecordBatch) -> pa.RecordBatch:
+        whose = batch[USER].to_numpy(zero_copy_only=False)
+        return batch.filter(pa.array(~np.isin(whose, users)))
+
+    ledger.rewrite(TAKEN, of_others)
+    ledger.write(Fact(_FORGOTTEN, forgotten(ledger) + 1))
+
+
+def forgotten(ledger: Ledger) -> int:
+    """Return how often somebody was erased: public."""
+    return int(ledger.fact(_FORGOTTEN) or 0)
+
+
+# -- the settings that a store's watch was begun with: public, and read without the watch ----------
+
+WATCH = "watch"
+"""The fact that a ledger keeps it under."""
+
+
+def watch_begun(ledger: Ledger) -> dict[str, Any] | None:
+    """Return the numbers that the watch was begun with; None: it was not."""
+    begun: dict[str, Any] | None = ledger.fact(WATCH)
+    return begun

@@ -6,6 +6,17 @@ are filters beside each other (Algorithm 2 of Feldman & Zrnic 2021, one a purpos
 add up to at most the store's: see docs/theorems/purposes.md. A purpose is made with the store, or
 later: then it has a public share of what each person has left for questions at that moment, which
 is a function of the person's own account, and which that person is charged.
+
+Every user's budget in parts, set aside when the store is made: one account a user and part.
+
+A release is paid from one pot, and whoever can't pay it from that pot is left out of it. A user's
+spends over all pots add up to at most the user's budget, as the pots do; so the stream as a whole
+is Algorithm 2 of Feldman & Zrnic (2021) with a filter that is stricter than it need be, and
+Theorem 4.5 holds for it as it stands.
+
+Settings of questions, said when a store is made: every budget, or its rest, is for them.
+
+Series have parts beside it (`sparseq.ledger.purposes`). What is said here is public.
 """
 
 from __future__ import annotations
@@ -14,20 +25,21 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import IntEnum
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, in_range
-from sparseq.accounting._floats import round_down
+from sparseq.accounting._numbers import count, in_range, round_down
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError, did_you_mean
+from sparseq.ledger.accounts import Accounts, Index, Ints
 
-Ints = NDArray[np.int64]
+# -- purposes: what parts of everybody's budget are for beside questions; public -------------------
+
 PURPOSES = "purposes"
 """The fact that a ledger keeps them under that came later."""
 QUESTIONS = "questions"
@@ -289,3 +301,281 @@ __all__ = [
     "named",
     "read",
 ]  # fmt: skip
+
+
+# -- every user's budget in parts ------------------------------------------------------------------
+
+
+class Pot(IntEnum):
+    """What a part of the budget is for; each purpose has two of its own."""
+
+    QUERIES = 0
+    WATCH = 1  # how many users have ever been dropped
+    FORECAST = 2  # what dropped users would still have contributed
+
+    _ignore_ = "number"
+    for number in range(2 * MOST):  # answers and forecasts, of one purpose after the other
+        vars()[f"PURPOSE_{number}"] = FIRST + number
+
+
+class Pots:
+    """The accounts of every pot; a pot without a share has none.
+
+    Args:
+        budgets: One a user, in ledger units.
+        shares: Of every budget, by pot; what is left is for queries.
+        halt: See `Accounts`; it is about queries.
+        purposes: Series that have parts of their own.
+        moves: What people gave to those that came later: who was there, and units of the store.
+
+    Raises:
+        ParameterError: A share is not in [0, 1), or nothing is left for queries.
+
+    Example:
+        >>> pots = Pots(np.array([100, 10]), {Pot.WATCH: 0.05, Pot.FORECAST: 0.25})
+        >>> {pot.name: accounts.budgets.tolist() for pot, accounts in pots.items()}
+        {'QUERIES': [70, 8], 'WATCH': [5, 0], 'FORECAST': [25, 2]}
+    """
+
+    def __init__(
+        self,
+        budgets: Ints,
+        shares: Mapping[Pot, float],
+        halt: bool = False,
+        purposes: Sequence[Purpose] = (),
+        budget: Budget | None = None,
+        moves: Mapping[int, tuple[Index, Ints]] | None = None,
+    ) -> None:
+        for pot, share in shares.items():
+            in_range(f"the share for {pot.name.lower()}", share, 0.0, 1.0)
+        self._shares = {pot: Fraction(share) for pot, share in shares.items() if share > 0}
+        if sum(self._shares.values()) >= 1:
+            raise ParameterError(
+                "the shares leave nothing for queries", "they add up to less than 1"
+            )
+        self.purposes, self._budget, self._moves = tuple(purposes), budget, dict(moves or {})
+        none = np.zeros(0, np.int64)
+        pots = sorted({Pot.QUERIES, *self._shares})
+        self._accounts = {pot: Accounts(none, halt and pot is Pot.QUERIES) for pot in pots}
+        for purpose in purposes:
+            self._open(purpose)
+        self.add_users(budgets)
+
+    def _open(self, purpose: Purpose) -> None:
+        for pot in (Pot(purpose.answers), Pot(purpose.forecasts)):
+            self._accounts[pot] = Accounts(np.zeros(0, np.int64))
+
+    def __getitem__(self, pot: Pot) -> Accounts:
+        if pot not in self._accounts:
+            raise ParameterError(
+                f"the store has no reserve for {pot.name.lower()}",
+                "a reserve is set when a store is made",
+            )
+        return self._accounts[pot]
+
+    def __contains__(self, pot: Pot) -> bool:
+        return pot in self._accounts
+
+    def __len__(self) -> int:
+        """How many users there are."""
+        return len(self._accounts[Pot.QUERIES])
+
+    def items(self) -> list[tuple[Pot, Accounts]]:
+        """Return every pot with its accounts."""
+        return list(self._accounts.items())
+
+    def add_users(self, budgets: Ints) -> None:
+        """Open accounts for new users, with nothing spent."""
+        first = len(self)
+        different, which = np.unique(budgets, return_inverse=True)
+        left = different.copy()
+        for pot, share in self._shares.items():
+            parts = np.array([int(share * b) for b in different.tolist()], np.int64)
+            self._accounts[pot].add_users(parts[which])
+            left -= parts
+        whole = left.copy()
+        for purpose in self.purposes:
+            if not purpose.came:
+                given = purpose.given(different)
+                self._give(purpose, given[which])
+                whole -= given
+        rest = whole[which]
+        for purpose in self.purposes:
+            if purpose.came:
+                rest -= self._later(purpose, rest, first)
+        self._accounts[Pot.QUERIES].add_users(rest)
+
+    def _later(self, purpose: Purpose, rest: Ints, first: int) -> Ints:
+        """Open the accounts of a purpose that came later; return what new users give to it.
+
+        Who was there gave what the ledger says, and was charged for it; who is new gives the share
+        of what the budget has for questions, and has it in no other account.
+        """
+        users, moved = self._moves[purpose.number]
+        at = users - first
+        here = (at >= 0) & (at < len(rest))
+        given, new = purpose.given(rest), np.ones(len(rest), np.bool_)
+        new[at[here]] = False
+        taken = np.where(new, given, 0)
+        given[at[here]] = moved[here]
+        self._give(purpose, given)
+        return taken
+
+    def _give(self, purpose: Purpose, given: Ints) -> None:
+        assert self._budget is not None
+        answers, forecasts = purpose.units(self._budget, given)
+        self._accounts[Pot(purpose.answers)].add_users(answers)
+        self._accounts[Pot(purpose.forecasts)].add_users(forecasts)
+
+    def move(self, purpose: Purpose, users: Index, moved: Ints) -> None:
+        """Open the accounts of a purpose that comes now.
+
+        Args:
+            purpose: With its number.
+            users: Everybody who is there.
+            moved: What each has been charged for it, in units of the store.
+        """
+        assert self._budget is not None
+        self._open(purpose)
+        given = np.zeros(len(self), np.int64)
+        given[users] = moved
+        self.purposes = (*self.purposes, purpose)
+        self._moves[purpose.number] = users, moved
+        self._give(purpose, given)
+
+    def named(self) -> dict[str, Pot]:
+        """Return the pots by what they are for, those that have anything."""
+        known = {name_of(pot, self.purposes) or pot.name.lower(): pot for pot in self._accounts}
+        empty = {p.forecasts for p in self.purposes if not p.forecast}
+        return {name: pot for name, pot in known.items() if pot not in empty}
+
+    def worth(self, pot: Pot) -> float:
+        """Return what a unit of a pot is worth, in units of the store."""
+        for purpose in self.purposes:
+            if self._budget is not None and pot in (purpose.answers, purpose.forecasts):
+                own = purpose.kappa / purpose.counts
+                return own / (self._budget.kappa / self._budget.norm_budget)
+        return 1.0
+
+    def moved(self, user: int) -> int:
+        """Return what somebody has given to purposes that came later, in units of the store."""
+        total = 0
+        for users, units in self._moves.values():
+            at = int(np.searchsorted(users, user))
+            total += int(units[at]) if at < len(users) and users[at] == user else 0
+        return total
+
+
+# -- settings of questions, said when a store is made: every budget, or its rest, is for them ------
+
+_WHOLE = 1e-9  # by how much shares may miss 1: they are typed as percents
+
+
+@dataclass(frozen=True)
+class Questions:
+    """How questions are answered that no series has a part for.
+
+    By default people are weighted down to what they have left and to a scale that pilots choose,
+    and every interval is about everybody.
+
+    Attributes:
+        share: Of every budget, if all shares are to be said: those of series and this one then
+            make 1. None: whatever series leave.
+        answers: About how many mixed questions are to be answered well (60 if nothing is said).
+            More of them mean more noise in each; past them intervals widen.
+        counts: In how many counts a person takes part at full weight, over the whole budget: the
+            store's norm_budget, with sigma_0² = counts / (2 kappa). By default what `answers`
+            takes; of questions that are in or out 20.
+        in_or_out: Whoever can't pay for a question wholly is left out of it, and scales are
+            declared (Algorithm 2 of Feldman & Zrnic 2021 as it stands); a ± is about who takes
+            part.
+        halt: In or out; and once a user would have overdrawn, the user stays out (Corollary 4.7's
+            S_t).
+        keys_delta: What privately found keys may fail with, 0: none (see
+            `sparseq.store.text_keys`): all that is promised is then keys_delta-approximate. With
+            epsilon and delta it is a part of delta, at most a tenth.
+        watch: Share of every budget for estimates of how many users have been left out (its alarm
+            is no Gaussian, so only zCDP is then claimed).
+        forecast: Share of every budget for what whoever is left out would still have contributed
+            to series that have no part of their own.
+
+    Raises:
+        ParameterError: A number is out of range, or two of them say the same thing.
+
+    Example:
+        >>> import pyarrow as pa, sparseq
+        >>> few = Questions(in_or_out=True, counts=5)
+        >>> con = sparseq.create(None, pa.table({"who": [1]}), user="who", purposes=[few])
+        >>> con.guarantee.norm_budget
+        5.0
+    """
+
+    share: float | None = None
+    answers: int | None = None
+    counts: float | None = None
+    in_or_out: bool = False
+    halt: bool = False
+    keys_delta: float = 0.0
+    watch: float = 0.0
+    forecast: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.share is not None:
+            in_range(f"the share of {QUESTIONS}", self.share, 0.0, 1.0, open_low=True)
+        if self.answers is not None and self.counts is not None:
+            raise ParameterError("answers and counts say the same thing; give one of them")
+        if self.answers is not None and not self.weighs:
+            raise ParameterError(
+                f"answers is about {QUESTIONS} in which people are weighted",
+                "of those that are in or out say counts=20: full contributions of a person",
+            )
+        if self.answers is not None:
+            count("answers", self.answers, 1, 10**6)
+        if self.counts is not None:
+            in_range("counts", self.counts, 0.0, math.inf, open_low=True)
+        for name, share in self.aside().items():
+            in_range(name, share, 0.0, 1.0)
+        if sum(map(Fraction, self.aside().values())) >= 1:
+            raise ParameterError(
+                "the shares leave nothing for queries", "they add up to less than 1"
+            )
+
+    @property
+    def weighs(self) -> bool:
+        """People count for less when they have little left; else they are in or out."""
+        return not (self.in_or_out or self.halt)
+
+    def aside(self) -> dict[str, float]:
+        """Return the shares of every budget that are set aside, by what for."""
+        both = {"watch": self.watch, "forecast": self.forecast}
+        return {name: float(share) for name, share in both.items() if share}
+
+
+def told_apart(purposes: Iterable[Purpose | Questions]) -> tuple[Questions, list[Purpose]]:
+    """Return what is said of questions, and the series.
+
+    Raises:
+        ParameterError: Questions are said twice, or shares that are all said don't make 1.
+    """
+    questions, series = list[Questions](), list[Purpose]()
+    for purpose in purposes:
+        if isinstance(purpose, Questions):
+            questions.append(purpose)
+        elif isinstance(purpose, Purpose):
+            series.append(purpose)
+        else:
+            raise ParameterError(
+                f"{purpose!r} is no purpose", "a sparseq.Purpose, or sparseq.Questions"
+            )
+    if len(questions) > 1:
+        raise ParameterError(f"{QUESTIONS} stand there twice", "say all of them together")
+    (said,) = questions or [Questions()]
+    if said.share is not None:
+        whole = sum((Fraction(p.share) for p in series), Fraction(said.share))
+        if abs(whole - 1) > _WHOLE:
+            raise ParameterError(
+                f"the shares add up to {float(whole):.4g}, and have to make 1 (100%) where "
+                f"{QUESTIONS} have one",
+                f"leave it out, and {QUESTIONS} have the rest",
+            )
+    return said, series

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparseq.base.errors import ParameterError
-from sparseq.base.escape import shown
-from sparseq.engine.sql import quote
+from sparseq.base.texts import shown
+from sparseq.engine.protocol import quote
 from sparseq.sql.catalog import INTEGER_TYPES
 
 Number = int | float | Decimal

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.load.convert import MOST_TEXT, expression, to_text
 from sparseq.load.file_sources import NO_TYPES, Source, one_array

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.load.file_patterns import Found
 
 _AGAIN = "say --again (in Python again=True) if its rows are to be counted once more"

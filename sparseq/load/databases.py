@@ -20,9 +20,9 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import connected
-from sparseq.engine.sql import quote
+from sparseq.engine.protocol import quote
 from sparseq.load.file_sources import NO_TYPES, ArrowSource, TextColumns
 from sparseq.load.optional_readers import needed
 from sparseq.load.read_schema import MOST_DIGITS

@@ -22,8 +22,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
-from sparseq.base.formats import format_of
+from sparseq.base.texts import shown
+from sparseq.base.whole_files import format_of
 
 UNFINISHED = (".tmp", ".part", ".partial", ".swp", ".crdownload", "~")
 """How the names of files end that are still being written."""

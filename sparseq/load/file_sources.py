@@ -24,8 +24,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
-from sparseq.base.formats import asked_format
+from sparseq.base.texts import shown
+from sparseq.base.whole_files import asked_format
 from sparseq.load.text_lines import (
     LONGEST_LINE,
     MARK,

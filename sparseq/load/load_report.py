@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.load.convert import MOST_TEXT
 from sparseq.load.read_schema import Schema
 from sparseq.load.sniff import Guess

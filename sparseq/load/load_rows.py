@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
-from sparseq.engine.sql import quote
+from sparseq.engine.protocol import quote
 from sparseq.load.clamp import Clamp
 from sparseq.load.composite_ids import CompositeFile, composite_name, parts_of
 from sparseq.load.convert import MOST_TEXT, expression

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparseq.base.errors import DataError
-from sparseq.engine.triplets import as_arrow
+from sparseq.engine.contributions import as_arrow
 from sparseq.load.databases import spelled
 from sparseq.load.file_sources import FIRST, ArrowSource, Source
 

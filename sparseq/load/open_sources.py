@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sparseq.base.arguments import check_path
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
-from sparseq.base.formats import asked_format
+from sparseq.base.texts import shown
+from sparseq.base.whole_files import asked_format
 from sparseq.load.databases import (
     DuckTable,
     PostgresTable,

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.load.read_schema import MOST_DIGITS
 
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896

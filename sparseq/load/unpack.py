@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.base.formats import asked_format
+from sparseq.base.whole_files import asked_format
 
 UNREADABLE = b"\xfc"
 """A byte that no UTF-8 has, in the place of what can't be decoded."""

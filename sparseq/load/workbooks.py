@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparseq.base.errors import DataError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.load.file_sources import NO_TYPES, ROWS, TextColumns
 from sparseq.load.optional_readers import needed
 

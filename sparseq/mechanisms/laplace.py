@@ -30,7 +30,7 @@ from numbers import Rational
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, in_range, whole_numbers
+from sparseq.accounting._numbers import count, in_range, whole_numbers
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 

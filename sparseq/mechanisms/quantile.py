@@ -29,7 +29,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import in_range, whole_numbers
+from sparseq.accounting._numbers import in_range, whole_numbers
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched

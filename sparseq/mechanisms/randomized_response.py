@@ -30,7 +30,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, in_range, whole_numbers
+from sparseq.accounting._numbers import count, in_range, whole_numbers
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.laplace import exp_minus

@@ -53,7 +53,7 @@ from typing import Protocol
 import numpy as np
 
 from sparseq.accounting import simultaneous_bound
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._numbers import count, in_range
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.gaussian import MAX_SIGMA, MIN_SIGMA, rounded_gaussian

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import simultaneous_bound
-from sparseq.accounting._checks import count, in_range, whole_numbers
+from sparseq.accounting._numbers import count, in_range, whole_numbers
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
 from sparseq.mechanisms.gaussian import MAX_SIGMA, MIN_SIGMA, rounded_gaussian

@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._numbers import count, in_range
 from sparseq.base.errors import QueryRefused
+from sparseq.engine.contributions import as_arrow, triplet_query
 from sparseq.engine.reduce import Ints
-from sparseq.engine.triplets import as_arrow, triplet_query
 from sparseq.papers.lipschitz import Analysis, lipschitz_contributions
 from sparseq.sql.plan import Options
 from sparseq.store.answer import Answer

@@ -38,7 +38,7 @@ from sparseq.accounting import (
     sigma_for_scale,
     simultaneous_bound,
 )
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._numbers import count, in_range
 from sparseq.base.defaults import BETA
 from sparseq.base.errors import ParameterError
 from sparseq.engine.reduce import Index, Ints, Runs, quantise, reduce

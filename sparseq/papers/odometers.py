@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparseq.accounting import _nats, rdp
-from sparseq.accounting._checks import count, in_range, probability, spendable, whole_numbers
+from sparseq.accounting import rdp
+from sparseq.accounting._numbers import count, in_range, probability, spendable, whole_numbers
 from sparseq.accounting.charge import add_charges
 from sparseq.base.errors import ParameterError
 
@@ -125,7 +125,7 @@ class IndividualOdometer:
             raise ParameterError(f"rho has shape {losses.shape}; {(size,)} is needed")
         for start in range(0, size, _BLOCK):
             block = slice(start, start + _BLOCK)
-            self._add(block if named is None else named[block], _nats.units_up(losses[block]))
+            self._add(block if named is None else named[block], rdp.units_up(losses[block]))
 
     def _add(self, users: NDArray[np.int64] | slice, losses: NDArray[np.int64]) -> None:
         """Algorithm 2 for some users, in units."""
@@ -137,7 +137,7 @@ class IndividualOdometer:
             filled = -(-large // self._block)
             total[over] = large - (filled - 1) * self._block
             begun = filled - (fill[over] == 0)  # an empty block is not skipped
-            begun[large == _nats.NO_BOUND] = _nats.NO_BOUND
+            begun[large == rdp.NO_BOUND] = rdp.NO_BOUND
             where = over + users.start if isinstance(users, slice) else users[over]
             self._blocks[where] = add_charges(self._blocks[where], begun)
         self._fill[users] = total
@@ -147,7 +147,7 @@ class IndividualOdometer:
 
         The loss is that user's alone, and private.
         """
-        return _nats.nats_up(_nats.times(self._blocks, self._block))
+        return rdp.nats_up(rdp.times(self._blocks, self._block))
 
     def epsilons(self, delta: float) -> NDArray[np.float64]:
         """Return for each user the epsilon at `delta` that its loss gives, see `rdp.epsilon`.
@@ -271,7 +271,7 @@ class LecuyerOdometer:
                 added then.
         """
         values = rdp.evaluate(lambda _: np.asarray(rdp_values), self.orders)
-        units = _nats.times(_nats.units_up(values), count("times", times))
+        units = rdp.times(rdp.units_up(values), count("times", times))
         self._spent = add_charges(self._spent, units)
 
     def spent(self) -> NDArray[np.float64]:
@@ -279,7 +279,7 @@ class LecuyerOdometer:
 
         It is a guarantee by itself only if the curves and their number were fixed in advance.
         """
-        return _nats.nats_up(self._spent)
+        return rdp.nats_up(self._spent)
 
     def filters(self) -> NDArray[np.int64]:
         """Return f at each order: which filter is the first that has not refused."""
@@ -300,7 +300,7 @@ class LecuyerOdometer:
         f = self.filters().astype(np.float64)
         size = np.ldexp(np.array(self._first, np.float64), f.astype(np.int64) - 41)
         tail = (self._log + 2 * np.log(f)) / (self.orders - 1)
-        return np.where(self._spent < _nats.NO_BOUND, (size + tail) * _ROUNDING, np.inf)
+        return np.where(self._spent < rdp.NO_BOUND, (size + tail) * _ROUNDING, np.inf)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that `from_state` needs, as arrays."""
@@ -351,7 +351,7 @@ def dyadic_orders(users: int) -> NDArray[np.float64]:
 
 
 def _saved(
-    name: str, values: NDArray[Any], like: NDArray[np.int64], low: int, high: int = _nats.NO_BOUND
+    name: str, values: NDArray[Any], like: NDArray[np.int64], low: int, high: int = rdp.NO_BOUND
 ) -> NDArray[np.int64]:
     """Return saved integers, if they have the shape and the range that they must have."""
     array = np.asarray(values)

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparseq.accounting import _nats, rdp
-from sparseq.accounting._checks import all_in_range, count, in_range, probability
+from sparseq.accounting import rdp
+from sparseq.accounting._numbers import all_in_range, count, in_range, probability
 from sparseq.accounting.charge import add_charges
 from sparseq.base.errors import ParameterError
 
@@ -186,7 +186,7 @@ class TrajectoryAccount:
         result = np.empty(self._level.size)
         for start in range(0, result.size, _BLOCK):
             block = slice(start, start + _BLOCK)
-            result[block] = rdp.epsilons(_nats.nats_up(self._spent[block]), self.orders, delta)
+            result[block] = rdp.epsilons(rdp.nats_up(self._spent[block]), self.orders, delta)
         return result
 
     def worst_case(self, delta: float) -> float:
@@ -194,13 +194,13 @@ class TrajectoryAccount:
 
         It needs that the number of steps was fixed in advance.
         """
-        total = _nats.times(self._table[-1], self._steps) if self._steps else 0 * self._table[-1]
-        return rdp.epsilon(_nats.nats_up(total), self.orders, delta)
+        total = rdp.times(self._table[-1], self._steps) if self._steps else 0 * self._table[-1]
+        return rdp.epsilon(rdp.nats_up(total), self.orders, delta)
 
     def losses(self) -> NDArray[np.float64]:
         """Return each example's charges at each of `orders` (nats, rounded up). Private."""
         self._settle()
-        return _nats.nats_up(self._spent)
+        return rdp.nats_up(self._spent)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that `from_state` needs, as arrays; numpy.savez stores them."""
@@ -237,7 +237,7 @@ class TrajectoryAccount:
         fits = spent.shape == account._spent.shape and level.shape == account._level.shape
         if not (fits and spent.dtype == np.int64 and level.dtype == np.uint16):
             raise ParameterError("the saved account is damaged: its arrays don't fit together")
-        fits = spent.min() >= 0 and spent.max() <= _nats.NO_BOUND and level.max() <= levels
+        fits = spent.min() >= 0 and spent.max() <= rdp.NO_BOUND and level.max() <= levels
         if not fits or min(steps, estimated, current) < 0 or estimated > steps:
             raise ParameterError("the saved account is damaged: a number is out of its range")
         account._level[:], account._spent[:] = level, spent
@@ -249,7 +249,7 @@ class TrajectoryAccount:
         """Put the steps since the last refresh on everybody's account: the one gather."""
         if not self._pending:
             return
-        charges = _nats.times(self._table, self._pending)
+        charges = rdp.times(self._table, self._pending)
         for start in range(0, self._level.size, _BLOCK):
             block = slice(start, start + _BLOCK)
             self._spent[block] = add_charges(self._spent[block], charges[self._level[block]])
@@ -262,5 +262,5 @@ class TrajectoryAccount:
             if norm:
                 sigma = self.noise * (self.clip / norm) * _SIGMA_DOWN
                 curve = rdp.subsampled_gaussian(self.rate, sigma, self.orders)
-                table[level] = _nats.units_up(curve * _CURVE_ERROR)
+                table[level] = rdp.units_up(curve * _CURVE_ERROR)
         return table

@@ -6,7 +6,7 @@ import textwrap
 
 import click
 
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 
 
 def one_line(text: str, width: int | None = None) -> str:

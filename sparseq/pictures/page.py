@@ -12,7 +12,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.pictures.figure import Figure, Floats, Series, Sheet, finite_runs
 from sparseq.pictures.tables import Table
 

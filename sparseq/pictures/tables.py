@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from sparseq.base.errors import ParameterError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.pictures.numbers import PLUS_MINUS
 
 GAP = "  "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
 from sparseq.base.errors import ParameterError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.pictures.figure import Figure, Floats, Series, finite_runs
 from sparseq.pictures.scales import Scale
 

@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.base.errors import ParameterError
-from sparseq.base.formats import format_of
-from sparseq.base.whole_files import whole_file, writing
+from sparseq.base.whole_files import format_of, whole_file, writing
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.store.answer import Answer
 

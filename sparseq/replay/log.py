@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.base.formats import format_of
+from sparseq.base.whole_files import format_of
 from sparseq.sql.plan import KNOWN_OPTIONS, Options
 from sparseq.stream.batches import BLOCK
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, SparseqError
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger.notes import Asker, RequestId
 from sparseq.replay.answers import ANSWERED, FAILED, REFUSED, AnswerFile, Result
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.sql.parameters import QueryText

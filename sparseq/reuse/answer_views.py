@@ -2,23 +2,139 @@
 
 A question follows from a release if every one of its cells is a disjoint union of the release's
 cells: a roll-up, a slice, the total over complete groups, some of the measures. That is told from
-regions alone (`sparseq.reuse.regions`), whatever the rows are; else nothing follows. People are not
-additive: of counts of people only the very same cells follow.
+their regions alone, whatever the rows are; else nothing follows. People are not additive: of counts
+of people only the very same cells follow.
+
+Regions of rows that a condition holds for: the algebra on predicates, made to be compared.
+
+A region says of some expressions over a row which values they may have, and lists the conditions of
+which nothing is known but their text; a row lies in it if all of that holds. Sound or silent: two
+regions are told apart, or said to be equal, only where that follows from the values alone, whatever
+the rows are. Values are totally ordered as the engine orders them (NaN is the greatest number), and
+NULL is a value of its own.
+
+Measured cells, kept beside an answer: every question that follows is computed from them.
+
+Noised numbers only: as public as the answer, of which they are all the cells, also those that
+HAVING and LIMIT leave out.
+
+Sums of cells that a release has: values, intervals and noise of an answer that follows from it.
+
+The noise of a sum of m cells has standard deviation sqrt(m) · sigma: the cells' noise is
+independent. Of a weighted answer the interval lies within the sums of the cells' ends, and within
+the noise of the sum and all that it may lack: sqrt(m) times what its cells may lack, added up. For
+people are cut by their norm over all cells, and who is in m of them lacks up to sqrt(m) times as
+much in their sum (Cauchy and Schwarz); that of a cell is a share of the norm. The sum's own noise
+is one event more than the release's, so where cells are added it takes `EXTRA` of beta, and the
+answer's confidence is that much less. A cell on its own keeps its interval. In or out, the ± is
+noise alone.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import re
+import statistics
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from itertools import product
 from typing import Any
 
-from sparseq.language.monotone import inverse, steps_of
-from sparseq.language.value_sets import Spans, Texts, Values, place_of, union
-from sparseq.reuse.regions import Region, letters
-from sparseq.sql.plan import Domain, Kind, Measure
+import numpy as np
+
+from sparseq.accounting import simultaneous_bound
+from sparseq.language.conditions import read
+from sparseq.language.expression_tree import Term
+from sparseq.language.value_sets import Spans, Texts, Values, inverse, place_of, steps_of, union
+from sparseq.released.outputs import Floats, Intervals, Measurements
+from sparseq.released.render import key_columns
+from sparseq.sql.plan import Domain, Kind, Measure, Noise, Query
+
+# -- regions of rows that a condition holds for ----------------------------------------------------
+
+_ALIASED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")+\"\.(\"(?:[^\"]|\"\")+\")")
+
+
+@dataclass(frozen=True)
+class Region:
+    """Rows in which expressions have some values, and conditions hold.
+
+    Attributes:
+        values: By expression, in letters that are the same for the same expression. One that is
+            not there may have any value.
+        conditions: Texts of conditions of which nothing else is known.
+    """
+
+    values: Mapping[str, Values] = field(default_factory=dict)
+    conditions: frozenset[str] = frozenset()
+
+    def both(self, other: Region) -> Region:
+        """Return the rows in both."""
+        values = dict(self.values)
+        for name, some in other.values.items():
+            values[name] = values[name].both(some) if name in values else some
+        return Region(values, self.conditions | other.conditions)
+
+    @property
+    def empty(self) -> bool:
+        """No row can lie in it."""
+        return not all(self.values.values())
+
+    @property
+    def key(self) -> str:
+        """A text that equal regions share."""
+        listed = {name: _spelled(values) for name, values in self.values.items()}
+        return repr((sorted(listed.items()), sorted(self.conditions)))
+
+
+def region_of(conditions: Iterable[Term]) -> Region:
+    """Return the rows for which all of the conditions are true."""
+    return reduce(Region.both, map(_region, conditions), Region())
+
+
+def last_place(values: Values | None) -> float:
+    """Return the last place that an expression can have; infinite: any, or it has no order."""
+    if values is None or not isinstance(values.known, Spans):
+        return math.inf
+    return values.known.ends[1]
+
+
+def letters(term: Term) -> str:
+    """Return a text that stands for an expression, whatever its table is called in the query.
+
+    Example:
+        >>> from sparseq.language.types import BIGINT
+        >>> letters(Term(BIGINT, '"e"."n"', column="n")) == letters(Term(BIGINT, '"x"."n"'))
+        True
+    """
+    return bare(term.sql)
+
+
+def bare(sql: str) -> str:
+    """Return SQL over one table without the table's name before its columns."""
+    return _ALIASED.sub(lambda found: f"~.{found[1]}" if found[1] else found[0], sql)
+
+
+def _region(condition: Term) -> Region:
+    if condition.function == "and":
+        return region_of(condition.arguments)
+    reading = read(condition)
+    if not reading.exact:
+        return Region(conditions=frozenset([letters(condition)]))
+    return Region({letters(said.of): said.true for said in reading.said.values()})
+
+
+def _spelled(values: Values) -> str:
+    known = values.known
+    if isinstance(known, Texts):
+        return repr((sorted(known.listed), known.but, values.null))
+    return repr((known.spans, values.null))
+
+
+# -- answers that follow from cells that were measured before: sums of them, exactly ---------------
 
 MOST_GROUPS = 4096
 """Of a question that is looked for among known cells, and of a release that is looked through."""
@@ -265,3 +381,296 @@ def _values(data: Any) -> Values:
         for low, high in data[1]
     )
     return Values(Spans(spans), data[2])
+
+
+# -- the cells of the latest releases, found by what they add up: in bounded memory ----------------
+
+LOOKED_THROUGH = 512
+"""Releases, the latest, that an answer may follow from."""
+_PIECES = 128 * MOST_GROUPS  # values of keys that are held at most
+_Key = tuple[str, str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class GridOf:
+    """The grid of a release, and the epoch in which it was measured."""
+
+    epoch: int
+    release: int
+    grid: Grid
+
+    @property
+    def keys(self) -> set[_Key]:
+        """What its measures add up: of rows of which table, and under which other conditions."""
+        return _keys(self.grid)
+
+    @property
+    def pieces(self) -> int:
+        """Values of its keys."""
+        return sum(len(key.pieces) for key in self.grid.keys)
+
+
+class Grids:
+    """Grids of releases; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[int, GridOf] = OrderedDict()
+        self._by_key: defaultdict[_Key, deque[GridOf]] = defaultdict(deque)
+        self._pieces = 0
+
+    def add(self, one: GridOf) -> None:
+        """Hold the grid of a release that is later than all others."""
+        self._held[one.release] = one
+        self._pieces += one.pieces
+        for key in one.keys:
+            self._by_key[key].append(one)
+        while len(self._held) > LOOKED_THROUGH or self._pieces > _PIECES:
+            _, oldest = self._held.popitem(last=False)
+            self._pieces -= oldest.pieces
+            for key in oldest.keys:
+                self._by_key[key].popleft()
+                if not self._by_key[key]:
+                    del self._by_key[key]
+
+    def of(self, release: int) -> Grid | None:
+        """Return the grid of a release, if it is held."""
+        found = self._held.get(release)
+        return None if found is None else found.grid
+
+    def like(self, question: Grid) -> Iterator[GridOf]:
+        """Yield those with measures that add up what a question does, the latest first."""
+        fewest = min((self._by_key.get(key, ()) for key in _keys(question)), key=len, default=())
+        yield from reversed(fewest)
+
+
+def _keys(grid: Grid) -> set[_Key]:
+    return {(grid.origin, m.adds, m.region.conditions) for m in grid.measures}
+
+
+# -- measured cells, kept beside an answer: every question that follows is computed from them ------
+
+
+@dataclass(frozen=True)
+class RecordedCells:
+    """Noised measures, by what each of them means (`MeasureMeaning.key`), and their grid."""
+
+    meanings: tuple[str, ...]
+    noised: Measurements
+    grid: Grid | None = None
+
+    def to_bytes(self) -> bytes:
+        """Return it as JSON, a line, and then the numbers."""
+        known = self.noised.weighted
+        arrays = [self.noised.measures]
+        head = {
+            "meanings": self.meanings,
+            "grid": None if self.grid is None else to_data(self.grid),
+            "groups": self.noised.groups,
+            "bins": [array.shape[1] for array in self.noised.measures],
+            "bounds": list(map(float, self.noised.bounds)),
+        }
+        if known is not None:
+            arrays += [known.lows, known.highs, known.noised, known.missing]
+            head |= {"sigmas": list(map(float, known.sigmas)), "z": list(map(float, known.z))}
+            head["statistics"] = list(known.statistics)
+            arrays += list(known.statistics.values())
+        numbers = [np.ascontiguousarray(a, "<f8").tobytes() for some in arrays for a in some]
+        return b"\n".join([json.dumps(head).encode(), b"".join(numbers)])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RecordedCells:
+        """Return what `to_bytes` wrote; its keys are not kept."""
+        text, _, numbers = data.partition(b"\n")
+        head = json.loads(text)
+        groups, bins = head["groups"], head["bins"]
+        flat, at = np.frombuffer(numbers, "<f8"), 0
+
+        def taken(size: int) -> Floats:
+            nonlocal at
+            at += size
+            return flat[at - size : at]
+
+        def one_a_measure() -> list[Floats]:
+            return [taken(groups * size).reshape(groups, -1) for size in bins]
+
+        measures, known = one_a_measure(), None
+        if "z" in head:
+            lows, highs, summed, missing = (one_a_measure() for _ in range(4))
+            statistics = {
+                (role, tuple(places), level): tuple(taken(groups) for _ in range(3))
+                for role, places, level in head.get("statistics", ())
+            }
+            known = Intervals(lows, highs, summed, head["sigmas"], missing, head["z"], statistics)
+        grid = head.get("grid")
+        return cls(
+            tuple(head["meanings"]),
+            Measurements(measures, head["bounds"], (), groups, known),
+            None if grid is None else from_data(grid),
+        )
+
+    def places(self, meanings: Sequence[str]) -> list[int] | None:
+        """Return which of the measures are wanted, in their order; None: one is not there."""
+        found = defaultdict(list)
+        for place, meaning in enumerate(self.meanings):
+            found[meaning].append(place)
+        try:
+            return [found[meaning].pop(0) for meaning in meanings]
+        except IndexError:
+            return None
+
+    def of(self, places: Sequence[int], domains: Sequence[Domain]) -> Measurements:
+        """Return some of the measures, in cells of these keys."""
+        noised, known = self.noised, self.noised.weighted
+        if known is not None:
+            known = Intervals(
+                [known.lows[i] for i in places],
+                [known.highs[i] for i in places],
+                [known.noised[i] for i in places],
+                [known.sigmas[i] for i in places],
+                [known.missing[i] for i in places],
+                [known.z[i] for i in places],
+                dict(known.told(places)),
+            )
+        return Measurements(
+            [noised.measures[i] for i in places], [noised.bounds[i] for i in places],
+            key_columns(domains), noised.groups, known,
+        )  # fmt: skip
+
+
+# -- sums of cells that a release has --------------------------------------------------------------
+
+EXTRA = 1 / 50
+_NORMAL = statistics.NormalDist()
+
+
+@dataclass(frozen=True)
+class DerivedAnswer:
+    """An answer that follows from a release: noised, with its intervals.
+
+    Attributes:
+        noised: As an answer's own.
+        beta: Of its intervals, all at once.
+        noise: ± of the noise of each measure.
+        sigmas: Of the noise of each measure, where it is largest.
+        widths: Mean half-width of each measure's intervals.
+    """
+
+    noised: Measurements
+    beta: float
+    noise: tuple[float, ...]
+    sigmas: tuple[float, ...]
+    widths: tuple[float, ...]
+
+    def within(self, part: float) -> bool:
+        """Tell whether the noise of each measure is within a part of its values' mean."""
+        means = [float(np.abs(values).mean()) for values in self.noised.measures]
+        return all(n <= part * mean for n, mean in zip(self.noise, means, strict=True))
+
+
+def derived(
+    query: Query, cells: RecordedCells, sums: Sequence[Sums], beta: float, noise: Sequence[Noise]
+) -> DerivedAnswer:
+    """Return the answer to a question as sums of a release's cells.
+
+    Args:
+        query: The question.
+        cells: Of the release.
+        sums: What each measure of the question is made of.
+        beta: Of the release.
+        noise: Of the measures of the release.
+    """
+    most = [max(map(len, one.groups)) for one in sums]
+    if cells.noised.weighted is None:
+        noised = _in_or_out(query, cells.noised, sums, most, beta, noise)
+    else:
+        whole = all(m == 1 for m in most)
+        extra = 0.0 if whole else beta * EXTRA
+        noised = _weighted(query, cells.noised, cells.noised.weighted, sums, most, extra)
+        beta += extra
+    ends = [noised.ends(i) for i in range(len(sums))]
+    return DerivedAnswer(
+        noised,
+        beta,
+        tuple(map(float, noised.bounds)),
+        tuple(noise[one.measure].sigma * math.sqrt(m) for one, m in zip(sums, most, strict=True)),
+        tuple(float((high - low).mean()) / 2 for low, high in ends),
+    )
+
+
+def _in_or_out(
+    query: Query,
+    known: Measurements,
+    sums: Sequence[Sums],
+    most: Sequence[int],
+    beta: float,
+    noise: Sequence[Noise],
+) -> Measurements:
+    cells = sum(len(s.groups) * m.bins for s, m in zip(sums, query.measures, strict=True))
+    bounds = [
+        float(
+            simultaneous_bound(
+                noise[one.measure].sigma * math.sqrt(m), cells, beta,
+                lattice_step=noise[one.measure].granularity * m,
+            )
+        )
+        for one, m in zip(sums, most, strict=True)
+    ]  # fmt: skip
+    values = [_added(known.measures[one.measure], one) for one in sums]
+    return Measurements(values, bounds, key_columns(query.domains), query.groups)
+
+
+def _weighted(
+    query: Query,
+    known: Measurements,
+    intervals: Intervals,
+    sums: Sequence[Sums],
+    most: Sequence[int],
+    extra: float,
+) -> Measurements:
+    z_sum = -_NORMAL.inv_cdf(extra / (2 * query.coordinates)) if extra else 0.0
+    values, lows, highs, noised, sigmas, missing, z = ([] for _ in range(7))
+    for measure, one, m in zip(query.measures, sums, most, strict=True):
+        i = one.measure
+        signed = measure.kind is Kind.SUM and (measure.bounds is None or measure.bounds[0] < 0)
+        summed = _added(intervals.noised[i], one)
+        low, high = _added(intervals.lows[i], one), _added(intervals.highs[i], one)
+        size = np.array([len(places) for places in one.groups], np.float64)[:, None]
+        noise = z_sum * intervals.sigmas[i] * np.sqrt(size)
+        lacks = _added(intervals.missing[i], one) * np.sqrt(size)
+        several = size > 1
+        low = np.where(several, np.maximum(low, summed - noise - lacks * signed), low)
+        high = np.where(several, np.minimum(high, summed + noise + lacks), high)
+        high = np.maximum(low, high)
+        again = _added(known.measures[i], one)
+        if not signed:
+            again = np.where(several, summed * _added_back(known, intervals, i), again)
+        values.append(np.clip(np.where(several & signed, summed, again), low, high))
+        lows.append(low)
+        highs.append(high)
+        noised.append(summed)
+        missing.append(lacks)
+        sigmas.append(intervals.sigmas[i] * math.sqrt(m))
+        z.append(max(z_sum, intervals.z[i]) if m == 1 else z_sum)
+    return Measurements(
+        values, [a * b for a, b in zip(z, sigmas, strict=True)], key_columns(query.domains),
+        query.groups, Intervals(lows, highs, noised, sigmas, missing, z),
+    )  # fmt: skip
+
+
+def _added_back(known: Measurements, intervals: Intervals, i: int) -> float:
+    """Return by what the cells of a release were raised for what was cut: the same for all.
+
+    Cells that are mostly noise went towards 0, which is right for each and wrong for their sum: it
+    is read off the others, where there are any.
+    """
+    value, noised = known.measures[i], intervals.noised[i]
+    there = noised > 0
+    sure = there & ((intervals.highs[i] - intervals.lows[i]) / 2 <= value)
+    of = sure if sure.any() else there
+    return max(float(np.median(value[of] / noised[of])), 1.0) if of.any() else 1.0
+
+
+def _added(cells: Floats, one: Sums) -> Floats:
+    """Return sums of a release's groups, (groups of the question, bins)."""
+    added: Floats = np.stack([cells[list(places)].sum(axis=0) for places in one.groups])
+    return added

@@ -14,8 +14,17 @@ from dataclasses import dataclass
 
 from sparseq.base.defaults import CONFIDENCE, PRICE
 from sparseq.language.types import Family
-from sparseq.reuse.answer_views import MOST_GROUPS, Grid, GridMeasure, additive, grid_key
-from sparseq.reuse.regions import Region, bare, last_place, region_of
+from sparseq.reuse.answer_views import (
+    MOST_GROUPS,
+    Grid,
+    GridMeasure,
+    Region,
+    additive,
+    bare,
+    grid_key,
+    last_place,
+    region_of,
+)
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Query
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.load.content_hashes import key_of, sha256
 from sparseq.load.file_patterns import UNFINISHED
 from sparseq.load.file_sources import DAMAGE

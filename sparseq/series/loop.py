@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparseq.base.errors import StoreError
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import RequestId
 from sparseq.series.arrivals import Arrival, Inbox
 from sparseq.series.plan_alarm import UnlikeThePlan
 from sparseq.series.query_series import QuerySeries, RowSource, is_of

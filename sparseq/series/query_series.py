@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sparseq.base.errors import ParameterError
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger.notes import Asker, RequestId
 from sparseq.released.outputs import KeyNode, MeasureNode, Outputs
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.series.series_part import SeriesPart

@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.base.formats import format_of
-from sparseq.base.whole_files import check_writable, whole_file, writing
+from sparseq.base.whole_files import check_writable, format_of, whole_file, writing
 from sparseq.series.series_rows import ANSWER, FIXED, LEFT_OUT, schema_of
 
 _SHARE, _SECONDS = 8, 1.0

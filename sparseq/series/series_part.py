@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparseq.accounting import Budget
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.sql.plan import Options, Plan, Query, calibrate
 from sparseq.store.store import Store
 

@@ -3,7 +3,7 @@
 **What is counted.** d_t, the users who have been left out of a query (of the pot of queries) by
 tick t, and n_t, the users there are. User i counts from the tick in which i was first left out.
 Algorithm 2's filter looks at i's own rows, own budget and past releases, so this tick is a function
-of i's own data and of past releases (`sparseq.ledger.departures`); so is the tick that i joined in.
+of i's own data and of past releases (`sparseq.ledger.accounts`); so is the tick that i joined in.
 
 **The counters.** Each tick releases one node of a binary-tree counter (`mechanisms.tree_counter`)
 for d and for n: q_t(X_i) is 1 if i was first left out in the node's window. That is a linear query
@@ -41,12 +41,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparseq.accounting import budget_units, simultaneous_bound
-from sparseq.accounting._checks import count
+from sparseq.accounting._numbers import count
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.ledger.notes import Fact
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.watch_begun import WATCH, watch_begun
+from sparseq.ledger.protocol import WATCH, watch_begun
+from sparseq.ledger.purposes import Pot, Pots
 from sparseq.mechanisms.tree_counter import window
 from sparseq.series.watch_alarm import Alarm
 from sparseq.series.watch_design import WatchDesign

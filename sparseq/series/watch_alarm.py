@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparseq.ledger.notes import NoteRows, NoteTable
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.series.watch_design import WatchDesign
 from sparseq.series.watch_state import WatchState, watch_request
 from sparseq.sql.plan import Options

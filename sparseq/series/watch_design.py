@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, add_charges, round_up
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._numbers import count, in_range
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.laplace import laplace_pair_tail
 from sparseq.mechanisms.tree_counter import MAX_HORIZON, window

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduction
-from sparseq.ledger.notes import NoteRows, NoteTable
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger.notes import Asker, NoteRows, NoteTable, RequestId
+from sparseq.ledger.purposes import Pot
 from sparseq.sql.plan import Plan
 from sparseq.store.store import Store
 

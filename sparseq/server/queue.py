@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from sparseq.base.cancellation import Cancellation, current
 from sparseq.base.errors import ServerError, Why
-from sparseq.engine.memory import release_freed
+from sparseq.engine.columns import release_freed
 
 T = TypeVar("T")
 

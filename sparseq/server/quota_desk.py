@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
-from sparseq.ledger.entry import Release
-from sparseq.ledger.request_id import Asker
+from sparseq.ledger.notes import Asker
+from sparseq.ledger.protocol import Release
 from sparseq.server.audit import AuditLog
 from sparseq.server.tokens import Principal
 from sparseq.server.usage import QuotaTotals, Usage, tell_losses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparseq.ledger.entry import Release
+from sparseq.ledger.protocol import Release
 from sparseq.store.store import Store
 
 MOST_LISTED = 10_000

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from sparseq.base.cancellation import Cancellation, checked_seconds
 from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, Why
-from sparseq.ledger.entry import Release
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger.notes import Asker, RequestId
+from sparseq.ledger.protocol import Release
 from sparseq.released.render import schema_of
 from sparseq.server.audit import AuditLog
 from sparseq.server.jobs import JobState

@@ -24,7 +24,7 @@ from typing import Any
 import sparseq
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import RequestId
 from sparseq.server.health import Health
 from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.quota_desk import Desk

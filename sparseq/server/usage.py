@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparseq.ledger.entry import Loss
+from sparseq.ledger.protocol import Loss
 from sparseq.server.audit import SUM, AuditLog
 
 DAY = 86400.0

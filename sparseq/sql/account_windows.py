@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from sparseq.language.calendar import DAY, UNITS, nested
+from sparseq.language.conditions import cells, passing
 from sparseq.language.expression_tree import Term
-from sparseq.language.instants import cells, passing
 from sparseq.language.types import Family
 from sparseq.language.value_sets import Spans
 from sparseq.sql.catalog import AccountWindow
@@ -40,7 +40,7 @@ def is_window_apart(
     """Tell whether all rows that are counted together are of one window: by the query alone.
 
     Either a group key tells windows apart, or the conditions let pass the times of one alone
-    (`sparseq.language.instants`: what is not known of them lets every time pass).
+    (`sparseq.language.conditions`: what is not known of them lets every time pass).
 
     Args:
         unit: One of `WINDOWS`.

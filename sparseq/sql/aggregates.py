@@ -22,8 +22,7 @@ from sqlglot import exp
 from sparseq.language.expression_tree import call
 from sparseq.language.types import BOOLEAN
 from sparseq.released import outputs as out
-from sparseq.released.pair_statistics import PAIRED, PairMoments
-from sparseq.released.statistics import QuantileNode, RatioNode, VarianceNode
+from sparseq.released.statistics import PAIRED, PairMoments, QuantileNode, RatioNode, VarianceNode
 from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.bins import as_double, bin_of, even_bins
 from sparseq.sql.cost_limits import ROWS

@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
-from sparseq.language.spellings import BINARY, LISTED, NAMED, UNARY
-from sparseq.released.pair_statistics import PAIRED
+from sparseq.language.overloads import BINARY, LISTED, NAMED, UNARY
+from sparseq.released.statistics import PAIRED
 from sparseq.sql.cost_limits import LIMITS
 
 _STRUCTURE = {

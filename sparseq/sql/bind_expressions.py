@@ -30,8 +30,19 @@ from sparseq.language.expression_tree import (
     in_range,
 )
 from sparseq.language.functions import Function, overloads
-from sparseq.language.overloads import comparison_type, distance, hint_of, is_text_constant
-from sparseq.language.spellings import BINARY, CASTS, COMPARED, LISTED, NAMED, PARTS, UNARY
+from sparseq.language.overloads import (
+    BINARY,
+    CASTS,
+    COMPARED,
+    LISTED,
+    NAMED,
+    PARTS,
+    UNARY,
+    comparison_type,
+    distance,
+    hint_of,
+    is_text_constant,
+)
 from sparseq.language.text_functions import MAX_TEXT
 from sparseq.language.types import Family, Type
 from sparseq.sql.parse import said

@@ -14,8 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sparseq.language.constants import constants
-from sparseq.language.expression_tree import Term, constant
+from sparseq.language.expression_tree import Term, constant, constants
 from sparseq.language.public_values import MAX_VALUES, PublicValues
 from sparseq.language.types import TEXT, integer
 from sparseq.sql.catalog import OTHER

@@ -25,7 +25,7 @@ from sparseq.accounting import (
     sigma_for_scale,
     simultaneous_bound,
 )
-from sparseq.accounting._checks import is_real
+from sparseq.accounting._numbers import is_real
 from sparseq.base.defaults import CONFIDENCE, beta_at
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.language.expression_tree import Term

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
-from sparseq.accounting._checks import in_range
+from sparseq.accounting._numbers import in_range
 from sparseq.base.arguments import checked
 from sparseq.base.errors import ParameterError
 from sparseq.sql.catalog import Catalog

@@ -12,7 +12,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.constants import constant
+from sparseq.language.expression_tree import constant_sql as constant
 from sparseq.sql.from_clause import FromItem
 from sparseq.sql.parse import said
 from sparseq.sql.public_database import PublicFacts

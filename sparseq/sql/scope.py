@@ -25,9 +25,8 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language.bounds import Interval, ends, interval, of_rows
 from sparseq.language.conditions import limits_of, sees_only
-from sparseq.language.constants import is_constant
-from sparseq.language.expression_tree import Term, all_of
-from sparseq.language.operands import conjuncts
+from sparseq.language.expression_tree import Term, all_of, is_constant
+from sparseq.language.overloads import conjuncts
 from sparseq.language.types import BIGINT, type_named
 from sparseq.sql.account_windows import is_window_apart, names, span_of, window_of
 from sparseq.sql.bind_expressions import ExpressionReader

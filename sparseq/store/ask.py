@@ -15,7 +15,7 @@ from sparseq.sql.plan import Options, Plan, Query, calibrate
 if TYPE_CHECKING:
     import polars
 
-    from sparseq.ledger.request_id import RequestId
+    from sparseq.ledger.notes import RequestId
     from sparseq.sql.polars_question import Aggregation, Events
     from sparseq.store.answer import Answer
     from sparseq.store.explain import Explanation

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from sparseq.engine.protocol import Engine
     from sparseq.engine.reduce import Index, Ints
     from sparseq.ledger.accounts import Person
-    from sparseq.ledger.entry import Loss
     from sparseq.ledger.notes import LoggedLine
-    from sparseq.ledger.protocol import Ledger
+    from sparseq.ledger.protocol import Ledger, Loss
     from sparseq.load.read_schema import Schema
     from sparseq.sql.catalog import Catalog, Table
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from sparseq.accounting import Budget
-from sparseq.accounting._checks import in_range
+from sparseq.accounting._numbers import in_range
 from sparseq.base.arguments import checked
 from sparseq.base.defaults import ANSWERS, COUNTS, KAPPA
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
-from sparseq.ledger.purposes import Purpose, made
-from sparseq.ledger.questions import Questions, told_apart
+from sparseq.ledger.purposes import Purpose, Questions, made, told_apart
 from sparseq.load.file_patterns import table_name
 from sparseq.load.read_schema import Declarations, text_files, types_apart
 from sparseq.sql.catalog import WINDOWS, Bound

@@ -17,17 +17,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Price
-from sparseq.accounting._checks import count
+from sparseq.accounting._numbers import count
 from sparseq.base.arguments import checked
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.people import person_of
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.protocol import USER
-from sparseq.engine.sql import first_line, quote
+from sparseq.engine.protocol import USER, first_line, quote
 from sparseq.ledger.notes import LoggedLine
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.prepaid import forget_taken
+from sparseq.ledger.protocol import forget_taken
+from sparseq.ledger.purposes import Pot
 from sparseq.series.methods.forecast_notes import forget_forecasts
 from sparseq.sql.catalog import Table
 from sparseq.store._duckdb.file_backend import as_duckdb

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sparseq.accounting import Budget
-from sparseq.ledger.entry import Release
+from sparseq.accounting.budget import Budget
+from sparseq.ledger.protocol import Release
 from sparseq.pictures.answer_texts import budget_of
 from sparseq.pictures.words import DELTA
 from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparseq.accounting._checks import count
+from sparseq.accounting._numbers import count
 from sparseq.base.arguments import checked
 from sparseq.base.errors import ParameterError, SparseqError, StoreError
-from sparseq.engine.contributions import Contributions
-from sparseq.engine.triplets import as_arrow, contributions_of, triplet_query
-from sparseq.ledger.entry import Release
-from sparseq.ledger.notes import Note
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.request_id import RequestId, requested
+from sparseq.engine.contributions import Contributions, as_arrow, contributions_of, triplet_query
+from sparseq.ledger.notes import Note, RequestId, requested
+from sparseq.ledger.protocol import Release
+from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import FOUND, Catalog
 from sparseq.sql.cost_limits import ROWS, check_most
@@ -125,7 +123,7 @@ class Store(Asking):
             options: Noise and confidence.
             request_id: Asking again with the same id returns the recorded answer: no new noise,
                 no charge. Any text; it is an analyst's, and never that of a monitor's tick or of
-                anything else that the system asks (see `sparseq.ledger.request_id`).
+                anything else that the system asks (see `sparseq.ledger.notes`).
             fresh: Ask anew, and pay, also what was answered before.
             pot: What it is paid from.
 

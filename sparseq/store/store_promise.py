@@ -17,14 +17,13 @@ import numpy as np
 
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.purposes import Purpose
-from sparseq.ledger.watch_begun import watch_begun
+from sparseq.ledger.protocol import watch_begun
+from sparseq.ledger.purposes import Pot, Pots, Purpose
 from sparseq.store.address import backend_at
 from sparseq.stream.stream_progress import COURSE, Course
 
 if TYPE_CHECKING:
-    from sparseq.ledger.entry import Loss
+    from sparseq.ledger.protocol import Loss
     from sparseq.sql.catalog import AccountWindow
     from sparseq.store.backend import Backend
 

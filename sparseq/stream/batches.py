@@ -23,7 +23,7 @@ from sparseq.base.errors import (
     StoreError,
 )
 from sparseq.compiled import compiled
-from sparseq.ledger.request_id import RequestId, requested
+from sparseq.ledger.notes import RequestId, requested
 from sparseq.sql.plan import Options, Plan, Query, calibrate
 from sparseq.store.answer import Answer
 from sparseq.stream.side_reads import Readings, Unread

@@ -16,9 +16,8 @@ import numpy as np
 from sparseq.accounting import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.ledger.accounts import Ints
-from sparseq.ledger.pots import Pot
 from sparseq.ledger.protocol import Ledger
-from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.stream.stream_progress import COURSE, LEAST_TAU, Course
 from sparseq.stream.stream_terms import Terms
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparseq.engine.reduce import Ints
+from sparseq.ledger.accounts import Ints
 from sparseq.mechanisms import AboveThreshold, Entropy, LaplaceSparseVector
 from sparseq.sql.plan import Plan
 

@@ -12,10 +12,9 @@ import numpy as np
 
 from sparseq.engine.protocol import Difference
 from sparseq.ledger.accounts import Ints
-from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import DIFFERENT, CuratorLine
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import DIFFERENT, CuratorLine, RequestId
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.purposes import Pot
 from sparseq.released.outputs import Measurements
 from sparseq.released.render import key_columns
 from sparseq.reuse.answer_cache import Inquiry

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget, Price, sigma_for_scale
-from sparseq.accounting._checks import in_range
+from sparseq.accounting._numbers import in_range
 from sparseq.accounting.pilots import CELLS
 from sparseq.sql.plan import Kind, Measure, Noise, Options, Plan, Query, no_public_scale
 from sparseq.stream.weights import finer_steps

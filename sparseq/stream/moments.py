@@ -24,9 +24,11 @@ from sparseq.accounting.pilots.pilot_interval import (
     covariance,
     interval,
     over,
+    quantile,
+    quantile_edges,
+    quantile_risk,
     variance,
 )
-from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 from sparseq.accounting.pilots.posterior import parent_of_squares
 from sparseq.released.outputs import StatisticKey
 from sparseq.sql.plan import (

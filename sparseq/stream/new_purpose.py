@@ -20,10 +20,9 @@ from sparseq.base.cancellation import check
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import ParameterError
 from sparseq.ledger.accounts import Index, Ints
-from sparseq.ledger.entry import Entry, Release
 from sparseq.ledger.notes import Fact, Note
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import PURPOSES, Purpose, kept, later
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.purposes import PURPOSES, Pot, Purpose, kept, later
 from sparseq.store.answer import Answer, Facts
 from sparseq.stream.budget_part import charges_for, course_after_move, of_purpose
 from sparseq.stream.step import Stream

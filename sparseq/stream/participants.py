@@ -15,8 +15,8 @@ import numpy as np
 from sparseq.accounting import Price, add_charges
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, UNITS_PER_NORM
 from sparseq.compiled import compiled, halves, worthwhile
+from sparseq.engine.contributions import WEIGHT_BITS
 from sparseq.engine.reduce import Index, Ints
-from sparseq.engine.row_weights import WEIGHT_BITS
 from sparseq.stream.prices import charges_of, fit_for_compiled, limbs, rounded_up
 from sparseq.stream.release_charges import Dues
 from sparseq.stream.weights import (

@@ -11,8 +11,8 @@ from sparseq.accounting import Price, add_charges, round_up
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS
 from sparseq.compiled import compiled, halves, worthwhile
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import NORM_LIMIT, Index
-from sparseq.ledger.accounts import Ints
+from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.ledger.accounts import Index, Ints
 from sparseq.sql.plan import Plan
 
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import add_charges
 from sparseq.compiled import selected
 from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import Index, Ints
-from sparseq.ledger.accounts import Accounts
+from sparseq.ledger.accounts import Accounts, Index, Ints
 from sparseq.ledger.lifetimes import LifeBill, LifeDues, LifetimeDues, Lifetimes
 from sparseq.sql.plan import Plan
 from sparseq.stream.prices import price, rounded_up

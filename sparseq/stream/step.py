@@ -18,22 +18,15 @@ import pyarrow as pa
 from sparseq.base.cancellation import check
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
-from sparseq.ledger.accounts import Accounts, Index, Ints
-from sparseq.ledger.departures import Departures
-from sparseq.ledger.entry import Entry
-from sparseq.ledger.notes import Fact, Note
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.prepaid import held
-from sparseq.ledger.protocol import Ledger
-from sparseq.ledger.purposes import name_of
-from sparseq.ledger.request_id import RequestId, requested
+from sparseq.ledger.accounts import Accounts, Departures, Index, Ints
+from sparseq.ledger.notes import Fact, Note, RequestId, requested
+from sparseq.ledger.protocol import Entry, Ledger, held
+from sparseq.ledger.purposes import Pot, Pots, name_of
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.released.render import render
-from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, Inquiry, Recall
-from sparseq.reuse.derived_answer import DerivedAnswer
-from sparseq.reuse.joined_answers import MOST_WIDTH, Piece
-from sparseq.reuse.staleness import RowsCame
+from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, MOST_WIDTH, Inquiry, Piece, Recall, RowsCame
+from sparseq.reuse.answer_views import DerivedAnswer
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate
 from sparseq.store.answer import Answer, Facts

@@ -27,9 +27,8 @@ from sparseq.accounting.pilots.choice import (
 )
 from sparseq.accounting.pilots.pilot_interval import interval
 from sparseq.accounting.pilots.posterior import nothing_read
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Contributions, Weights
 from sparseq.engine.reduce import Index, Ints
-from sparseq.engine.row_weights import Weights
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.mechanisms import Entropy, rounded_gaussian

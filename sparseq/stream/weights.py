@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting.charge import UNITS_PER_NORM
+from sparseq.engine.contributions import WEIGHT_BITS
 from sparseq.engine.reduce import NORM_LIMIT, Ints
-from sparseq.engine.row_weights import WEIGHT_BITS
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sparseq.base.errors import ParameterError
 from sparseq.compiled import COLD, compiled
 from sparseq.engine.reduce import Index
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
 from sparseq.training.accountant import checked_clip

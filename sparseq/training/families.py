@@ -15,8 +15,7 @@ from scipy import special
 
 from sparseq.base.errors import ParameterError
 from sparseq.compiled.elementary import sigmoid
-
-Floats = NDArray[np.float64]
+from sparseq.training.protocol import Floats
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.base.errors import DataError, ParameterError, QueryRefused
-from sparseq.engine.triplets import as_arrow
+from sparseq.engine.contributions import as_arrow
 from sparseq.sql.catalog import Column, Table
 from sparseq.training.protocol import Floats
 

@@ -11,9 +11,8 @@ import numpy as np
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.reduce import Index, Ints, Reduction
-from sparseq.ledger.notes import CuratorLine, Note
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger.notes import Asker, CuratorLine, Note, RequestId
+from sparseq.ledger.purposes import Pot
 from sparseq.released.outputs import OutputColumn, Outputs, measure
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store.answer import Answer

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparseq.base.errors import DataError, ParameterError
+from sparseq.engine.contributions import as_arrow
 from sparseq.engine.reduce import Index, Runs
-from sparseq.engine.triplets import as_arrow
 from sparseq.training.exact import STORED, Matrix, row_squares
 from sparseq.training.protocol import Floats
 

@@ -16,11 +16,11 @@ from fractions import Fraction
 import numpy as np
 
 from sparseq.accounting import UNITS_PER_NORM, Budget
-from sparseq.accounting._floats import round_down, sqrt_up
+from sparseq.accounting._numbers import round_down, sqrt_up
 from sparseq.accounting.charge import SIGNIFICANT_BITS
 from sparseq.base.errors import ParameterError
 from sparseq.engine.reduce import Index, Ints
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.store.store import Store
 from sparseq.training.protocol import Floats
 

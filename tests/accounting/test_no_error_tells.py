@@ -26,9 +26,11 @@ from sparseq.accounting.pilots.pilot_interval import (
     covariance,
     interval,
     over,
+    quantile,
+    quantile_edges,
+    quantile_risk,
     variance,
 )
-from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 
 size = st.sampled_from([0.0, -1.0, 1e-9, 3.0, 40.0, 1e4, 1e9, -1e9, 2.0**40])
 cells = st.lists(size, min_size=CELLS, max_size=CELLS).map(np.array)

@@ -16,7 +16,7 @@ from exact_formulas import deterministic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparseq.accounting import _nats, rdp
+from sparseq.accounting import rdp
 from sparseq.base.errors import ParameterError
 from sparseq.papers.odometers import (
     CODE_ORDERS,
@@ -387,19 +387,19 @@ def test_the_defaults_are_the_tightest_of_those_in_the_docs():
 @deterministic
 @given(st.floats(0.0, 1e308))
 def test_units_are_rounded_up_and_back_up(nats):
-    units = _nats.units_up(np.array([nats]))
+    units = rdp.units_up(np.array([nats]))
     exact = math.ceil(Fraction(nats) / UNIT)
-    assert units[0] == min(exact, _nats.NO_BOUND)
-    back = _nats.nats_up(units)[0]
-    assert back == math.inf if exact >= _nats.NO_BOUND else Fraction(back) >= exact * UNIT
+    assert units[0] == min(exact, rdp.NO_BOUND)
+    back = rdp.nats_up(units)[0]
+    assert back == math.inf if exact >= rdp.NO_BOUND else Fraction(back) >= exact * UNIT
     assert back == math.inf or Fraction(back) <= exact * UNIT * (1 + Fraction(1, 2**52))
 
 
 @deterministic
 @given(st.integers(0, 2**62), st.integers(1, 2**62))
 def test_products_saturate(units, factor):
-    product = _nats.times(np.array([units]), factor)[0]
-    assert product == min(units * factor, _nats.NO_BOUND)
+    product = rdp.times(np.array([units]), factor)[0]
+    assert product == min(units * factor, rdp.NO_BOUND)
 
 
 BAD = [-1.5, math.nan, math.inf, "1", None, True]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sparseq.accounting import _nats, rdp
+from sparseq.accounting import rdp
 from sparseq.base.errors import ParameterError
 from sparseq.papers.sgd_account import SGD_ORDERS, TrajectoryAccount
 
@@ -177,8 +177,8 @@ def test_the_table_is_made_once_and_a_step_only_counts(monkeypatch):
     monkeypatch.setattr(rdp, "subsampled_gaussian", lambda *a: calls.append(1) or curve_of(*a))
     ours = account(10_000, levels=50)
     gathered = []
-    times = _nats.times
-    monkeypatch.setattr(_nats, "times", lambda *a: gathered.append(1) or times(*a))
+    times = rdp.times
+    monkeypatch.setattr(rdp, "times", lambda *a: gathered.append(1) or times(*a))
     for values in np.random.default_rng(1).random((6, 10_000)):
         ours.refresh(values)
         for _ in range(100):

@@ -29,9 +29,11 @@ from sparseq.accounting.pilots.pilot_interval import (
     covariance,
     interval,
     over,
+    quantile,
+    quantile_edges,
+    quantile_risk,
     variance,
 )
-from sparseq.accounting.pilots.pilot_quantile import quantile, quantile_edges, quantile_risk
 from sparseq.stream.weights import weights
 
 Floats = NDArray[np.float64]

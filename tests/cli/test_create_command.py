@@ -16,8 +16,7 @@ from sampled import one_in
 import sparseq
 from conftest import output, run
 from sparseq.cli.create import create
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.purposes import Pot, Purpose
 
 
 def test_says_what_was_made(

@@ -11,7 +11,7 @@ import pytest
 
 import sparseq
 from conftest import output, run
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.notes import CuratorLog
 
 NOTES = [
     ("ingest", "3 values of u7 did not fit"),

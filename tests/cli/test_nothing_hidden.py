@@ -27,7 +27,7 @@ from sampled import one_in
 import sparseq
 from sparseq.cli import text
 from sparseq.cli.app import sparseq as command
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.notes import CuratorLog
 
 EVIL = "ev\x1b[31mil\x1b]0;own\x07\u202egpj\x9b2J"
 SPELLED = "ev\\x1b[31mil\\x1b]0;own\\x07\\u202egpj\\x9b2J"

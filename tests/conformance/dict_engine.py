@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.cells import Cells
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Cells, Contributions, Weights
 from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduction
-from sparseq.engine.row_weights import Weights
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Cell, Domain, Kind, Plan
 

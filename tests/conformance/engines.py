@@ -18,9 +18,8 @@ import pyarrow as pa
 import pytest
 
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Contributions, Weights
 from sparseq.engine.protocol import USER, Engine
-from sparseq.engine.row_weights import Weights
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Options, Plan
 

@@ -12,11 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
-from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import USER, Fact, NoteTable
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.protocol import Ledger
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger.notes import USER, Asker, Fact, NoteTable, RequestId
+from sparseq.ledger.protocol import Entry, Ledger, Release
+from sparseq.ledger.purposes import Pot
 
 PEOPLE = 12
 SEEN = NoteTable("conformance", {"tick": "BIGINT", USER: "INTEGER", "value": "DOUBLE"})

@@ -23,9 +23,8 @@ from sparseq.lake import delta_tables as delta
 from sparseq.lake import lake_rows as rows
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
-from sparseq.ledger.entry import Entry
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.protocol import Ledger
+from sparseq.ledger.protocol import Entry, Ledger
+from sparseq.ledger.purposes import Pot
 
 PARTS = {Pot.WATCH: 0.25}
 NAMES = [f"p{k:02}" for k in range(PEOPLE)]

@@ -25,7 +25,7 @@ from benchmarks.language import functions
 from benchmarks.stores import made_store
 from sparseq.cli.app import sparseq as command
 from sparseq.engine import program
-from sparseq.engine._duckdb import alone
+from sparseq.engine._duckdb import backstop
 from sparseq.ledger.notes import DIFFERENT
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Role, Tokens
@@ -44,8 +44,8 @@ MISSED = 24
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is time for a check of two people after each question."""
-    monkeypatch.setattr(alone, "SHARE", 1e6)
-    monkeypatch.setattr(alone, "_SAVED", 1e6)
+    monkeypatch.setattr(backstop, "SHARE", 1e6)
+    monkeypatch.setattr(backstop, "_SAVED", 1e6)
 
 
 def store(path: Path | None = None, **more: Any) -> sparseq.Store:
@@ -104,7 +104,7 @@ def test_what_the_analyst_sees_is_the_same_to_the_byte_with_and_without_a_differ
 
     plant(monkeypatch)
     with_check, differences = seen()
-    monkeypatch.setattr(alone.AloneCheck, "run", lambda self: [])
+    monkeypatch.setattr(backstop.AloneCheck, "run", lambda self: [])
     without, none = seen()
     assert differences
     assert not none
@@ -143,14 +143,14 @@ def test_both_ways_are_compared(
 ) -> None:
     """Whatever made an answer; joins and subqueries, of which there is one way, alone as well."""
     ways: set[tuple[str, bool]] = set()
-    check = alone.AloneCheck._differs
+    check = backstop.AloneCheck._differs
 
     def differs(self: Any, held: Any, user: int) -> str:
         way, _ = self._read(held.plan, user, held.interpreted)
         ways.add((way, held.interpreted))
         return check(self, held, user)
 
-    monkeypatch.setattr(alone.AloneCheck, "_differs", differs)
+    monkeypatch.setattr(backstop.AloneCheck, "_differs", differs)
     with store(in_or_out=in_or_out) as con:
         for text in ASKED:
             con.sql(text)
@@ -165,15 +165,15 @@ def test_time_is_saved_up_and_no_more_is_spent(monkeypatch: pytest.MonkeyPatch) 
 
     def read(plan: Any, user: int, interpreted: bool) -> Any:
         now[0] += 0.004
-        return "", alone.Failure(ValueError())
+        return "", backstop.Failure(ValueError())
 
-    check = alone.AloneCheck(read, lambda: now[0])
-    monkeypatch.setattr(alone, "_somebody", lambda held: 0)
+    check = backstop.AloneCheck(read, lambda: now[0])
+    monkeypatch.setattr(backstop, "_somebody", lambda held: 0)
     for _ in range(2000):
         check.consider(None, None, 1, True)  # type: ignore[arg-type]
         check.save(0.01)
         check.run()
-    assert 0.9 * 2000 * 0.01 * alone.SHARE <= now[0] <= 2000 * 0.01 * alone.SHARE + 0.01
+    assert 0.9 * 2000 * 0.01 * backstop.SHARE <= now[0] <= 2000 * 0.01 * backstop.SHARE + 0.01
 
 
 def test_doctor_and_the_servers_curator_are_told(

@@ -20,7 +20,7 @@ from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.backstop import halves
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.program import program_of
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.sql.plan import Options, Query, calibrate
 from sparseq.stream.batches import Request
 from sparseq.stream.prices import price

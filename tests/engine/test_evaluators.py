@@ -12,8 +12,8 @@ import sparseq.compiled
 import sparseq.engine.interpreter
 from benchmarks.audit.planted import masks_of_numbers
 from benchmarks.evaluators import WAYS, run
-from sparseq.engine.operations import Vector, logic
-from sparseq.engine.operations.table import OPERATIONS
+from sparseq.engine import operations
+from sparseq.engine.operations import OPERATIONS, Vector
 from sparseq.language.types import Family
 
 NUMPY = tuple(w for w in WAYS if (sparseq.compiled, "COLD", 1) not in w.settings)
@@ -69,7 +69,7 @@ def test_a_way_that_goes_wrong_is_found(what: str, monkeypatch: pytest.MonkeyPat
 
         monkeypatch.setattr(sparseq.engine.interpreter, "_placed_if", placed)
     elif what == "known":
-        monkeypatch.setattr(logic, "coalesce", lambda a, b: a)
+        monkeypatch.setattr(operations, "coalesce", lambda a, b: a)
     else:
         cut = sparseq.engine.interpreter._blocks
         monkeypatch.setattr(

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.engine._duckdb.former_types import keep_to_types
-from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine._duckdb.storage import Storage, keep_to_types
 from sparseq.sql.catalog import Catalog
 
 FORMER = """

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-from sparseq.engine._duckdb import connection, tables
+from sparseq.engine._duckdb import connection, storage
 from sparseq.load import memory_table as held
 from sparseq.load.memory_table import HeldRows, sorted_rows
 from sparseq.sql.catalog import Column, Table
@@ -99,7 +99,7 @@ def test_both_ways_make_the_same_tables(
 def test_a_table_lies_in_its_order(tmp_path: Path) -> None:
     sparseq.create(tmp_path / "s", {"t": rows_of(4, 130_000)}, user="who").close()
     con = connection.connected(tmp_path / "s")
-    for schema, order in tables.orders(Table("t", (Column("who", "VARCHAR"),), "who", "day")):
+    for schema, order in storage.orders(Table("t", (Column("who", "VARCHAR"),), "who", "day")):
         keys = order.split(", ")
         rows = con.execute(f"SELECT {order} FROM {schema}.t ORDER BY rowid").fetchall()
         assert rows == sorted(rows, key=lambda r: [(x is None, x) for x in r]), keys

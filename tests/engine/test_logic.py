@@ -15,8 +15,8 @@ import pytest
 
 import sparseq
 from sparseq.compiled import as_mask, bits_as, selected, true_places
-from sparseq.engine.operations import ALL, Vector, kernel_of, logic
-from sparseq.engine.operations.table import OPERATIONS
+from sparseq.engine import operations
+from sparseq.engine.operations import ALL, OPERATIONS, Vector, kernel_of
 from sparseq.engine.program import program_of
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
@@ -142,7 +142,7 @@ def test_whole_numbers_stay_whole() -> None:
     """Beside int64 NumPy would make doubles of uint64, which end at 2^53."""
     most = 2**63 - 1
     big = Vector(np.array([most, 0], np.uint64))
-    found = logic.chosen(np.array([True, False]), big, Vector(np.int64(-1)))
+    found = operations.chosen(np.array([True, False]), big, Vector(np.int64(-1)))
     assert found.values.tolist() == [most, -1]
 
 
@@ -193,4 +193,4 @@ def test_masks_of_all_are_one() -> None:
     assert np.bool_(1) is ALL
     assert np.ones(1, np.bool_)[0] is ALL
     assert as_mask(np.array(True)) is ALL
-    assert logic.both(ALL, np.False_) is np.False_
+    assert operations.both(ALL, np.False_) is np.False_

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.sql.plan import Options
 from sparseq.store.store import Store
 from sparseq.stream.new_purpose import add_purpose

@@ -18,7 +18,7 @@ from sparseq.lake import lake_rows as rows
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.ledger.notes import Fact
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.journal import TABLES, Journal
+from sparseq.ledger.accounts import Departures
 from sparseq.ledger.codec import pack, pack_set
-from sparseq.ledger.departures import Departures
-from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import NoteTable
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.request_id import Asker, RequestId, requested
+from sparseq.ledger.notes import Asker, NoteTable, RequestId, requested
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.purposes import Pot, Pots
 
 PEOPLE = 8
 Charges = dict[int, int]

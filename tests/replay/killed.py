@@ -24,8 +24,7 @@ import preloaded  # noqa: F401
 
 import sparseq
 from sparseq.base import whole_files as writing
-from sparseq.ledger._duckdb.journal import Journal
-from sparseq.ledger._duckdb.segments import Segments
+from sparseq.ledger._duckdb.journal import Journal, Segments
 from sparseq.replay import AnswerFile, Log, answers, replay
 from sparseq.replay import log as replay_log
 from sparseq.stream import batches as groups

@@ -20,12 +20,12 @@ import pytest
 
 import sparseq
 from sparseq.engine._duckdb.connection import SETTINGS
-from sparseq.ledger._duckdb import segments
+from sparseq.ledger._duckdb import journal
 from sparseq.replay import AnswerFile, Log, Summary, answers, price_list, replay
 from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
 from sparseq.replay.compare import ReplayComparison, compare
-from sparseq.reuse import cell_index as grids
+from sparseq.reuse import answer_views as grids
 from sparseq.store._duckdb import memory_limit as memory
 from sparseq.stream import batches as groups
 from sparseq.stream.batches import Request
@@ -140,7 +140,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(memory, "_LEAST_MB", most >> 20)
     monkeypatch.setattr(memory, "_MB_A_CORE", 0)
     monkeypatch.setitem(SETTINGS, "wal_autocheckpoint", "2MB")
-    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 21)
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 1 << 21)
     people = 2000
     rows = pa.table({"who": np.arange(people), "x": np.linspace(0, 1, people)})
     path = tmp_path / "s"

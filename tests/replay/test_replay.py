@@ -17,7 +17,7 @@ import pytest
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.ledger.request_id import Asker
+from sparseq.ledger.notes import Asker
 from sparseq.replay import AnswerFile, Log, Summary, answers, replay
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,8 +15,7 @@ from test_follow import Lives, fill, put
 import sparseq
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.series import Monitor, QuerySeries, QueryText, Ticks
 from sparseq.series.beside import Beside
 from sparseq.series.companions import ForecastSeries, StrategySeries, Watch, alarming, horizon_of

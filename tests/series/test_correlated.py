@@ -27,7 +27,7 @@ from benchmarks.stores import IN_OR_OUT
 from sparseq.accounting import Budget, Price
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine.cells import Cells
+from sparseq.engine.contributions import Cells
 from sparseq.series.derive import DERIVED, NoisySeries
 from sparseq.series.methods import band
 from sparseq.series.methods.band import Band

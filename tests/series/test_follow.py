@@ -22,7 +22,7 @@ from shop_days import DAYS, QUERIES, make, sales, sources, spends, ticks
 
 import sparseq
 from sparseq.base.errors import DataError
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.series import Monitor
 from sparseq.series.arrivals import Arrival, Inbox
 from sparseq.series.folder import Folder, has_end, sha256, stamp

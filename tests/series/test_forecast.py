@@ -20,7 +20,7 @@ import sparseq
 from benchmarks.stores import made_store
 from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.methods.counter_columns import Columns

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.stores import made_store
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.planning.known_stream import KnownStream

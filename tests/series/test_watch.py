@@ -23,7 +23,7 @@ from benchmarks.stores import made_store
 from sparseq.accounting import Budget, budget_units
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.cli.budget import budget_text
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.mechanisms import AboveThreshold, LaplaceSparseVector, SeededEntropy, TreeCounter
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.laplace import discrete_laplace

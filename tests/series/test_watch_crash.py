@@ -15,7 +15,7 @@ import pytest
 import watching
 
 import sparseq
-from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Pot
 from sparseq.mechanisms import AboveThreshold
 from sparseq.series.watch import ActiveWatch
 

@@ -20,7 +20,7 @@ from test_cancellation import COUNT, JOINED, LONG, busy, standing, store, when
 import sparseq
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import QueryCancelError, ServerError, TimedOut
-from sparseq.engine._duckdb.beside import BesideEngine
+from sparseq.engine._duckdb.connection import BesideEngine
 from sparseq.server.mcp import handle
 from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.service import Reply, Service, Statement

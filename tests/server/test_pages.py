@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from server.made import made
 
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger.notes import Asker, RequestId
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 

@@ -15,8 +15,8 @@ from server.running import Running, secret
 
 import sparseq
 from sparseq.base.errors import ServerError, StoreError
-from sparseq.ledger._duckdb.record import read_record
-from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.ledger._duckdb.mark import read_record
+from sparseq.ledger.notes import Asker, RequestId
 from sparseq.server.audit import AuditLog
 from sparseq.server.control import served_backup
 from sparseq.store._duckdb.mark_file import keep_mark

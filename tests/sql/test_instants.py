@@ -17,12 +17,20 @@ from times import COLUMNS, calls, conditions, expression, of_time, one_window, t
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language.calendar import DAY, UNITS, first_of, month_of
+from sparseq.language.conditions import allowed, cells, fineness, read
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
-from sparseq.language.instants import allowed, cells, fineness, read
-from sparseq.language.monotone import step_of
 from sparseq.language.types import DATE, INT64, Type
-from sparseq.language.value_sets import Spans, Texts, Values, common, in_order, place_of, union
+from sparseq.language.value_sets import (
+    Spans,
+    Texts,
+    Values,
+    common,
+    in_order,
+    place_of,
+    step_of,
+    union,
+)
 from sparseq.sql.account_windows import is_window_apart
 from sparseq.sql.catalog import WINDOWS
 from sparseq.sql.parse import Dialect

@@ -18,12 +18,11 @@ from shop import events, store
 
 import sparseq
 from sparseq.base.errors import QueryRefused
+from sparseq.engine import contributions as weighing
 from sparseq.engine import interpreter, program, reduce
-from sparseq.engine import row_weights as weighing
 from sparseq.engine._duckdb.engine import DuckEngine
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Contributions, Weights
 from sparseq.engine.program import program_of
-from sparseq.engine.row_weights import Weights
 from sparseq.sql.plan import Options, Plan, calibrate
 from sparseq.stream.joint_unit import joint
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.training import ClosedForm, PrivateGD, family
 from sparseq.training.despite import Rows, despite_failures
 from sparseq.training.protocol import Floats, Pull

@@ -19,19 +19,35 @@ from numpy.typing import NDArray
 
 from sparseq.base.cancellation import interruptible
 from sparseq.compiled import order_of, worthwhile
-from sparseq.engine._duckdb.alone import AloneCheck
-from sparseq.engine._duckdb.backstop import Backstop, Failure, Room, Work, halves, pass_on, said
-from sparseq.engine._duckdb.beside import BesideEngine, BesideEngines, ClosedError
-from sparseq.engine._duckdb.reader import Reader, TooManyRows
-from sparseq.engine._duckdb.scans import PlanRows, Scans
+from sparseq.engine._duckdb.backstop import (
+    AloneCheck,
+    Backstop,
+    Failure,
+    Room,
+    Work,
+    halves,
+    pass_on,
+    said,
+)
+from sparseq.engine._duckdb.connection import BesideEngine, BesideEngines, ClosedError
+from sparseq.engine._duckdb.reader import (
+    PlanRows,
+    Reader,
+    Scans,
+    TooManyRows,
+    Window,
+    days_of,
+    span_sql,
+    window,
+)
 from sparseq.engine._duckdb.stored import StoredColumns
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine._duckdb.windows import Window, days_of, span_sql, window
-from sparseq.engine.cells import Cells, cells_of
-from sparseq.engine.columns import ColumnCache
+from sparseq.engine.columns import ColumnCache, release_freed
 from sparseq.engine.contributions import (
+    Cells,
     Contributions,
     RowBatch,
+    cells_of,
     lattice,
     losses,
     of_batch,
@@ -39,11 +55,9 @@ from sparseq.engine.contributions import (
     reduce_measure,
 )
 from sparseq.engine.interpreter import Interpreter
-from sparseq.engine.memory import release_freed
 from sparseq.engine.program import Program, program_of
-from sparseq.engine.protocol import USER, Difference, EngineFailure
+from sparseq.engine.protocol import USER, Difference, EngineFailure, quote
 from sparseq.engine.reduce import Reduction, Runs, join_parts
-from sparseq.engine.sql import quote
 from sparseq.sql.catalog import Catalog, Table
 from sparseq.sql.plan import Plan
 

@@ -18,17 +18,24 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, budget_units
 from sparseq.base.arguments import check_text
 from sparseq.base.errors import DataError
-from sparseq.engine.protocol import USER
-from sparseq.engine.sql import quote
+from sparseq.engine.protocol import USER, first_line, quote
 from sparseq.ledger.accounts import Person
 from sparseq.sql.catalog import INTEGER_TYPES
+
+if TYPE_CHECKING:
+    from sparseq.engine.reduce import Index, Ints
+
+# -- people with an account: identifiers, and the keyed hashes of those that were erased -----------
 
 _WHOSE = "windows of "
 """Before a person whose windows are erased: it is no identifier of an account."""
@@ -307,3 +314,62 @@ def _spelled(identifier: str) -> str:
         return str(uuid.UUID(identifier))
     except ValueError:
         return identifier
+
+
+# -- contributions that were made elsewhere, for the people of a DuckDB file -----------------------
+
+_COLUMNS = ("user", "coordinate", "value")
+
+
+def triplets(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, size: int
+) -> tuple[Index, Index, NDArray[Any]]:
+    """Return users, coordinates and values of a table of contributions.
+
+    Raises:
+        DataError: A column is missing or does not fit, a user has no account, or a coordinate is
+            not below `size`.
+    """
+    missing = [name for name in _COLUMNS if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"the contributions have no column {missing[0]!r}", "columns: user, coordinate, value"
+        )
+    connection.register("handed", table)
+    try:
+        found = connection.sql(
+            f"SELECT coalesce(u.{USER}, -1) AS u, coalesce(h.coordinate::BIGINT, -1) AS k, "
+            "h.value::DOUBLE AS v "
+            "FROM handed AS h LEFT JOIN ledger.users AS u ON u.id = h.user"
+        ).to_arrow_table()
+    except duckdb.Error as error:
+        raise DataError(f"the contributions don't fit: {first_line(error)}") from None
+    finally:
+        connection.unregister("handed")
+    users, coordinates = found["u"].to_numpy(), found["k"].to_numpy()
+    if len(users) and users.min() < 0:
+        raise DataError("some contributions are by users who have no account", "ingest them first")
+    if len(users) and (coordinates.min() < 0 or coordinates.max() >= size):
+        raise DataError(f"a coordinate is outside 0..{size - 1}")
+    values = found["v"].fill_null(0.0).to_numpy()
+    return users.astype(np.int32), coordinates.astype(np.int32), values
+
+
+def numbers_of(connection: duckdb.DuckDBPyConnection, identifiers: pa.Array) -> Ints:
+    """Return the numbers of people by identifier, -1 for whom there is no account.
+
+    Raises:
+        DataError: The identifiers are not of the kind that people have here.
+    """
+    connection.register("handed", pa.table({"user": identifiers}))
+    try:
+        found = connection.sql(
+            f"SELECT coalesce(u.{USER}, -1)::BIGINT AS u FROM (SELECT user, row_number() OVER () "
+            "AS place FROM handed) AS h LEFT JOIN ledger.users AS u ON u.id = h.user ORDER BY place"
+        ).to_arrow_table()
+    except duckdb.Error as error:
+        raise DataError(f"the identifiers don't fit: {first_line(error)}") from None
+    finally:
+        connection.unregister("handed")
+    numbers: Ints = found["u"].to_numpy()
+    return numbers

@@ -1,9 +1,25 @@
-"""A plan's rows, read from one DuckDB: the store's own, or one with some people's rows only."""
+"""A plan's rows, read from one DuckDB: the store's own, or one with some people's rows only.
+
+Queries that differ in their times only: one scan reads the rows of all of them.
+
+Conditions such as `day = DATE '2024-01-01' AND x` are a window of time, [low, high), and a rest.
+The rows of the conditions are those of the rest, in order of time, from low up to high: a slice of
+what one scan has read. Nothing but the rows' origin changes, so a query's contributions are the
+same, to the last integer.
+
+Rows read ahead: one scan for the many queries to come that differ in their times only.
+
+What a query takes from a scan are the rows that its own SQL would have given, so its contributions
+are the same integers. Nothing here is a result: it goes when rows arrive, and with memory's limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import datetime as dt
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import duckdb
 import numpy as np
@@ -11,13 +27,295 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.compiled import bits_as
-from sparseq.engine._duckdb.scans import PlanRows
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.columns import combine_positions
 from sparseq.engine.contributions import lattice
+from sparseq.engine.protocol import quote
 from sparseq.engine.reduce import Index, quantise
-from sparseq.engine.sql import quote
+from sparseq.language.calendar import DAY
+from sparseq.language.conditions import Said, read
+from sparseq.language.expression_tree import Term, all_of
+from sparseq.language.types import DATE, TIMESTAMP
+from sparseq.language.value_sets import Spans, places_of
 from sparseq.sql.plan import Cap, Domain, Kind, Measure, Plan
+
+# -- queries that differ in their times only: one scan reads the rows of all of them ---------------
+
+FOREVER = 2**62
+_EPOCH = dt.datetime(1970, 1, 1)
+_TYPES = {type.sql: type for type in (DATE, TIMESTAMP)}
+
+
+@dataclass(frozen=True)
+class Window:
+    """The rows that fulfil `rest`, and whose `column` is in [low, high).
+
+    Attributes:
+        column: SQL of a DATE or TIMESTAMP column.
+        type: Which of the two.
+        rest: The other conditions.
+        low, high: Days or microseconds since 1970; ±FOREVER for no limit.
+    """
+
+    column: str
+    type: str
+    rest: str
+    low: int
+    high: int
+
+
+def window(conditions: Sequence[Term]) -> Window | None:
+    """Return conditions as a window, None if they aren't known to be one.
+
+    Example:
+        >>> from sparseq.language.expression_tree import call, column, constant
+        >>> from sparseq.language.types import BOOLEAN
+        >>> day, x = column('"t"."d"', DATE), column('"t"."x"', BOOLEAN)
+        >>> third = call("=", "({0} = {1})", BOOLEAN, day, constant(dt.date(1970, 1, 3), DATE))
+        >>> w = window([third, x])
+        >>> w.column, w.low, w.high, w.rest
+        ('"t"."d"', 2, 3, '("t"."x")')
+    """
+    column, rest, low, high = None, [], -FOREVER, FOREVER
+    for condition in conditions:
+        said = _span_of(condition)
+        if said is None or said.of.sql != (column or said.of).sql:
+            rest.append(condition)
+            continue
+        column, (first, last) = said.of, said.true.known.ends  # type: ignore[union-attr]
+        least, most = places_of(_TYPES[column.type.sql])
+        low = max(low, -FOREVER if first <= least else int(first))
+        high = min(high, FOREVER if last >= most else int(last) + 1)
+    if column is None:
+        return None
+    return Window(column.sql, column.type.sql, all_of(rest), low, max(low, high))
+
+
+def _span_of(condition: Term) -> Said | None:
+    """Return a condition on a column of times that lets one stretch pass; None: it is none."""
+    reading = read(condition)
+    if not reading.exact:
+        return None
+    (said,) = reading.said.values()
+    known, column = said.true.known, said.of.type.is_time and not said.of.function
+    one = column and isinstance(known, Spans) and len(known.spans) == 1 and not said.true.null
+    return said if one else None
+
+
+def days_of(window: Window) -> float:
+    """Return how many days a window has."""
+    return (window.high - window.low) / (DAY if window.type == TIMESTAMP.sql else 1)
+
+
+def hulls(windows: Sequence[Window]) -> list[list[Window]]:
+    """Split windows into sets, each of which asks for a quarter at least of the time it spans.
+
+    Example:
+        >>> def day(n): return Window("d", "DATE", "", n, n + 1)
+        >>> [[w.low for w in part] for part in hulls([day(n) for n in (1, 2, 3, 900, 902)])]
+        [[1, 2, 3], [900, 902]]
+    """
+    ordered = sorted(windows, key=lambda w: (w.low, w.high))
+    reach = np.maximum.accumulate([w.high for w in ordered])
+    gaps = np.maximum([w.low for w in ordered[1:]] - reach[:-1], 0)
+    pending, done = [(0, len(ordered))] if ordered else [], []
+    while pending:
+        first, stop = pending.pop()
+        span = int(reach[stop - 1]) - ordered[first].low
+        inside = gaps[first : stop - 1]
+        if span <= 4 * (span - int(inside.sum())):
+            done.append(ordered[first:stop])
+        else:
+            cut = first + 1 + int(np.argmax(inside))
+            pending += [(cut, stop), (first, cut)]
+    return done
+
+
+def span_sql(windows: Sequence[Window]) -> str:
+    """Return SQL of the rows from the first window on to the end of the last."""
+    low, high = min(w.low for w in windows), max(w.high for w in windows)
+    column, type, rest = windows[0].column, windows[0].type, windows[0].rest
+    conditions = [rest or "true", f"{column} IS NOT NULL"]
+    conditions += [f"{column} >= {_literal(low, type)}"] if low > -FOREVER else []
+    conditions += [f"{column} < {_literal(high, type)}"] if high < FOREVER else []
+    return " AND ".join(conditions)
+
+
+def _literal(at: int, type: str) -> str:
+    unit = dt.timedelta(microseconds=1) if type == TIMESTAMP.sql else dt.timedelta(days=1)
+    return f"CAST('{_EPOCH + at * unit}' AS {type})"
+
+
+# -- rows read ahead: one scan for the many queries to come that differ in their times only --------
+
+Made = TypeVar("Made")
+ROW_BYTES = 16
+"""About what a row read ahead takes."""
+MOST_BYTES = 1 << 29
+
+
+@dataclass(frozen=True)
+class PlanRows:
+    """Some rows of a plan: users, groups, and (bin, value) a measure, as in a `RowBatch`."""
+
+    users: NDArray[np.int32]
+    groups: NDArray[Any] | None
+    measures: list[tuple[Any, Any]]
+
+    def at(self, rows: slice | NDArray[np.int64]) -> PlanRows:
+        """Return some of the rows, or another order of them."""
+
+        def part(array: Any) -> Any:
+            return None if array is None else array[rows]
+
+        measures = [(part(b), part(v)) for b, v in self.measures]
+        return PlanRows(self.users[rows], part(self.groups), measures)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Rows in order of time, from `low` up to `high`; `first` is where each of `times` begins."""
+
+    low: int
+    high: int
+    times: NDArray[np.int64]
+    first: NDArray[np.int64]
+    rows: PlanRows
+
+    @classmethod
+    def of(cls, low: int, high: int, times: NDArray[Any], rows: PlanRows) -> Scan:
+        """Return rows as a scan, whatever order they are in."""
+        if bool(np.any(times[1:] < times[:-1])):
+            order = np.argsort(times, kind="stable")
+            times, rows = times[order], rows.at(order)
+        first = np.flatnonzero(np.concatenate(([True], times[1:] != times[:-1]))[: len(times)])
+        return cls(low, high, times[first].astype(np.int64), first, rows)
+
+    def between(self, low: int, high: int) -> PlanRows:
+        """Return the rows of a window."""
+        ends = np.append(self.first, len(self.rows.users))
+        start = 0 if low == -FOREVER else int(np.searchsorted(self.times, low))
+        stop = len(self.times) if high == FOREVER else int(np.searchsorted(self.times, high))
+        return self.rows.at(slice(int(ends[start]), int(ends[max(start, stop)])))
+
+
+Read = Callable[[Plan, list[Window]], tuple[NDArray[Any], PlanRows]]
+
+
+class Scans:
+    """What has been read ahead, the oldest dropped first.
+
+    Args:
+        count, read: Count, or return with their times, the rows of a plan from the first of some
+            windows to the last.
+        capacity: Bytes.
+    """
+
+    def __init__(
+        self,
+        count: Callable[[Plan, list[Window]], int],
+        read: Read,
+        capacity: int,
+    ) -> None:
+        self._count, self._read = count, read
+        self._most_rows = min(capacity, MOST_BYTES) // ROW_BYTES
+        self._scans: OrderedDict[tuple[Hashable, int, int], Scan] = OrderedDict()
+        self._made: dict[tuple[Hashable, int, int], object] = {}
+        self._made_rows = 0
+
+    def read(self, plans: Iterable[Plan]) -> None:
+        """Read ahead for plans that are likely to be asked next."""
+        asked: dict[Hashable, tuple[Plan, dict[tuple[int, int], Window]]] = {}
+        for plan in plans:
+            if (found := self._window(plan)) is not None:
+                key, window = found
+                _, windows = asked.setdefault(key, (plan, {}))
+                windows[window.low, window.high] = window
+        room = self._most_rows
+        for key, (plan, windows) in asked.items():
+            missing = [w for w in windows.values() if self._covering(key, w) is None]
+            for part in hulls(missing):
+                for together in self._small_enough(plan, part, room):
+                    room -= self._keep(key, plan, together)
+
+    def rows(self, plan: Plan) -> PlanRows | None:
+        """Return the rows of a plan, if they have been read."""
+        found = self._find(plan)
+        return None if found is None else found[1].between(*found[0][1:])
+
+    def made_of(self, plan: Plan, make: Callable[[bool], Made]) -> Made:
+        """Return what `make` makes of a plan's rows; kept, if the rows have been read ahead.
+
+        `make` is told whether it will be.
+
+        The same rows are asked for again and again: by dashboards, by other people.
+        """
+        found = self._find(plan)
+        if found is None:
+            return make(False)
+        at, scan = found
+        if at in self._made:
+            return cast(Made, self._made[at])
+        made = make(True)
+        self._made_rows += len(scan.between(*at[1:]).users)
+        if self._made_rows <= self._most_rows // 4:
+            self._made[at] = made
+        return made
+
+    def _find(self, plan: Plan) -> tuple[tuple[Hashable, int, int], Scan] | None:
+        if not self._scans or (found := self._window(plan)) is None:
+            return None
+        key, window = found
+        scan = self._covering(key, window)
+        return None if scan is None else ((key, window.low, window.high), scan)
+
+    def clear(self) -> None:
+        """Forget everything: rows have arrived."""
+        self._scans.clear()
+        self._made.clear()
+        self._made_rows = 0
+
+    def _window(self, plan: Plan) -> tuple[Hashable, Window] | None:
+        """Return the plan's window, and what it shares with the plans of the same shape."""
+        relation = plan.query.relation
+        found = window(relation.conditions)
+        if found is None:
+            return None
+        steps = tuple(n.granularity for n in plan.noise)
+        shape = (relation.sql, relation.user, found.column, found.rest)
+        return (shape, plan.query.domains, plan.query.measures, steps), found
+
+    def _covering(self, key: Hashable, w: Window) -> Scan | None:
+        for (other, low, high), scan in self._scans.items():
+            if low <= w.low and w.high <= high and other == key:
+                return scan
+        return None
+
+    def _small_enough(self, plan: Plan, part: list[Window], room: int) -> Iterator[list[Window]]:
+        """Halve windows until the rows from first to last fit; one alone is no use reading."""
+        if len(part) < 2:
+            return
+        if self._count(plan, part) <= room:
+            yield part
+            return
+        middle = len(part) // 2
+        yield from self._small_enough(plan, part[:middle], room)
+        yield from self._small_enough(plan, part[middle:], room)
+
+    def _keep(self, key: Hashable, plan: Plan, part: list[Window]) -> int:
+        low, high = min(w.low for w in part), max(w.high for w in part)
+        times, rows = self._read(plan, part)
+        held = sum(len(scan.rows.users) for scan in self._scans.values())
+        while self._scans and held + len(times) > self._most_rows:
+            _, oldest = self._scans.popitem(last=False)
+            held -= len(oldest.rows.users)
+            self._made.clear()
+            self._made_rows = 0
+        self._scans[key, low, high] = Scan.of(low, high, times, rows)
+        return len(times)
+
+
+# -- a plan's rows ---------------------------------------------------------------------------------
 
 _MOST_CAPS = 1024  # a query has 64 at most
 

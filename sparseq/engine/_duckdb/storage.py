@@ -20,12 +20,27 @@ no other user's vector q_t(X_j), charge or activity changes, the released past b
 neighbouring streams differ at every t by user i's vector alone, whose charge, made of the data as
 they are at t, is what the filter adds up; Theorem 4.5 holds as it stands. What was charged for
 an earlier version is not given back, as its release is out.
+
+Columns of stores of format 3, made what columns are now: of the closed list, and within it.
+
+Format 3 stored whole numbers of 128 bits, decimals of 38 digits, moments with a time zone, infinite
+dates and texts of any length. What becomes of each value is decided by that value and its type.
+
+Erasing people: their rows, what only they brought, and the bytes that are left of both.
+
+`erase` runs in a transaction: after it, nothing that can be asked of the store shows the rows. That
+they are gone from the file as well takes two steps more. Every table that knew them is written
+anew, since DuckDB only marks deleted rows, and keeps the extremes of a column. And the old blocks,
+which DuckDB leaves in the file until it needs them, are overwritten: `scrub` fills all free blocks
+with a throw-away table. A store that was killed in between does so when it is opened next.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -34,19 +49,21 @@ import pyarrow as pa
 from sparseq.accounting.charge import budget_units
 from sparseq.base.errors import DataError, SparseqError
 from sparseq.engine._duckdb.people import People, kind_of
-from sparseq.engine._duckdb.tables import orders, table_sql
-from sparseq.engine.protocol import USER
-from sparseq.engine.sql import first_line, quote
-from sparseq.ledger._duckdb import meta
-from sparseq.ledger._duckdb.curator_log import CuratorLog
-from sparseq.ledger._duckdb.failure import is_full, not_written
+from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql
+from sparseq.engine.protocol import USER, first_line, quote
+from sparseq.language.types import Family, type_named
+from sparseq.ledger._duckdb import notes
+from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
-from sparseq.load.read_schema import Schema, schema_of
+from sparseq.load.convert import MOST_TEXT
+from sparseq.load.read_schema import MOST_DIGITS, Schema, schema_of
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table
 from sparseq.sql.cost_limits import ROWS
 
 if TYPE_CHECKING:
     from sparseq.load.load_rows import IncomingRows
+
+# -- the layout of a store's rows in its DuckDB file -----------------------------------------------
 
 MAX_RUNS = 8
 """So many runs are left as they are, and more while few rows are in them."""
@@ -88,11 +105,11 @@ class Storage:
 
     def get(self, key: str) -> Any:
         """Return what was put under `key`, or None."""
-        return meta.get(self._con, key)
+        return notes.get(self._con, key)
 
     def put(self, key: str, value: Any) -> None:
         """Remember plain data under `key`."""
-        meta.put(self._con, key, value)
+        notes.put(self._con, key, value)
 
     def taken(self) -> dict[str, str]:
         """Return the keys of what was taken in under a key, each with its note."""
@@ -390,3 +407,146 @@ def _row_key(
                 "the row key names columns that say, with the user, which row is meant",
             )
     return tuple(dict.fromkeys(actual[c.lower()] for c in columns if c.lower() != user.lower()))
+
+
+# -- columns of stores of format 3 -----------------------------------------------------------------
+
+_RANGES = {
+    "DATE": "BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
+    "TIMESTAMP": "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'",
+}
+
+
+def keep_to_types(connection: duckdb.DuckDBPyConnection) -> None:
+    """Write tables anew that have a column, or a value, which is not on the list any more.
+
+    In a transaction of the caller.
+    """
+    storage = Storage(connection)
+    tables = tuple(_kept(connection, table) for table in storage.catalog().tables)
+    storage.put("catalog", Catalog(tables).to_dict())
+
+
+def _kept(connection: duckdb.DuckDBPyConnection, table: Table) -> Table:
+    columns, projections = [], []
+    for column in table.columns:
+        if column.name == table.user:
+            columns.append(column)
+            continue
+        if column.coded:
+            _cut(connection, dictionary_table(table.name, column.name))
+        type, sql = _becomes(column)
+        columns.append(replace(column, type=type))
+        projections.append(f"{sql} AS {quote(column.name)}")
+    for schema in _schemas(table):
+        name, new = quote(table.name), quote(f"{table.name} rewritten")
+        user = [USER] if table.private else []
+        connection.execute(
+            f"CREATE TABLE {schema}.{new} AS SELECT {', '.join([*user, *projections])} "
+            f"FROM {schema}.{name}"
+        )
+        connection.execute(f"DROP TABLE {schema}.{name}")
+        connection.execute(f"ALTER TABLE {schema}.{new} RENAME TO {name}")
+    return replace(table, columns=tuple(columns))
+
+
+def _schemas(table: Table) -> tuple[str, ...]:
+    if not table.private:
+        return ("public",)
+    return ("by_user", "by_time") if table.time else ("by_user",)
+
+
+def _becomes(column: Column) -> tuple[str, str]:
+    """Return a column's type, and SQL of its values in it.
+
+    >>> _becomes(Column("n", "HUGEINT")), _becomes(Column("s", "VARCHAR", coded=True))
+    (('DOUBLE', 'CAST("n" AS DOUBLE)'), ('VARCHAR', '"s"'))
+    """
+    name = quote(column.name)
+    if column.coded:
+        return column.type, name
+    if column.type in _RANGES:
+        return column.type, f"CASE WHEN {name} {_RANGES[column.type]} THEN {name} END"
+    if column.type == "VARCHAR":
+        return column.type, f"left({name}, {MOST_TEXT})"
+    if column.type == "TIMESTAMP WITH TIME ZONE":
+        moment = f"CAST(CASE WHEN isfinite({name}) THEN epoch_us({name}) END AS BIGINT)"
+        within = f"CASE WHEN {moment} BETWEEN -62135596800000000 AND 253402300799999999"
+        return "TIMESTAMP", f"{within} THEN make_timestamp({moment}) END"
+    kind = type_named(column.type)
+    wide = kind is not None and kind.family is Family.DECIMAL and kind.width > MOST_DIGITS
+    if kind is None or wide:
+        return "DOUBLE", f"CAST({name} AS DOUBLE)"
+    return column.type, name
+
+
+def _cut(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    connection.execute(
+        f"UPDATE {table} SET value = left(value, {MOST_TEXT}) WHERE length(value) > {MOST_TEXT}"
+    )
+
+
+# -- erasing people: their rows, what only they brought, and the bytes that are left of both -------
+
+_PENDING = "scrub"
+_BLOCK, _SMALL_BLOCK = 1 << 18, 1 << 12  # bytes, of DuckDB's data and catalogue
+_MARGIN = 4  # blocks
+
+
+def erase(storage: Storage, tables: Sequence[Table], users: Sequence[int]) -> dict[str, int]:
+    """Delete all rows of some users, in a transaction of the caller; return how many, by table.
+
+    Args:
+        storage: The store's.
+        tables: Its private tables.
+        users: By index.
+    """
+    if storage.get("erasure_key") is None:
+        storage.put("erasure_key", secrets.token_hex(32))
+    rows = {}
+    for table in tables:
+        rows[table.name] = storage.count_rows(table, users)
+        if rows[table.name]:
+            storage.write_anew(table, f"{USER} NOT IN ({', '.join(map(str, users))})")
+        storage.drop_unused_codes(table)
+    storage.people().forget(users)
+    storage.put(_PENDING, True)
+    return rows
+
+
+def scrub(connection: duckdb.DuckDBPyConnection) -> None:
+    """Overwrite what an erasure has left in the file, if one has.
+
+    A checkpoint empties the log, and frees the blocks of every table that was dropped. All free
+    space is overwritten then, twice: DuckDB writes blocks with whatever its memory had at their
+    unused ends, and the first time has put nothing of anybody's there.
+    """
+    storage = Storage(connection)
+    if not storage.get(_PENDING):
+        return
+    connection.execute("DROP TABLE IF EXISTS filling")  # of a process that was killed
+    connection.execute("CHECKPOINT")
+    _overwrite_free_space(connection)
+    _overwrite_free_space(connection)
+    storage.drop(_PENDING)
+    connection.execute("CHECKPOINT")
+
+
+def _overwrite_free_space(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make, store and drop a table as large as the free space.
+
+    Its rows fill data blocks (hashes, which don't compress). What DuckDB keeps about columns, their
+    extremes among it, lies in small blocks of its catalogue, which a long comment fills; they are
+    freed in every checkpoint, as the connection does not reuse them.
+    """
+    ((blocks, small),) = connection.execute(
+        "SELECT (SELECT free_blocks FROM pragma_database_size()), "
+        "(SELECT coalesce(sum(free_blocks), 0)::BIGINT FROM pragma_metadata_info())"
+    ).fetchall()
+    words = (blocks + _MARGIN) * _BLOCK // 8
+    connection.execute(f"CREATE TABLE filling AS SELECT hash(range) AS x FROM range({words})")
+    comment = "-" * (small * _SMALL_BLOCK + _BLOCK)
+    connection.execute(f"COMMENT ON TABLE filling IS '{comment}'")
+    connection.execute("CHECKPOINT")
+    connection.execute("DROP TABLE filling")
+    connection.execute("CHECKPOINT")

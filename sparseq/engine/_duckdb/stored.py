@@ -15,9 +15,8 @@ from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.columns import ColumnCache
 from sparseq.engine.operations import ALL, Vector
 from sparseq.engine.program import Leaf, StepValues
-from sparseq.engine.protocol import USER
+from sparseq.engine.protocol import USER, quote
 from sparseq.engine.reduce import Index, Ints, Runs
-from sparseq.engine.sql import quote
 from sparseq.language.types import Family, type_named
 from sparseq.sql.catalog import Column
 from sparseq.sql.plan import Domain

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sparseq.engine.protocol import USER
-from sparseq.engine.sql import quote
+from sparseq.engine.protocol import USER, quote
 from sparseq.sql.catalog import Table
 
 

@@ -14,12 +14,11 @@ import pyarrow as pa
 from sparseq.base.errors import StoreError
 from sparseq.engine._duckdb.connection import ReplaceableConnection, connected
 from sparseq.engine._duckdb.engine import DuckEngine
+from sparseq.engine._duckdb.people import numbers_of
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.engine._duckdb.triplets import numbers_of
-from sparseq.engine.protocol import USER
+from sparseq.engine.protocol import USER, quote
 from sparseq.engine.reduce import Ints
-from sparseq.engine.sql import quote
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.ledger.accounts import Person
 from sparseq.load.read_schema import Schema
 from sparseq.store._duckdb.memory_limit import machine_memory

@@ -22,7 +22,7 @@ from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.whole_files import PRIVATE, make_durable
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.people import kind_of
-from sparseq.engine.sql import quote
+from sparseq.engine.protocol import quote
 from sparseq.lake._duckdb.bucket import Bucket
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT

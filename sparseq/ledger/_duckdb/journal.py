@@ -11,6 +11,19 @@ Tables, all in schema `ledger` of the store's DuckDB file:
 
 `commit` returns only when the rows are on disk; a crash before leaves nothing of them.
 What a user has spent is the last snapshot plus the charges after it, and nothing else.
+
+Segments of releases: one table after the other; what was written is never written again.
+
+When DuckDB takes its log into a table, it writes that table's last row group anew, which is up to
+122,880 rows: were releases in one table, each would be written again with those of years, and the
+answer that it falls on would wait for that. So a table takes `SEGMENT_BYTES`, and then the next one
+begins, in the transaction that writes to it. `ledger.release` is a view of them all.
+
+Request ids that have a release: looked up in the store, so that memory does not grow with it.
+
+Almost every id that is asked about is new. A sieve (Bloom 1970) tells most of those apart without
+the store: two to four bytes a release, never a wrong "new", and a wrong "perhaps" now and then,
+which costs a look into the store and nothing else.
 """
 
 from __future__ import annotations
@@ -22,21 +35,211 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
-from sparseq.ledger._duckdb.requests import RequestIds
-from sparseq.ledger._duckdb.segments import FIRST_SEGMENT, Segments
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
-from sparseq.ledger.entry import Entry, Release
-from sparseq.ledger.notes import Fact, Note, NoteRows, NoteTable
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import Fact, Note, NoteRows, NoteTable, RequestId
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.purposes import Pot, Pots
 
 if TYPE_CHECKING:
-    from sparseq.ledger.accounts import Index, Ints
-    from sparseq.ledger.departures import Departures
+    from sparseq.ledger.accounts import Departures, Index, Ints
+
+# -- segments of releases: one table after the other; what was written is never written again ------
+
+SEGMENT_BYTES = 1 << 26
+"""A table with so many bytes of answers and charges is full; a checkpoint writes no more anew."""
+_MANY = 4  # rows from which one statement for all is quicker
+_COLUMNS = """(
+    id BIGINT NOT NULL, request_id VARCHAR, released_at TIMESTAMP NOT NULL,
+    query VARCHAR NOT NULL, coordinates BIGINT NOT NULL, sigma DOUBLE[] NOT NULL,
+    bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
+    users BLOB NOT NULL, charges BLOB NOT NULL USING COMPRESSION uncompressed,
+    pot UTINYINT NOT NULL, departed BLOB)"""
+_LONG = ("answer", "users", "charges")
+
+
+def _added(number: int) -> str:
+    """Return SQL that begins a segment."""
+    every = " UNION ALL ".join(f"SELECT * FROM ledger.release_{n + 1}" for n in range(number))
+    return (
+        f"CREATE TABLE ledger.release_{number} {_COLUMNS};\n"
+        f"CREATE OR REPLACE VIEW ledger.release AS {every};\n"
+    )
+
+
+FIRST_SEGMENT = _added(1)
+
+
+class Segments:
+    """The tables of releases, of which the last one is written to.
+
+    Raises:
+        StoreError: There is none.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._con, self._number = connection, 1
+        try:
+            self._bytes = self._count_bytes()
+        except duckdb.CatalogException:
+            raise StoreError("the ledger has no table of releases", "restore a copy") from None
+        if self._bytes >= SEGMENT_BYTES:  # only then can there be more
+            self._number = self._count()
+            self._bytes = self._count_bytes()
+        self._schema = connection.sql(f"FROM {self._table} LIMIT 0").to_arrow_table().schema
+        self._long = [self._schema.get_field_index(column) for column in _LONG]
+
+    @property
+    def _table(self) -> str:
+        return f"ledger.release_{self._number}"
+
+    def _count(self) -> int:
+        """Return how many tables there are; the first look at a database's takes 9 ms."""
+        ((number,),) = self._con.execute(
+            "SELECT count(*) FROM duckdb_tables() "
+            "WHERE schema_name = 'ledger' AND table_name SIMILAR TO 'release_[0-9]+'"
+        ).fetchall()
+        return int(number)
+
+    def _count_bytes(self) -> int:
+        """Return how many bytes are in the last table."""
+        bytes_of_a_row = " + ".join(f"octet_length({column})" for column in _LONG)
+        ((bytes,),) = self._con.execute(
+            f"SELECT coalesce(sum({bytes_of_a_row}), 0)::BIGINT FROM {self._table}"
+        ).fetchall()
+        return int(bytes)
+
+    def append(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Write releases, in a transaction of the caller; where there are many, by way of Arrow.
+
+        If the transaction fails, this object must not be used again.
+        """
+        if self._bytes >= SEGMENT_BYTES:
+            self._number, self._bytes = self._count() + 1, 0
+            self._con.execute(_added(self._number))
+        self._bytes += sum(len(row[i]) for row in rows for i in self._long)
+        if len(rows) < _MANY:
+            marks = ", ".join(["?"] * len(self._schema))
+            for row in rows:
+                self._con.execute(f"INSERT INTO {self._table} VALUES ({marks})", list(row))
+            return
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        self._con.register("entries", pa.table(columns, schema=self._schema))
+        self._con.execute(f"INSERT INTO {self._table} SELECT * FROM entries")
+        self._con.unregister("entries")
+
+
+# -- request ids that have a release ---------------------------------------------------------------
+
+_PLACES = 6  # bits a text sets
+_BITS_A_TEXT = 16  # at least: then 1 new text in 1,000 looks as if it had been seen
+_FIRST_LAYER = 4096  # texts
+
+
+class Sieve:
+    """Tells of most texts that they have not been seen.
+
+    >>> sieve = Sieve()
+    >>> sieve.add(["a", "b"])
+    >>> sieve.passes(["a", "new"])
+    ['a']
+    """
+
+    def __init__(self) -> None:
+        self._layers: list[NDArray[np.uint8]] = []
+        self._room = 0
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Remember texts."""
+        start = 0
+        while start < len(texts):
+            if self._room == 0:  # twice as large as the last one, and that is kept
+                self._room = _FIRST_LAYER << len(self._layers)
+                self._layers.append(np.zeros(self._room * _BITS_A_TEXT // 8, np.uint8))
+            part = texts[start : start + self._room]
+            layer = self._layers[-1]
+            places = _places(part, layer)
+            np.bitwise_or.at(layer, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
+            self._room -= len(part)
+            start += len(part)
+
+    def passes(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts that may have been seen: all that were, and few others."""
+        maybe = np.zeros(len(texts), np.bool_)
+        for layer in self._layers:
+            places = _places(texts, layer)
+            maybe |= ((layer[places >> 3] >> (places & 7)) & 1).all(axis=1)
+        return [text for text, may in zip(texts, maybe, strict=True) if may]
+
+
+def _places(texts: Sequence[str], layer: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the bits of a layer that stand for each text."""
+    hashes = np.fromiter(map(hash, texts), np.int64, len(texts)).view(np.uint64)
+    steps = (hashes >> np.uint64(32)) | np.uint64(1)
+    nth = np.arange(_PLACES, dtype=np.uint64)
+    places: NDArray[np.uint64] = hashes[:, None] + np.multiply.outer(steps, nth)
+    return (places % np.uint64(8 * len(layer))).astype(np.int64)
+
+
+class RequestIds:
+    """The release that each request id stands for.
+
+    Args:
+        connection: To the store; ids (`RequestId.stored`) and their releases are columns of
+            `ledger.release`.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._con = connection
+        self._sieve = Sieve()
+        self._ahead: dict[str, int] = {}
+        self._looked_up: set[str] = set()
+        for batch in connection.sql(
+            "SELECT request_id FROM ledger.release WHERE request_id IS NOT NULL"
+        ).to_arrow_reader(1 << 16):
+            self._sieve.add(batch.column(0).to_pylist())
+
+    def look_up(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return those of the ids that have a release, with it; `get` knows them until next time.
+
+        However many they are, it is at most one look into the store.
+        """
+        wanted = set(ids)
+        if not wanted <= self._looked_up:
+            ahead = self._stored(self._sieve.passes(list(wanted)))
+            self._looked_up = set()  # interrupted anywhere, no id passes for one without a release
+            self._ahead = ahead
+            self._looked_up = wanted
+        return {id: self._ahead[id] for id in wanted if id in self._ahead}
+
+    def get(self, id: str) -> int | None:
+        """Return the release of an id, if there is one."""
+        if id in self._looked_up:
+            return self._ahead.get(id)
+        return self._stored(self._sieve.passes([id])).get(id)
+
+    def add(self, numbers: dict[str, int]) -> None:
+        """Know ids that have been written since."""
+        self._sieve.add(list(numbers))
+        self._ahead.update((id, n) for id, n in numbers.items() if id in self._looked_up)
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, int]:
+        if not ids:
+            return {}
+        return dict(
+            self._con.execute(
+                "SELECT request_id, id FROM ledger.release "
+                "WHERE request_id IN (SELECT unnest(?::VARCHAR[]))",
+                [ids],
+            ).fetchall()
+        )
+
+
+# -- the durable side of the ledger: every release with its charges, in one transaction ------------
 
 TABLES = f"""
 CREATE SCHEMA ledger;

@@ -11,20 +11,18 @@ import pyarrow as pa
 
 from sparseq.accounting.budget import Budget
 from sparseq.engine._duckdb.connection import damaged_file
-from sparseq.ledger._duckdb.failure import not_written
 from sparseq.ledger._duckdb.journal import Journal
-from sparseq.ledger._duckdb.notes import DuckNotes
+from sparseq.ledger._duckdb.notes import DuckNotes, not_written
+from sparseq.ledger.accounts import Departures
 from sparseq.ledger.codec import unpack, unpack_set
-from sparseq.ledger.departures import Departures
 from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
-from sparseq.ledger.pots import Pot, Pots
-from sparseq.ledger.purposes import PURPOSES, Purpose, read
+from sparseq.ledger.purposes import PURPOSES, Pot, Pots, Purpose, read
 
 if TYPE_CHECKING:
     from sparseq.ledger._duckdb.session import StoreSession
     from sparseq.ledger.accounts import Index, Ints
-    from sparseq.ledger.entry import Entry
+    from sparseq.ledger.protocol import Entry
 
 WHOSE = "ledger.whose"
 """Of each window, the first window of the same person."""

@@ -38,19 +38,19 @@ import duckdb
 from sparseq.base.errors import StoreError
 from sparseq.base.whole_files import PRIVATE, make_private
 from sparseq.engine._duckdb.connection import not_judged
-from sparseq.ledger._duckdb import meta
-from sparseq.ledger._duckdb.curator_log import CuratorLog
-from sparseq.ledger._duckdb.mark import StoreMark
-from sparseq.ledger._duckdb.record import (
+from sparseq.ledger._duckdb import notes
+from sparseq.ledger._duckdb.mark import (
     HighWaterMark,
     Lock,
     Record,
+    StoreMark,
     read_record,
     record_of,
     sync_folder,
 )
-from sparseq.ledger.entry import Loss
+from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.ledger.log import log_of
+from sparseq.ledger.protocol import Loss
 
 _MARK, WRITES, KEPT, LOSSES = "session", "writes", "record kept", "losses"
 """Keys of `meta`: the mark, the count of changes, whether the record stays after closing, and when
@@ -70,7 +70,7 @@ class SessionMark:
 
 def read_mark(connection: duckdb.DuckDBPyConnection) -> SessionMark | None:
     """Return what a store says of its last session; None: it never had one."""
-    mark = meta.get(connection, _MARK)
+    mark = notes.get(connection, _MARK)
     return None if mark is None else SessionMark(mark["id"], mark["open"])
 
 
@@ -79,24 +79,24 @@ def read_reached(connection: duckdb.DuckDBPyConnection) -> HighWaterMark:
     ((releases,),) = connection.execute(
         "SELECT coalesce(max(id), 0) FROM ledger.release"
     ).fetchall()
-    return HighWaterMark(int(releases), int(meta.get(connection, WRITES) or 0))
+    return HighWaterMark(int(releases), int(notes.get(connection, WRITES) or 0))
 
 
 def add_loss(connection: duckdb.DuckDBPyConnection, missing: str) -> None:
     """Write into a store for ever that it goes on without a part, and mark it as closed."""
     has = read_reached(connection)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    losses = meta.get(connection, LOSSES) or []
-    meta.put(connection, LOSSES, [*losses, asdict(Loss(now, has.releases, missing))])
+    losses = notes.get(connection, LOSSES) or []
+    notes.put(connection, LOSSES, [*losses, asdict(Loss(now, has.releases, missing))])
     close_mark(connection, has)
     connection.execute("CHECKPOINT")
 
 
 def close_mark(connection: duckdb.DuckDBPyConnection, reached: HighWaterMark) -> None:
     """Mark a store as closed, in its file."""
-    mark = meta.get(connection, _MARK) or {"id": secrets.token_hex(16)}
+    mark = notes.get(connection, _MARK) or {"id": secrets.token_hex(16)}
     numbers = {"releases": reached.releases, "writes": reached.writes}
-    meta.put(connection, _MARK, {"id": mark["id"], "open": False, **numbers})
+    notes.put(connection, _MARK, {"id": mark["id"], "open": False, **numbers})
 
 
 class StoreSession:
@@ -165,7 +165,7 @@ class StoreSession:
         self._marked = True
         if self.mark is not None:
             self._remember(record.session)
-        meta.put(self._con, _MARK, {"id": record.session, "open": True})
+        notes.put(self._con, _MARK, {"id": record.session, "open": True})
         if said := not_judged():
             CuratorLog(self._con).add_once("engine", said)
         self._con.execute("CHECKPOINT")  # from here on the store is whole with this record only
@@ -214,13 +214,13 @@ class StoreSession:
         self.mark = mark
 
     def _remember(self, session: str) -> None:
-        known = meta.get(self._con, SESSIONS) or []
-        meta.put(self._con, SESSIONS, [*known, session][-_MOST_SESSIONS:])
+        known = notes.get(self._con, SESSIONS) or []
+        notes.put(self._con, SESSIONS, [*known, session][-_MOST_SESSIONS:])
 
     def count_write(self) -> int:
         """Count a change, in its own transaction; return its number, for `reached`."""
-        number = int(meta.get(self._con, WRITES) or 0) + 1
-        meta.put(self._con, WRITES, number)
+        number = int(notes.get(self._con, WRITES) or 0) + 1
+        notes.put(self._con, WRITES, number)
         return number
 
     def finish(self) -> None:
@@ -235,7 +235,7 @@ class StoreSession:
         reached = read_reached(self._con)
         close_mark(self._con, reached)
         self._con.execute("CHECKPOINT")
-        kept = bool(meta.get(self._con, KEPT))
+        kept = bool(notes.get(self._con, KEPT))
         self._con.close()
         self._drop_earlier()
         beside = record_of(self._path)

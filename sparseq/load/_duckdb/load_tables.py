@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from sparseq.engine._duckdb.people import BudgetFaults, People
 from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql
-from sparseq.engine.protocol import USER
+from sparseq.engine.protocol import USER, quote
 from sparseq.engine.reduce import Index
-from sparseq.engine.sql import quote
 from sparseq.load import memory_table as held
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import HeldRows, decoded, in_order, sorted_rows

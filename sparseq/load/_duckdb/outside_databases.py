@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from sparseq.base.escape import shown
+from sparseq.base.texts import shown
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.sql import quote
-from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.engine.protocol import quote
+from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.sql.catalog import Column, Table
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from numpy.typing import ArrayLike
 
 from sparseq.accounting import gdp, rdp, zcdp
-from sparseq.accounting._checks import in_range, probability, spendable
+from sparseq.accounting._numbers import in_range, probability, spendable
 from sparseq.papers.filters._fixed import square_up
 from sparseq.papers.filters._rule import Floats, Rule, positive, rootable
 from sparseq.papers.filters._targets import best_order, renyi_budget

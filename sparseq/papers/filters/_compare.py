@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting import rdp
-from sparseq.accounting._checks import in_range, probability
+from sparseq.accounting._numbers import in_range, probability
 from sparseq.papers.filters._additive import (
     ApproxZcdpRule,
     GdpRule,

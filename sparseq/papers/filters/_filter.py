@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, spendable
+from sparseq.accounting._numbers import count, spendable
 from sparseq.base.errors import ParameterError
 from sparseq.papers.filters._fixed import SATURATED, FixedPoint
 from sparseq.papers.filters._rule import Rule, Units

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting import rdp
-from sparseq.accounting._checks import probability
-from sparseq.accounting._floats import boundary
+from sparseq.accounting._numbers import boundary, probability
 from sparseq.base.errors import ParameterError
 from sparseq.papers.filters._fixed import FixedPoint
 from sparseq.papers.filters._rule import Floats, Rule, Units, positive

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparseq.accounting._checks import probability, spendable
+from sparseq.accounting._numbers import probability, spendable
 from sparseq.papers.filters._fixed import FixedPoint, square_up
 from sparseq.papers.filters._rule import Floats, Rule, Units, rootable
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import in_range
+from sparseq.accounting._numbers import in_range
 from sparseq.base.errors import ParameterError
 from sparseq.papers.filters._fixed import LARGEST_BUDGET, SMALLEST_BUDGET, FixedPoint
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting import rdp
-from sparseq.accounting._checks import in_range, probability
+from sparseq.accounting._numbers import in_range, probability
 from sparseq.base.errors import ParameterError
 
 _CANDIDATES = 1 + np.geomspace(1e-3, 1e9, 12 * 400 + 1)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import Price
 from sparseq.accounting.strategies import Strategy, prepaid
 from sparseq.compiled import compiled, halves, worthwhile
-from sparseq.engine.cells import Cells
+from sparseq.engine.contributions import Cells
 from sparseq.engine.reduce import NORM_LIMIT, Index
 from sparseq.stream.prices import charges_of
 
@@ -114,7 +114,7 @@ class Band:
         oldest = self._now + 1 - self._size
         if worthwhile(len(slots)):
             values, gone = np.empty(len(slots), np.int64), np.empty(len(slots), np.bool_)
-            rest, last, loop = self._rest, self._last, compiled().bands.measured
+            rest, last, loop = self._rest, self._last, compiled().weights.measured
             halves(
                 len(slots), lambda p: loop(row, slots[p], rest, last, oldest, values[p], gone[p])
             )
@@ -160,7 +160,7 @@ class Band:
         slots = np.where(at >= 0, np.append(self._slots, -1)[at], -1)
         found = np.zeros(len(at), np.int64)
         if worthwhile(len(at)):
-            loop, taps, ahead = compiled().bands.products, self._turned, self._ahead
+            loop, taps, ahead = compiled().weights.products, self._turned, self._ahead
             halves(len(at), lambda p: loop(ahead, slots[p], taps, found[p]))
             return found
         known = np.flatnonzero(slots >= 0)
@@ -199,7 +199,7 @@ class Band:
         x, taps, ahead = taken.values, self._turned, self._ahead
         self._rest[slots] += x * (2 * products + self._square * x)
         if worthwhile(len(slots)):
-            loop = compiled().bands.add_columns
+            loop = compiled().weights.add_columns
             halves(len(slots), lambda p: loop(ahead, slots[p], x[p], taps))
         else:
             ahead[:, slots] += taps[:, None] * x
@@ -257,7 +257,7 @@ def _found(keys: Ints, wanted: Ints) -> Ints:
         return np.full(len(wanted), -1)
     if worthwhile(len(wanted)) and len(wanted) > len(keys) // 8:
         places = np.empty(len(wanted), np.int64)
-        compiled().bands.places(keys, wanted, places)
+        compiled().weights.places(keys, wanted, places)
         return places
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, at, -1)

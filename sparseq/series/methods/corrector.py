@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import simultaneous_bound
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._numbers import count, in_range
 from sparseq.mechanisms.toeplitz_counter import BITS, decoder
 
 Floats = NDArray[np.float64]

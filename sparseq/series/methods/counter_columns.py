@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, Price
-from sparseq.accounting._floats import sqrt_up
+from sparseq.accounting._numbers import sqrt_up
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.toeplitz_counter import BITS, column_norms
 

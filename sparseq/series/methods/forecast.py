@@ -40,12 +40,10 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import budget_units
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine.cells import Cells, contributions_from
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Cells, Contributions, contributions_from
 from sparseq.engine.reduce import Index
 from sparseq.ledger.accounts import Ints
-from sparseq.ledger.notes import Note
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import Note, RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
 from sparseq.series.methods.corrector import Corrector, PostProcessing

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.accounting._checks import count, in_range
+from sparseq.accounting._numbers import count, in_range
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON

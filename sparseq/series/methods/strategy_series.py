@@ -9,7 +9,7 @@ noise. That is one linear question a tick, a step of Algorithm 2 (`Store.step`),
 
 A person's tick is taken in iff all that it will ever cost fits (`sparseq.series.methods.band`), and
 is otherwise in no measurement. What was taken in, and what it holds back of its account for the
-ticks to come, is written in the transaction of the release (`sparseq.ledger.prepaid`): a restart
+ticks to come, is written in the transaction of the release (`sparseq.ledger.protocol`): a restart
 reads the last k ticks of it, never the rows of the data. So a row that comes late is in no
 measurement, and a person who is erased is in none from then on.
 
@@ -30,12 +30,10 @@ from numpy.typing import NDArray
 from sparseq.accounting import Price, simultaneous_bound
 from sparseq.accounting.strategies import BITS, Strategy
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine.cells import Cells, contributions_of_distinct
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Cells, Contributions, contributions_of_distinct
 from sparseq.ledger.accounts import Index, Ints
-from sparseq.ledger.notes import USER, Note, NoteTable
-from sparseq.ledger.prepaid import block_of, forgotten, remember, taken
-from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.notes import USER, Note, NoteTable, RequestId
+from sparseq.ledger.protocol import block_of, forgotten, remember, taken
 from sparseq.released.outputs import KeyNode, OutputColumn, Outputs, measure
 from sparseq.series.methods.band import Band, looked_up, most_steps
 from sparseq.series.methods.forecast_series import column_of

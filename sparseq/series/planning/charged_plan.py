@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
 from sparseq.base.errors import ParameterError
-from sparseq.engine.cells import Cells, contributions_from
+from sparseq.engine.contributions import Cells, contributions_from
 from sparseq.engine.reduce import Ints
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.quantile import Quantiles, Ranks

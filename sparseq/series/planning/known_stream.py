@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine.cells import Cells
+from sparseq.engine.contributions import Cells
 from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT
 from sparseq.ledger.accounts import Ints
 from sparseq.sql.plan import Query

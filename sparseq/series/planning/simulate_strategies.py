@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, Price, budget_units, round_up
-from sparseq.accounting.strategies import BITS, Strategy, decoded
-from sparseq.engine.cells import Cells
+from sparseq.accounting.strategies import BITS as STRATEGY_BITS
+from sparseq.accounting.strategies import Strategy, decoded
+from sparseq.engine.contributions import Cells
 from sparseq.ledger.accounts import Ints
 from sparseq.mechanisms.entropy import for_release
 from sparseq.mechanisms.gaussian import rounded_gaussian
@@ -71,7 +72,7 @@ class MeasuredStream:
     @cached_property
     def missing(self) -> Floats:
         """What is not taken in, (ticks, d)."""
-        taken = decoded(self.measured * (self.step / 2**BITS), self.strategy)
+        taken = decoded(self.measured * (self.step / 2**STRATEGY_BITS), self.strategy)
         return np.asarray(self.stream.truth - taken)
 
     def errors(self, width: int) -> tuple[float, float, float]:
@@ -86,7 +87,7 @@ class MeasuredStream:
 
     def series(self, seed: int) -> Floats:
         """Return what a store of this seed gives, (ticks, d), if it has no other releases."""
-        step = self.step / 2**BITS
+        step = self.step / 2**STRATEGY_BITS
         d = self.measured.shape[1]
         drawn = [
             rounded_gaussian(self.sigma / step, d, for_release(seed, t + 1))
@@ -106,7 +107,7 @@ def measured(stream: KnownStream, setting: StrategySetting) -> MeasuredStream:
     """Run a stream under a setting; for counts, whose lattice step is 1."""
     budget, strategy = Budget(setting.kappa, setting.norm_budget), Strategy.of(setting.strategy)
     sigma, step = calibrate(stream.query, budget, Options()).noise[0].sigma, 1.0
-    price = Price.of(sigma, step / 2**BITS, budget)
+    price = Price.of(sigma, step / 2**STRATEGY_BITS, budget)
     d, units = stream.query.coordinates, budget_units(setting.norm_budget)
     band, spent = Band(strategy, price, d), np.zeros(stream.people, np.int64)
     sums = np.zeros((stream.ticks, d), np.int64)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.csv_text import answer_csv
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.pictures.answer_texts import said
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, while_connected

@@ -16,8 +16,8 @@ from typing import Any
 from starlette.responses import Response
 
 from sparseq.base.errors import ParameterError, ServerError, Why
-from sparseq.base.formats import format_of
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
+from sparseq.base.whole_files import format_of
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, parts_of
 from sparseq.server.tokens import Quota, Role

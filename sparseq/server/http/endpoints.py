@@ -25,7 +25,7 @@ from sparseq.base.errors import (
     TimedOut,
     Why,
 )
-from sparseq.base.json_text import json_text
+from sparseq.base.texts import json_text
 from sparseq.server.fields import InputFields, pairs, read_json, read_object, read_texts
 from sparseq.server.service import Service, no_token
 from sparseq.server.tokens import Principal, Role

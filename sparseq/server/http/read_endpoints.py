@@ -10,8 +10,8 @@ from typing import Any
 from starlette.responses import Response, StreamingResponse
 
 from sparseq.base.errors import ServerError, Why
-from sparseq.ledger.entry import Release
-from sparseq.ledger.request_id import Asker
+from sparseq.ledger.notes import Asker
+from sparseq.ledger.protocol import Release
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.ask_endpoints import chosen, encoded
 from sparseq.server.http.endpoints import Call, as_json

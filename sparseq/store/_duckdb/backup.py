@@ -25,7 +25,7 @@ from sparseq.base.errors import ParameterError, StoreError
 from sparseq.base.whole_files import PRIVATE, private_folder
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.ledger._duckdb.failure import not_written
+from sparseq.ledger._duckdb.notes import not_written
 from sparseq.ledger._duckdb.session import KEPT, close_mark, read_reached
 from sparseq.store._duckdb.file_backend import as_duckdb
 from sparseq.store._duckdb.open_file import check_free, publish

@@ -17,9 +17,9 @@ from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.whole_files import private_folder
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
-from sparseq.ledger._duckdb import curator_log
-from sparseq.ledger._duckdb.failure import told_where_not_written
+from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.journal import TABLES
+from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.purposes import Purpose, kept
 from sparseq.load._duckdb.files_seen import FilesSeen
 from sparseq.load._duckdb.outside_databases import Outside
@@ -114,7 +114,7 @@ def create_file(path: Path, declaration: Declaration) -> None:
 
 def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     """Write a new store's tables."""
-    connection.execute(SCHEMAS + FACTS + TABLES + curator_log.TABLE)
+    connection.execute(SCHEMAS + FACTS + TABLES + notes.TABLE)
     storage = Storage(connection, held_bytes=held_bytes())
     storage.put("settings", made.settings())
     row_keys = _row_keys(made.row_key, made.sources)

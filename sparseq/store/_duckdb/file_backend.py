@@ -20,18 +20,14 @@ from numpy.typing import NDArray
 from sparseq.accounting import Budget, budget_units
 from sparseq.base.errors import StoreError
 from sparseq.engine._duckdb.connection import ReplaceableConnection
-from sparseq.engine._duckdb.erasure import erase, scrub
-from sparseq.engine._duckdb.storage import Storage
-from sparseq.engine._duckdb.triplets import numbers_of, triplets
-from sparseq.engine.sql import first_line, quote
-from sparseq.ledger._duckdb.curator_log import CuratorLog
-from sparseq.ledger._duckdb.failure import not_written
-from sparseq.ledger._duckdb.former_ids import FORMER
+from sparseq.engine._duckdb.people import numbers_of, triplets
+from sparseq.engine._duckdb.storage import Storage, erase, scrub
+from sparseq.engine.protocol import first_line, quote
 from sparseq.ledger._duckdb.ledger import DuckLedger
+from sparseq.ledger._duckdb.notes import FORMER, CuratorLog, not_written
 from sparseq.ledger._duckdb.session import LOSSES, StoreSession
-from sparseq.ledger.entry import Loss
-from sparseq.ledger.pots import Pot
-from sparseq.ledger.purposes import read
+from sparseq.ledger.protocol import Loss
+from sparseq.ledger.purposes import Pot, read
 from sparseq.store._duckdb.memory_limit import held_bytes
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparseq.base.errors import StoreError
-from sparseq.ledger._duckdb.mark import mark_at
-from sparseq.ledger._duckdb.record import HighWaterMark
+from sparseq.ledger._duckdb.mark import HighWaterMark, mark_at
 from sparseq.ledger._duckdb.session import PLACE
 from sparseq.store._duckdb.open_file import open_backend
 

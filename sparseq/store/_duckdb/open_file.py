@@ -20,20 +20,21 @@ from sparseq.base.errors import SparseqError, StoreError, StoreInUse
 from sparseq.base.whole_files import make_private
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.engine.sql import first_line
-from sparseq.ledger._duckdb import meta
-from sparseq.ledger._duckdb.curator_log import CuratorLog
-from sparseq.ledger._duckdb.failure import is_full, not_written
-from sparseq.ledger._duckdb.mark import StoreMark, behind, mark_at
-from sparseq.ledger._duckdb.record import (
+from sparseq.engine.protocol import first_line
+from sparseq.ledger._duckdb import notes
+from sparseq.ledger._duckdb.mark import (
     HighWaterMark,
     Lock,
     Record,
+    StoreMark,
+    behind,
     lacks,
+    mark_at,
     read_record,
     record_of,
     sync_folder,
 )
+from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import (
     PLACE,
     SESSIONS,
@@ -349,7 +350,7 @@ def _check_whole(
 
 
 def _mark_of(connection: duckdb.DuckDBPyConnection, now: StoreMark | None) -> StoreMark | None:
-    known = meta.get(connection, PLACE)
+    known = notes.get(connection, PLACE)
     return None if known is None else now or mark_at(known)
 
 
@@ -388,7 +389,7 @@ def _check_mark(
             "can tell what this copy lacks",
             f"bring {mark.place}; `sparseq mark STORE FILE` says where it lies now; {_LAST}",
         )
-    has, sessions = read_reached(connection), meta.get(connection, SESSIONS) or []
+    has, sessions = read_reached(connection), notes.get(connection, SESSIONS) or []
     if said := behind(found, sessions, has):
         raise MissingPart(
             f"{path.name} {said}: its high-water mark, {mark.name}, is ahead of it",

@@ -14,11 +14,10 @@ from pathlib import Path
 import duckdb
 
 from sparseq.base.errors import StoreError
-from sparseq.engine._duckdb.former_types import keep_to_types
-from sparseq.engine._duckdb.storage import Storage
-from sparseq.engine.sql import first_line
-from sparseq.ledger._duckdb import curator_log
-from sparseq.ledger._duckdb.former_ids import name_askers
+from sparseq.engine._duckdb.storage import Storage, keep_to_types
+from sparseq.engine.protocol import first_line
+from sparseq.ledger._duckdb import notes
+from sparseq.ledger._duckdb.notes import name_askers
 from sparseq.load.read_schema import schema_of_existing
 from sparseq.store._duckdb.file_backend import FORMAT, FORMAT_WITH_KEYS, UPGRADED_FROM
 from sparseq.store._duckdb.open_file import hold, open_database
@@ -43,7 +42,7 @@ def name_the_store(connection: Connection) -> None:
 
 def begin_the_curators_log(connection: Connection) -> None:
     """Make the table of what only the curator is told."""
-    connection.execute(curator_log.TABLE)
+    connection.execute(notes.TABLE)
 
 
 def fix_how_rows_are_read(connection: Connection) -> None:

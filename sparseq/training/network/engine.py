@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sparseq.base.errors import DataError, ParameterError
+from sparseq.engine.protocol import first_line
 from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
-from sparseq.engine.sql import first_line
 from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.despite import despite_failures
 from sparseq.training.identity import code_of, digest_of

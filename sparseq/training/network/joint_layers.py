@@ -73,7 +73,7 @@ class _MaxPool(torch.autograd.Function):  # type: ignore[misc]
         height, width = ((z.shape[2 + i] - kernel[i]) // stride[i] + 1 for i in (0, 1))
         out = z.new_empty(len(z), height, width, z.shape[1])
         won = np.empty((len(z), height, width * z.shape[1]), np.uint8)
-        compiled().images.pool(_rows(z), z.shape[1], kernel, stride, out.flatten(2).numpy(), won)
+        compiled().dense.pool(_rows(z), z.shape[1], kernel, stride, out.flatten(2).numpy(), won)
         ctx.shape, ctx.kernel, ctx.stride, ctx.won = z.shape, kernel, stride, won
         return out.permute(0, 3, 1, 2)
 
@@ -82,7 +82,7 @@ class _MaxPool(torch.autograd.Function):  # type: ignore[misc]
         n, channels, height, width = ctx.shape
         gz = g[0].new_empty(n, height, width, channels)
         to = gz.flatten(2).numpy()
-        compiled().images.unpool(_rows(g[0]), ctx.won, channels, ctx.kernel, ctx.stride, to)
+        compiled().dense.unpool(_rows(g[0]), ctx.won, channels, ctx.kernel, ctx.stride, to)
         return gz.permute(0, 3, 1, 2), None, None
 
 

@@ -100,7 +100,7 @@ def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Explicit
 def _compiled(
     module: nn.Conv2d, a: Tensor, g: Tensor, written: Tensor, squares: NDArray[np.float64]
 ) -> None:
-    """Fill in weights' gradients and their squares: see `sparseq.compiled.images.correlate`."""
+    """Fill in weights' gradients and their squares: see `sparseq.compiled.dense.correlate`."""
     (kh, kw), (sh, sw), (dh, dw) = module.kernel_size, module.stride, module.dilation
     ph, pw = int(module.padding[0]), int(module.padding[1])
     channels, height, width = a.shape[1:]
@@ -109,7 +109,7 @@ def _compiled(
     across = [0] if dw == 1 else [dw * channels * right for right in range(kw)]
     places = np.array([dh * row * down + right for down in range(kh) for right in across])
     run = channels * (kw if dw == 1 else 1)
-    compiled().images.correlate(
+    compiled().dense.correlate(
         pixels.contiguous().numpy(), g.detach().contiguous().numpy(), (ph, pw * channels),
         (sh, sw * channels), places, run, written.numpy(), squares,
     )  # fmt: skip

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting import rdp
-from sparseq.accounting._checks import probability
+from sparseq.accounting._numbers import probability
 from sparseq.base.errors import ParameterError
 from sparseq.papers.filters import RenyiCurveRule
 from sparseq.papers.sgd_account import TrajectoryAccount

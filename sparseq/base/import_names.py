@@ -1,14 +1,40 @@
-"""Former names of modules: they work in this version, with a DeprecationWarning."""
+"""Packages whose names are imported when they are asked for: `sparseq --help` needs no engine."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
+
+# -- packages whose names are imported when they are asked for -------------------------------------
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a package's `__getattr__` (PEP 562).
+
+    Args:
+        package: Its name.
+        homes: Name to the module that defines it.
+
+    Example:
+        >>> lazy("sparseq", {"Answer": "sparseq.store.answer"})("Answer").__name__
+        'Answer'
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return get
+
+
+# -- former names of modules: they work in this version, with a DeprecationWarning -----------------
 
 FORMER = {
     "sparseq.accounting.filters": "sparseq.papers.filters",

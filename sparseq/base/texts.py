@@ -1,13 +1,19 @@
 """Texts that come from data, made safe to look at: keys, names of files, of series, of columns.
 
-A terminal obeys what it is sent. A key such as `\\x1b]0;title\\x07` sets its title, a mark that
+A terminal obeys what it is sent. A key such as `\x1b]0;title\x07` sets its title, a mark that
 turns the direction of writing around makes one name look like another, a newline forges a line.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import unicodedata
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+# -- texts that come from data ---------------------------------------------------------------------
 
 MOST_SHOWN = 200
 """So many characters of a text are shown, if nothing else is said."""
@@ -45,3 +51,25 @@ def _spelled(character: str) -> str:
     if unicodedata.category(character) in _UNSEEN:
         return character.encode("unicode_escape", "surrogatepass").decode()
     return character
+
+
+# -- plain data as JSON ----------------------------------------------------------------------------
+
+
+def json_text(value: Any, indent: int | None = 2) -> str:
+    """Return plain data as JSON: dataclasses are objects, dates texts, what is not finite null.
+
+    >>> json_text({"a": [1, float("nan")]}, indent=None)
+    '{"a": [1, null]}'
+    """
+    return json.dumps(_finite(value), indent=indent, default=str, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
