@@ -25,7 +25,7 @@ from typing import Any
 
 import sparseq
 from benchmarks.shapes import ACTIVITIES, DAYS, SIGMA
-from sparseq.lake.spark_fleet import SparkFleet
+from sparseq.lake.fleets import SparkFleet
 from sparseq.sql.plan import Options
 from sparseq.store.store import Store
 from sparseq.stream.batches import Request

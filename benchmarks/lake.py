@@ -29,7 +29,7 @@ import pyarrow as pa
 
 import sparseq
 from sparseq.accounting import budget_units
-from sparseq.lake import lake_rows
+from sparseq.lake import lake_ledger
 from sparseq.lake.fenced_log import FencedLog, LogFile
 from sparseq.lake.fleets import Processes
 from sparseq.lake.lake_ledger import LakeLedger
@@ -84,7 +84,7 @@ def take(ledger: LakeLedger) -> tuple[float, float]:
 
 def commits(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     """Commit so many times."""
-    FencedLog.create(folder, KEY, lake_rows.all_columns())
+    FencedLog.create(folder, KEY, lake_ledger.all_columns())
     ledger = opened(folder)
     spent, busy = zip(*(take(ledger) for _ in range(count)), strict=True)
     some = min(500, count // 4)
@@ -102,7 +102,7 @@ def commits(folder: Path, count: int) -> Iterator[dict[str, Any]]:
 
 def grown(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     """Write the log as it is after so many releases; open it, and append to it."""
-    log = FencedLog.create(folder, KEY, lake_rows.all_columns())
+    log = FencedLog.create(folder, KEY, lake_ledger.all_columns())
     files = list[LogFile]()
     for first in range(1, count + 1, FILE):
         numbers = range(first, min(first + FILE, count + 1))
@@ -122,7 +122,7 @@ def grown(folder: Path, count: int) -> Iterator[dict[str, Any]]:
 
 def released(numbers: range) -> pa.Table:
     """Return the rows of releases, which differ by number and text."""
-    row = lake_rows.table("releases", [lake_rows.release_row(entry(1).release)])
+    row = lake_ledger.table("releases", [lake_ledger.release_row(entry(1).release)])
     many = row.take(pa.array(np.zeros(len(numbers), np.int64)))
     texts = [f"SELECT count(*) AS n FROM t WHERE day = {n}" for n in numbers]
     many = many.set_column(0, many.schema.field(0), pa.array(numbers))
@@ -131,7 +131,7 @@ def released(numbers: range) -> pa.Table:
 
 def charged(numbers: range) -> pa.Table:
     """Return the rows of their charges."""
-    one = lake_rows.table("charges", lake_rows.charge_rows([entry(1)], BUCKETS))
+    one = lake_ledger.table("charges", lake_ledger.charge_rows([entry(1)], BUCKETS))
     many = one.take(pa.array(np.repeat(np.arange(one.num_rows), len(numbers))))
     which = pa.array(np.tile(np.array(numbers), one.num_rows))
     return many.set_column(1, many.schema.field(1), which)
@@ -176,7 +176,7 @@ def buckets(folder: Path, count: int) -> Iterator[dict[str, Any]]:
             os.link(folder / "lake" / "buckets" / row["file"], folder / "lake" / "buckets" / name)
         many.append([bucket, name, row["rows"], row["budgets"]])
     log = FencedLog(folder / "lake" / "ledger", bytes.fromhex(said["key"]))
-    log.commit([log.put("buckets", lake_rows.table("buckets", many))], log.head.of("buckets"))
+    log.commit([log.put("buckets", lake_ledger.table("buckets", many))], log.head.of("buckets"))
     started = time.perf_counter()
     fleet = Processes(2)
     lake = Store(LakeBackend(folder / "lake", fleet))

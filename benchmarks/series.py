@@ -50,7 +50,7 @@ from sparseq.series import Monitor, QueryText, Ticks, series_of
 from sparseq.series.derive import NoisySeries
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import targets_of
-from sparseq.series.planning.simulate_strategies import summed
+from sparseq.series.planning.simulate import summed
 from sparseq.series.planning.verdict import Method, verdict
 
 RUNS = 5

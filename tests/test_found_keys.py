@@ -18,7 +18,7 @@ from benchmarks.stores import made_store
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.engine.protocol import USER
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
-from sparseq.pictures.words import guarantee
+from sparseq.pictures.tables import guarantee
 from sparseq.sql.catalog import OTHER
 from sparseq.store.store import Store
 from sparseq.store.text_keys import Keys

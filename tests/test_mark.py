@@ -13,7 +13,7 @@ import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.base.errors import StoreError, StoreInUse
 from sparseq.ledger._duckdb.mark import Lock, MarkFile, Record, read_record
-from sparseq.store._duckdb.mark_file import keep_mark
+from sparseq.store._duckdb.backup import keep_mark
 
 COUNT = "SELECT count(*) AS n FROM t"
 

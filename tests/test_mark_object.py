@@ -16,7 +16,7 @@ from benchmarks.stores import IN_OR_OUT
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.ledger._duckdb import mark
 from sparseq.ledger._duckdb.mark import RECORD_BYTES, MarkObject, Record
-from sparseq.store._duckdb.mark_file import keep_mark
+from sparseq.store._duckdb.backup import keep_mark
 
 obstore = pytest.importorskip("obstore")
 

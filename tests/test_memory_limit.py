@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import sparseq
 from sparseq.cli.app import sparseq as command_line
-from sparseq.store._duckdb import memory_limit as memory
+from sparseq.store._duckdb import file_backend as memory
 
 QUERY = "SELECT kind, count(*) AS n, sum(amount) AS s FROM t WHERE kind IN ('a', 'b') GROUP BY kind"
 

@@ -12,11 +12,11 @@ from sparseq.accounting.pilots import ladder
 from sparseq.compiled import compiled, halves
 from sparseq.engine.contributions import weight_losses, weight_losses_numpy
 from sparseq.engine.reduce import NORM_LIMIT, Runs
-from sparseq.stream import participants as contributors
+from sparseq.stream import weights as contributors
 from sparseq.stream import weights as w
-from sparseq.stream.participants import Contributors, Loops
 from sparseq.stream.release_charges import Dues
 from sparseq.stream.weighted_sums import pilot_noise
+from sparseq.stream.weights import Contributors, Loops
 
 MANY = 20_000
 

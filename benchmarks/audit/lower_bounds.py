@@ -22,8 +22,7 @@ from benchmarks.audit import planted
 from benchmarks.audit.betting import Bet, Floats, LowerBound, bet, lower_bound
 from sparseq.accounting import gdp
 from sparseq.ledger.purposes import Pot
-from sparseq.series.watch_design import WatchDesign
-from sparseq.series.watch_state import WatchState
+from sparseq.series.watch_alarm import WatchDesign, WatchState
 from sparseq.sql.plan import Options
 from sparseq.store.curator import account
 from sparseq.store.store import Store

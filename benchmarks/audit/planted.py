@@ -30,9 +30,9 @@ import sparseq.sql.plan
 import sparseq.store.store
 import sparseq.store.text_keys
 import sparseq.stream.new_purpose
-import sparseq.stream.participants
 import sparseq.stream.question
 import sparseq.stream.weighted_sums
+import sparseq.stream.weights
 from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.pilots.choice import column_of
 from sparseq.accounting.strategies import ONE
@@ -46,8 +46,8 @@ from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import LifeDues, Lifetimes
 from sparseq.ledger.purposes import Purpose
-from sparseq.load.composite_ids import CompositeFile
 from sparseq.load.load_rows import IncomingRows
+from sparseq.load.memory_table import CompositeFile
 from sparseq.sql.scope import Scope
 from sparseq.sql.subqueries import _Inner
 from sparseq.store.store import Store
@@ -457,10 +457,8 @@ def centre_of_exact_values() -> Iterator[None]:
 
 def account_of_another() -> AbstractContextManager[None]:
     """A person's weight is made of what the next one has left."""
-    allowances = sparseq.stream.participants.allowances
-    return _set(
-        sparseq.stream.participants, "allowances", lambda *args: np.roll(allowances(*args), 1)
-    )
+    allowances = sparseq.stream.weights.allowances
+    return _set(sparseq.stream.weights, "allowances", lambda *args: np.roll(allowances(*args), 1))
 
 
 @contextlib.contextmanager
@@ -498,7 +496,7 @@ def fading_for_nothing() -> Iterator[None]:
 @contextlib.contextmanager
 def pilots_by_accounts() -> Iterator[None]:
     """There are no pilots where nobody has faded: accounts say so, and not the release log."""
-    allowances, kept = sparseq.stream.participants.allowances, list[Any]()
+    allowances, kept = sparseq.stream.weights.allowances, list[Any]()
     needs = sparseq.stream.question.needs_pilots
 
     def looked(*args: Any) -> Any:
@@ -509,7 +507,7 @@ def pilots_by_accounts() -> Iterator[None]:
         return bool(needs(*args)) and bool(kept and kept[0].min(initial=1.0) < 1.0)
 
     with (
-        _set(sparseq.stream.participants, "allowances", looked),
+        _set(sparseq.stream.weights, "allowances", looked),
         _set(sparseq.stream.question, "needs_pilots", needed),
     ):
         yield

@@ -31,8 +31,8 @@ from sparseq.engine.contributions import Contributions
 from sparseq.ledger.purposes import Pot
 from sparseq.sql.plan import Kind, Plan
 from sparseq.store.store import Store
-from sparseq.stream.comparison import Comparison
-from sparseq.stream.participants import Contributors, Loops
+from sparseq.stream.partition_selection import Comparison
+from sparseq.stream.weights import Contributors, Loops
 
 Ints = NDArray[np.int64]
 Id = Any

@@ -20,7 +20,7 @@ from benchmarks.audit.trial import Act, Trial
 from benchmarks.language import functions
 from sparseq.pgwire import messages as m
 from sparseq.pgwire._duckdb.catalogue import Catalogue
-from sparseq.pgwire.client_state import State
+from sparseq.pgwire.commands import State
 from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.server.service import Service

@@ -33,8 +33,7 @@ from benchmarks.papers.mnist_data import digits, unit_rows
 from sparseq.accounting.rdp import DEFAULT_ORDERS, epsilon
 from sparseq.pictures.tables import format_table
 from sparseq.training import ClosedForm, PrivateSGD, SgdResult, SpendLess, SpendMore, family
-from sparseq.training.sgd.policies import Policy
-from sparseq.training.sgd.promise import total
+from sparseq.training.sgd.promise import Policy, total
 
 DELTA = 1e-6  # the paper's
 KEYS = (

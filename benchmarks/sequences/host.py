@@ -29,7 +29,7 @@ from sparseq import dbapi
 from sparseq.cli.app import sparseq as command
 from sparseq.pgwire import messages as m
 from sparseq.pgwire._duckdb.catalogue import Catalogue
-from sparseq.pgwire.client_state import State
+from sparseq.pgwire.commands import State
 from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.server.http.app import application

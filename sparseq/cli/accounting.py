@@ -2,32 +2,111 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from sparseq.accounting import gdp, rdp, zcdp
 from sparseq.accounting._numbers import in_range, round_down, sqrt_up
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text
-from sparseq.cli import curves
 from sparseq.cli.options import Group, facts_format_option, file_option
-from sparseq.cli.picture import write_picture
+from sparseq.cli.output import write_picture
 from sparseq.cli.text import labelled, say, terminal_width
 from sparseq.papers import filters, odometers
 from sparseq.papers.odometers import ODOMETER_START, LecuyerOdometer
-from sparseq.pictures.figure import Sheet
-from sparseq.pictures.numbers import MISSING, number, percent, upper
-from sparseq.pictures.tables import format_table
-from sparseq.pictures.terminal import terminal_chart
-from sparseq.pictures.words import DELTA, DELTA_TEXT
+from sparseq.pictures.figure import COLORS, Axis, Figure, Series, Sheet
+from sparseq.pictures.tables import DELTA, DELTA_TEXT, MISSING, format_table, number, percent, upper
+from sparseq.pictures.terminal import MARKS, terminal_chart
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+# -- rényi budget curves by name, as a figure, as plain data and as a table ------------------------
+
+POINTS = 129
+
+
+@dataclass(frozen=True)
+class NamedCurve:
+    """RDP values of one mechanism at `orders`, and how a chart shows it."""
+
+    name: str
+    mark: str
+    orders: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+def named_curves(
+    gaussian: tuple[float, ...],
+    laplace: tuple[float, ...],
+    response: tuple[float, ...],
+    pure: tuple[float, ...],
+    sampled: tuple[tuple[float, float], ...],
+    span: tuple[float, float],
+) -> list[NamedCurve]:
+    """Return the curves asked for, at orders with alpha - 1 in equal ratios.
+
+    Raises:
+        ParameterError: A number is out of its range, or there are more curves than marks.
+    """
+    low, high = rdp.checked_orders(span).tolist()
+    if low >= high:
+        raise ParameterError(f"orders go from {low:g} to {high:g}", "give the lower one first")
+    orders = 1 + np.geomspace(low - 1, high - 1, POINTS)
+    makers: list[tuple[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = [
+        *((f"Gaussian, sigma {number(s)}", partial(rdp.gaussian, s)) for s in gaussian),
+        *((f"Laplace, scale {number(b)}", partial(rdp.laplace, b)) for b in laplace),
+        *((f"randomised response, p {number(p)}", partial(rdp.randomized_response, p))
+          for p in response),
+        *((f"pure, epsilon {number(e)}", partial(rdp.pure, e)) for e in pure),
+        *((f"sampled Gaussian, rate {number(q)}, sigma {number(s)}",
+           partial(rdp.subsampled_gaussian, q, s)) for q, s in sampled),
+    ]  # fmt: skip
+    if len(makers) > len(MARKS):
+        raise ParameterError(f"{len(makers)} curves; a chart shows at most {len(MARKS)}")
+    return [
+        NamedCurve(name, mark, orders, make(orders))
+        for (name, make), mark in zip(makers, MARKS, strict=False)
+    ]
+
+
+def curves_of(named: list[NamedCurve]) -> Figure:
+    """Return the curves as a figure."""
+    series = [Series(one.name, one.orders, one.values, color=color)
+              for one, color in zip(named, COLORS, strict=False)]  # fmt: skip
+    return Figure("Rényi budget curves", series, Axis("order", "log"), Axis("RDP (nats)", "log"))
+
+
+def curve_facts(named: list[NamedCurve], delta: float) -> dict[str, Any]:
+    """Return the curves as plain data; inf, which JSON can't write, as null."""
+    rows = []
+    for one in named:
+        epsilon = rdp.epsilon(one.values, one.orders, delta)
+        values = [v if math.isfinite(v) else None for v in one.values.tolist()]
+        epsilon_rdp = epsilon if math.isfinite(epsilon) else None
+        rows.append({"mechanism": one.name, "epsilon_rdp": epsilon_rdp, "rdp": values})
+    return {"delta": delta, "orders": named[0].orders.tolist(), "curves": rows}
+
+
+def curve_table(named: list[NamedCurve], delta: float, title: str) -> str:
+    """Return what the curves come to at `delta`, under `title`."""
+    rows = [
+        [one.mark, one.name, upper(rdp.epsilon(one.values, one.orders, delta), 4)] for one in named
+    ]
+    return format_table(["", "mechanism", title], rows, ["l", "l", "."])
+
+
+# -- `sparseq accounting`: what guarantees are worth, without a store. Only public numbers ---------
 
 Facts = dict[str, Any]
 SENSIBLE = 2.0**-200, 2.0**200
@@ -321,15 +400,15 @@ def curve(
 
     if not (gaussian or laplace or response or pure or sampled):
         gaussian, laplace, response = (1.0,), (1.0,), (0.75,)
-    named = curves.named_curves(gaussian, laplace, response, pure, sampled, span)
-    figure = curves.curves_of(named)
+    named = named_curves(gaussian, laplace, response, pure, sampled, span)
+    figure = curves_of(named)
     if plot is not None:
         write_picture(Sheet(figure.title, [figure]), plot)
     if format == "json":
-        say(json_text(curves.curve_facts(named, delta)))
+        say(json_text(curve_facts(named, delta)))
         return
     width = min(terminal_width() or 80, 100)
-    table = curves.curve_table(named, delta, f"epsilon at delta {_power(delta)}, by these orders")
+    table = curve_table(named, delta, f"epsilon at delta {_power(delta)}, by these orders")
     say(f"{terminal_chart(figure, width, 20)}\n\n{table}")
 
 

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from sparseq.base.texts import json_text
-from sparseq.cli.course import course_text
 from sparseq.cli.options import command, facts_format_option, store_argument
-from sparseq.cli.text import labelled, loud_lines, say, windows_line
-from sparseq.pictures.numbers import number, percent, upper
-from sparseq.pictures.tables import format_table
+from sparseq.cli.text import course_text, labelled, loud_lines, say, windows_line
+from sparseq.pictures.tables import format_table, number, percent, upper
 from sparseq.store.store_promise import promised
 
 

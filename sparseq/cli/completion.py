@@ -9,8 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Path
 from prompt_toolkit.document import Document
 
 from sparseq.cli.output import FORMATS
-from sparseq.cli.session import COMMANDS
-from sparseq.cli.statements import is_command
+from sparseq.cli.session import COMMANDS, is_command
 from sparseq.sql.allowed_words import function_names
 from sparseq.sql.catalog import Catalog
 

@@ -15,7 +15,6 @@ from sparseq.accounting import simultaneous_bound
 from sparseq.base.defaults import BETA, KAPPA
 from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
-from sparseq.cli.course import course_text
 from sparseq.cli.declare import (
     bounds_of,
     csv_of,
@@ -40,14 +39,12 @@ from sparseq.cli.options import (
     store_argument,
     table_option,
 )
-from sparseq.cli.purpose_text import PurposeText, purposes_of
-from sparseq.cli.text import banner, labelled, one_line, say, windows_line
+from sparseq.cli.purpose import PurposeText, purposes_of
+from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, Schema, text_files, types_apart
-from sparseq.pictures.answer_texts import plain_text
-from sparseq.pictures.numbers import format_bound, number, upper
-from sparseq.pictures.tables import format_table
-from sparseq.pictures.words import NOT_PRIVATE
+from sparseq.pictures.answers import plain_text
+from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
 from sparseq.sql.catalog import bound_text
 from sparseq.store.address import address
 from sparseq.store.curator import counts

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from sparseq.base.csv_text import answer_csv, csv_text
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import (
@@ -25,9 +24,8 @@ from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger.purposes import Pot
-from sparseq.pictures.answer_texts import plain_text
-from sparseq.pictures.numbers import number
-from sparseq.pictures.tables import format_table
+from sparseq.pictures.answers import answer_csv, csv_text, plain_text
+from sparseq.pictures.tables import format_table, number
 from sparseq.store import curator as facts
 from sparseq.store.address import address
 from sparseq.store.curator import account, counts, exact_sql

@@ -22,14 +22,12 @@ from sparseq.base.texts import json_text
 from sparseq.base.whole_files import how_to_mend
 from sparseq.cli.demo_analyst import BUYERS, asked, monitor, root_mean_square, true_buyers
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
-from sparseq.cli.picture import write_picture
-from sparseq.cli.progress import progress_bar
+from sparseq.cli.output import progress_bar, write_picture
 from sparseq.cli.text import banner, labelled, say
-from sparseq.pictures.demo import demo_figure
 from sparseq.pictures.figure import Figure, Floats, Sheet
-from sparseq.pictures.numbers import number, upper
+from sparseq.pictures.figures import demo_figure
+from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, number, upper
 from sparseq.pictures.terminal import terminal_chart
-from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparseq.ledger.purposes import Purpose
 from sparseq.series import Monitor, QueryText, Ticks
-from sparseq.series.beside import Beside
+from sparseq.series.companions import Beside
 
 if TYPE_CHECKING:
     from sparseq.series.loop import TickResult

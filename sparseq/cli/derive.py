@@ -17,8 +17,14 @@ from sparseq.base.whole_files import whole_file, writing
 from sparseq.cli.options import FilePath, command, series_output_option
 from sparseq.cli.text import put_out
 from sparseq.series.derive import DERIVED, NoisySeries, out_of_band
-from sparseq.series.series_file import CsvFormat, series_format, series_table
-from sparseq.series.series_rows import ANSWER, LEFT_OUT, STRATEGY
+from sparseq.series.series_file import (
+    ANSWER,
+    LEFT_OUT,
+    STRATEGY,
+    CsvFormat,
+    series_format,
+    series_table,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

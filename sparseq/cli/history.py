@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.base.texts import json_text
-from sparseq.cli.course import course_text
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
 from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
-from sparseq.cli.text import labelled, loud_lines, one_line, terminal_width
-from sparseq.pictures.numbers import format_bound, number
-from sparseq.pictures.tables import format_table
-from sparseq.store.plain_facts import release_facts
+from sparseq.cli.text import course_text, labelled, loud_lines, one_line, terminal_width
+from sparseq.pictures.tables import format_bound, format_table, number
+from sparseq.store.store_promise import release_facts
 
 if TYPE_CHECKING:
     from sparseq.store.store import Store

@@ -13,10 +13,10 @@ from sparseq.cli.options import FilePath, command, open_store, store_argument
 from sparseq.cli.text import labelled, say
 from sparseq.lake.doctor import examined, examined_file, swept
 from sparseq.server.audit import AuditLog
-from sparseq.server.control import served_backup
-from sparseq.server.usage import tell_losses
+from sparseq.server.quota_desk import tell_losses
+from sparseq.server.serve import served_backup
 from sparseq.store._duckdb.backup import backup as back_up
-from sparseq.store._duckdb.mark_file import keep_mark
+from sparseq.store._duckdb.backup import keep_mark
 from sparseq.store._duckdb.upgrade import upgrade as up
 from sparseq.store.address import address, lake_folder
 

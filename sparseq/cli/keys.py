@@ -9,7 +9,7 @@ import click
 from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
 from sparseq.cli.text import banner, guarantee_line, labelled, say
-from sparseq.pictures.words import NOT_PRIVATE
+from sparseq.pictures.tables import NOT_PRIVATE
 from sparseq.store.text_keys import PICKS, PRICE, Keys
 
 

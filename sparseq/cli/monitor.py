@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
-from sparseq.cli.monitor_view import Picture, progress, showing
 from sparseq.cli.options import (
     FilePath,
     Share,
@@ -29,17 +33,17 @@ from sparseq.cli.options import (
     series_output_option,
     store_argument,
 )
+from sparseq.cli.output import check_picture, progress_bar, write_picture
 from sparseq.cli.sql import query_text
-from sparseq.cli.text import banner, say
-from sparseq.pictures.monitor import Rival
-from sparseq.pictures.numbers import format_bound
-from sparseq.pictures.words import NOT_PRIVATE
+from sparseq.cli.text import banner, put_out, say
+from sparseq.pictures.figures import Rival, monitor_sheet
+from sparseq.pictures.tables import NOT_PRIVATE, format_bound
+from sparseq.pictures.terminal import terminal_chart
 from sparseq.series import Monitor, QueryText, Ticks
-from sparseq.series.arrivals import Inbox
-from sparseq.series.beside import Beside
-from sparseq.series.companions import alarming
-from sparseq.series.folder import Folder
+from sparseq.series.companions import Beside, alarming
+from sparseq.series.folder import Folder, Inbox
 from sparseq.series.query_series import QuerySeries
+from sparseq.series.series_file import CsvFormat, as_table
 from sparseq.series.series_outlook import (
     SeriesOutlook,
     about_everybody,
@@ -55,11 +59,124 @@ from sparseq.sql.plan import Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparseq.series import Monitor, TickResult, Ticks
-    from sparseq.series.arrivals import Arrival
-    from sparseq.series.folder import Folder
+    import pyarrow as pa
+    from rich.console import Console
+
+    from sparseq.series import Monitor, Row, TickResult, Ticks
+    from sparseq.series.folder import Arrival, Folder
     from sparseq.series.query_series import RowSource
     from sparseq.store.store import Store
+
+# -- the view of a monitor: a chart and a bar on a terminal, a picture in a file -------------------
+
+_MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50
+
+
+def showing(monitor: Monitor, out: Path | None) -> Callable[[TickResult], None]:
+    """Return what is done with a tick's rows besides the file: without one, they are printed."""
+    if out is not None:
+        return lambda _: None
+
+    text, head = CsvFormat().text, True
+
+    def show(ticked: TickResult) -> None:
+        nonlocal head
+        put_out(text(as_table(ticked.rows, monitor.schema), head), nl=False)
+        head = False
+
+    return show
+
+
+@contextmanager
+def progress(
+    monitor: Monitor, store: Store, quiet: bool, out: Path | None, rivals: Mapping[str, Rival]
+) -> Iterator[Callable[[TickResult], None]]:
+    """Show how far the monitor is, on a terminal's standard error; in the end, what was done."""
+
+    done = fresh = 0
+    total = len(monitor.ticks) if monitor.ticks.last is not None else None
+    bar = progress_bar()
+    task = bar.add_task("monitoring", total=total)
+    console = bar.console
+    chart = Chart(monitor, store, console, rivals)
+    charted = out is not None or not sys.stdout.isatty()  # printed rows would run through it
+    live = Live(
+        get_renderable=lambda: Group(*([chart.drawn()] if charted else []), bar),
+        console=console, refresh_per_second=4, transient=True,
+    )  # fmt: skip
+
+    def advance(ticked: TickResult) -> None:
+        nonlocal done, fresh
+        done, fresh = done + 1, fresh + (not ticked.again)
+        chart.add(ticked.rows)
+        bar.update(task, completed=ticked.tick.number + 1, description=ticked.tick.label)
+
+    if quiet or not sys.stderr.isatty():
+        yield advance
+    else:
+        with live:
+            yield advance
+    if not quiet:
+        say(f"{done:,} ticks answered, {done - fresh:,} of them read back", err=True)
+
+
+class Chart:
+    """The first number of the first series, as it grows."""
+
+    def __init__(
+        self, monitor: Monitor, store: Store, console: Console, rivals: Mapping[str, Rival]
+    ) -> None:
+        self._schema, self._store, self._console = monitor.schema, store, console
+        self._rivals = rivals
+        self._rows: list[Row] = []
+
+    def add(self, rows: Any) -> None:
+        """Add the rows of a tick."""
+        first = next(iter([*self._rows[:1], *rows]), None)
+        if first is not None:
+            place = (first.series, first.column, first.keys)
+            self._rows += [r for r in rows if (r.series, r.column, r.keys) == place]
+            del self._rows[:-_MOST_ROWS]
+
+    def drawn(self) -> Any:
+        """Return the chart, or nothing where there is no room or nothing to see."""
+
+        width, height = self._console.size
+        if len(self._rows) < 2 or width < _NARROW or height < _HEIGHT + 8:
+            return Text("")
+        rows = as_table(self._rows, self._schema)
+        budget = self._store.guarantee
+        figure = monitor_sheet(rows, budget, self._rivals, False, None).figures[0]
+        figure = replace(figure, notes=[])
+        color = not os.environ.get("NO_COLOR")
+        return Text.from_ansi(terminal_chart(figure, min(width - 1, 110), _HEIGHT, color=color))
+
+
+class Picture:
+    """The file of `--plot`: drawn anew when there is something new to show."""
+
+    def __init__(
+        self, path: Path | None, rows: Callable[[], pa.Table], store: Store, alarm: float | None,
+        rivals: Mapping[str, Rival],
+    ) -> None:  # fmt: skip
+        if path is not None:
+            check_picture(path)
+        self._path, self._rows, self._store, self._alarm = path, rows, store, alarm
+        self._rivals = rivals
+        self.stale = False
+
+    def refresh(self) -> None:
+        """Draw, if ticks were answered since the last time."""
+        if self._path is not None and self.stale and (rows := self._rows()).num_rows:
+            seeded = self._store.seed is not None
+            write_picture(
+                monitor_sheet(rows, self._store.guarantee, self._rivals, seeded, self._alarm),
+                self._path,
+            )
+            self.stale = False
+
+
+# -- `sparseq monitor`: the same questions at every tick, and the answers in a file ----------------
 
 FILES_SET_ASIDE, ALARM = DataError.exit_code, 7
 UNLIKE_WORDS = "Its ± may be too small: plan anew, on data as they are now (sparseq plan)"

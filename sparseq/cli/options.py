@@ -307,7 +307,7 @@ def _limit_memory(ctx: click.Context, _: click.Parameter, size: str | None) -> N
 
 
 MEMORY = "SPARSEQ_MEMORY"
-"""As in `sparseq.store._duckdb.memory_limit`, which takes time to import."""
+"""As in `sparseq.store._duckdb.file_backend`, which takes time to import."""
 memory_option = click.option(
     "--memory", metavar="SIZE", expose_value=False, callback=_limit_memory,
     help="How much memory may be taken, such as 4GB. [default: SPARSEQ_MEMORY, or what there is]",

@@ -27,16 +27,14 @@ from sparseq.cli.options import (
     param_option,
     together,
 )
-from sparseq.cli.picture import check_picture, write_picture
-from sparseq.cli.progress import late_bar
-from sparseq.cli.purpose_text import written
+from sparseq.cli.output import check_picture, late_bar, write_picture
+from sparseq.cli.purpose import written
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.ledger.purposes import Questions
 from sparseq.load.load_rows import IncomingRows
-from sparseq.pictures.numbers import format_number
-from sparseq.pictures.plan_figure import plan_sheet
-from sparseq.pictures.tables import format_table
+from sparseq.pictures.figures import plan_sheet
+from sparseq.pictures.tables import format_number, format_table
 from sparseq.series import QuerySeries, QueryText, Ticks
 from sparseq.series.planning.charged_plan import charged_ranks, charged_verdict, most_charged
 from sparseq.series.planning.known_stream import KnownStream

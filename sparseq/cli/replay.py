@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from rich.progress import BarColumn, TimeElapsedColumn
 
 from sparseq.base.texts import json_text, shown
-from sparseq.cli.course import course_text
 from sparseq.cli.options import (
     GOES,
     FilePath,
@@ -24,13 +23,11 @@ from sparseq.cli.options import (
     quiet_option,
     store_argument,
 )
-from sparseq.cli.output import Output
-from sparseq.cli.progress import progress_bar
-from sparseq.cli.text import PRIVATE, banner, labelled, say
+from sparseq.cli.output import Output, progress_bar
+from sparseq.cli.text import PRIVATE, banner, course_text, labelled, say
+from sparseq.pictures.figures import replay_sheet, summary_table
 from sparseq.pictures.page import html_page
-from sparseq.pictures.replay import replay_sheet, summary_table
-from sparseq.pictures.tables import format_table
-from sparseq.pictures.words import NOT_PRIVATE
+from sparseq.pictures.tables import NOT_PRIVATE, format_table
 from sparseq.replay import AnswerFile, Log
 from sparseq.replay import replay as run
 from sparseq.replay.compare import SCHEMA, compare

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
@@ -20,17 +21,82 @@ from sparseq.cli.options import open_store
 from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
 from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import Knobs, of_no_use
-from sparseq.cli.statements import is_command, items
 from sparseq.cli.stop_signals import standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import error_text, say, terminal_width, unexpected
-from sparseq.pictures.numbers import percent
-from sparseq.pictures.tables import format_table
+from sparseq.pictures.tables import format_table, percent
 from sparseq.sql.catalog import Catalog
 
 if TYPE_CHECKING:
     from sparseq.sql.plan import Options
     from sparseq.store.answer import Answer
     from sparseq.store.store import Store
+
+# -- statements: typed text, cut into queries and commands -----------------------------------------
+
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*(?:'|\Z)      # a string, perhaps not ended yet
+    | "(?:[^"]|"")*(?:"|\Z)        # a quoted name
+    | --[^\n]*                     # comments
+    | /\*.*?(?:\*/|\Z)
+    | ;""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMAND = re.compile(r"\s*(?:\\|\.[a-zA-Z]|(?:help|exit|quit)\s*;?\s*\Z)")
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+
+
+def split(text: str) -> tuple[list[str], str]:
+    """Return the queries that end with `;`, and the rest, which doesn't yet.
+
+    >>> split("SELECT 1; SELECT ';' ; SELECT")
+    (['SELECT 1', "SELECT ';'"], ' SELECT')
+    """
+    queries, start = [], 0
+    for token in _TOKEN.finditer(text):
+        if token[0] == ";":
+            queries.append(text[start : token.start()].strip())
+            start = token.end()
+    return [q for q in queries if not _is_blank(q)], text[start:]
+
+
+def is_command(text: str) -> bool:
+    """Tell whether a line is a command of the shell: `.tables`, psql's `\\d`, or `exit`.
+
+    >>> [is_command(text) for text in (" .tables", "\\\\d", "exit", "SELECT 1", ".5 > x")]
+    [True, True, True, False, False]
+    """
+    return _COMMAND.match(text) is not None
+
+
+def is_complete(text: str) -> bool:
+    """Tell whether there is nothing left to type: a command, or queries up to their `;`."""
+    return is_command(text) or _is_blank(split(text)[1])
+
+
+def items(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each query (without its `;`) and each command as soon as it is complete.
+
+    A query that the last line leaves unended is yielded too.
+
+    >>> list(items([".tables", "SELECT", " 1; SELECT 2"]))
+    ['.tables', 'SELECT\\n 1', 'SELECT 2']
+    """
+    pending = ""
+    for line in lines:
+        if is_command(line) and _is_blank(pending):
+            yield line.strip()
+            continue
+        queries, pending = split(f"{pending}\n{line.rstrip()}" if pending else line.rstrip())
+        yield from queries
+    if not _is_blank(pending):
+        yield pending.strip()
+
+
+def _is_blank(text: str) -> bool:
+    return not _COMMENTS.sub("", text).strip()
+
+
+# -- one sitting at a store: queries and commands in, text out. The shell's inside -----------------
 
 DEEPEST = 8  # files that .read reads may read others, so many deep
 

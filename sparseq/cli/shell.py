@@ -15,8 +15,7 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from sparseq.base.texts import shown
 from sparseq.cli.completion import Words
 from sparseq.cli.options import command, memory_option, store_argument
-from sparseq.cli.session import ShellSession
-from sparseq.cli.statements import is_complete
+from sparseq.cli.session import ShellSession, is_complete
 from sparseq.cli.stop_signals import INTERRUPTED
 from sparseq.cli.text import guarantee_line, loud_lines, say
 from sparseq.store.address import address

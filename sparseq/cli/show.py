@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from sparseq.base.csv_text import answer_csv
 from sparseq.base.texts import json_text
 from sparseq.cli.text import guarantee_line, labelled, loud_lines, one_line, say
-from sparseq.pictures.answer_texts import (
+from sparseq.pictures.answers import (
     IMPRECISE,
+    answer_csv,
     answer_table,
     budget_of,
     is_imprecise,
     with_interval,
 )
-from sparseq.pictures.numbers import (
+from sparseq.pictures.tables import (
     format_bound,
+    format_table,
     number,
     percent,
 )
-from sparseq.pictures.tables import format_table
 from sparseq.released.render import LOW_SUFFIX
-from sparseq.store.plain_facts import answer_facts, both_bounds
+from sparseq.store.store_promise import answer_facts, both_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from sparseq.pictures.numbers import upper
+from sparseq.pictures.tables import upper
 
 if TYPE_CHECKING:
     from sparseq.store.store import Store

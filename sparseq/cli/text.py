@@ -6,19 +6,20 @@ import os
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sparseq.base.errors import SparseqError, without_query
 from sparseq.base.texts import shown
-from sparseq.pictures.lines import labelled as labelled
-from sparseq.pictures.lines import one_line as one_line
-from sparseq.pictures.numbers import number, upper
-from sparseq.pictures.words import DELTA, DELTA_TEXT, NOT_PRIVATE
+from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, number, percent, upper
+from sparseq.pictures.tables import labelled as labelled
+from sparseq.pictures.tables import one_line as one_line
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
+
+# -- words that several commands share: numbers, the guarantee, errors -----------------------------
 
 PRIVATE = "PRIVATE: exact facts about people. Curator only."
 
@@ -131,3 +132,30 @@ def windows_line(unit: str, lifetime: float | None = None) -> str:
 def terminal_width() -> int | None:
     """Return how many columns standard output shows; None if it is no terminal."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
+
+
+# -- the progress of a stream of weighted answers, in a user's words -------------------------------
+
+
+def course_text(facts: dict[str, Any]) -> str:
+    """Say how far the stream has come, and what that means for intervals."""
+    if facts["least_weight"] >= 1:
+        left = facts["full_answers"]
+        return (
+            "a person pays at most 1 for an answer, and 0.31 for its\npilots; nobody is left out. "
+            f"Whoever is wholly in every question counts in full for\nabout {left:,} more; then "
+            "such people count for less, and intervals widen"
+        )
+    if facts["least_weight"] > 0:
+        share, usual = percent(round(facts["least_weight"], 2)), facts["usual_weight"]
+        text = (
+            "nobody is left out, but whoever was wholly in every\nquestion so far counts for "
+            f"{share} now, and intervals widen with each question"
+        )
+        if usual is None:
+            return text
+        return f"{text}\n(on average a person counts for {percent(round(usual, 2))})"
+    return (
+        "series have charged whatever people had: whoever they\nhave used up is not in later "
+        "answers, and no interval is about them"
+    )

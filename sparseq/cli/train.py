@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
 from sparseq.accounting import Budget
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text
+from sparseq.base.whole_files import format_of
 from sparseq.cli.declare import most_of
 from sparseq.cli.options import (
     GOES,
@@ -25,15 +31,10 @@ from sparseq.cli.options import (
     table_option,
     together,
 )
-from sparseq.cli.output import Output
-from sparseq.cli.picture import check_picture, rendered
-from sparseq.cli.progress import progress_bar
+from sparseq.cli.output import Output, check_picture, progress_bar, rendered
 from sparseq.cli.text import banner, labelled, say
-from sparseq.cli.train_files import CLOSED, log_bytes, log_format, model_bytes, model_format
-from sparseq.pictures.numbers import number, upper
-from sparseq.pictures.tables import Table
-from sparseq.pictures.training_figure import training_sheet
-from sparseq.pictures.words import DELTA, NOT_PRIVATE
+from sparseq.pictures.figures import training_sheet
+from sparseq.pictures.tables import DELTA, NOT_PRIVATE, Table, number, upper
 from sparseq.training import PrivateGD
 from sparseq.training.features import features_of, target_of
 from sparseq.training.identity import digest_of
@@ -49,6 +50,53 @@ if TYPE_CHECKING:
     from sparseq.training.model import Model
     from sparseq.training.network import NetworkModel
 
+# -- the files that `sparseq train` writes: the model and the log ----------------------------------
+
+CLOSED = ("logistic", "linear", "softmax", "poisson")
+
+
+def model_format(out: Path | None, model: str) -> str:
+    """Return json, npz or pt, by the file's name."""
+    kinds = (".json", ".npz") if model in CLOSED else (".pt",)
+    if out is None or out.suffix in kinds:
+        return out.suffix[1:] if out is not None else "json"
+    raise click.UsageError(f"--output FILE ends in {' or '.join(kinds)} for --model {model}")
+
+
+def log_format(log: Path | None) -> str:
+    """Return csv or parquet, by the file's name."""
+    named = format_of(log)[0] if log is not None else "csv"
+    if named in ("csv", "parquet"):
+        return named
+    raise click.UsageError("--log FILE ends in .csv or .parquet")
+
+
+def model_bytes(model: Any, kind: str) -> str | bytes:
+    """Return the model as the file's content."""
+    if kind == "json":
+        return str(model.to_json())
+    content = io.BytesIO()
+    (model.save if kind == "pt" else model.save_npz)(content)
+    return content.getvalue()
+
+
+def log_bytes(trained: TrainingResult, kind: str) -> str | bytes:
+    """Return the log as the file's content: one row a step."""
+
+    rows = [asdict(step) for step in trained.log]
+    kinds = {"step": pa.int64()}
+    table = pa.table(
+        {name: pa.array([r[name] for r in rows], kinds.get(name, pa.float64())) for name in rows[0]}
+    )
+    content = io.BytesIO()
+    if kind == "csv":
+        pyarrow.csv.write_csv(table, content)
+        return content.getvalue().decode().rstrip("\n")
+    pyarrow.parquet.write_table(table, content)
+    return content.getvalue()
+
+
+# -- `sparseq train` -------------------------------------------------------------------------------
 
 training = together(
     click.option("--target", required=True, metavar="COL[=VALUE]",

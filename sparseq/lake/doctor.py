@@ -15,7 +15,7 @@ from typing import Any
 
 from sparseq.base.errors import StoreError
 from sparseq.engine._duckdb.connection import JUDGED, not_judged
-from sparseq.lake import lake_rows as rows
+from sparseq.lake import lake_ledger as rows
 from sparseq.lake.fenced_log import FencedLog, Overtaken
 from sparseq.lake.lake_store import LakeBackend
 from sparseq.ledger._duckdb.session import read_reached

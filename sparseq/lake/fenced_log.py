@@ -16,9 +16,11 @@ import io
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +28,79 @@ import pyarrow.parquet as pq
 
 from sparseq.base.errors import StoreError
 from sparseq.base.whole_files import make_durable
-from sparseq.lake import delta_tables as delta
+
+# -- delta tables by delta-rs (PyPI: deltalake), an optional package: what a log needs of it -------
+
+KIND = "kind"
+"""The column that files are partitioned by."""
+
+
+def create(folder: Path, columns: pa.Schema) -> None:
+    """Begin a table in an empty folder, partitioned by the kind of file."""
+    schema = columns.insert(0, pa.field(KIND, pa.string()))
+    _deltalake().DeltaTable.create(str(folder), schema, mode="error", partition_by=[KIND])
+
+
+def opened(folder: Path, version: int | None = None) -> Any:
+    """Return a table; raises `StoreError` if there is none, or it can't be read."""
+    if not _deltalake().DeltaTable.is_deltatable(str(folder)):
+        raise StoreError(f"there is no ledger in {folder}")
+    try:
+        return _deltalake().DeltaTable(str(folder), version=version)
+    except Exception as error:
+        raise StoreError(f"the ledger's log can't be read: {error}", "open it again") from None
+
+
+def files(table: Any) -> list[tuple[str, str, int]]:
+    """Return path, kind and size of the files that a table has."""
+    found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return [(row["path"], row[f"partition.{KIND}"], row["size_bytes"]) for row in found]
+
+
+def extend(
+    table: Any,
+    new: Iterable[tuple[str, str, int]],
+    old: Iterable[tuple[str, str, int]],
+    facts: dict[str, str],
+    retries: int | None = 0,
+) -> None:
+    """Put the entry after the version that was read, if nobody has.
+
+    Args:
+        table: As it was read.
+        new, old: Path, kind and size of files that come and go.
+        facts: To be written into the entry.
+        retries: 0: whoever is late fails. Any other number would put the entry on top of what has
+            been written meanwhile, unread.
+    """
+    from deltalake import CommitProperties, PostCommitHookProperties
+    from deltalake.transaction import AddAction, RemoveAction
+
+    now = int(time.time() * 1000)
+    actions = [AddAction(path, size, {KIND: kind}, now, True, "{}") for path, kind, size in new] + [
+        RemoveAction(path, True, now, size, {KIND: kind}) for path, kind, size in old
+    ]
+    table.create_write_transaction(
+        actions,
+        "append",
+        table.schema(),
+        partition_by=[KIND],
+        commit_properties=CommitProperties(facts, max_commit_retries=retries),
+        post_commithook_properties=PostCommitHookProperties(True, False),
+    )
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+    except ImportError:
+        raise StoreError(
+            "a lake needs a package that is not installed: deltalake", "pip install 'sparseq[lake]'"
+        ) from None
+    return deltalake
+
+
+# -- a log of files in a folder --------------------------------------------------------------------
 
 _NUMBER = "commit"
 _ROW_GROUP = 64
@@ -77,9 +151,9 @@ class FencedLog:
 
     def __init__(self, folder: Path, key: bytes) -> None:
         self.folder, self._key = folder, key
-        self._table = delta.opened(folder)
-        files = sorted(delta.files(self._table))
-        self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in files))
+        self._table = opened(folder)
+        current = sorted(files(self._table))
+        self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in current))
 
     @classmethod
     def create(cls, folder: Path, key: bytes, columns: pa.Schema) -> FencedLog:
@@ -89,7 +163,7 @@ class FencedLog:
             folder, key: See `FencedLog`.
             columns: Of all kinds of files together, without the kind.
         """
-        delta.create(folder, columns)
+        create(folder, columns)
         make_durable(folder / "_delta_log" / f"{0:020d}.json")
         return cls(folder, key)
 
@@ -122,7 +196,7 @@ class FencedLog:
         self.head = LogHead(wanted, (*kept, *new))
         self._table.update_incremental()
         if self._table.version() != wanted:  # another has gone on from there already
-            self._table = delta.opened(self.folder, wanted)
+            self._table = opened(self.folder, wanted)
 
     def rows(
         self,
@@ -202,7 +276,7 @@ class FencedLog:
     def _extend(self, new: Sequence[LogFile], old: Sequence[LogFile], number: str) -> None:
         """Put the log's next entry, if nobody has; no retries, which would rebase it."""
         come, go = map(astuple, new), map(astuple, old)
-        delta.extend(self._table, come, go, {_NUMBER: number})
+        extend(self._table, come, go, {_NUMBER: number})
         if not self._is_entry(self.head.version + 1, number):
             raise Unknown("it is not where it was to be: the ledger has two writers")
         if not self._entry(self.head.version).exists():  # the next one may be gone as well

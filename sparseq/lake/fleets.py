@@ -10,10 +10,14 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
 
 from sparseq.base.errors import StoreError
-from sparseq.lake.task import answer_of, done
+from sparseq.lake.task import answer_of, done, told
+
+# -- fleets that do tasks: bytes in, and bytes back in the order of the tasks ----------------------
 
 _TRIES = 3
 
@@ -152,3 +156,68 @@ def receive(stream: IO[bytes]) -> bytes:
     size = stream.read(8)
     message = stream.read(int.from_bytes(size, "little")) if len(size) == 8 else b""
     return message if len(message) == int.from_bytes(size, "little") else b""
+
+
+# -- a fleet of Spark's executors ------------------------------------------------------------------
+
+_ANSWERS = pa.schema({"place": pa.int64(), "answer": pa.binary()})
+
+
+class SparkFleet:
+    """Does tasks in a Spark session: classic or Connect.
+
+    Every executor needs this version of sparseq, and the lake's folder under the same path.
+    A task that Spark tries again, or does twice, gives the same; Spark hands on one of them.
+
+    Args:
+        session: The session; it stays open.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session, self._ours = session, False
+
+    @classmethod
+    def at(cls, address: str) -> SparkFleet:
+        """Return a fleet of the executors at an address; its session ends with it.
+
+        Args:
+            address: Of Spark Connect, sc://HOST; or of a classic master, spark://HOST:7077 or
+                local[*].
+
+        Raises:
+            StoreError: pyspark is not installed.
+        """
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise StoreError(
+                "Spark needs a package that is not installed: pyspark",
+                "pip install 'pyspark[connect]'",
+            ) from None
+        builder = SparkSession.builder.appName("sparseq")
+        remote = address.startswith("sc://")
+        fleet = cls((builder.remote(address) if remote else builder.master(address)).getOrCreate())
+        fleet._ours = True
+        return fleet
+
+    def run(self, tasks: Sequence[bytes]) -> Iterator[bytes]:
+        """See `Fleet`: one job."""
+        todo = list(tasks)
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for place in batch["id"].to_pylist():
+                    yield pa.RecordBatch.from_pydict(
+                        {"place": [place], "answer": [told(todo[place])]}, schema=_ANSWERS
+                    )
+
+        places = self._session.range(0, len(todo), 1, len(todo))
+        found = places.mapInArrow(work, "place long, answer binary").toArrow().sort_by("place")
+        if found["place"].to_pylist() != list(range(len(todo))):
+            raise StoreError("Spark has not answered each task once")
+        return map(answer_of, found["answer"].to_pylist())
+
+    def close(self) -> None:
+        """See `Fleet`."""
+        if self._ours:
+            self._session.stop()

@@ -19,7 +19,7 @@ from sparseq.engine.contributions import Cells, Contributions, Weights
 from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.engine.reduce import Index, Reduction
 from sparseq.lake.fleets import Fleet
-from sparseq.lake.task_messages import framed, plan_document, unframed
+from sparseq.lake.task import framed, plan_document, unframed
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Plan
 

@@ -29,21 +29,21 @@ from sparseq.accounting import Budget
 from sparseq.base.errors import DataError, ParameterError, StoreError
 from sparseq.base.whole_files import make_durable, whole_file
 from sparseq.engine.reduce import Index, Ints
-from sparseq.lake import lake_rows
-from sparseq.lake._duckdb.bucket import Bucket, bucket_at
+from sparseq.lake import lake_ledger
 from sparseq.lake._duckdb.layout import (
+    Bucket,
     Laid,
     NewBuckets,
     Shuffle,
+    bucket_at,
     digest_of,
     homes,
     rewritten,
 )
 from sparseq.lake.fenced_log import FencedLog
-from sparseq.lake.fleets import Fleet, Here, Processes
+from sparseq.lake.fleets import Fleet, Here, Processes, SparkFleet
 from sparseq.lake.lake_engine import LakeEngine
 from sparseq.lake.lake_ledger import LakeLedger, manifest_of
-from sparseq.lake.spark_fleet import SparkFleet
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.accounts import Person
 from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine
@@ -88,7 +88,7 @@ class LakeBackend:
         manifest = manifest_of(log)
         self._files = [row["file"] for row in manifest]
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
-        budgets = lake_rows.budgets_of(manifest)
+        budgets = lake_ledger.budgets_of(manifest)
         self.ledger = LakeLedger(
             log, self._count, budgets, reserves, self.settings["halt"], self._names,
             read(self.settings.get("purposes")),
@@ -112,10 +112,10 @@ class LakeBackend:
 
     def _names(self, users: Iterable[int]) -> dict[int, Any]:
         found: dict[int, Any] = {}
-        for bucket, places, _ in lake_rows.by_bucket(np.array(list(users)), self._count):
+        for bucket, places, _ in lake_ledger.by_bucket(np.array(list(users)), self._count):
             with self._bucket(bucket) as opened:
                 names = opened.identifiers(places.tolist())
-            numbers = lake_rows.numbers_in(bucket, places, self._count)
+            numbers = lake_ledger.numbers_in(bucket, places, self._count)
             found |= dict(zip(numbers.tolist(), names, strict=True))
         return dict(sorted(found.items()))
 
@@ -149,7 +149,7 @@ class LakeBackend:
 
     def people(self) -> Index:
         """See `Backend`."""
-        return lake_rows.people_in(self.ledger.manifest())
+        return lake_ledger.people_in(self.ledger.manifest())
 
     def find(self, identifier: str) -> Person | None:
         """See `Backend`."""
@@ -176,7 +176,7 @@ class LakeBackend:
             return forget
 
         if len(users):
-            parts = lake_rows.by_bucket(np.array(users), self._count)
+            parts = lake_ledger.by_bucket(np.array(users), self._count)
             laid = [self._anew(bucket, change(places)) for bucket, places, _ in parts]
             self._lay_out(laid, also)
             self.sweep()
@@ -421,19 +421,19 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
         "schemas": {name: schema.to_dict() for name, schema in new.schemas.items()},
     }
     first.close()
-    log = FencedLog.create(folder / "ledger", key, lake_rows.all_columns())
+    log = FencedLog.create(folder / "ledger", key, lake_ledger.all_columns())
     lines = [CuratorLine("ingest", message) for one in laid for message in one.told]
-    notes = [lake_rows.note_row(line, 1, place) for place, line in enumerate(lines)]
-    files = [log.put("buckets", lake_rows.table("buckets", [_row(one) for one in laid]))]
+    notes = [lake_ledger.note_row(line, 1, place) for place, line in enumerate(lines)]
+    files = [log.put("buckets", lake_ledger.table("buckets", [_row(one) for one in laid]))]
     if notes:
-        files.append(log.put("notes", lake_rows.table("notes", notes)))
+        files.append(log.put("notes", lake_ledger.table("notes", notes)))
     log.commit(files)
     with whole_file(folder / MANIFEST, private=True) as file:
         file.write_text(json.dumps(said, indent=1), "utf-8")
 
 
 def _row(laid: Laid) -> list[Any]:
-    return lake_rows.bucket_row(laid.bucket, laid.file, laid.rows, laid.budgets)
+    return lake_ledger.bucket_row(laid.bucket, laid.file, laid.rows, laid.budgets)
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -29,24 +29,22 @@ from sparseq.base.whole_files import asked_format
 from sparseq.load.text_lines import (
     LONGEST_LINE,
     MARK,
+    UNREADABLE,
+    ByteStream,
     Lines,
+    ResumedStream,
     fields_of,
     fitted,
     has_spelled,
     is_regular,
+    open_text,
     restored,
     unified,
     unquoted,
     unreadable,
-)
-from sparseq.load.tidy import tidy_type
-from sparseq.load.unpack import (
-    UNREADABLE,
-    ByteStream,
-    ResumedStream,
-    open_text,
     with_line_feeds,
 )
+from sparseq.load.tidy import tidy_type
 
 SEPARATORS = (",", "\t", ";", "|")
 _ENCODING = "if it is Latin-1, say --csv encoding=latin-1; in Python csv={'encoding': 'latin-1'}"

@@ -3,20 +3,41 @@
 Every row is written once, to the end of its columns, so that rows take as much room as their values
 have. Texts are numbers, and a dictionary beside them, as long as it is small. Only strings that a
 row has come to it: what else a file's own dictionary may hold is never looked at.
+
+Identifiers of several columns: `--user shop,customer` makes the text `7,ann` of a row.
+
+With a window, `--window month`, the day it begins on is one more part: `7,ann,2024-03-01`.
+
+Each part has one spelling, that of its column's type, as an identifier of one column has. A comma
+or a backslash in a part has a backslash before it, so that no two people have one text. A row that
+lacks a part names nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparseq.base.errors import DataError
+from sparseq.base.texts import shown
 from sparseq.compiled import compiled, worthwhile
+from sparseq.engine._duckdb.connection import scratch
+from sparseq.engine.contributions import as_arrow
 from sparseq.engine.reduce import Index
+from sparseq.load.convert import MOST_TEXT, expression, to_text
+from sparseq.load.databases import spelled
+from sparseq.load.file_sources import FIRST, NO_TYPES, ArrowSource, Source, one_array
+from sparseq.load.read_schema import Schema
+from sparseq.load.tidy import duck_type, tidy, tidy_type
+
+# -- rows in memory, column by column, and how to sort them by user and by time --------------------
 
 AT_ONCE = 122_880  # rows of a batch that is handed on: as many as DuckDB stores together
 DICTIONARY_LIMIT = 10_000
@@ -255,3 +276,217 @@ def _places_of(time: pa.Array) -> NDArray[np.int32]:
             return places.astype(np.int32)
     ranks = pc.rank(time, sort_keys="ascending", tiebreaker="dense")
     return np.asarray(ranks).astype(np.int32)
+
+
+# -- tables in memory as sources: of Arrow, Polars, pandas, or whatever gives an Arrow stream ------
+
+_NAME = "the table"
+
+
+class Memory(ArrowSource):
+    """A table in memory.
+
+    Args:
+        table: Its columns.
+        texts: Those whose types are told by their texts, as in text files.
+    """
+
+    def __init__(self, table: pa.Table, texts: frozenset[str] = frozenset()) -> None:
+        self._table, self._texts = table, texts
+        super().__init__(_NAME, table.schema)
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """See `Source`."""
+        return {n: kind for n, kind in super().raw_types().items() if n not in self._texts}
+
+    def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        positions = [self._at(c) for c in columns]
+        batches: list[pa.RecordBatch] = self._table.select(positions).to_batches()
+        return batches
+
+
+class Batches(ArrowSource):
+    """Batches that come one after the other, and are gone when they were read."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        self._rest: Iterator[pa.RecordBatch] | None = iter(batches)
+        super().__init__("the stream", schema)
+
+    def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        if self._rest is None:
+            raise DataError("the rows of the stream were read already", "make a new stream")
+        batches, self._rest = self._rest, None
+        return batches
+
+
+def source_in_memory(rows: Any) -> Source:
+    """Return a table in memory, or a stream, as a source.
+
+    Raises:
+        DataError: It is neither.
+    """
+    library = type(rows).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(rows, "columns"):
+        return _of_pandas(rows)
+    if library == "polars" and hasattr(rows, "collect_batches"):
+        return _of_lazy(rows)
+    if library == "polars" and hasattr(rows, "to_frame"):
+        rows = rows.to_frame()
+    if isinstance(rows, pa.RecordBatchReader):
+        return Batches(rows.schema, rows)
+    if library == "pyarrow" and hasattr(rows, "scanner"):
+        rows = rows.scanner()
+    if library == "pyarrow" and hasattr(rows, "projected_schema"):
+        return Batches(rows.projected_schema, rows.to_batches())
+    if hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table):
+        try:
+            reader = pa.RecordBatchReader.from_stream(rows)
+        except (TypeError, ValueError, pa.ArrowException):
+            reader = None
+        if reader is not None:
+            return Batches(reader.schema, reader)
+    return Memory(as_arrow(rows))
+
+
+def _of_lazy(frame: Any) -> Source:
+    """Return a LazyFrame, computed a batch at a time."""
+    schema = as_arrow(frame.collect_schema().to_frame(eager=True)).schema
+    parts = (as_arrow(part) for part in frame.collect_batches(maintain_order=True))
+    return Batches(schema, chain.from_iterable(part.to_batches() for part in parts))
+
+
+def _of_pandas(frame: Any) -> Source:
+    """Return a frame of pandas; columns of Python objects are read value by value, as texts.
+
+    Indexes that have names are columns; others are row numbers.
+    """
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    twice = [name for name, n in Counter(map(str, frame.columns)).items() if n > 1]
+    if twice:
+        raise DataError(f"the frame has several columns {twice[0]!r}", "give each its own name")
+    arrays, texts = {}, set()
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype == object:
+            values = [None if _is_missing(v) else v for v in column]
+            arrays[str(name)] = pa.array(map(spelled, values), pa.string(), size=len(values))
+            if not any(isinstance(v, str) for v in values[:FIRST]):
+                texts.add(str(name))
+        else:
+            arrays[str(name)] = pa.chunked_array(pa.array(column, from_pandas=True))
+    return Memory(pa.table(arrays), frozenset(texts))
+
+
+def _is_missing(value: Any) -> bool:
+    """Tell whether a value is none: None, NaN, NaT, pandas' NA."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+# -- identifiers of several columns: `--user shop,customer` makes the text `7,ann` of a row --------
+
+
+def parts_of(user: str) -> tuple[str, ...]:
+    """Return the columns that identify people, where they are several.
+
+    >>> parts_of("shop,customer"), parts_of("customer")
+    (('shop', 'customer'), ())
+    """
+    names = tuple(name.strip() for name in user.split(","))
+    return names if len(names) > 1 else ()
+
+
+def composite_name(parts: Sequence[str], window: str = "") -> str:
+    """Return the name of the column that several make.
+
+    >>> composite_name(["shop", "customer"]), composite_name(["customer"], "month")
+    ('shop_customer', 'customer_month')
+    """
+    return "_".join([*parts, window] if window else parts)
+
+
+class CompositeFile:
+    """A source with one more column: the identifier that several of its columns make.
+
+    Args:
+        inner: What has the columns.
+        schema: Their types and formats, and which they are.
+
+    Raises:
+        DataError: One is missing.
+    """
+
+    def __init__(self, inner: Source, schema: Schema) -> None:
+        self._inner, self._schema = inner, schema
+        self.name, self.separator, self.notes = inner.name, inner.separator, inner.notes
+        self.open_ended, self.declared = inner.open_ended, inner.declared
+        self.column = composite_name(schema.user, schema.window)
+        named = {name.lower(): name for name in inner.types}
+        wanted = [*schema.user, schema.time] if schema.window else schema.user
+        self._parts = [named.get(part.lower(), part) for part in wanted]
+        for part in self._parts:
+            if part not in inner.types and not inner.open_ended:
+                raise DataError(
+                    f"{shown(inner.name)} has no column {shown(part)!r}",
+                    f"{', '.join(map(shown, wanted))} say together whose account a row is for",
+                )
+
+    @property
+    def types(self) -> dict[str, pa.DataType | None]:
+        """See `Source`."""
+        return {**self._inner.types, self.column: pa.string()}
+
+    @property
+    def words(self) -> Collection[str]:
+        """See `Source`."""
+        return self._inner.words
+
+    @property
+    def left_out(self) -> int:
+        """See `Source`."""
+        return self._inner.left_out
+
+    @property
+    def unreadable(self) -> int:
+        """See `Source`."""
+        return self._inner.unreadable
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """See `Source`."""
+        return self._inner.raw_types()
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
+    ) -> Iterator[list[pa.Array]]:
+        """See `Source`."""
+        inside = [c for c in dict.fromkeys([*columns, *self._parts]) if c != self.column]
+        for arrays in self._inner.batches(inside, types):
+            made = dict(zip(inside, arrays, strict=True))
+            if self.column in columns:
+                made[self.column] = self._identifiers([made[p] for p in self._parts])
+            yield [made[c] for c in columns]
+
+    def _identifiers(self, arrays: list[pa.Array]) -> pa.Array:
+        raw = self._inner.raw_types()
+        kept = {name.lower(): name for name in self._schema.types}
+        columns, texts = {}, []
+        for k, (part, array) in enumerate(zip(self._parts, arrays, strict=True)):
+            kind = tidy_type(raw[part], binary=True) if part in raw else pa.string()
+            if kind is None:
+                return pa.nulls(len(array), pa.string())
+            columns[f"c{k}"] = tidy(array)
+            name = kept.get(part.lower(), part)
+            target = self._schema.types.get(name, "VARCHAR")
+            value = expression(f"c{k}", duck_type(kind), target, self._schema.formats.get(name, ""))
+            text = value if target == "VARCHAR" else to_text(f"({value})", target)
+            if k == len(self._schema.user):
+                begun = f"date_trunc('{self._schema.window}', ({value})::TIMESTAMP)"
+                text = f"strftime({begun}, '%Y-%m-%d')"
+            # One that is too long is nobody's: two could begin alike.
+            escaped = f"replace(replace({text}, '\\', '\\\\'), ',', '\\,')"
+            texts.append(f"CASE WHEN length({text}) BETWEEN 1 AND {MOST_TEXT} THEN {escaped} END")
+        joined = " || ',' || ".join(texts)
+        with scratch() as con:
+            con.register("parts", pa.table(columns))
+            found = con.sql(f"SELECT {joined} AS id FROM parts")
+            return one_array(found.to_arrow_table().column(0)).cast(pa.string())

@@ -44,8 +44,7 @@ from sparseq.base.errors import ParameterError
 from sparseq.engine.reduce import Index, Ints, Runs, quantise, reduce
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
-from sparseq.stream.prices import charges_of, rounded_up
-from sparseq.stream.release_charges import Bill
+from sparseq.stream.release_charges import Bill, charges_of, rounded_up
 
 Floats = NDArray[np.float64]
 

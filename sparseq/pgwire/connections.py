@@ -12,10 +12,10 @@ import ssl
 from collections.abc import Mapping
 
 from sparseq.base.errors import ServerError
+from sparseq.pgwire import messages, scram
 from sparseq.pgwire import messages as m
-from sparseq.pgwire import replies, scram
 from sparseq.pgwire._duckdb.catalogue import Catalogue
-from sparseq.pgwire.client_state import State
+from sparseq.pgwire.commands import State
 from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.pgwire.sqlstates import NOT_AUTHORIZED, TOO_MANY, WireError
@@ -63,7 +63,7 @@ class Server:
             pass
         except asyncio.CancelledError:
             with contextlib.suppress(Exception):
-                writer.write(replies.error(STOPPING))
+                writer.write(messages.error(STOPPING))
         finally:
             self.open -= 1
             del self._tasks[task]
@@ -151,7 +151,7 @@ class _Connection:
             async with asyncio.timeout(SECONDS_TO_SIGN_IN):
                 begun = await self._begun()
         except WireError as error:
-            await self._send(replies.error(error))
+            await self._send(messages.error(error))
             return
         if begun is None:
             return
@@ -164,7 +164,7 @@ class _Connection:
             await session.greet(*key)
             await self._served(session)
             if self._server.service.stopping.is_set():
-                await self._send(replies.error(STOPPING))
+                await self._send(messages.error(STOPPING))
         finally:
             del self._server.sessions[key]
             look.close()
@@ -196,7 +196,7 @@ class _Connection:
             raise WireError(TOO_MANY, f"{MOST_CONNECTIONS:,} clients are connected", fatal=True)
         ours = [n for n in startup.parameters if n.startswith("_pq_.")]
         if startup.minor or ours:
-            await self._send(replies.negotiate(ours))
+            await self._send(messages.negotiate(ours))
         name = startup.parameters.get("user", "")
         who = await self._authenticated(name)
         wanted = startup.parameters.get("database") or name
@@ -212,22 +212,22 @@ class _Connection:
             settings.start_with(_said(startup.parameters))
         except WireError as error:
             raise WireError(error.code, error.message, error.hint, fatal=True) from None
-        await self._send(replies.AUTHENTICATED)
+        await self._send(messages.AUTHENTICATED)
         return who, State(settings)
 
     async def _authenticated(self, name: str) -> Principal:
         """SCRAM; an unknown name goes the same way, and nothing fits it."""
-        await self._send(replies.sasl(10, scram.MECHANISM.encode() + b"\0\0"))
+        await self._send(messages.sasl(10, scram.MECHANISM.encode() + b"\0\0"))
         nonce = base64.b64encode(secrets.token_bytes(18)).decode()
         exchange = scram.Exchange(self._server.service.tokens.verifier(name), nonce)
         first = exchange.opened(scram.mechanism_and_first(await self._sasl()))
-        await self._send(replies.sasl(11, first))
+        await self._send(messages.sasl(11, first))
         last = exchange.closed(await self._sasl())
         peer = str((self._writer.get_extra_info("peername") or ("",))[0])
         with contextlib.suppress(ServerError):  # revoked meanwhile
             if last is not None:
                 who = self._server.service.named(name, f"postgresql {peer}")
-                await self._send(replies.sasl(12, last))
+                await self._send(messages.sasl(12, last))
                 return who
         try:
             await self._server.service.write(self._server.service.door.wrong, "postgresql", peer)

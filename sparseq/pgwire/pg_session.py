@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import QueryCancelError, TimedOut
+from sparseq.pgwire import messages
 from sparseq.pgwire import messages as m
-from sparseq.pgwire import replies
-from sparseq.pgwire.client_state import FAILED, INSIDE, Portal, State
-from sparseq.pgwire.lexer import split
+from sparseq.pgwire.commands import FAILED, INSIDE, Portal, State
 from sparseq.pgwire.pg_values import parameter
 from sparseq.pgwire.results import StatementResult, copied, described, rows
 from sparseq.pgwire.run_statement import Runner, bound
@@ -30,7 +29,7 @@ from sparseq.pgwire.sqlstates import (
     TOO_LARGE,
     WireError,
 )
-from sparseq.pgwire.statement_kinds import MOST_TEXT, SqlStatement, StatementForm
+from sparseq.pgwire.statement_kinds import MOST_TEXT, SqlStatement, StatementForm, split
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal
 
@@ -66,8 +65,8 @@ class Session:
 
     async def greet(self, process: int, secret: int) -> None:
         """Tell what a client must know after it has signed in."""
-        told = [replies.parameter(*one) for one in self.state.settings.reported()]
-        await self._send(b"".join([*told, replies.key(process, secret)]))
+        told = [messages.parameter(*one) for one in self.state.settings.reported()]
+        await self._send(b"".join([*told, messages.key(process, secret)]))
         await self._ready()
 
     @property
@@ -117,18 +116,18 @@ class Session:
         if self.state.status == INSIDE:
             self.state.status = FAILED
         await self._tell()
-        await self._send(replies.error(told))
+        await self._send(messages.error(told))
         self.over = self.over or told.fatal
 
     async def _ready(self) -> None:
         self.state.series_ends()
         await self._tell()
-        await self._send(replies.ready(self.state.status))
+        await self._send(messages.ready(self.state.status))
 
     async def _tell(self) -> None:
         """Send notices, and settings that changed."""
         told, self.state.notices = self.state.notices, []
-        told += [replies.parameter(*one) for one in self.state.settings.news()]
+        told += [messages.parameter(*one) for one in self.state.settings.news()]
         if told:
             await self._send(b"".join(told))
 
@@ -140,7 +139,7 @@ class Session:
             raise WireError(TOO_LARGE, f"{len(text):,} letters in one message", "send fewer")
         statements = split(text)
         if not statements:
-            await self._send(replies.EMPTY)
+            await self._send(messages.EMPTY)
         for one in statements:
             portal = Portal(SqlStatement.of(one))
             await self._limited(self._running.run(portal))
@@ -160,10 +159,10 @@ class Session:
                 if not name:
                     self.state.prepared.pop("", None)
                 self.state.prepare(name, prepared)
-                await self._send(replies.PARSED)
+                await self._send(messages.PARSED)
             case m.Bind():
                 self._bind(message)
-                await self._send(replies.BOUND)
+                await self._send(messages.BOUND)
             case m.Describe("S", name):
                 await self._describe_statement(name)
             case m.Describe(_, name):
@@ -173,7 +172,7 @@ class Session:
                 await self._execute(name, count)
             case m.Close(kind, name):
                 (self.state.prepared if kind == "S" else self.state.portals).pop(name, None)
-                await self._send(replies.CLOSED)
+                await self._send(messages.CLOSED)
             case m.Flush() | m.Sync() | m.Copy():
                 pass
             case m.FunctionCall():
@@ -200,7 +199,7 @@ class Session:
         prepared = self.state.statement(name)
         schema = await self._limited(self._running.schema_of(prepared))
         await self._tell()
-        await self._send(replies.parameter_types(prepared.types))
+        await self._send(messages.parameter_types(prepared.types))
         await self._send(described(schema, ()))
 
     async def _describe_deferred(self, message: m.Message) -> None:
@@ -219,7 +218,7 @@ class Session:
         deferred, self._deferred = self._deferred is not None, None
         portal = self.state.portal(name)
         if portal.statement.form is StatementForm.EMPTY:
-            await self._send(replies.NO_DATA * deferred + replies.EMPTY)
+            await self._send(messages.NO_DATA * deferred + messages.EMPTY)
             return
         await self._limited(self._running.run(portal))
         if deferred and portal.result is not None:
@@ -235,16 +234,16 @@ class Session:
         assert result is not None
         await self._tell()
         if result.table is None:
-            await self._send(replies.complete(result.tag))
+            await self._send(messages.complete(result.tag))
             return
         if result.copying is not None:
             await self._send_all(copied(result.table, result.copying))
-            await self._send(replies.complete(f"COPY {result.table.num_rows}"))
+            await self._send(messages.complete(f"COPY {result.table.num_rows}"))
             return
         part, reached = portal.take(count)
         await self._send_all(rows(part, portal.formats))
         await self._send(
-            replies.SUSPENDED if reached else replies.complete(_tag(result, part.num_rows))
+            messages.SUSPENDED if reached else messages.complete(_tag(result, part.num_rows))
         )
 
     async def _send_all(self, blocks: Any) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.pgwire import replies
+from sparseq.pgwire import messages
 from sparseq.pgwire.pg_values import encoders, fields
 from sparseq.pgwire.sqlstates import PROTOCOL_VIOLATION, WireError
 
@@ -47,8 +47,8 @@ class StatementResult:
 def described(schema: pa.Schema | None, formats: Sequence[int]) -> bytes:
     """Return RowDescription, or NoData."""
     if schema is None:
-        return replies.NO_DATA
-    return replies.row_description(fields(schema), spread(formats, len(schema)))
+        return messages.NO_DATA
+    return messages.row_description(fields(schema), spread(formats, len(schema)))
 
 
 def spread(formats: Sequence[int], columns: int) -> list[int]:
@@ -73,7 +73,7 @@ def rows(table: pa.Table, formats: Sequence[int]) -> Iterator[bytes]:
             for write, column in zip(written, block.columns, strict=True)
         ]
         found = zip(*columns, strict=True) if columns else [()] * block.num_rows
-        yield b"".join(map(replies.data_row, found))
+        yield b"".join(map(messages.data_row, found))
 
 
 def shaped(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -102,23 +102,23 @@ def _cast(column: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
 def copied(table: pa.Table, how: CopyFormat) -> Iterator[bytes]:
     """Yield what COPY … TO STDOUT sends, from CopyOutResponse to CopyDone."""
     binary = how.format == "binary"
-    yield replies.copy_out(table.num_columns, int(binary))
+    yield messages.copy_out(table.num_columns, int(binary))
     if binary:
         yield from _copied_binary(table)
     else:
         line = _csv_line if how.format == "csv" else _text_line
         if how.header:
             names: list[bytes | None] = [n.encode(errors="replace") for n in table.column_names]
-            yield replies.copy_data(line(names, how))
+            yield messages.copy_data(line(names, how))
         written = encoders(table.schema, [0] * table.num_columns)
         for start in range(0, table.num_rows, BLOCK):
             columns = [
                 [None if v is None else write(v) for v in column.to_pylist()]
                 for write, column in zip(written, table.slice(start, BLOCK).columns, strict=True)
             ]
-            lines = (replies.copy_data(line(row, how)) for row in zip(*columns, strict=True))
+            lines = (messages.copy_data(line(row, how)) for row in zip(*columns, strict=True))
             yield b"".join(lines)
-    yield replies.COPY_DONE
+    yield messages.COPY_DONE
 
 
 def _copied_binary(table: pa.Table) -> Iterator[bytes]:
@@ -126,7 +126,7 @@ def _copied_binary(table: pa.Table) -> Iterator[bytes]:
     for block in rows(table, [1]):
         yield b"".join(_copy_rows(block, head))
         head = b""
-    yield replies.copy_data(head + struct.pack("!h", -1))
+    yield messages.copy_data(head + struct.pack("!h", -1))
 
 
 def _copy_rows(block: bytes, head: bytes) -> Iterator[bytes]:
@@ -134,7 +134,7 @@ def _copy_rows(block: bytes, head: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(block):
         (length,) = struct.unpack_from("!i", block, at + 1)
-        yield replies.copy_data(head + block[at + 5 : at + 1 + length])
+        yield messages.copy_data(head + block[at + 5 : at + 1 + length])
         head, at = b"", at + 1 + length
 
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from sparseq.pgwire.lexer import Token, TokenKind, tokens
+from sparseq.pgwire.statement_kinds import Token, TokenKind, tokens
 from sparseq.released.render import SUFFIXES
 from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog, Column, Table, bound_text

@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from sparseq.pgwire import commands
-from sparseq.pgwire.client_state import FAILED, Portal, PreparedStatement, State
-from sparseq.pgwire.lexer import with_parameters
-from sparseq.pgwire.pg_types import number_of, parameter_types, stand_in
+from sparseq.pgwire.commands import FAILED, Portal, PreparedStatement, State
+from sparseq.pgwire.pg_values import number_of, parameter_types, stand_in
 from sparseq.pgwire.results import CopyFormat, StatementResult
 from sparseq.pgwire.selects import Selects, as_described
 from sparseq.pgwire.sqlstates import (
@@ -23,7 +22,13 @@ from sparseq.pgwire.sqlstates import (
     READ_ONLY,
     WireError,
 )
-from sparseq.pgwire.statement_kinds import ONLY_READ, SqlStatement, StatementForm, TokenReader
+from sparseq.pgwire.statement_kinds import (
+    ONLY_READ,
+    SqlStatement,
+    StatementForm,
+    TokenReader,
+    with_parameters,
+)
 from sparseq.sql.parameters import literal
 
 _CSV = CopyFormat("csv", delimiter=",", null="")

@@ -20,12 +20,12 @@ from sparseq.base.errors import (
     StoreError,
     Why,
 )
-from sparseq.pgwire.client_state import State
-from sparseq.pgwire.lexer import TokenKind, tokens
+from sparseq.pgwire.commands import State
 from sparseq.pgwire.results import shaped
 from sparseq.pgwire.route import Aim, Destination, aimed
 from sparseq.pgwire.sqlstates import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
-from sparseq.pictures.answer_texts import said
+from sparseq.pgwire.statement_kinds import TokenKind, tokens
+from sparseq.pictures.answers import said
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.server.service import Service, done_in
 from sparseq.server.service import Statement as Question

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError
-from sparseq.pictures.numbers import MISSING, format_bound, format_with_bound, number
 from sparseq.pictures.scales import Kind, Scale, day_label, positions
-from sparseq.pictures.tables import Table
+from sparseq.pictures.tables import MISSING, Table, format_bound, format_with_bound, number
 
 Floats = NDArray[np.float64]
 Look = Literal["line", "dashes", "band", "steps", "bars", "dots"]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.pictures.numbers import digits_for, format_number
+from sparseq.pictures.tables import digits_for, format_number
 
 Floats = NDArray[np.float64]
 Kind = Literal["linear", "log", "date", "moment"]

@@ -8,14 +8,117 @@ day         buyers
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import click
 from rich.cells import cell_len, set_cell_size
 
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
-from sparseq.pictures.numbers import PLUS_MINUS
+
+if TYPE_CHECKING:
+    from sparseq.accounting import Budget
+
+# -- numbers for people, written as precisely as their error bound allows --------------------------
+
+MISSING = "–"
+PLUS_MINUS = " ± "
+_MOST_DECIMALS, _LARGEST = 12, 1e15
+
+
+def format_number(value: float, digits: int) -> str:
+    """`value` with thousands separators and `digits` decimals; below 0, rounded to tens and up.
+
+    Numbers beyond 10^15, or with more than 12 decimals, are written like 1.2e-15.
+
+    >>> format_number(1234567.891, 1), format_number(1234567.891, -3), format_number(-0.04, 1)
+    ('1,234,567.9', '1,235,000', '0.0')
+    """
+    if math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if digits > _MOST_DECIMALS or abs(value) >= _LARGEST:
+        return f"{float(value):.3g}"
+    rounded = round(float(value), digits)
+    return f"{rounded + 0.0:,.{max(digits, 0)}f}"  # + 0.0 turns -0.0 into 0.0
+
+
+def digits_for(bound: float) -> int:
+    """How many decimals to show beside an error bound: it is left with two significant digits.
+
+    >>> digits_for(0.0123), digits_for(6.3), digits_for(46), digits_for(4612)
+    (3, 1, 0, -2)
+    """
+    if not math.isfinite(bound) or bound <= 0:
+        return 0
+    digits = max(min(1 - math.floor(math.log10(bound)), 300), -300)
+    # 9.96 becomes 10, not 10.0: one digit less where rounding up carries over.
+    return digits - 1 if _up(bound, digits) >= 10.0 ** (2 - digits) else digits
+
+
+def format_with_bound(value: float, bound: float) -> str:
+    """`value ± bound`, both cut to the bound's two significant digits.
+
+    The bound is rounded up: what is shown stays a bound.
+
+    >>> format_with_bound(1234.567, 12.3), format_with_bound(0.5, 0.01234)
+    ('1,235 ± 13', '0.500 ± 0.013')
+    """
+    digits = digits_for(bound)
+    return f"{format_number(value, digits)}{PLUS_MINUS}{format_bound(bound)}"
+
+
+def format_bound(bound: float) -> str:
+    """An error bound with two significant digits, rounded up.
+
+    >>> format_bound(45.86), format_bound(0.30000000000000004)
+    ('46', '0.30')
+    """
+    digits = digits_for(bound)
+    return format_number(_up(bound, digits), digits)
+
+
+def number(value: float) -> str:
+    """Return a number with up to five digits.
+
+    >>> number(6.3245553), number(20.0), number(1234567.0)
+    ('6.3246', '20', '1,234,567')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
+
+
+def upper(value: float, digits: int = 3) -> str:
+    """Return a number that must not look smaller than it is, rounded up to `digits` digits.
+
+    >>> upper(4.886554), upper(1.0), upper(0.25, 2)
+    ('4.89', '1', '0.25')
+    """
+    if not math.isfinite(value) or value <= 0:
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage.
+
+    >>> percent(0.95), percent(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{100 * share:.6g} %"
+
+
+def _up(bound: float, digits: int) -> float:
+    """`bound` rounded up to `digits` decimals, forgiving the last bits of a float."""
+    unit = 10.0**-digits
+    return math.ceil(bound / unit * (1 - 1e-12)) * unit if math.isfinite(bound) else bound
+
+
+# -- tables of text for a terminal -----------------------------------------------------------------
 
 GAP = "  "
 _MIN_TRUNCATED = 4
@@ -114,3 +217,58 @@ def _pad(cell: str, width: int, align: str) -> str:
         return set_cell_size(cell, width - 1) + "…"
     space = " " * (width - cell_len(cell))
     return cell + space if align == "l" else space + cell
+
+
+# -- lines of words for a terminal -----------------------------------------------------------------
+
+
+def one_line(text: str, width: int | None = None) -> str:
+    """Return text on one line, cut to `width`.
+
+    >>> one_line("SELECT\\n  1", 6)
+    'SELEC…'
+    """
+    line = shown(" ".join(text.split()), None)
+    return line if width is None or len(line) <= width else line[: max(width - 1, 1)] + "…"
+
+
+def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
+    """Return (label, text) lines, the labels dim, in a column of their own; a text may have lines.
+
+    Nothing in them is hidden. With `wrap`, texts are broken at words to be that many columns wide
+    at most, labels and all.
+
+    >>> print(labelled([("a", "one"), ("bcd", "two")]))
+    \x1b[2ma    \x1b[0mone
+    \x1b[2mbcd  \x1b[0mtwo
+    """
+    width = max(len(label) for label, _ in lines) + 2
+    margin = "\n" + " " * width
+
+    def broken(text: str) -> list[str]:
+        return textwrap.wrap(text, max(wrap - width, 20)) if wrap else [text]
+
+    return "\n".join(
+        click.style(shown(label, None).ljust(width), dim=True)
+        + margin.join(part for line in text.split("\n") for part in broken(shown(line, None)))
+        for label, text in lines
+    )
+
+
+# -- words about a guarantee, in pictures and by commands ------------------------------------------
+
+DELTA, DELTA_TEXT = 1e-6, "1e-6"
+"""The delta at which one epsilon is quoted."""
+NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
+CURATOR = (
+    "For the curator of this data only; it is no release, and nothing of it may be shown to an "
+    "analyst."
+)
+
+
+def guarantee(budget: Budget, unit: str = "") -> str:
+    """Return the guarantee of a store for a chart; `unit`: for whom, if not for a person."""
+    return (
+        f"{budget.promise} (epsilon {upper(budget.epsilon(DELTA))} at delta "
+        f"{DELTA_TEXT}){f' for {unit}' if unit else ''}"
+    )

@@ -11,7 +11,7 @@ gets such columns for what it computes, as far as the rules go:
 
 Each part of an expression has its ends computed once. Where they are written out more than once in
 what is made of them (a product has each end of its factors four times), and that would be long, the
-parts get a name: they become columns of a subquery (`sparseq.sql.select_layers.name_parts`). So the
+parts get a name: they become columns of a subquery (`sparseq.sql.subqueries.name_parts`). So the
 text grows as the query does.
 
 The intervals of an answer hold all at once, and so do those that follow. Anything else that comes
@@ -30,7 +30,7 @@ from sqlglot import exp
 from sparseq.base.cancellation import check
 from sparseq.language.overloads import factor, operands, own, parts, rising_in, with_this
 from sparseq.released.split_question import is_aggregate
-from sparseq.sql.select_layers import name_parts
+from sparseq.sql.subqueries import name_parts
 
 LOW, HIGH = "#low", "#high"
 _MONOTONE = (

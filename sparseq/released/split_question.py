@@ -21,7 +21,7 @@ from sparseq.language.expression_tree import is_constant
 from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parse import said
-from sparseq.sql.select_layers import WINDOWED, mapped, split_groups
+from sparseq.sql.subqueries import WINDOWED, mapped, split_groups
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
 _SHOWN = (
@@ -116,7 +116,7 @@ def _needs_more(select: exp.Select) -> bool:
         if isinstance(e, exp.Cast | exp.TryCast):
             return e.to.is_type(*exp.DataType.NUMERIC_TYPES) and computed(e.this)
         if isinstance(e, exp.Subquery | exp.Select):
-            return True  # of public tables, or joined by `sparseq.sql.unnest`
+            return True  # of public tables, or joined by `sparseq.sql.subquery_expressions`
         return isinstance(e, _SHOWN) and all(map(computed, _operands(e)))
 
     return not all(computed(part) for part in _shown_parts(select))

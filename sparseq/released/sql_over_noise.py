@@ -17,8 +17,8 @@ from sparseq.released.interval_propagation import HIGH, LOW, Shape, Width, carri
 from sparseq.released.outputs import Estimate, Floats, Measurements, MeasureNode
 from sparseq.released.question_batch import Place
 from sparseq.released.render import noised_column
-from sparseq.sql.cost_limits import LIMITS
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
+from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.subqueries import lower_inner
 

@@ -4,8 +4,7 @@ log → replay → answers: lines are read in bounded memory, each becomes a que
 its own, and each leaves one row behind. Nothing here has privacy logic of its own.
 """
 
-from sparseq.replay.answers import AnswerFile, Result
 from sparseq.replay.log import Line, Log
-from sparseq.replay.replay import Prices, Summary, price_list, replay
+from sparseq.replay.replay import AnswerFile, Prices, Result, Summary, price_list, replay
 
 __all__ = ["AnswerFile", "Line", "Log", "Prices", "Result", "Summary", "price_list", "replay"]

@@ -31,8 +31,7 @@ from sparseq.replay.replay import asked_of
 from sparseq.sql.plan import Plan, calibrate
 from sparseq.store.store import Store
 from sparseq.stream.batches import Request
-from sparseq.stream.prices import price
-from sparseq.stream.release_charges import Bill
+from sparseq.stream.release_charges import Bill, price
 
 MOST_SHOWN = 1000
 """Lines that a comparison keeps for its page, at most."""

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from sparseq.base.import_names import lazy
 
 if TYPE_CHECKING:
-    from sparseq.series.arrivals import Arrival, Inbox
-    from sparseq.series.beside import series_of
+    from sparseq.series.companions import series_of
+    from sparseq.series.folder import Arrival, Inbox
     from sparseq.series.loop import Monitor, TickResult
     from sparseq.series.query_series import QuerySeries
-    from sparseq.series.series_rows import Row
+    from sparseq.series.series_file import Row
     from sparseq.series.ticks import Tick, Ticks
     from sparseq.series.watch import ActiveWatch, WatchEstimate
     from sparseq.sql.parameters import QueryText
@@ -32,14 +32,14 @@ __getattr__ = lazy(
     __name__,
     {
         "ActiveWatch": "sparseq.series.watch",
-        "Arrival": "sparseq.series.arrivals",
+        "Arrival": "sparseq.series.folder",
         "WatchEstimate": "sparseq.series.watch",
-        "Inbox": "sparseq.series.arrivals",
+        "Inbox": "sparseq.series.folder",
         "Monitor": "sparseq.series.loop",
-        "series_of": "sparseq.series.beside",
+        "series_of": "sparseq.series.companions",
         "QuerySeries": "sparseq.series.query_series",
         "QueryText": "sparseq.sql.parameters",
-        "Row": "sparseq.series.series_rows",
+        "Row": "sparseq.series.series_file",
         "Tick": "sparseq.series.ticks",
         "TickResult": "sparseq.series.loop",
         "Ticks": "sparseq.series.ticks",

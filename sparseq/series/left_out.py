@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.series.planning.simulate_strategies import summed
+from sparseq.series.planning.simulate import summed
 
 Floats = NDArray[np.float64]
 TICKS = 365

@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from sparseq.base.errors import StoreError
 from sparseq.ledger.notes import RequestId
-from sparseq.series.arrivals import Arrival, Inbox
+from sparseq.series.folder import Arrival, Inbox
 from sparseq.series.plan_alarm import UnlikeThePlan
 from sparseq.series.query_series import QuerySeries, RowSource, is_of
-from sparseq.series.series_file import SeriesFile
-from sparseq.series.series_rows import Row, as_table, schema_of
+from sparseq.series.series_file import Row, SeriesFile, as_table, schema_of
 from sparseq.series.ticks import Tick, Ticks
 from sparseq.store.store import Store
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from sparseq.ledger.purposes import Purpose
 from sparseq.series.planning.known_stream import KnownStream
-from sparseq.series.series_rows import ANSWER, Row
+from sparseq.series.series_file import ANSWER, Row
 
 FAR = 1.5
 """How far from what was seen a series may go: growth and seasons of another year are no alarm."""

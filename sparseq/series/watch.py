@@ -48,9 +48,7 @@ from sparseq.ledger.notes import Fact
 from sparseq.ledger.protocol import WATCH, watch_begun
 from sparseq.ledger.purposes import Pot, Pots
 from sparseq.mechanisms.tree_counter import window
-from sparseq.series.watch_alarm import Alarm
-from sparseq.series.watch_design import WatchDesign
-from sparseq.series.watch_state import WatchState, watch_request
+from sparseq.series.watch_alarm import Alarm, WatchDesign, WatchState, watch_request
 from sparseq.sql.plan import Options
 from sparseq.store.store import Store
 

@@ -4,6 +4,22 @@ How far a job is, only the store and the job's own files know. So one that was s
 has failed begins anew and goes on where it was: what it asks has names of its own, and is asked
 once.
 What a job says is for the curator.
+
+The kinds of jobs, and the file that says which there are: a table of TOML for each.
+
+    [buyers]
+    kind = "monitor"
+    queries = ["daily_buyers.sql"]
+    from = 1997-01-01
+    follow = "incoming"
+    output = "buyers.parquet"
+
+    [nightly]
+    kind = "backup"
+    folder = "/backups"
+    keep = 7
+
+Paths are taken from the folder that the file is in.
 """
 
 from __future__ import annotations
@@ -12,14 +28,29 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
+import re
+import tomllib
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
-from sparseq.base.errors import SparseqError
+from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
+from sparseq.replay.log import Log
+from sparseq.replay.replay import AnswerFile, results
+from sparseq.series.companions import Beside
+from sparseq.series.folder import Arrival, Folder, Inbox
+from sparseq.series.loop import Monitor, TickResult
+from sparseq.series.series_outlook import outlooks, refuse_what_ends_badly
+from sparseq.series.ticks import Ticks, length_of, moment
 from sparseq.server.quota_desk import Desk
+from sparseq.sql.parameters import QueryText
+from sparseq.store._duckdb.backup import backup
 from sparseq.store.store import Store
+
+# -- jobs: what a server does by itself, step by step, each step in its turn like a question -------
 
 LOG = logging.getLogger("sparseq.server")
 PAUSE, AGAIN = 1.0, 60.0
@@ -145,3 +176,209 @@ class Jobs:
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
+
+
+# -- the kinds of jobs, and the file that says which there are: a table of TOML for each -----------
+
+_LINES = 64  # of a log, in a step: so long can it keep others waiting
+_STAMP = "%Y-%m-%dT%H%M%S"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+class _NotReady(Exception):
+    """A file is not whole yet: nothing is known of what comes after it."""
+
+
+@dataclass(frozen=True)
+class MonitorJob:
+    """Ask the same queries tick after tick: see `sparseq monitor`, whose options these are."""
+
+    name: str
+    queries: list[Path]
+    start: str
+    output: Path
+    last: str = ""
+    every: str = "1d"
+    follow: Path | None = None
+    table: str = ""
+    lateness: str = "0d"
+    settle: float = 2.0
+    horizon: int = 0
+    alarm_below: float = 0.0
+    anyway: bool = False
+    kind: str = "monitor"
+
+    def steps(self, store: Store) -> Generator[str, None, None]:
+        """See `Job`: a tick a step."""
+        ticks = Ticks(moment(self.start), self.every, moment(self.last) if self.last else None)
+        beside = Beside(self.alarm_below or None, self.horizon or None)
+        texts = [(path.stem, QueryText.of(_text(path))) for path in self.queries]
+        sources = beside.sources(store, texts, ticks)
+        if not self.anyway:
+            refuse_what_ends_badly(outlooks(store, sources, ticks))
+        monitor = Monitor(store, ticks, sources, self.output)
+        looks = self._clock(monitor) if self.follow is None else self._files(store, monitor)
+        try:
+            for done in looks:
+                with contextlib.suppress(_NotReady):
+                    for ticked in done:
+                        yield "; ".join([ticked.tick.label, *ticked.unlike])
+                monitor.flush()
+                if monitor.finished:
+                    return
+                yield ""
+        finally:
+            monitor.flush()
+
+    def _clock(self, monitor: Monitor) -> Iterator[Iterator[TickResult]]:
+        """Yield the ticks that can be answered, each time that is asked: by the clock."""
+        while True:
+            yield monitor.run(None if self.last else monitor.ticks.ended_by(dt.datetime.now()))
+
+    def _files(self, store: Store, monitor: Monitor) -> Iterator[Iterator[TickResult]]:
+        """Likewise: by the files that are in the folder."""
+        assert self.follow is not None
+        target = store.catalog.table(self.table) if self.table else store.catalog.only_private()
+        inbox, lateness = Inbox(store, target.name), length_of(self.lateness, "lateness")
+        hours = not monitor.ticks.whole_days
+        folder = Folder(self.follow, inbox, hours=hours, settle=self.settle, wait=lambda _: True)
+        yield monitor.resume()
+        while True:
+            yield monitor.take_in(_arrivals(folder), inbox, lateness)
+
+
+def _arrivals(folder: Folder) -> Iterator[Arrival | None]:
+    """Yield what is there now; a folder that is told to stop waiting comes to its end."""
+    last: Arrival | None = None
+    ready = False
+    for last in folder:
+        ready = last is None
+        yield last
+    if not ready:
+        raise _NotReady
+
+
+@dataclass(frozen=True)
+class ReplayJob:
+    """Answer a log of queries, once: see `sparseq replay`. It is done when its output is there."""
+
+    name: str
+    log: Path
+    output: Path
+    kind: str = "replay"
+
+    def steps(self, store: Store) -> Generator[str, None, None]:
+        """See `Job`: some lines a step."""
+        if self.output.exists():
+            return
+        log = Log(self.log)
+        facts = {"log": str(log.path.resolve()), "bytes": log.bytes, "name": log.name}
+        answers = AnswerFile(self.output, facts, resume=True)
+        lines = log.lines(answers.done)
+        try:
+            while some := list(islice(lines, _LINES)):
+                for result in results(store, some, log.name):
+                    answers.add(result)
+                yield f"{answers.lines:,} lines"
+        finally:
+            answers.flush()
+        answers.finish()
+
+
+@dataclass(frozen=True)
+class BackupJob:
+    """Make a backup every so often; keep so many of them, by default all."""
+
+    name: str
+    folder: Path
+    every: str = "1d"
+    keep: int = 0
+    kind: str = "backup"
+
+    def steps(self, store: Store) -> Generator[str, None, None]:
+        """See `Job`: a backup a step."""
+        every = length_of(self.every, "every")
+        while True:
+            now, made = dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0), self._made()
+            if not made or now - max(made) >= every:
+                path = self._path(now)
+                backup(store, path)
+                for old in sorted([*made, now])[: -self.keep] if self.keep else ():
+                    self._path(old).unlink(missing_ok=True)
+                yield path.name
+            yield ""
+
+    def _path(self, at: dt.datetime) -> Path:
+        return self.folder / f"{self.name}-{at.strftime(_STAMP)}.sparseq"
+
+    def _made(self) -> list[dt.datetime]:
+        """Return when the backups were made that are there, by their names."""
+        found = []
+        for path in self.folder.glob(f"{self.name}-*.sparseq"):
+            with contextlib.suppress(ValueError):
+                found.append(dt.datetime.strptime(path.stem[len(self.name) + 1 :], _STAMP))
+        return found
+
+
+KINDS = {"monitor": MonitorJob, "replay": ReplayJob, "backup": BackupJob}
+_SPELT = {"start": "from", "last": "to"}
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """Read a file of jobs.
+
+    Raises:
+        ParameterError: It can't be read, or says something that no job knows.
+    """
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ParameterError(f"can't read {path}: {why}", "write it in TOML") from None
+    return [_job(name, given, path.parent.resolve()) for name, given in content.items()]
+
+
+def _job(name: str, given: Any, folder: Path) -> Job:
+    if not isinstance(given, dict) or given.get("kind") not in KINDS:
+        raise ParameterError(f"job {name!r} has no kind", f"kind = one of {', '.join(KINDS)}")
+    if not _NAME.fullmatch(name):
+        raise ParameterError(f"job {name!r} can't be called so", "letters, digits, _ and -")
+    made = KINDS[given["kind"]]
+    known = {_SPELT.get(f.name, f.name): f for f in fields(made) if f.name not in ("name", "kind")}
+    values = {}
+    for key in (key for key in given if key != "kind"):
+        if key not in known:
+            raise ParameterError(f"job {name!r}: there is no {key!r}", did_you_mean(key, known))
+        values[known[key].name] = _value(name, key, given[key], str(known[key].type), folder)
+    missing = [key for key, f in known.items() if f.default is MISSING and key not in given]
+    if missing:
+        raise ParameterError(f"job {name!r} needs {', '.join(missing)}")
+    job: Job = made(name, **values)
+    return job
+
+
+def _value(job: str, key: str, value: Any, kind: str, folder: Path) -> Any:
+    """Return a value as a job has it.
+
+    Raises:
+        ParameterError: It is of another kind.
+    """
+    texts = value if kind.startswith("list") else [value]
+    if "Path" in kind and isinstance(texts, list) and all(isinstance(t, str) for t in texts):
+        paths = [folder / text for text in texts]
+        return paths if kind.startswith("list") else paths[0]
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "str" and isinstance(value, str | dt.date):
+        return str(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    if number and kind in ("int", "float") and (kind == "float" or isinstance(value, int)):
+        return value
+    raise ParameterError(f"job {job!r}: {key} is {value!r}, which it can't be")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip().rstrip(";")
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(f"{path} can't be read") from None

@@ -1,11 +1,29 @@
-"""The latest releases, without their answers, as lists of them need: public."""
+"""The latest releases, without their answers, as lists of them need: public.
+
+Answers that were asked for again lately: the next time they need no turn in the stream.
+
+What a question's text is answered with is told by the stream alone, in its thread. Here it is kept,
+and given again from any thread as long as the stream still knows of no other release for the
+question (`Recall.stands`): none newer, and no rows that came since. So it is the answer that a turn
+would have given, at a moment between asking and being answered; nothing is charged, and no row and
+no account is looked at.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
 
 from sparseq.ledger.protocol import Release
+from sparseq.reuse.answer_cache import Inquiry
+from sparseq.sql.plan import Options, Query
+from sparseq.store.answer import Answer
 from sparseq.store.store import Store
+from sparseq.stream.batches import Outcome
+from sparseq.stream.step import Stream
+
+# -- the latest releases, without their answers, as lists of them need: public ---------------------
 
 MOST_LISTED = 10_000
 _AT_ONCE = 256  # are read, with their answers
@@ -44,3 +62,49 @@ class LatestReleases:
         if first < held[0].id:
             return None
         return held[first - held[0].id : until - held[0].id]
+
+
+# -- answers that were asked for again lately: the next time they need no turn in the stream -------
+
+MOST_REPEATS, _SMALL = 1024, 1000  # answers, and rows of each
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """An answer, and the question that it is the recorded answer to."""
+
+    question: Inquiry
+    answer: Answer
+
+
+class Repeats:
+    """The answers, by text and options."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, Options], Repeat] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(
+        self, stream: Stream, sql: str, query: Query, options: Options, outcome: Outcome
+    ) -> None:
+        """Keep what a question without a name got, if it is a release's own answer, recorded."""
+        answer, question = outcome.answer, Inquiry.of(query, options)
+        if answer is None or question is None or not outcome.recorded or len(answer) > _SMALL:
+            return
+        if not stream.recall.stands(question, answer.facts.release):
+            return
+        with self._lock:
+            self._kept[sql, options] = Repeat(question, answer)
+            if len(self._kept) > MOST_REPEATS:
+                self._kept.popitem(last=False)
+
+    def get(self, stream: Stream, sql: str, options: Options) -> Answer | None:
+        """Return the answer that a question still has; None: the stream has to tell."""
+        with self._lock:
+            found = self._kept.pop((sql, options), None)
+            if found is None:
+                return None
+            if not stream.recall.stands(found.question, found.answer.facts.release):
+                return None
+            self._kept[sql, options] = found
+        return found.answer

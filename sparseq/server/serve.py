@@ -4,6 +4,12 @@ On SIGTERM or SIGINT no new question is taken. What is answered within `service.
 made durable and answered, what isn't is cancelled, the store is closed, and the process ends with
 code 0, within `LAST` seconds whatever runs: what then still runs was not committed, and the store
 is whole when it is opened again.
+
+Commands of the operator to a server on its machine, without a token: a backup.
+
+A Unix socket in a folder that only the server's own user may enter; the file beside the store that
+says where it is served says where the socket is. Whoever gets there may read the store's file too.
+A request is one line of JSON, and so is its answer.
 """
 
 from __future__ import annotations
@@ -12,33 +18,106 @@ import asyncio
 import contextlib
 import datetime as dt
 import ipaddress
+import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 import sparseq
-from sparseq.base.errors import ParameterError
+from sparseq.base.errors import ParameterError, SparseqError, StoreError
 from sparseq.base.whole_files import PRIVATE
 from sparseq.pgwire import serve_wire
 from sparseq.server.audit import AuditLog
-from sparseq.server.control import control
 from sparseq.server.http import limits
 from sparseq.server.http.app import application
 from sparseq.server.jobs import Job, Jobs
 from sparseq.server.queue import stand_behind
 from sparseq.server.service import Service
 from sparseq.server.tokens import Tokens
-from sparseq.store.address import CONTROL, SERVED
+from sparseq.store._duckdb.backup import Backup, backup
+from sparseq.store.address import CONTROL, SERVED, served_at
+
+if TYPE_CHECKING:
+    from sparseq.server.service import Service
+
+# -- commands of the operator to a server on its machine, without a token: a backup ----------------
+
+
+@contextlib.asynccontextmanager
+async def control(service: Service) -> AsyncIterator[Path]:
+    """Listen as long as this lasts; yields where."""
+    given = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]  # by systemd
+    folder = Path(tempfile.mkdtemp(prefix="sparseq-", dir=given or None))  # for its owner alone
+    path = folder / "control"
+    server = await asyncio.start_unix_server(partial(_answer, service), path)
+    try:
+        yield path
+    finally:
+        server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _answer(
+    service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    with contextlib.suppress(ConnectionError, ValueError, KeyError, TypeError):
+        said = await _done(service, json.loads(await reader.readline()))
+        writer.write(json.dumps(said).encode() + b"\n")
+        await writer.drain()
+    writer.close()
+
+
+async def _done(service: Service, request: dict[str, Any]) -> dict[str, Any]:
+    path = Path(str(request["backup"]))
+    try:
+        made = await service.operate(lambda store: backup(store, path))
+    except SparseqError as error:
+        return {"error": [error.message, error.hint]}
+    told = partial(service.desk.tell, "backup", "", source="control", file=path.name)
+    await service.write(told)
+    return asdict(made)
+
+
+def served_backup(store: Path, path: Path) -> Backup | None:
+    """Have the server that serves a store write a backup; None: no server can be asked.
+
+    Raises:
+        StoreError: It did not.
+    """
+    where = [line.removeprefix(CONTROL) for line in served_at(store) if line.startswith(CONTROL)]
+    if not where:
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.connect(where[0])
+            asked.sendall(json.dumps({"backup": str(path.resolve())}).encode() + b"\n")
+            with asked.makefile() as answer:
+                said = json.loads(answer.readline())
+    except (OSError, ValueError):
+        raise StoreError(
+            f"the server of {store} could not be asked for a backup",
+            "run this as the user that the server runs as",
+        ) from None
+    if "error" in said:
+        raise StoreError(*said["error"])
+    return Backup(**said)
+
+
+# -- running a server: sockets first, then the store; SIGTERM ends it with nothing half done -------
 
 LAST = 9.5
 """Seconds after which the process ends that was told to stop."""
@@ -165,7 +244,7 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
         raise ParameterError("there is nowhere to listen", "--http HOST:PORT, --pg HOST:PORT")
     wanted: list[Job] = []
     if place.jobs is not None:
-        from sparseq.server.work import read_jobs
+        from sparseq.server.jobs import read_jobs
 
         wanted = read_jobs(place.jobs)
     sockets = {k: a.bound() for k, a in (("http", place.http), ("pg", place.pg)) if a is not None}

@@ -33,11 +33,9 @@ from sparseq.server.audit import AuditLog
 from sparseq.server.jobs import JobState
 from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.quota_desk import Desk
-from sparseq.server.releases import LatestReleases
-from sparseq.server.repeats import Repeats
-from sparseq.server.sign_in_limits import Door
+from sparseq.server.releases import LatestReleases, Repeats
 from sparseq.server.thread import Ask, StreamThread, Turn
-from sparseq.server.tokens import Principal, Quota, Role, Tokens
+from sparseq.server.tokens import Door, Principal, Quota, Role, Tokens
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.lower import Lowering
 from sparseq.sql.parameters import bound

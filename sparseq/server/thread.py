@@ -8,16 +8,25 @@ A question whose rows take long to read (joins, subqueries) leaves its turn to t
 thread reads them (`sparseq.stream.side_reads`), and then it has the next turn of its asker's.
 Groups are as large as what lately was answered in `TURN` seconds. Both change the order of answers,
 never an answer or a charge in it.
+
+The health of a server: can it make answers durable? For who watches it, without a token.
+
+It is about the engine and its disk, never about rows or questions: a question that fails for a
+reason of its own changes nothing here. It is told from what happened last, so that nobody waits for
+the stream: the stream thread notes what the store said, and anybody reads it.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -25,16 +34,70 @@ import sparseq
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
 from sparseq.ledger.notes import RequestId
-from sparseq.server.health import Health
 from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.quota_desk import Desk
-from sparseq.server.repeats import Repeats
+from sparseq.server.releases import Repeats
 from sparseq.server.tokens import Principal
 from sparseq.sql.plan import Options, Plan, Query
 from sparseq.store.explain import price_of
 from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome, Request
 from sparseq.stream.side_reads import Readings
+
+# -- the health of a server: can it make answers durable? For who watches it, without a token ------
+
+LEAST_FREE = 16 << 20
+"""Bytes that are free where the store is, or it is not well."""
+SECONDS = 60.0
+"""After a failure, so long; then nothing is known until somebody asks."""
+_BROKEN = (StoreError, OSError)
+
+
+class Health:
+    """The store's last word on its engine and its disk.
+
+    Args:
+        folder: Where the store is; None: in memory.
+        seconds: A clock that nobody sets.
+
+    Example:
+        >>> health = Health(None, lambda: 0.0)
+        >>> health.failed(StoreError("the disk is full")), health.well
+        (None, False)
+        >>> health.done(), health.well
+        (None, True)
+    """
+
+    def __init__(self, folder: Path | None, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._seconds = folder, seconds
+        self._failed: float | None = None
+
+    def done(self) -> None:
+        """Note that an answer was made durable."""
+        self._failed = None
+
+    def failed(self, error: BaseException) -> None:
+        """Note an error, if it is one of the engine or its disk."""
+        found: BaseException | None = error
+        while found is not None and not isinstance(found, _BROKEN):
+            found = found.__cause__ or found.__context__
+        if found is not None:
+            self._failed = self._seconds()
+
+    @property
+    def well(self) -> bool:
+        """Nothing failed lately."""
+        return self._failed is None or self._seconds() - self._failed >= SECONDS
+
+    def roomy(self) -> bool:
+        """Tell whether the disk has room; it looks, so it is not called in an event loop."""
+        try:
+            return self._folder is None or shutil.disk_usage(self._folder).free >= LEAST_FREE
+        except OSError:
+            return False
+
+
+# -- the stream thread: it alone makes calls on the store ------------------------------------------
 
 GROUP = 64  # questions in a group, at most
 TURN = 0.5  # seconds that a group is to take, at most: so long can one keep somebody waiting

@@ -3,6 +3,12 @@
 A token is shown once, when it is made. The file has its hash, for HTTP, and its SCRAM-SHA-256
 verifier (RFC 5802), for PostgreSQL's protocol: neither tells the token. Several processes may use
 the file at once, so tokens are made and revoked while the store is served.
+
+Wrong tokens, by where they come from: after so many a minute nobody is told what was wrong.
+
+A request without a token is none of them: it asks how to sign in. Only failures are counted, of all
+protocols together: a right token is always let in, whatever was tried beside it. Nobody guesses 256
+random bits; what is bounded is the work, and the audit log.
 """
 
 from __future__ import annotations
@@ -12,16 +18,21 @@ import datetime as dt
 import enum
 import hashlib
 import hmac
+import ipaddress
 import re
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparseq.base.errors import ParameterError, ServerError, StoreError, Why
 from sparseq.base.whole_files import PRIVATE
+from sparseq.server.audit import AuditLog
+
+# -- tokens with a name, a role and a quota, in a file beside the store ----------------------------
 
 PREFIX = "sq_"
 ITERATIONS = 4096  # of SCRAM: a token has 256 random bits, so nobody guesses it anyway
@@ -321,3 +332,69 @@ def _text(moment: dt.datetime) -> str:
 
 def _time(text: str | None) -> dt.datetime | None:
     return None if text is None else dt.datetime.fromisoformat(text)
+
+
+# -- wrong tokens ----------------------------------------------------------------------------------
+
+MOST_WRONG, SECONDS = 20, 60.0
+MOST_LINES = 1_000
+"""Lines of the audit log a minute, from wherever wrong tokens come."""
+_MOST_PLACES = 10_000
+
+
+class Door:
+    """Counts wrong tokens, and writes down that there were some: not called in an event loop.
+
+    Example:
+        >>> door = Door(AuditLog(None), lambda: 0.0)
+        >>> for _ in range(MOST_WRONG):
+        ...     door.wrong("http", "192.0.2.1")
+        >>> door.wrong("postgresql", "192.0.2.1")
+        Traceback (most recent call last):
+        sparseq.base.errors.ServerError: too many wrong tokens from this address
+          hint: wait a minute
+    """
+
+    def __init__(self, audit: AuditLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._audit, self._clock = audit, clock
+        self._failed: dict[str, tuple[int, float]] = {}
+        self._lines = (0, 0.0)  # written since then
+
+    def wrong(self, protocol: str, peer: str) -> None:
+        """Note a wrong token.
+
+        Raises:
+            ServerError: There were too many from there.
+        """
+        place, now = _place(peer), self._clock()
+        number, since = self._failed.pop(place, (0, now))
+        if now - since > SECONDS:
+            number, since = 0, now
+        self._failed[place] = number + 1, since
+        if len(self._failed) > _MOST_PLACES:
+            del self._failed[next(iter(self._failed))]
+        if number in (0, MOST_WRONG) and self._line(now):  # once a minute, and once more
+            self._audit.add([{"what": "wrong token", "who": "", "source": f"{protocol} {peer}"}])
+        if number >= MOST_WRONG:
+            raise ServerError(Why.BUSY, "too many wrong tokens from this address", "wait a minute")
+
+    def _line(self, now: float) -> bool:
+        """Tell whether a line may be written, and count it."""
+        written, since = self._lines
+        self._lines = (1, now) if now - since > SECONDS else (written + 1, since)
+        return self._lines[0] <= MOST_LINES
+
+
+def _place(peer: str) -> str:
+    """Return what is counted together: an address, or the network that one host has of IPv6.
+
+    >>> _place("2001:db8::1") == _place("2001:db8::ffff:2"), _place("192.0.2.1")
+    (True, '192.0.2.1')
+    """
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return peer
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False))

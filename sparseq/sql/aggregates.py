@@ -24,10 +24,9 @@ from sparseq.language.types import BOOLEAN
 from sparseq.released import outputs as out
 from sparseq.released.statistics import PAIRED, PairMoments, QuantileNode, RatioNode, VarianceNode
 from sparseq.sql.allowed_words import BINNED
-from sparseq.sql.bins import as_double, bin_of, even_bins
-from sparseq.sql.cost_limits import ROWS
+from sparseq.sql.domains import as_double, bin_of, even_bins
 from sparseq.sql.parse import said
-from sparseq.sql.plan import AVERAGE, PAIR, QUANTILE, VARIANCE, Cell, Kind, Measure, Statistic
+from sparseq.sql.plan import AVERAGE, PAIR, QUANTILE, ROWS, VARIANCE, Cell, Kind, Measure, Statistic
 from sparseq.sql.scope import Scope, integral, refuse
 
 MAX_BINS = 1000

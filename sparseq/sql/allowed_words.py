@@ -17,7 +17,7 @@ from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
 from sparseq.language.overloads import BINARY, LISTED, NAMED, UNARY
 from sparseq.released.statistics import PAIRED
-from sparseq.sql.cost_limits import LIMITS
+from sparseq.sql.plan import LIMITS
 
 _STRUCTURE = {
     exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered,

@@ -12,17 +12,20 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
-from sparseq.language.expression_tree import Term, constant, constants
+from sparseq.language.expression_tree import Term, call, constant, constants
 from sparseq.language.public_values import MAX_VALUES, PublicValues
-from sparseq.language.types import TEXT, integer
+from sparseq.language.types import DOUBLE, TEXT, integer
 from sparseq.sql.catalog import OTHER
 from sparseq.sql.from_clause import code_of
 from sparseq.sql.parse import said
 from sparseq.sql.plan import Cell, Domain
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, integral, refuse
+
+# -- public domains of group keys: which groups an answer has must not depend on the rows ----------
 
 _INLINE = 32
 
@@ -156,3 +159,68 @@ def narrowed(domain: Domain, values: Sequence[Any]) -> Domain | None:
 def _consecutive(values: list[Any]) -> bool:
     step = dt.timedelta(days=1) if isinstance(values[0], dt.date) else 1
     return all(b - a == step for a, b in pairwise(values))
+
+
+# -- the bin of a value, as a cell of a row --------------------------------------------------------
+
+DEFAULT_BINS = 64
+
+
+def even_bins(low: float, high: float) -> tuple[float, ...]:
+    """Return the edges of bins that nobody has given."""
+    return tuple(np.linspace(low, high, DEFAULT_BINS + 1).tolist())
+
+
+def as_double(term: Term) -> Term:
+    """Return a term as a DOUBLE."""
+    return call("cast to DOUBLE", "TRY_CAST({0} AS DOUBLE)", DOUBLE, term)
+
+
+def bin_of(value: Cell, edges: Sequence[float], nearest: bool) -> Cell:
+    """Return the place of the bin [edge, next edge) that a value lies in; the last one is closed.
+
+    -1 where it lies in none, or has no value.
+
+    Args:
+        value: A number.
+        edges: Ascending.
+        nearest: Of what lies outside, the bin that is nearest.
+    """
+    number = None if value.term is None else as_double(value.term)
+    x = f"TRY_CAST({value.sql} AS DOUBLE)" if number is None else number.sql
+    known = f"isfinite({x})" if nearest else f"{x} BETWEEN {edges[0]!r} AND {edges[-1]!r}"
+    place = f"CASE WHEN {known} THEN {_bin_sql(x, edges, 0, len(edges) - 1)} ELSE -1 END"
+    if number is None:
+        return Cell(place)
+    arguments = (number, *(constant(edge, DOUBLE) for edge in edges))
+    name = "nearest bin" if nearest else "bin"
+    return Cell.of(Term(integer(-1, len(edges) - 2), place, function=name, arguments=arguments))
+
+
+def _bin_sql(x: str, edges: Sequence[float], first: int, last: int) -> str:
+    """Return SQL of the bin that x lies in, among those from edge `first` to edge `last`."""
+    if last - first == 1:
+        return str(first)
+    middle = (first + last) // 2
+    below, above = _bin_sql(x, edges, first, middle), _bin_sql(x, edges, middle, last)
+    return f"CASE WHEN {x} < {edges[middle]!r} THEN {below} ELSE {above} END"
+
+
+def less(value: Cell, amount: float) -> Cell:
+    """Return a number less a constant, as a DOUBLE.
+
+    Example:
+        >>> less(Cell("v0"), 2.5).sql
+        "(TRY_CAST(v0 AS DOUBLE) - CAST('2.5' AS DOUBLE))"
+    """
+    taken = constant(amount, DOUBLE)
+    if value.term is None:
+        return Cell(f"(TRY_CAST({value.sql} AS DOUBLE) - {taken.sql})")
+    return Cell.of(call("-", "({0} - {1})", DOUBLE, as_double(value.term), taken))
+
+
+def times(one: Cell, other: Cell) -> Cell:
+    """Return the product of two DOUBLEs."""
+    if one.term is None or other.term is None:
+        return Cell(f"({one.sql} * {other.sql})")
+    return Cell.of(call("*", "({0} * {1})", DOUBLE, one.term, other.term))

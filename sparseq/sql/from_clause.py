@@ -1,17 +1,71 @@
-"""Tables and subqueries of a FROM, and how DuckDB reads them."""
+"""Tables and subqueries of a FROM, and how DuckDB reads them.
+
+Bounded work: how many rows the joins of one SELECT may make of one person's.
+
+Where sources are joined, person i's row combinations are
+
+    own rows of i in each source about people, multiplied (of a LEFT JOINed one, at least 1),
+    times, for each public source, the most rows that one join key has there
+
+(1 where the key is unique; all rows of the source where nothing says `column = …`). The joined rows
+of i are at most that many. Whoever has more than `most_of` says is taken out of every source of the
+SELECT, before anything is joined: no row of i leaves it, so i contributes nothing and pays nothing.
+All others' rows are as they were.
+
+What a join takes is the combinations of all people together, and neither how many people nor how
+many rows there are is public. So it is the combinations for *each row* that are limited, to sqrt of
+`most`: with k tables about people, in subqueries too, n rows of a person in each and
+n^(k-1) <= sqrt(most), a table of N rows makes at most N sqrt(most) joined rows, whoever has them.
+For k = 2 that is n^2 <= most, as it was; for k = 3 the default leaves 66 rows. How long the rest
+takes depends on N: it is what time-outs and cancelling are for. More than `people` tables in one
+join are refused.
+
+Neighbours. The own rows of i in a source are, by induction over the query's tree (see
+`sparseq.sql.scope`), a function of i's rows and of public tables; subqueries have caps of their
+own, which are such functions too. The public factor and `most` are public. So whether i is out is
+decided by i's rows and public facts alone, and what leaves the SELECT under j's index is the same
+whether or not i has any rows: a query's vector stays q(X_i), and its charge that of this vector.
+The decision is made of integers: counts below 2**63, products cut off at `most` + 1 after each
+factor, so that none overflows.
+
+Where rows can't multiply, nobody is counted and nobody is out: one source about people (or one, and
+others with at most one row a person) and unique keys of public ones make no more rows than there
+were. Nothing is ever cut from a plain scan.
+
+Public tables that say something of a coded column: joined by a key that they have but once.
+
+Such a join leaves each row of the private table as it is, or out: what the public table's columns
+are follows from the row's string. So it is worked out once for each string, as a function of it is.
+
+UNION, INTERSECT and EXCEPT of subqueries about people: of each person's rows apart.
+
+Every row carries its user's index, which is one of the columns that are compared. So what leaves
+under a user's index is made of that user's rows on both sides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import permutations
 from typing import Any
 
 from sqlglot import exp
 
+from sparseq.base.errors import QueryRefused
+from sparseq.language import types as T
 from sparseq.language.bounds import Interval
-from sparseq.sql.catalog import Column, Table
-from sparseq.sql.cost_limits import ROWS
-from sparseq.sql.plan import Cap
+from sparseq.language.expression_tree import Term, call, cast
+from sparseq.language.types import Family, type_named
+from sparseq.sql.catalog import INTEGER_TYPES, Column, Table
+from sparseq.sql.parse import said
+from sparseq.sql.plan import ROWS, Cap, Lookup
+from sparseq.sql.public_database import PublicFacts
+
+# -- tables and subqueries of a FROM, and how DuckDB reads them ------------------------------------
 
 USER = "_user"
 """The user's dense index, in every row about people; no column of a query can have this name."""
@@ -129,3 +183,318 @@ def most_rows(sources: Iterable[FromItem], limits: Mapping[str, int]) -> int | N
     only = list(sources)
     alone = len(only) == 1 and only[0].private and only[0].table is not None
     return limits.get(ROWS) if alone else None
+
+
+# -- bounded work: how many rows the joins of one SELECT may make of one person's ------------------
+
+MAX_FACTOR = 10_000
+"""Rows that public sources may make of one; more is refused when the query is planned."""
+_PLAIN_TYPE = re.compile(r"[A-Z][A-Z0-9_ ]*(\(\d+,\d+\))?")
+
+
+def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
+    """Return who is out of a join of `private`, one row being `factor` rows of public sources.
+
+    None: by public facts nobody can be.
+    """
+    several = [s for s in private if not s.single]
+    if len(several) + (factor > 1) < 2 or not several:
+        return None
+    most = most_of(most, people_in(private))
+    sources: dict[str, list[bool]] = {}
+    for source in several:
+        sources.setdefault(source.rows_sql(), []).append(source.optional)
+    if len(sources) == 1:
+        ((rows, optional),) = sources.items()
+        limit = _root(most // factor, len(optional))
+        sql = f"SELECT {USER} FROM {rows} AS s GROUP BY {USER} HAVING count(*) > {limit}"
+    else:
+        sql = _product(sources, factor, most)
+    return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql, most)
+
+
+def _product(sources: Mapping[str, list[bool]], factor: int, most: int) -> str:
+    counts, product = [], f"{factor}::HUGEINT"
+    for i, (rows, optional) in enumerate(sources.items()):
+        counts.append(f"SELECT {USER}, {i} AS s, count(*) AS n FROM {rows} AS s GROUP BY {USER}")
+        for one in optional:
+            own = f"coalesce(max(n) FILTER (s = {i}), {int(one)})"
+            product = f"least({product} * least({own}, {most + 1}), {most + 1})"
+    return (
+        f"SELECT {USER} FROM ({' UNION ALL '.join(counts)}) GROUP BY {USER} "
+        f"HAVING {product} > {most}"
+    )
+
+
+def people_in(private: Sequence[FromItem]) -> int:
+    """Return how many tables about people a join combines, inside its subqueries too."""
+    return sum(source.people for source in private if not source.single)
+
+
+def most_of(most: int, sources: int) -> int:
+    """Return the most row combinations of one person in a join of so many sources about people.
+
+    Example:
+        >>> [most_of(20_000_000, k) for k in (1, 2, 3, 4)]
+        [20000000, 20000000, 299069, 73680]
+    """
+    return most if sources <= 2 else _root(most**sources, 2 * (sources - 1))
+
+
+def _root(most: int, power: int) -> int:
+    """Return the largest n with n**power <= most.
+
+    >>> _root(20_000_000, 2), _root(20_000_000, 3), _root(7, 1), _root(8, 3)
+    (4472, 271, 7, 2)
+    """
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**power <= most else (low, middle)
+    return low
+
+
+# -- public sources --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Equality:
+    """`alias.column` must equal something that `needs` sources of other aliases; see `factor`.
+
+    Attributes:
+        key: SQL of the column, in the type that it is compared in.
+    """
+
+    alias: str
+    key: str
+    needs: frozenset[str]
+
+
+def factor(
+    sources: Iterable[FromItem],
+    equalities: Sequence[Equality],
+    most_rows: Callable[[str, Sequence[str]], int],
+) -> int:
+    """Return how many rows public sources may make of one combination of people's rows.
+
+    Given values for the others, at most as many rows of a source fulfil `column = value` as one key
+    has there. So the sources are taken one after the other, each as soon as what its columns must
+    equal is there, the one that multiplies least first; whatever the order, it is a bound.
+
+    Args:
+        sources: Of a join.
+        equalities: That every joined row fulfils.
+        most_rows: Returns the most rows of SQL (an item of FROM, with its alias) that agree in
+            some columns.
+    """
+    there = {s.alias for s in sources if s.private}
+    left = [s for s in sources if not s.private]
+    product = 1
+    while left:
+        choices = []
+        for source in left:
+            keys = [e.key for e in equalities if e.alias == source.alias and e.needs <= there]
+            rows = f"{source.rows_sql()} AS {quoted(source.alias)}"
+            choices.append((max(most_rows(rows, sorted(set(keys))), 1), source.alias))
+        least, alias = min(choices)
+        product *= least
+        there.add(alias)
+        left = [s for s in left if s.alias != alias]
+    return product
+
+
+def public_factor(
+    sources: Sequence[FromItem],
+    equalities: Sequence[Equality],
+    most_rows: Callable[[str, Sequence[str]], int],
+) -> int:
+    """Return about how many rows a join of sources about nobody has, by `factor`'s arguments.
+
+    Joins by equal columns are taken not to multiply. Nothing but tables is looked at: an answer
+    isn't there yet, and a subquery may be what takes long.
+    """
+
+    def counted(rows: str, keys: Sequence[str]) -> int:
+        return 1 if keys else known[rows] or most_rows(rows, keys)
+
+    known = {f"{s.rows_sql()} AS {quoted(s.alias)}": s.most for s in sources}
+    return factor(sources, equalities, counted)
+
+
+def check_factor(product: int, sources: Sequence[FromItem], most: int) -> None:
+    """Refuse public sources that make too many rows of one.
+
+    Raises:
+        QueryRefused: They do.
+    """
+    names = ", ".join(s.alias for s in sources if not s.private)
+    limit = min(most, MAX_FACTOR)
+    if product > limit:
+        raise QueryRefused(
+            f"joined with {names}, one row could become {product:,} rows; the limit is {limit:,}",
+            "add ON column = …, with a column of the public table by itself on one side; or put "
+            "fewer rows in its place: (SELECT … FROM … GROUP BY …)",
+        )
+
+
+def key_sql(column: str, type: str, other: str) -> str:
+    """Return SQL of a public column whose equal values are one key where it is compared.
+
+    Two keys may be one in the type that they are compared in: '1' and '01' are the same integer.
+
+    Args:
+        column: SQL of it.
+        type, other: Its type, and what it is compared with; "": not known.
+
+    Returns:
+        "" where nothing is known.
+    """
+    if not _PLAIN_TYPE.fullmatch(type) or not _PLAIN_TYPE.fullmatch(other):
+        return ""
+    if type == other or {type, other} <= INTEGER_TYPES:
+        return column
+    if type == "VARCHAR":
+        return f"TRY_CAST({column} AS {other})"
+    if _is_number(type) and _is_number(other):
+        return f"TRY_CAST({column} AS {'FLOAT' if other == 'FLOAT' else 'DOUBLE'})"
+    return column
+
+
+def _is_number(type: str) -> bool:
+    return type in INTEGER_TYPES | {"FLOAT", "DOUBLE"} or type.startswith("DECIMAL")
+
+
+# -- public tables that say something of a coded column --------------------------------------------
+
+
+def lookups_of(
+    sources: Mapping[str, FromItem],
+    joins: Sequence[tuple[FromItem, Sequence[exp.Expr]]],
+    public: PublicFacts,
+    truth: Callable[[exp.Expr], Term],
+) -> tuple[Lookup, ...] | None:
+    """Return all sources but one as lookups; None: one of them is more than that.
+
+    Args:
+        sources: Of a join, by alias.
+        joins: All but the first, and the conditions that each is joined on.
+        public: What is known of public tables.
+        truth: Reads a condition.
+    """
+    on = [c for source, conditions in joins if not source.optional for c in conditions]
+    found = [_lookup(sources, condition, public, truth) for condition in on]
+    lookups = [lookup for lookup in found if lookup is not None]
+    named = {lookup.alias for lookup in lookups}
+    if len(lookups) < len(found) or len(lookups) != len(named) or len(named) + 1 != len(sources):
+        return None
+    return tuple(lookups)
+
+
+def _lookup(
+    sources: Mapping[str, FromItem],
+    condition: exp.Expr,
+    public: PublicFacts,
+    truth: Callable[[exp.Expr], Term],
+) -> Lookup | None:
+    if not isinstance(condition, exp.EQ):
+        return None
+    for key, own in permutations((condition.left, condition.right)):
+        if not (isinstance(key, exp.Column) and isinstance(own, exp.Column)):
+            continue
+        table, private = sources[key.table], sources[own.table]
+        there, here = table.columns.get(key.name), private.columns.get(own.name)
+        if table.private or table.table is None or private.table is None or not (there and here):
+            continue
+        coded = here.stored is not None and here.stored.coded
+        if coded and there.type == here.type == "VARCHAR":
+            rows = source_sql(table)
+            if public.most_rows(rows, [key.sql("duckdb")]) <= 1:
+                on = truth(condition)
+                column = next((t for t in on.arguments if t.sql == own.sql("duckdb")), None)
+                return None if column is None else Lookup(quoted(table.alias), rows, on, column)
+    return None
+
+
+# -- uNION, INTERSECT and EXCEPT of subqueries about people: of each person's rows apart -----------
+
+_WORDS: dict[type, str] = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+
+
+def combined(
+    tree: exp.SetOperation, alias: str, lower: Callable[[exp.Expr, str], FromItem]
+) -> FromItem:
+    """Return both sides of a set operation as one source.
+
+    Raises:
+        QueryRefused: They have different columns, or only one is about people.
+    """
+    left, right = lower(tree.this, alias), lower(tree.expression, alias)
+    word = _WORDS[type(tree)]
+    every = not tree.args.get("distinct")
+    if every and word != "UNION":
+        raise QueryRefused(f"{word} ALL is not answered", f"use {word}")
+    if left.private != right.private:
+        raise QueryRefused(
+            f"{word} puts rows about people and public rows together",
+            "name a private table in both",
+        )
+    names, others = list(left.columns), list(right.columns)
+    if len(names) != len(others):
+        raise QueryRefused(f"{word}: the sides have {len(names)} and {len(others)} columns")
+    users = {n for n, o in zip(names, others, strict=True) if n in left.users and o in right.users}
+    mixed = [n for n, o in zip(names, others, strict=True)
+             if (n in left.users) != (o in right.users)]  # fmt: skip
+    if mixed:
+        raise QueryRefused(
+            f"{word}: {mixed[0]} is the user on one side only", "select the user in the same place"
+        )
+    columns: dict[str, ColumnFacts] = {}
+    sides: tuple[list[str], list[str]] = ([], [])
+    for name, other in zip(names, others, strict=True):
+        columns[name] = _facts(left.columns[name], right.columns[other])
+        if name not in users:
+            for side, source, own in ((0, left, name), (1, right, other)):
+                sides[side].append(
+                    _column(source.columns[own], own, columns[name].type, name, tree)
+                )
+    operation = f"{word} ALL" if every else word
+    user = [USER] if left.private else []
+    texts = [
+        f"SELECT {', '.join([*user, *side])} FROM {source.derived} AS s"
+        for source, side in zip((left, right), sides, strict=True)
+    ]
+    return FromItem(
+        alias, left.private, users, columns, derived=f"({f' {operation} '.join(texts)})",
+        caps=tuple(dict.fromkeys([*left.caps, *right.caps])), most=left.most + right.most,
+        people=max(left.people, right.people),
+    )  # fmt: skip
+
+
+def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
+    types = [type_named(f.type) for f in (a, b)]
+    common = T.common(t for t in types if t is not None) if all(types) else None
+    bounds = None
+    if a.bounds is not None and b.bounds is not None:
+        bounds = min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])
+
+    def values() -> list[Any] | None:
+        found = [f.values() if f.values is not None else None for f in (a, b)]
+        if found[0] is None or found[1] is None:
+            return None
+        return list(dict.fromkeys([*found[0], *found[1]]))
+
+    return ColumnFacts(common.sql if common is not None else "", bounds, values=cache(values))
+
+
+def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) -> str:
+    """Return a side's column in the type of both, zeros and NaNs of two signs made one."""
+    have, wanted = type_named(facts.type), type_named(type)
+    done = None if have is None or wanted is None else cast(Term(have, quoted(own)), wanted)
+    if done is None:
+        raise QueryRefused(
+            f"{said(tree)[:60]}: {name} is of different types", "write CAST(x AS type)"
+        )
+    if done.type.family is Family.DOUBLE:
+        plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
+        done = call("plain", plain, T.DOUBLE, done)
+    return f"{done.sql} AS {quoted(name)}"

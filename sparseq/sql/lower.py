@@ -1,18 +1,151 @@
-"""From the text of a query to the query, for one store: what was lowered before is remembered."""
+"""From the text of a query to the query, for one store: what was lowered before is remembered.
+
+Queries that differ in their dates only are lowered once: a daily query is the same every day.
+
+A date here is a quoted date, or a date with a time of day: an hourly query is the same every hour.
+A date that is compared with a timestamp is lowered to its midnight, and is told by that.
+When two queries of one shape have lowered to the same thing but for the dates in their WHERE, a
+third is made by putting its dates in the same places. That they are the same is seen, not assumed:
+the second must come out of the first by the substitution, letter for letter, with equal groups and
+measures. Every date of the text must be one of the WHERE, so that nothing else can depend on it,
+and no group may be made of a column that a date limits, as its domain depends on the date.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from sparseq.language.expression_tree import Term, day_of
+from sparseq.language.types import Family
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.date_templates import Templates
 from sparseq.sql.plan import Query
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.select import lower_sql
+
+# -- queries that differ in their dates only are lowered once --------------------------------------
+
+_DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
+_COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
+_MIDNIGHT = " 00:00:00"
+_TEMPLATES = 256
+_Key = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A lowered query whose dates can be changed, once it is confirmed by a second one."""
+
+    query: Query
+    dates: tuple[str, ...]
+    confirmed: bool
+
+
+class Templates:
+    """The shapes seen lately."""
+
+    def __init__(self) -> None:
+        self._shapes: OrderedDict[_Key, _Shape] = OrderedDict()
+
+    def lowered(self, text: str) -> Query | None:
+        """Return the query lowered from `text`, if its shape is known."""
+        dates = _DATE.findall(text)
+        shape = self._shapes.get(_key(text)) if dates else None
+        if shape is None or not shape.confirmed or not all(map(_is_date, dates)):
+            return None
+        return _with_dates(shape, text, dates)
+
+    def learn(self, text: str, query: Query) -> None:
+        """Remember a query that was lowered from `text`."""
+        dates = _DATE.findall(text)
+        if not dates or not all(map(_is_date, dates)) or _dated_groups(query):
+            return
+        moments = sorted(map(_moment, dates))
+        if len(set(moments)) != len(dates) or moments != _moments_of(query):
+            return
+        key = _key(text)
+        known = self._shapes.get(key)
+        if known is not None and not known.confirmed and not set(dates) & set(known.dates):
+            same = _with_dates(known, text, dates)
+            same = replace(same, outputs=query.outputs)  # holds no date: all are in the WHERE
+            self._shapes[key] = replace(known, confirmed=same == query)
+        elif known is None:
+            self._shapes[key] = _Shape(query, tuple(dates), confirmed=False)
+            if len(self._shapes) > _TEMPLATES:
+                self._shapes.popitem(last=False)
+
+
+def _key(text: str) -> _Key:
+    """Return what queries of one shape share: the text between dates, and of what kind each is.
+
+    A midnight is a kind of its own: compared with a date, it is one.
+    """
+    parts = _DATE.split(text)
+    kinds = [len(date) + date.endswith(_MIDNIGHT) for date in [*parts[1::2], ""]]
+    return tuple(zip(parts[::2], kinds, strict=True))
+
+
+def _is_date(text: str) -> bool:
+    try:
+        dt.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return text >= "0001"
+
+
+def _moment(date: str) -> str:
+    return date if len(date) > 10 else date + _MIDNIGHT
+
+
+def _moments_of(query: Query) -> list[str]:
+    return sorted(map(_moment, _DATE.findall(query.relation.where)))
+
+
+def _dated_groups(query: Query) -> bool:
+    """Tell whether a key may look at a column that a date of the WHERE limits."""
+    if not query.domains:
+        return False
+    keys = " ".join([query.relation.sql, *(d.position.sql for d in query.domains)])
+    parts = [p for p in query.relation.where.split(") AND (") if _DATE.search(p)]
+    return not set(_COLUMN.findall(keys)).isdisjoint(_COLUMN.findall(" ".join(parts)))
+
+
+def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:
+    """Return the shape's query with other dates, at once and each in its place."""
+    others = dict(zip(map(_moment, shape.dates), map(_moment, dates), strict=True))
+
+    def other(found: re.Match[str]) -> str:
+        moment = others[_moment(found[1])]
+        return f"'{moment if len(found[1]) > 10 else moment.removesuffix(_MIDNIGHT)}'"
+
+    known = shape.query.relation
+    conditions = tuple(_redated(c, lambda sql: _DATE.sub(other, sql)) for c in known.conditions)
+    where = _DATE.sub(other, known.where)
+    relation = replace(known, where=where, conditions=conditions)
+    return replace(shape.query, text=text.strip(), relation=relation)
+
+
+def _redated(term: Term, other: Callable[[str], str]) -> Term:
+    """Return a term with other dates in it; they are where its SQL has them."""
+    arguments = tuple(_redated(a, other) for a in term.arguments)
+    sql = other(term.sql)
+    if sql == term.sql or not term.is_written or term.value is None:
+        return replace(term, sql=sql, arguments=arguments)
+    if not term.type.is_time:
+        return replace(term, sql=sql, value=other(f"'{term.value}'")[1:-1])
+    (date,) = _DATE.findall(sql)
+    kind = dt.datetime if term.type.family is Family.TIMESTAMP else dt.date
+    value = kind.fromisoformat(date)
+    day = day_of(dt.date.fromisoformat(date[:10]))
+    return replace(term, sql=sql, value=value, type=replace(term.type, low=day, high=day))
+
+
+# -- from the text of a query to the query ---------------------------------------------------------
 
 _REMEMBERED = 1024  # queries
 _NOW = re.compile(r"now\s*\(|current_timestamp", re.IGNORECASE)

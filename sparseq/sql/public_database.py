@@ -25,8 +25,7 @@ from sparseq.base.cancellation import Cancellation, check
 from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import fetch_at_most, scratch
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.cost_limits import LIMITS, all_limits
-from sparseq.sql.plan import Cap
+from sparseq.sql.plan import LIMITS, Cap, all_limits
 
 _names = itertools.count(1)
 _CONSTANT = re.compile(
@@ -52,7 +51,7 @@ class PublicFacts:
         catalog: Of the store.
         schema: SQL that makes its schemas and tables, empty.
         rows: Of its public tables, by name.
-        most: The limits that were set (see `sparseq.sql.cost_limits`).
+        most: The limits that were set (see `sparseq.sql.plan`).
         weighted: People are weighted in answers; else they are in or out.
 
     Attributes:

@@ -10,12 +10,18 @@ function of X_i (DESIGN: "a query maps each user's rows, and nothing of any othe
 Expressions are read into typed terms, which have a value on every row (`language.expression_tree`):
 an error would tell of the row. Subqueries in expressions may look at public tables only; they are
 answered while the query is lowered, and stand in it as constants.
+
+Stores with an account for each person and window of time: what may be said of a person there.
+
+The unit of privacy is a person's rows of one window (a month, say): see docs/theorems/windows.md.
+The store's user is that pair. A person alone is a column like others, but within one window the
+two are the same people, and can be counted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import NoReturn
@@ -24,31 +30,100 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language.bounds import Interval, ends, interval, of_rows
-from sparseq.language.conditions import limits_of, sees_only
+from sparseq.language.calendar import DAY, UNITS, nested
+from sparseq.language.conditions import cells, limits_of, passing, sees_only
 from sparseq.language.expression_tree import Term, all_of, is_constant
 from sparseq.language.overloads import conjuncts
-from sparseq.language.types import BIGINT, type_named
-from sparseq.sql.account_windows import is_window_apart, names, span_of, window_of
+from sparseq.language.types import BIGINT, Family, type_named
+from sparseq.language.value_sets import Spans
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
-from sparseq.sql.cost_limits import LIMITS
-from sparseq.sql.from_clause import USER, USER_ID, ColumnFacts, FromItem, most_rows, source_sql
-from sparseq.sql.join_work import (
+from sparseq.sql.from_clause import (
+    USER,
+    USER_ID,
+    ColumnFacts,
     Equality,
+    FromItem,
     cap,
     check_factor,
+    combined,
     factor,
     key_sql,
+    lookups_of,
+    most_rows,
     people_in,
     public_factor,
+    source_sql,
 )
-from sparseq.sql.lookups import lookups_of
 from sparseq.sql.parse import said
-from sparseq.sql.plan import Cap, Lookup
+from sparseq.sql.plan import LIMITS, Cap, Lookup
 from sparseq.sql.public_database import PublicFacts
-from sparseq.sql.public_subqueries import PublicSubqueries
-from sparseq.sql.unions import combined
-from sparseq.sql.unnest import reads_people, unnest
+from sparseq.sql.subquery_expressions import PublicSubqueries, reads_people, unnest
+
+# -- stores with an account for each person and window of time -------------------------------------
+
+
+def window_of(private: Sequence[FromItem]) -> tuple[AccountWindow, exp.Column] | None:
+    """Return what has accounts, and the column of time it is of; None: people, or of a join."""
+    table = private[0].table
+    if len(private) > 1 or table is None or table.window is None:
+        return None
+    return table.window, exp.column(table.time.lower(), private[0].alias, quoted=True)
+
+
+def names(e: exp.Expr, column: exp.Column) -> bool:
+    """Tell whether an expression names a column."""
+    return any((c.table, c.name) == (column.table, column.name) for c in e.find_all(exp.Column))
+
+
+def is_window_apart(
+    unit: str, time: Term, conditions: Sequence[Term], keys: Sequence[Term]
+) -> bool:
+    """Tell whether all rows that are counted together are of one window: by the query alone.
+
+    Either a group key tells windows apart, or the conditions let pass the times of one alone
+    (`sparseq.language.conditions`: what is not known of them lets every time pass).
+
+    Args:
+        unit: One of `WINDOWS`.
+        time: The column that windows are of.
+        conditions: All rows fulfil them.
+        keys: What the rows are grouped by.
+
+    Example:
+        >>> from sparseq.language.expression_tree import call, column
+        >>> from sparseq.language.types import BOOLEAN, DATE
+        >>> day = column("day", DATE)
+        >>> is_window_apart("month", day, [], [day]), is_window_apart("month", day, [], [])
+        (True, False)
+    """
+    if any(nested(found, unit) for key in keys if (found := cells(key, time))):
+        return True
+    span = span_of(unit, time, conditions)
+    return span is not None and span[1] <= span[0]
+
+
+def span_of(unit: str, time: Term, conditions: Sequence[Term]) -> tuple[int, int] | None:
+    """Return the first and the last window that conditions let pass; None: any.
+
+    Where they let nothing pass the last comes before the first.
+
+    Args:
+        unit, time, conditions: See `is_window_apart`.
+    """
+    passed = passing(conditions, time)
+    if passed is None or not isinstance(passed.known, Spans):
+        return None
+    if not passed.known:
+        return 0, -1
+    if not all(map(math.isfinite, passed.known.ends)):
+        return None
+    one = DAY if time.type.family is Family.DATE else 1
+    first, last = (UNITS[unit].index(int(end) * one) for end in passed.known.ends)
+    return first, last
+
+
+# -- the FROM of a query: where its rows come from, one user at a time -----------------------------
 
 Conjuncts = list[exp.Expr]
 Inner = Callable[[exp.Select, str, PublicFacts, dict[str, FromItem]], FromItem]

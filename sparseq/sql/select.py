@@ -27,10 +27,10 @@ from sparseq.released.sql_over_noise import After, after
 from sparseq.released.statistics import combined
 from sparseq.sql.aggregates import Aggregates
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.cost_limits import LIMITS
 from sparseq.sql.domains import Domains
 from sparseq.sql.parse import parse, said
 from sparseq.sql.plan import (
+    LIMITS,
     Domain,
     Kind,
     Measure,
@@ -42,8 +42,7 @@ from sparseq.sql.plan import (
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.subqueries import aggregates, lower_inner
-from sparseq.sql.suggest import mended
-from sparseq.sql.suggestions import RULES
+from sparseq.sql.suggestions import RULES, mended
 
 MAX_MESSAGE = 240
 

@@ -8,6 +8,12 @@ The order in which rows are met is a back door for the crowd, and is shut. Sums 
 DECIMAL, whose result does not depend on it; a window that looks at its rows one by one breaks ties
 by every column that the subquery looks at; and values that are equal without being the same, like
 zero and minus zero, or NaN and minus NaN, are made the same before they are grouped.
+
+A SELECT with windows, aggregates and conditions on both: taken apart into simple ones.
+
+QUALIFY, DISTINCT ON, a window inside an expression and a window over groups become a subquery that
+computes the groups, one that computes the windows, and a SELECT over its columns. Each of these is
+kept per person by the rules for subqueries (`sparseq.sql.subqueries`).
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 from sqlglot import exp
 
@@ -25,14 +32,271 @@ from sparseq.language.types import Family, Type
 from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
-from sparseq.sql.cost_limits import LIMITS
-from sparseq.sql.from_clause import USER, ColumnFacts, FromItem, quoted
-from sparseq.sql.join_work import people_in
+from sparseq.sql.from_clause import USER, ColumnFacts, FromItem, people_in, quoted
 from sparseq.sql.parse import said
+from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
-from sparseq.sql.select_layers import layered
-from sparseq.sql.window_frames import MAX_OFFSET, distance_key, frame, has_offsets, whole
+
+# -- a window's frame ------------------------------------------------------------------------------
+
+MAX_OFFSET = 1_000_000
+_UNITS = {
+    "YEAR": 100, "QUARTER": 400, "MONTH": 1_200, "WEEK": 5_200, "DAY": 36_500, "HOUR": 876_000,
+    "MINUTE": 52_560_000, "SECOND": 3_153_600_000,
+}  # fmt: skip
+"""And the most of each: a hundred years."""
+_KEYS = {
+    Family.DATE: "CASE WHEN {0} < DATE '0001-01-01' THEN DATE '0001-01-01' "
+    "WHEN {0} > DATE '9999-12-31' THEN DATE '9999-12-31' ELSE {0} END",
+    Family.TIMESTAMP: "CASE WHEN {0} < TIMESTAMP '0001-01-01' THEN TIMESTAMP '0001-01-01' "
+    "WHEN {0} > TIMESTAMP '9999-12-31 23:59:59.999999' THEN TIMESTAMP '9999-12-31 23:59:59.999999' "
+    "ELSE {0} END",
+    Family.INTEGER: "CAST({0} AS HUGEINT)",
+    Family.DOUBLE: "{0}",
+}
+"""What a distance can be taken from, and added to, without going over an end."""
+
+
+def has_offsets(spec: exp.Expr | None) -> bool:
+    """Tell whether a frame begins or ends some rows, groups or distance away."""
+    return spec is not None and any(
+        isinstance(spec.args.get(end), exp.Expr) for end in ("start", "end")
+    )
+
+
+def distance_key(spec: exp.Expr, terms: list[Term]) -> str:
+    """Return SQL of what a frame by distance is ordered by; no distance of it can raise."""
+    if len(terms) != 1 or terms[0].type.family not in _KEYS:
+        refuse(
+            f"{said(spec)}: a distance is in one date, time or number",
+            "order by one column, or use ROWS n PRECEDING",
+        )
+    return _KEYS[terms[0].type.family].format(f"({terms[0].sql})")
+
+
+def frame(spec: exp.Expr | None, family: Family | None = None) -> str:
+    """Return a frame as SQL.
+
+    Args:
+        spec: The frame; None: there is none.
+        family: Of what a frame by distance is ordered by.
+    """
+    if spec is None:
+        return ""
+    kind = (spec.args.get("kind") or "").upper()
+    if kind not in ("ROWS", "RANGE", "GROUPS") or spec.args.get("exclude"):
+        refuse(f"{said(spec)}: this frame is not answered", "use ROWS n PRECEDING")
+    ends = []
+    for name in ("start", "end"):
+        value, side = spec.args.get(name), spec.args.get(f"{name}_side") or ""
+        if isinstance(value, exp.Expr):
+            value = _distance(value, family) if kind == "RANGE" else str(whole(value, MAX_OFFSET))
+        ends.append(f"{value} {side}".strip() if value else "CURRENT ROW")
+    return f" {kind} BETWEEN {ends[0]} AND {ends[1]}"
+
+
+def _distance(e: exp.Expr, family: Family | None) -> str:
+    """Return a distance as SQL: an interval of one unit, or a number."""
+    if family not in (Family.DATE, Family.TIMESTAMP):
+        number = e.name if isinstance(e, exp.Literal) and not e.is_string else ""
+        if family is Family.INTEGER or number.isdecimal():
+            return f"{whole(e, 10**15)}::{'HUGEINT' if family is Family.INTEGER else 'DOUBLE'}"
+        if not number or not 0 <= float(number) <= 1e15:
+            refuse(f"{said(e)} is no distance between numbers", "write a number from 0 to 1e15")
+        return f"{float(number)!r}::DOUBLE"
+    unit = e.args.get("unit") if isinstance(e, exp.Interval) else None
+    name = unit.name.upper().removesuffix("S") if unit is not None else ""
+    if name not in _UNITS or not isinstance(e.this, exp.Literal):
+        refuse(f"{said(e)} is no distance in time", "write it as INTERVAL 7 DAY")
+    many = whole(exp.Literal.number(e.this.name), _UNITS[name])
+    return f"INTERVAL '{many}' {name}"
+
+
+def whole(e: exp.Expr, most: int) -> int:
+    """Return a literal as an integer in 0..most."""
+    if not isinstance(e, exp.Literal) or e.is_string or not e.this.isdecimal():
+        refuse(f"{said(e)} must be a whole number", "write the number itself")
+    if len(e.this) > 18 or int(e.this) > most:
+        refuse(f"{said(e)[:30]} is too large here", f"at most {most:,}")
+    return int(e.this)
+
+
+# -- a SELECT with windows, aggregates and conditions on both: taken apart into simple ones --------
+
+_ROWS = ("from_", "from", "joins", "where", "with_", "with")
+_GROUPS = (*_ROWS, "group", "having")
+_AFTER = ("group", "having", "qualify", "order", "distinct", "limit", "offset")
+
+
+def layered(select: exp.Select) -> exp.Select:
+    """Return a subquery in layers, each with groups or windows or conditions on them.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> q = "SELECT t.a AS a FROM t QUALIFY row_number() OVER (ORDER BY t.b) = 1"
+        >>> layered(parse_one(q, dialect="duckdb")).sql("duckdb").count("SELECT")
+        2
+    """
+    select = _distinct_on(select)
+    windows = [w for part in _shown(select) for w in part.find_all(exp.Window)]
+    if not windows:
+        return select
+    if _is_grouped(select):
+        return layered(split_groups(select))
+    bare = all(isinstance(e.unalias(), exp.Window) or not e.find(exp.Window)
+               for e in select.expressions)  # fmt: skip
+    order = select.args.get("order")
+    ordered = order is not None and order.find(exp.Window) is not None
+    if bare and not select.args.get("qualify") and not ordered:
+        return select
+    return _split(select, "#windows", lambda e: isinstance(e, exp.Window | exp.Column))
+
+
+def split_groups(select: exp.Select) -> exp.Select:
+    """Return a grouped SELECT as one over a subquery that has its keys and aggregates."""
+    keys = list(select.args["group"].expressions) if select.args.get("group") else []
+    texts = {k.sql("duckdb") for k in keys}
+    return _split(select, "#groups", lambda e: _is_aggregate(e) or e.sql("duckdb") in texts)
+
+
+def _shown(select: exp.Select) -> list[exp.Expr]:
+    others = [select.args.get(k) for k in ("qualify", "order")]
+    return [*select.expressions, *(o for o in others if o is not None)]
+
+
+def _is_grouped(select: exp.Select) -> bool:
+    return select.args.get("group") is not None or any(
+        _is_aggregate(e) and not isinstance(e.parent, exp.Window | exp.Filter)
+        for part in select.expressions
+        for e in part.find_all(exp.AggFunc)
+    )
+
+
+def _is_aggregate(e: exp.Expr) -> bool:
+    if isinstance(e.parent, exp.Window) and e.parent.this is e:
+        return False
+    return isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED)
+
+
+WINDOWED = (
+    exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
+    exp.NthValue, exp.Ntile,
+)  # fmt: skip
+
+
+def name_parts(select: exp.Select, parts: frozenset[int]) -> exp.Select:
+    """Return a SELECT over a subquery in which some parts of its expressions have a name.
+
+    Args:
+        select: Whose parts they are.
+        parts: By `id`. If some are in aggregates, only these get names: the others' turn comes.
+    """
+    if _is_grouped(select):
+        rows = {id(e) for e in select.walk() if id(e) in parts and _is_aggregated(e)}
+        if not rows:
+            return split_groups(select)
+        return _split(select, NAMED, lambda e: id(e) in rows or isinstance(e, exp.Column), _ROWS)
+    return _split(select, NAMED, lambda e: id(e) in parts or isinstance(e, exp.Column))
+
+
+NAMED = "#named"
+
+
+def _is_aggregated(e: exp.Expr) -> bool:
+    above = e.parent
+    while above is not None and not isinstance(above, exp.Select):
+        if _is_aggregate(above):
+            return True
+        above = above.parent
+    return False
+
+
+def _split(
+    select: exp.Select,
+    alias: str,
+    inside: Callable[[exp.Expr], bool],
+    clauses: tuple[str, ...] = _GROUPS,
+) -> exp.Select:
+    """Return a SELECT over a subquery that has, as columns, the parts that are `inside`.
+
+    Args:
+        select: Is taken apart.
+        clauses: That the subquery has; the others are the SELECT's.
+    """
+    names: dict[str, str] = {}
+    columns: list[exp.Expr] = []
+
+    def lifted(e: exp.Expr) -> exp.Expr:
+        if isinstance(e, exp.Column) and not e.table:
+            return e.copy()  # ORDER BY names what is selected
+        if inside(e):
+            text = e.sql("duckdb")
+            if text not in names:
+                names[text] = f"c{len(names)}"
+                columns.append(exp.alias_(e.copy(), names[text], quoted=True))
+            return exp.column(names[text], alias, quoted=True)
+        return mapped(e, lifted)
+
+    shown = [
+        exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
+    ]
+    outer = exp.Select(expressions=shown)
+    for clause in _AFTER:
+        if clause not in clauses and (value := select.args.get(clause)) is not None:
+            outer.set(clause, lifted(value))
+    base = exp.Select(**{k: v for k in clauses if (v := select.args.get(k)) is not None})
+    base.set("expressions", columns or [exp.alias_(exp.Literal.number(1), "c", quoted=True)])
+    source = exp.Subquery(
+        this=base, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+    )
+    outer.set("from_", exp.From(this=source))
+    qualify = outer.args.get("qualify")
+    if qualify is not None and qualify.find(exp.Window) is None:
+        outer.set("where", exp.Where(this=qualify.this))
+        outer.set("qualify", None)
+    return outer
+
+
+def mapped(e: exp.Expr, f: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """Return an expression with its parts mapped."""
+
+    def part(child: Any) -> Any:
+        if isinstance(child, list):
+            return [part(c) for c in child]
+        return f(child) if isinstance(child, exp.Expr) else child
+
+    made = type(e)(**{name: part(child) for name, child in e.args.items()})
+    made.type = e.type
+    made.meta.update(e.meta)
+    return made
+
+
+def _distinct_on(select: exp.Select) -> exp.Select:
+    """DISTINCT ON (k) … ORDER BY o: QUALIFY row_number() OVER (PARTITION BY k ORDER BY o) = 1."""
+    distinct = select.args.get("distinct")
+    if distinct is None or not distinct.args.get("on"):
+        return select
+    known = {e.alias_or_name: e.unalias() for e in select.expressions}
+
+    def meant(e: exp.Expr) -> exp.Expr:
+        named = isinstance(e, exp.Column) and not e.table and e.name in known
+        return known[e.name].copy() if named else e
+
+    order = select.args.get("order")
+    keys = [meant(k.copy()).transform(meant) for k in distinct.args["on"].expressions]
+    window = exp.Window(this=exp.RowNumber(), partition_by=keys, over="OVER")
+    if order is not None:
+        window.set("order", order.copy().transform(meant))
+    copy = select.copy()
+    copy.set("distinct", None)
+    copy.set("order", None)
+    first = exp.EQ(this=window, expression=exp.Literal.number(1))
+    copy.set("qualify", exp.Qualify(this=first))
+    return copy
+
+
+# -- subqueries and CTEs, kept per user: user i's rows out are a function of i's rows in -----------
 
 _AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,

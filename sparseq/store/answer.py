@@ -17,8 +17,7 @@ from sparseq.base.defaults import BETA
 from sparseq.base.errors import NoSuchKey, ParameterError, StoreError
 from sparseq.base.whole_files import whole_file, writing
 from sparseq.released.render import columns_of, keys_of
-from sparseq.store.answer_facts import Facts
-from sparseq.store.interval_words import AnswerInterval
+from sparseq.store.answer_facts import AnswerInterval, Facts
 
 if TYPE_CHECKING:
     import pandas
@@ -231,7 +230,7 @@ class Answer:
         return cls(table.replace_schema_metadata(None), Facts(**fields))
 
     def __repr__(self) -> str:
-        from sparseq.pictures.answer_texts import terminal_text
+        from sparseq.pictures.answers import terminal_text
 
         width = shutil.get_terminal_size((100, 24)).columns
         return terminal_text(self._table, self.facts, width)

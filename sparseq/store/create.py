@@ -13,10 +13,10 @@ from sparseq.base.arguments import checked
 from sparseq.base.defaults import ANSWERS, COUNTS, KAPPA
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger.purposes import Purpose, Questions, made, told_apart
-from sparseq.load.file_patterns import table_name
+from sparseq.load.open_sources import table_name
 from sparseq.load.read_schema import Declarations, text_files, types_apart
 from sparseq.sql.catalog import WINDOWS, Bound
-from sparseq.sql.cost_limits import check_most
+from sparseq.sql.plan import check_most
 from sparseq.store.address import backend_at, lake_folder
 from sparseq.store.store import Store
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
@@ -58,7 +58,7 @@ def create(
             `postgresql://…` with `#TABLE` or `#SELECT …`. Or a table in memory: Arrow's tables,
             datasets and streams, frames of Polars and pandas, anything with `__arrow_c_stream__`.
         user: The column that says whom a row is about, the same in every private table; or several,
-            as `"shop,customer"`, which together do (see `sparseq.load.composite_ids`).
+            as `"shop,customer"`, which together do (see `sparseq.load.memory_table`).
         public: Tables that are not about people, by their names.
         kappa: zCDP level of everything ever released (0.5 if nothing is said), or
         epsilon: (epsilon, delta): the same, converted by way of mu-GDP (with a watch, of zCDP).
@@ -94,7 +94,7 @@ def create(
             then change how the lines after it are read.
         most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
             combinations a person may have in a join (20,000,000): whose rows make more is left out
-            of that join, and pays nothing (see `sparseq.sql.join_work`).
+            of that join, and pays nothing (see `sparseq.sql.from_clause`).
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
@@ -181,7 +181,7 @@ def connect(
         accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
             then has a hole, and the store says so for ever (`Store.losses`).
         token: For a server; by default the one in the environment's SPARSEQ_TOKEN.
-        fleet: Of a lake: does its tasks, such as `sparseq.lake.spark_fleet.SparkFleet`. By default
+        fleet: Of a lake: does its tasks, such as `sparseq.lake.fleets.SparkFleet`. By default
             processes of this machine do, or this one alone where there are few rows.
 
     Raises:

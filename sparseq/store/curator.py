@@ -27,7 +27,7 @@ from sparseq.engine.protocol import USER, first_line, quote
 from sparseq.ledger.notes import LoggedLine
 from sparseq.ledger.protocol import forget_taken
 from sparseq.ledger.purposes import Pot
-from sparseq.series.methods.forecast_notes import forget_forecasts
+from sparseq.series.methods.forecast_series import forget_forecasts
 from sparseq.sql.catalog import Table
 from sparseq.store._duckdb.file_backend import as_duckdb
 from sparseq.store.store import Store

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.base.defaults import BETA
-from sparseq.pictures.answer_texts import key_texts
-from sparseq.pictures.lines import labelled, one_line
-from sparseq.pictures.numbers import format_bound, number, percent, upper
-from sparseq.pictures.tables import format_table
+from sparseq.pictures.answers import key_texts
+from sparseq.pictures.tables import (
+    format_bound,
+    format_table,
+    labelled,
+    number,
+    one_line,
+    percent,
+    upper,
+)
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.sql.plan import calibrate
 from sparseq.stream.expected_width import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.joint_unit import joint
 from sparseq.stream.pilots import once_for
-from sparseq.stream.question import price_in, question_of
-from sparseq.stream.question_parts import WeightedPart, parts_of
+from sparseq.stream.question import WeightedPart, parts_of, price_in, question_of
 from sparseq.stream.stream_progress import QUESTION
 
 if TYPE_CHECKING:

@@ -28,15 +28,14 @@ from sparseq.ledger.protocol import Release
 from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import FOUND, Catalog
-from sparseq.sql.cost_limits import ROWS, check_most
-from sparseq.sql.plan import Options, Plan, Query
+from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.batches import Outcome, Request, ask_many
+from sparseq.stream.draft import Participation, Terms
 from sparseq.stream.step import Mechanism, Stream
-from sparseq.stream.stream_terms import Participation, Terms
 
 if TYPE_CHECKING:
     from sparseq.sql.lower import Lowering

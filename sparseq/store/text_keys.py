@@ -20,6 +20,7 @@ from sparseq.mechanisms import Entropy, rounded_gaussian
 from sparseq.sql.catalog import FOUND, Column, Table
 from sparseq.sql.plan import Options, Plan
 from sparseq.store.answer import Answer
+from sparseq.stream.draft import Participation
 from sparseq.stream.partition_selection import (
     DELTAS,
     MOST_KEYS,
@@ -31,7 +32,6 @@ from sparseq.stream.partition_selection import (
     threshold_for,
     units_of_delta,
 )
-from sparseq.stream.stream_terms import Participation
 
 if TYPE_CHECKING:
     from sparseq.store.store import Store

@@ -30,8 +30,7 @@ from sparseq.stream.pilots import (
     parents_of,
     rows_of,
 )
-from sparseq.stream.question import price_in, question_of
-from sparseq.stream.question_parts import Floats, ReleasedSums
+from sparseq.stream.question import Floats, ReleasedSums, price_in, question_of
 from sparseq.stream.stream_progress import Course
 from sparseq.stream.weighted_answer import measured
 from sparseq.stream.weighted_sums import WeightedSums

@@ -52,7 +52,7 @@ from sparseq.stream.pilots import (
     product_of,
     quantile_pilot,
 )
-from sparseq.stream.question_parts import WeightGroup
+from sparseq.stream.question import WeightGroup
 from sparseq.stream.weighted_sums import WeightedSums
 
 Found = tuple[list[WeightGroup], dict[StatisticKey, Ends]]

@@ -5,6 +5,12 @@ the squares add up to 1. A key whose noised sum of weights is above T is release
 somebody has can be, so the chance that noise alone lifts a person's own weight over T is what the
 person pays into an account of delta, for each picked key as if nobody else had it; the squared norm
 is paid like any other. Whoever can't pay both adds nothing (docs/theorems/found-keys.md).
+
+One comparison of a sparse vector as the mechanism of a step: has a count reached a limit?
+
+Users enter the count once and stay, so a run with Laplace noise of scale b costs a user 1/(2b²) of
+zCDP, in the step that it enters in: docs/theorems/watch.md. That is what a plan of sigma b charges
+for a contribution of 1.
 """
 
 from __future__ import annotations
@@ -26,8 +32,11 @@ from sparseq.engine.protocol import USER
 from sparseq.engine.reduce import Index, Reduction
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import NoteTable
+from sparseq.mechanisms import AboveThreshold, Entropy, LaplaceSparseVector
 from sparseq.sql.catalog import OTHER
-from sparseq.sql.plan import Kind, Measure, Query, Relation
+from sparseq.sql.plan import Kind, Measure, Plan, Query, Relation
+
+# -- privately found keys --------------------------------------------------------------------------
 
 DELTAS = NoteTable("found_deltas", {"release": "BIGINT", USER: "INTEGER", "units": "BIGINT"})
 """What each person paid of delta: private. It is the account."""
@@ -187,3 +196,34 @@ def search_query(table: str, column: str) -> Query:
     """Return what is asked by a search, as the stream knows it: nobody pays more than 1."""
     one = Measure(Kind.USERS, None, "keys", scale=1.0, step=1 / STEPS)
     return Query(f"keys of {table}.{column}", Relation(f"FROM {table}"), (), (one,), None)
+
+
+# -- one comparison of a sparse vector as the mechanism of a step ----------------------------------
+
+
+@dataclass
+class Comparison:
+    """A `Mechanism` that tells whether so many have entered; it is called once.
+
+    Attributes:
+        limit: In users.
+        noise: z of the run, None if it is still to be drawn. Secret.
+        counted: Who has entered, in lattice steps. Private.
+        fired: What is released.
+    """
+
+    limit: int
+    noise: int | None = None
+    counted: int = 0
+    fired: bool = False
+
+    def __call__(self, plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
+        """Add those who enter now, draw z if it is the run's first, compare."""
+        (noise,) = plan.noise
+        one, scale = round(1 / noise.granularity), noise.lattice_sigma
+        design = LaplaceSparseVector(one, scale, scale, entering=True)
+        vector = AboveThreshold(design, self.limit * one, entropy, self.noise)
+        self.counted += int(sums[0][0])
+        self.fired = vector.above(self.counted)
+        self.noise = vector.noise
+        return [np.array([one if self.fired else 0])]

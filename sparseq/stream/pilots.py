@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sparseq.accounting.pilots.choice import value_edges
 from sparseq.accounting.pilots.posterior import NO_PARENT, Floats, Parent
 from sparseq.language.expression_tree import Term
-from sparseq.sql.bins import bin_of, even_bins, less, times
+from sparseq.sql.domains import bin_of, even_bins, less, times
 from sparseq.sql.plan import Cell, Kind, Measure, Query, Relation
 from sparseq.stream.joint_unit import BELOW, Joint
 from sparseq.stream.stream_progress import WEIGHTS

@@ -33,6 +33,8 @@ from sparseq.store.answer import Answer, Facts
 from sparseq.stream.budget_part import BudgetPart, budget_parts
 from sparseq.stream.draft import (
     Draft,
+    Participation,
+    Terms,
     difference_line,
     facts_of,
     in_unit,
@@ -43,7 +45,6 @@ from sparseq.stream.draft import (
 from sparseq.stream.release_charges import Bill, admit
 from sparseq.stream.side_reads import Readings
 from sparseq.stream.stream_progress import Course
-from sparseq.stream.stream_terms import Participation, Terms
 
 _NOBODY = np.zeros(0, np.int32)
 

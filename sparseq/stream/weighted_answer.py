@@ -26,8 +26,7 @@ from sparseq.stream.budget_part import BudgetPart
 from sparseq.stream.joint_unit import joint
 from sparseq.stream.moments import APART, MEASURED
 from sparseq.stream.pilots import parents_of
-from sparseq.stream.question import price_in
-from sparseq.stream.question_parts import WeightedAnswer, WeightedPart, WeightGroup, parts_of
+from sparseq.stream.question import WeightedAnswer, WeightedPart, WeightGroup, parts_of, price_in
 from sparseq.stream.weighted_sums import WeightedSums
 
 

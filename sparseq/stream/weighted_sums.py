@@ -34,13 +34,11 @@ from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.mechanisms import Entropy, rounded_gaussian
 from sparseq.sql.plan import Kind, Noise, Options, Plan, Query
 from sparseq.stream.joint_unit import Joint, joint
-from sparseq.stream.participants import Contributors, contributors, together
 from sparseq.stream.pilots import ColumnPilot, own_pilot, parent_in, parents_of, people_of
-from sparseq.stream.question import priced, question_of
-from sparseq.stream.question_parts import ReleasedSums, WeightGroup
+from sparseq.stream.question import ReleasedSums, WeightGroup, priced, question_of
 from sparseq.stream.release_charges import Bill
 from sparseq.stream.stream_progress import Course, parent_seen
-from sparseq.stream.weights import PILOT_BITS
+from sparseq.stream.weights import PILOT_BITS, Contributors, contributors, together
 
 Floats = NDArray[np.float64]
 _ALL_PARTS = 1.5

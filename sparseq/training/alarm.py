@@ -29,8 +29,8 @@ from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.released.outputs import OutputColumn, Outputs
 from sparseq.sql.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store.store import Store
-from sparseq.stream.comparison import Comparison
-from sparseq.stream.stream_terms import Participation
+from sparseq.stream.draft import Participation
+from sparseq.stream.partition_selection import Comparison
 from sparseq.training.query import step_request
 from sparseq.training.training_cost import Spending
 

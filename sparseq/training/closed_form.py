@@ -22,33 +22,167 @@ own largest, the user's sum is exact for the same reason, and its weighted coord
 towards 0. The squares of such sums go beyond 2**53, so that adding them up rounds: that is done in
 an order which the user's own vector decides (`exact.fixed_row_squares`). Else what one user is
 charged could change by a unit when another one leaves, and with it whether the store has room.
+
+Generalised linear models whose gradients have a closed form: (residual) ⊗ (x, 1).
+
+Everything here works element by element on arrays (outputs, records), so that what a record gives
+does not depend on which records are beside it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import NDArray
+from scipy import sparse, special
 
+from sparseq.base.errors import ParameterError
 from sparseq.compiled.elementary import sigmoid
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
 from sparseq.sql.plan import DENSE_NORM_STEPS
-from sparseq.training.exact import (
+from sparseq.training.identity import code_of
+from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
+from sparseq.training.records import (
     Matrix,
+    RecordBatch,
+    Records,
     by_loop,
     clipped_sums,
     dots,
     exact_sums,
     fixed_row_squares,
+    records,
     weighted_sums,
 )
-from sparseq.training.families import ModelFamily, identity
-from sparseq.training.identity import code_of
-from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
-from sparseq.training.records import RecordBatch, Records, records
+
+# -- generalised linear models whose gradients have a closed form: (residual) ⊗ (x, 1) -------------
+
+
+@dataclass(frozen=True)
+class ModelFamily:
+    """A generalised linear model.
+
+    Attributes:
+        name: As the command line has it.
+        outputs: Linear predictors a record: 1, or one a class.
+        inverse_link: From linear predictors to the mean of the target; may overwrite its argument.
+        valid: Whether a target is one that the model is about.
+        expand: Targets as (outputs, records).
+        loss: Of each record, from predictors and targets.
+    """
+
+    name: str
+    outputs: int
+    inverse_link: Callable[[Floats], Floats]
+    valid: Callable[[Floats], NDArray[np.bool_]]
+    expand: Callable[[Floats], Floats]
+    loss: Callable[[Floats, Floats], Floats]
+
+    def residual(self, predictors: Floats, targets: Floats) -> Floats:
+        """Return the loss's derivative by each linear predictor: mean minus target."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            residual = self.inverse_link(predictors)
+            residual -= targets
+        return residual
+
+    def correct(self, predictors: Floats, targets: Floats) -> NDArray[np.bool_]:
+        """Tell for which records the model's choice is right.
+
+        Raises:
+            ParameterError: The model does not choose.
+        """
+        if self.name == "logistic":
+            return np.asarray((predictors[0] > 0) == (targets[0] > 0.5))
+        if self.name == "softmax":
+            return np.asarray(np.argmax(predictors, axis=0) == np.argmax(targets, axis=0))
+        raise ParameterError(f"a {self.name} model has no accuracy", "it predicts numbers")
+
+
+def family(name: str, classes: int = 2) -> ModelFamily:
+    """Return the model of that name; `classes` is for softmax.
+
+    Raises:
+        ParameterError: There is none of that name, or there are too few classes.
+
+    Example:
+        >>> logistic = family("logistic")
+        >>> logistic.residual(np.array([[0.0, 0.0]]), np.array([[0.0, 1.0]])).tolist()
+        [[0.5, -0.5]]
+    """
+    if name == "logistic":
+        return ModelFamily(name, 1, sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
+    if name == "linear":
+        return ModelFamily(
+            name, 1, identity, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2
+        )
+    if name == "poisson":
+        return ModelFamily(
+            name,
+            1,
+            lambda z: np.exp(z, out=z),
+            lambda y: (y >= 0) & np.isfinite(y),
+            _row,
+            _poisson_loss,
+        )
+    if name == "softmax":
+        if classes < 2:
+            raise ParameterError(f"classes is {classes}; softmax chooses among 2 or more")
+        known = np.arange(classes, dtype=np.float64)
+        return ModelFamily(
+            name,
+            classes,
+            _softmax,
+            lambda y: np.isin(y, known),
+            lambda y: (y == known[:, None]).astype(np.float64),
+            _softmax_loss,
+        )
+    raise ParameterError(f"there is no model {name!r}", "logistic, linear, softmax or poisson")
+
+
+def identity(z: Floats) -> Floats:
+    """Return z: the mean of a linear model."""
+    return z
+
+
+def _row(y: Floats) -> Floats:
+    return np.asarray(y, np.float64)[None, :]
+
+
+def _logistic_loss(z: Floats, y: Floats) -> Floats:
+    return np.asarray(np.logaddexp(0.0, np.where(y[0] > 0.5, -z[0], z[0])))
+
+
+def _poisson_loss(z: Floats, y: Floats) -> Floats:
+    """Return half the deviance: at least 0, and 0 where the mean is the target."""
+    return np.asarray(np.exp(z[0]) - y[0] * z[0] + special.xlogy(y[0], y[0]) - y[0])
+
+
+def _exponentials(z: Floats) -> tuple[Floats, Floats]:
+    """Return exp(z - max) and its sum over the outputs, one output after the other."""
+    largest = z.max(axis=0)
+    powers = np.exp(z - largest)
+    total = powers[0].copy()
+    for one in powers[1:]:
+        total += one
+    return powers, total
+
+
+def _softmax(z: Floats) -> Floats:
+    powers, total = _exponentials(z)
+    powers /= total
+    return powers
+
+
+def _softmax_loss(z: Floats, y: Floats) -> Floats:
+    _, total = _exponentials(z)
+    return np.asarray(np.log(total) + z.max(axis=0) - (z * y).sum(axis=0))
+
+
+# -- gradients of generalised linear models in closed form, exactly summed -------------------------
 
 _SQUARED_UNIT = 1 / DENSE_NORM_STEPS**2  # of squared lattice steps
 _HUGE = 2.0**500  # a gradient beyond this is as good as not finite
@@ -62,7 +196,7 @@ class ClosedForm:
         users, features, target, bound: See `records`.
 
     Example:
-        >>> from sparseq.training.families import family
+        >>> from sparseq.training.closed_form import family
         >>> x, y = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([0.0, 1.0])
         >>> engine = ClosedForm(family("logistic"), np.arange(2), x, y, bound=1.0)
         >>> (batch,) = engine.batches()

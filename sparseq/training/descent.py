@@ -27,13 +27,11 @@ from sparseq.engine.reduce import Index
 from sparseq.ledger.purposes import Pot
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.training.accountant import checked_clip
 from sparseq.training.alarm import FewActive, check_zcdp
 from sparseq.training.identity import FIRST, Identity, digest_of, identity_of
-from sparseq.training.numbers import Numbers, everybody
-from sparseq.training.protocol import Floats, GradientEngine
+from sparseq.training.protocol import Floats, GradientEngine, Numbers, everybody
 from sparseq.training.query import ask_dense, gradient_of, step_request
-from sparseq.training.training_cost import Spending, run_kappa
+from sparseq.training.training_cost import Spending, checked_clip, run_kappa
 
 COUNT_COST = 0.01
 """What counting users costs, as a share of the run."""

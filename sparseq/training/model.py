@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sparseq.base.errors import DataError
+from sparseq.training.closed_form import family
 from sparseq.training.descent import TrainingResult
-from sparseq.training.families import family
 from sparseq.training.features import Feature, Target, encoded
 from sparseq.training.protocol import Floats
 

@@ -39,6 +39,8 @@ from numpy.typing import NDArray
 from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
 from sparseq.sql.plan import DENSE_NORM_STEPS
 
+# -- the protocol of dense queries: norms first, then the weighted sum -----------------------------
+
 Floats = NDArray[np.float64]
 
 
@@ -174,3 +176,59 @@ def saturated(squares: Floats) -> Ints:
         return np.ceil(squares).astype(np.int64)
     fits = squares < NORM_LIMIT
     return np.where(fits, np.ceil(np.where(fits, squares, 0.0)), float(NORM_LIMIT)).astype(np.int64)
+
+
+# -- one number a user as a dense query ------------------------------------------------------------
+
+_UPWARDS = 1 + 2.0**-48
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An engine whose vectors have one coordinate, in [0, 1].
+
+    Attributes:
+        engine: Whose batches it takes.
+        value: Each user's number at the parameters, from that user's data alone.
+    """
+
+    engine: GradientEngine
+    value: Callable[[Floats, Any], Floats]
+
+    @property
+    def failed_users(self) -> set[int]:
+        """Return the other engine's."""
+        return getattr(self.engine, "failed_users", set())
+
+    @property
+    def coordinates(self) -> int:
+        """1."""
+        return 1
+
+    def batches(self) -> Iterable[Any]:
+        """Return the other engine's batches."""
+        return self.engine.batches()
+
+    def query(self, params: Floats, batch: Any) -> tuple[Floats, Pull]:
+        """Return the numbers, which are their own norms, and the pull: see the protocol.
+
+        A number times its weight is rounded towards 0 to an integer in lattice steps, and charged
+        as such: its square in float64 is within 2**-53, as is the scaling by a power of two.
+        """
+        with np.errstate(invalid="ignore"):
+            values = np.clip(np.nan_to_num(self.value(params, batch), nan=0.0), 0.0, 1.0)
+
+        def pull(weights: Floats, step: float) -> WeightedSum:
+            integers = np.trunc(values * weights / step)
+            units = integers / DENSE_NORM_STEPS
+            return WeightedSum(
+                saturated(units * units * _UPWARDS),
+                np.array([int(integers.astype(np.int64).sum())], np.int64),
+            )
+
+        return values, pull
+
+
+def everybody(engine: GradientEngine) -> Numbers:
+    """Return the engine that counts users."""
+    return Numbers(engine, lambda _, batch: np.ones(len(batch.users)))

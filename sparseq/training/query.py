@@ -17,9 +17,9 @@ from sparseq.released.outputs import OutputColumn, Outputs, measure
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.stream.stream_terms import Participation
-from sparseq.training.accountant import Accountant, checked_clip, clipped
+from sparseq.stream.draft import Participation
 from sparseq.training.protocol import Floats, GradientEngine
+from sparseq.training.training_cost import Accountant, checked_clip, clipped
 
 MOST_NAMED = 100
 """People whom one line of the curator's log names."""

@@ -4,14 +4,23 @@ A feature x in [-bound, bound] is stored as the integer rint(x / step), step bei
 with 2**`FEATURE_BITS` steps to the bound (or a little less), and the intercept's 1 is a power of
 two of them: float32 holds both. They are held as floats, so that products and sums of theirs are
 exact in float64 while everything that is added up stays below 2**53 in absolute value, whatever the
-order, the blocking or the machine (`sparseq.training.exact`).
+order, the blocking or the machine (`sparseq.training.records`).
+
+Sums of products of integers held as floats: exact in whatever order they are added up.
+
+Float64 holds the integers up to 2**53, and adds and multiplies them exactly as long as no result
+is beyond. Features are integers that float32 holds as well (`sparseq.training.records`); so that
+is how rows are kept where the compiled loops are there to read them, and each row is then half as
+long. Two versions, one meaning, as everywhere: BLAS, and a compiled loop for large inputs.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,10 +29,208 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparseq.base.errors import DataError, ParameterError
+from sparseq.compiled import compiled, halves, worthwhile
 from sparseq.engine.contributions import as_arrow
-from sparseq.engine.reduce import Index, Runs
-from sparseq.training.exact import STORED, Matrix, row_squares
-from sparseq.training.protocol import Floats
+from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Runs
+from sparseq.training.protocol import Floats, saturated
+
+# -- sums of products of integers held as floats: exact in whatever order they are added up --------
+
+Matrix = Any
+"""Integers (rows, features): NDArray[float64 or float32], or a scipy CSR array of float64."""
+
+STORED: Any = np.float32 if importlib.util.find_spec("numba") else np.float64
+"""How rows of integers are kept."""
+
+_EXACT = 2.0**53
+_BLOCK = 1 << 12  # rows made float64 at a time
+_FOLDED = 1 << 15  # cells squared at a time
+_SHARED = 1 << 20  # cells from which a second thread pays
+
+
+def blocks(x: Matrix, size: int | None = None) -> Iterator[tuple[slice, Matrix]]:
+    """Yield blocks of at most `size` rows, as float64."""
+    rows = x.shape[0]
+    narrow = x.dtype != np.float64
+    size = min(size or rows, _BLOCK if narrow else rows) or 1
+    for start in range(0, rows, size):
+        part = slice(start, start + size)
+        yield part, x[part].astype(np.float64) if narrow else x[part]
+
+
+def row_squares(x: Matrix) -> Floats:
+    """Return |x|² of each row: exact, and so in any order, as long as it is below 2**53."""
+    if sparse.issparse(x):
+        return np.asarray((x * x).sum(axis=1)).reshape(-1)
+    squares = np.empty(len(x))
+    for rows, part in blocks(x):
+        np.einsum("ij,ij->i", part, part, out=squares[rows])
+    return squares
+
+
+@np.errstate(over="ignore")  # infinite is dearer than any budget, and nothing to warn of
+def fixed_row_squares(x: Matrix) -> Floats:
+    """Return |x|² of each row, by float additions in an order that the row alone decides.
+
+    For rows whose squares go beyond 2**53, where additions round: the order is then part of the
+    result. Sparse rows are added up by ascending column, one entry after the other (`bincount`
+    takes its input in order). Dense rows are folded, the last half onto the first, so that the
+    order is that of the width. No row's number depends on what other rows hold, on how many there
+    are, on memory layout or on whether a matrix happens to be sorted.
+
+    Example:
+        >>> fixed_row_squares(np.array([[3.0, 4.0], [2.0**30, 1.0]])).tolist()
+        [25.0, 1.152921504606847e+18]
+    """
+    if sparse.issparse(x):
+        sorted_ = sparse.csr_array(x, copy=True)
+        sorted_.sum_duplicates()  # by ascending column too
+        owners = np.repeat(np.arange(x.shape[0]), np.diff(sorted_.indptr))
+        return np.asarray(np.bincount(owners, sorted_.data**2, x.shape[0]), np.float64)
+    squares = np.empty(len(x))
+    for rows, part in blocks(x, max(_FOLDED // max(x.shape[1], 1), 1)):
+        squares[rows] = _folded(part * part)
+    return squares
+
+
+def _folded(terms: Floats) -> Floats:
+    """Return each row's sum; the terms are overwritten."""
+    width = terms.shape[1]
+    while width > 1:
+        half = width // 2
+        terms[:, :half] += terms[:, width - half : width]
+        width -= half
+    return terms[:, 0] if width else np.zeros(len(terms))
+
+
+def dots(x: Matrix, weights: Floats) -> Floats:
+    """Return (outputs, rows): every row's product with every output's weights.
+
+    Args:
+        x: (rows, width).
+        weights: (outputs, width), integers; |x| · |weights| over a row is below 2**53.
+    """
+    out = np.empty((len(weights), x.shape[0]))
+    if len(weights) == 1 and by_loop(x):
+        loop, row = compiled().dense.dots, np.ascontiguousarray(weights[0])
+        halves(x.shape[0], lambda p: loop(x[p], row, out[0, p]), _SHARED // x.shape[1])
+        return out
+    for rows, part in blocks(x):
+        out[:, rows] = (part @ weights.T).T
+    return out
+
+
+def exact_sums(k: Floats, x: Matrix, limit: float) -> Ints:
+    """Return the sum over rows of k ⊗ x, exactly.
+
+    Args:
+        k: (outputs, rows), integers held as float64.
+        x: (rows, width).
+        limit: Of |x|. Where one row's |k| · limit is beyond 2**53, its products are not.
+
+    Example:
+        >>> exact_sums(np.array([[2.0**51, 1.0]]), np.array([[2.0, 1.0], [1.0, 1.0]]), 2.0)
+        array([4503599627370497, 2251799813685249])
+    """
+    sums = np.zeros(len(k) * x.shape[1], np.int64)
+    peak = max(float(k.max(initial=0.0)), -float(k.min(initial=0.0))) * limit
+    size = max(int(min(_EXACT / peak, x.shape[0])), 1) if peak > 0 else None
+    for rows, part in blocks(x, size):
+        one = (part.T @ k[:, rows].T).T if sparse.issparse(x) else k[:, rows] @ part
+        sums += np.asarray(one, np.float64).reshape(-1).astype(np.int64)
+    return sums
+
+
+def weighted_sums(
+    residual: Floats, weights: Floats, factor: float, x: Matrix, squares: Floats, unit: float,
+    limit: float,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Return what each row is charged for, and the sum of all rows, k ⊗ x.
+
+    k is residual · weight · factor, rounded towards 0; what is charged for is |k|² · squares ·
+    unit, rounded up. A row for which this is NORM_LIMIT or more is charged that, and counts for
+    nothing.
+
+    Args:
+        residual: (outputs, rows).
+        weights, squares: (rows,).
+        x, limit: See `exact_sums`.
+    """
+    if len(residual) == 1 and by_loop(x):
+        return _weighted_compiled(residual[0], weights, factor, x, squares, unit)
+    k = residual * weights
+    k *= factor
+    np.trunc(k, out=k)
+    with np.errstate(over="ignore"):
+        charged = k[0] * k[0] if len(k) == 1 else (k * k).sum(axis=0)
+        charged *= squares
+        charged *= unit
+    if not charged.max(initial=0.0) < NORM_LIMIT:
+        k[:, ~(charged < NORM_LIMIT)] = 0.0
+    return saturated(charged), exact_sums(k, x, limit)
+
+
+def _weighted_compiled(
+    residual: Floats, weights: Floats, factor: float, x: Matrix, squares: Floats, unit: float
+) -> tuple[Ints, Ints]:
+    """`weighted_sums` by the compiled loops, for one output: the same integers."""
+    loops, lock = compiled().dense, Lock()
+    k, charged = np.empty(len(weights)), np.empty(len(weights), np.int64)
+    sums = np.zeros(x.shape[1], np.int64)
+
+    def part(p: slice) -> None:
+        loops.weighted(
+            residual[p], weights[p], factor, squares[p], unit, float(NORM_LIMIT), k[p], charged[p]
+        )
+        some = np.zeros_like(sums)
+        loops.sums(x[p], k[p], some)
+        with lock:
+            np.add(sums, some, out=sums)
+
+    halves(len(weights), part, _SHARED // x.shape[1])
+    return charged, sums
+
+
+def clipped_sums(
+    x: Matrix, y: Floats, lengths: Floats, squares: Floats, limits: Floats, params: Floats,
+    param_unit: float, logistic: bool, huge: float, factor: float, unit: float,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Return `weighted_sums` of residuals and weights made on the way, in one pass over the rows.
+
+    The loops are those that make them one after the other (and `accountant.weights`), on a few
+    rows at a time: the integers are the same.
+
+    Args:
+        x: For which `by_loop` is true.
+        y, lengths, squares: Of the rows, as a `RecordBatch` has them.
+        limits: Of the rows' norms: one a row, or a single one.
+        params, param_unit: As `dots` takes them, of one output; and what their unit stands for.
+        logistic: Whether means are the predictors' sigmoids, or the predictors themselves.
+        huge: A norm that is not below counts for nothing.
+        factor, unit: See `weighted_sums`.
+    """
+    loop, lock, own = compiled().dense.clipped, Lock(), len(limits) > 1
+    charged, sums = np.empty(len(y), np.int64), np.zeros(x.shape[1], np.int64)
+
+    def part(p: slice) -> None:
+        some = np.zeros_like(sums)
+        loop(
+            x[p], y[p], lengths[p], squares[p], limits[p] if own else limits, params, param_unit,
+            logistic, huge, factor, unit, float(NORM_LIMIT), charged[p], some,
+        )  # fmt: skip
+        with lock:
+            np.add(sums, some, out=sums)
+
+    halves(len(y), part, _SHARED // x.shape[1])
+    return charged, sums
+
+
+def by_loop(x: Matrix) -> bool:
+    """Tell whether the compiled loops do the work for these rows."""
+    return not sparse.issparse(x) and worthwhile(x.size)
+
+
+# -- records on a lattice: features as integers, so that every sum of theirs is exact --------------
 
 FEATURE_BITS = 18
 BOUNDS = (2.0**-8, 2.0**FEATURE_BITS)

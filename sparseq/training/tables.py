@@ -12,8 +12,7 @@ from scipy import sparse
 from sparseq.engine.protocol import USER
 from sparseq.sql.catalog import Table
 from sparseq.store.store import Store
-from sparseq.training.closed_form import ClosedForm
-from sparseq.training.families import family
+from sparseq.training.closed_form import ClosedForm, family
 from sparseq.training.features import Feature, Target
 
 SPARSE_FROM = 256

@@ -20,7 +20,7 @@ import sparseq
 from conftest import output, run
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError
-from sparseq.cli.purpose_text import PurposeText, purpose_of
+from sparseq.cli.purpose import PurposeText, purpose_of
 from sparseq.ledger.purposes import Purpose
 from sparseq.series import QueryText, Ticks
 from sparseq.series.companions import StrategySeries

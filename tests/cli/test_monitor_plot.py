@@ -15,9 +15,9 @@ from browser import Page, browse, loosened, needs_browser
 import sparseq
 from conftest import run
 from sparseq.cli.monitor import rival_of
-from sparseq.pictures.numbers import format_with_bound
+from sparseq.pictures.tables import format_with_bound
 from sparseq.series import QueryText, Ticks
-from sparseq.series.beside import series_of
+from sparseq.series.companions import series_of
 from sparseq.series.ticks import moment
 
 QUERIES = {

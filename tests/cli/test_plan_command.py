@@ -17,7 +17,7 @@ import sparseq
 from benchmarks.stores import IN_OR_OUT
 from conftest import output, run
 from sparseq.cli.plan import as_plain, as_text, line
-from sparseq.cli.purpose_text import PurposeText, purpose_of
+from sparseq.cli.purpose import PurposeText, purpose_of
 from sparseq.ledger.purposes import Purpose
 from sparseq.series.planning.plan_strategies import targets_of
 from sparseq.series.planning.verdict import FORECAST, PLAIN, STRATEGY, Method, Verdict

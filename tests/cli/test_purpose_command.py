@@ -12,7 +12,7 @@ import pytest
 
 import sparseq
 from conftest import output, run
-from sparseq.cli.purpose_text import PurposeText, purpose_of, written
+from sparseq.cli.purpose import PurposeText, purpose_of, written
 from sparseq.ledger.purposes import Purpose
 
 COUNT = "SELECT count(DISTINCT who) AS n FROM visits"

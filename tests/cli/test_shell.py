@@ -24,12 +24,12 @@ import sparseq
 from conftest import output, run
 from sparseq.base.errors import QueryRefused
 from sparseq.cli.completion import Words
+from sparseq.cli.session import is_complete, items, split
 from sparseq.cli.shell import state_folder
-from sparseq.cli.statements import is_complete, items, split
 from sparseq.sql.allowed_words import check_allowed, function_names
 from sparseq.sql.catalog import Catalog, Column, Table
-from sparseq.sql.cost_limits import all_limits
 from sparseq.sql.parse import Dialect
+from sparseq.sql.plan import all_limits
 from sparseq.store.curator import counts
 
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"

@@ -19,8 +19,8 @@ from sampled import one_in
 
 import sparseq
 from sparseq.accounting import budget_units
-from sparseq.lake import delta_tables as delta
-from sparseq.lake import lake_rows as rows
+from sparseq.lake import fenced_log as delta
+from sparseq.lake import lake_ledger as rows
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.ledger.protocol import Entry, Ledger

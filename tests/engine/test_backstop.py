@@ -23,7 +23,7 @@ from sparseq.engine.program import program_of
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.sql.plan import Options, Query, calibrate
 from sparseq.stream.batches import Request
-from sparseq.stream.prices import price
+from sparseq.stream.release_charges import price
 
 PEOPLE = 40
 FINE = Options(sigma=1000.0)

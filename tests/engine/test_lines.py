@@ -10,8 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparseq.load import text_lines as module
-from sparseq.load.text_lines import Lines, fields_of, fitted, is_regular, unified, unquoted
-from sparseq.load.unpack import UNREADABLE
+from sparseq.load.text_lines import (
+    UNREADABLE,
+    Lines,
+    fields_of,
+    fitted,
+    is_regular,
+    unified,
+    unquoted,
+)
 
 PIECES = [b'"', b'""', b",", b"a", b"7", b" ", b"\r", b"\0", b"\xff", b"\xfd", b"\xef\xbb\xbf",
           b"\xc3\xa4", b"\xc3", b"\xe2\x80", b"|", b"x" * 40]  # fmt: skip

@@ -20,7 +20,7 @@ from sparseq.engine._duckdb import connection, storage
 from sparseq.load import memory_table as held
 from sparseq.load.memory_table import HeldRows, sorted_rows
 from sparseq.sql.catalog import Column, Table
-from sparseq.store._duckdb import memory_limit as memory
+from sparseq.store._duckdb import file_backend as memory
 
 UNITS = 1000
 DAY = dt.date(2024, 1, 1)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sampled import one_in
 
-from sparseq.load import fast_json as objects
+from sparseq.load import json_lines as objects
 from sparseq.load.json_lines import JsonFile
 
 STRINGS = ['""', '"a"', '"née"', '"null"', '"7"', '"a, b: {c}"', '"x\\ty"', '"a\\"b"', '"\\u0041"',

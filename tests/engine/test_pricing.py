@@ -13,7 +13,7 @@ from sparseq.engine import reduce
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.ledger import codec
 from sparseq.ledger.codec import pack, unpack
-from sparseq.stream import prices as pricing
+from sparseq.stream import release_charges as pricing
 
 EDGES = [0, 1, 2, 3, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**61, NORM_LIMIT - 1, NORM_LIMIT]
 

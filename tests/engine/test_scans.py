@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sampled import one_in
 
 import sparseq
-import sparseq.stream.prices
+import sparseq.stream.release_charges
 import sparseq.stream.step
 from sparseq.engine import reduce as kernels
 from sparseq.engine._duckdb import engine as duck
@@ -109,12 +109,12 @@ def sliced(rows: int) -> Patch:
 
 def compiled(patch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    for module in (kernels, sparseq.stream.prices):
+    for module in (kernels, sparseq.stream.release_charges):
         patch.setattr(module, "worthwhile", lambda rows: True)
 
 
 def interpreted(patch: pytest.MonkeyPatch) -> None:
-    for module in (kernels, sparseq.stream.prices):
+    for module in (kernels, sparseq.stream.release_charges):
         patch.setattr(module, "worthwhile", lambda rows: False)
 
 

@@ -13,7 +13,7 @@ from sampled import one_in
 from sparseq.engine._duckdb.connection import connected
 from sparseq.load.convert import from_text
 from sparseq.load.fast_parse import ARROW, TextColumn, iso, unusual, usual
-from sparseq.load.prefetch import ahead
+from sparseq.load.text_lines import ahead
 
 WHOLE = ["0", "7", "-7", "007", "127", "-128", "32767", "255", "2147483647", "9223372036854775807",
          "18446744073709551615"]  # fmt: skip

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.lake import delta_tables as delta
+from sparseq.lake import fenced_log as delta
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.fleets import Here, Processes
 from sparseq.lake.lake_store import open_lake

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 import sparseq
 from sparseq.cli.app import sparseq as command
-from sparseq.lake import delta_tables as delta
+from sparseq.lake import fenced_log as delta
 from sparseq.lake import lake_ledger
-from sparseq.lake import lake_rows as rows
+from sparseq.lake import lake_ledger as rows
 from sparseq.lake.doctor import examined, swept
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger

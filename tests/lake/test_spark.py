@@ -15,8 +15,8 @@ import pytest
 from lake.test_lake_reference import lives
 
 import sparseq
-from sparseq.lake.spark_fleet import SparkFleet
-from sparseq.lake.task_messages import framed
+from sparseq.lake.fleets import SparkFleet
+from sparseq.lake.task import framed
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 sql = pytest.importorskip("pyspark.sql", reason="pip install pyspark")

@@ -20,8 +20,8 @@ import pytest
 from lake.test_lake_reference import lives
 from lake.test_rows_that_come import ASKED, twins
 
+from sparseq.lake.fleets import SparkFleet
 from sparseq.lake.lake_store import open_lake
-from sparseq.lake.spark_fleet import SparkFleet
 from sparseq.store.store import Store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")

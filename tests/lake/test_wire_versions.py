@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.lake import task_messages as wire
+from sparseq.lake import task as wire
 from sparseq.lake.fleets import Processes
-from sparseq.lake.task import answer_of, told
-from sparseq.lake.task_messages import framed, unframed
+from sparseq.lake.task import answer_of, framed, told, unframed
 
 
 @pytest.mark.parametrize("what", wire.VERSION)

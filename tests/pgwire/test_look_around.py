@@ -9,7 +9,7 @@ import pytest
 from pgwire.wired import Wire, cells, error, kinds, notices, run, spent
 
 from sparseq.pgwire import messages as m
-from sparseq.pgwire.lexer import tokens
+from sparseq.pgwire.statement_kinds import tokens
 from sparseq.store.store import Store
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.pgwire import messages as m
-from sparseq.pgwire.replies import error
+from sparseq.pgwire.messages import error
 from sparseq.pgwire.sqlstates import WireError
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

@@ -12,13 +12,11 @@ import pytest
 from pgwire.oracle import postgresql
 
 from sparseq.pgwire._duckdb.catalogue import Catalogue, CatalogueLook
-from sparseq.pgwire.lexer import split
 from sparseq.pgwire.pg_settings import Settings
-from sparseq.pgwire.pg_types import cast_type
-from sparseq.pgwire.pg_values import wire_type
+from sparseq.pgwire.pg_values import cast_type, wire_type
 from sparseq.pgwire.run_statement import bound
 from sparseq.pgwire.sqlstates import WireError
-from sparseq.pgwire.statement_kinds import SqlStatement
+from sparseq.pgwire.statement_kinds import SqlStatement, split
 from sparseq.sql.catalog import Catalog, Column, Table
 
 SENT = Path(__file__).with_name("introspection.jsonl")

@@ -18,7 +18,7 @@ from pgwire.wired import COUNT, Address, fields, served
 
 from sparseq.pgwire import messages as m
 from sparseq.server.audit import AuditLog
-from sparseq.server.sign_in_limits import MOST_WRONG, Door
+from sparseq.server.tokens import MOST_WRONG, Door
 
 
 @pytest.fixture(scope="module")

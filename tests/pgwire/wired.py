@@ -17,7 +17,7 @@ import pyarrow as pa
 import sparseq
 from sparseq.pgwire import messages as m
 from sparseq.pgwire._duckdb.catalogue import Catalogue
-from sparseq.pgwire.client_state import State
+from sparseq.pgwire.commands import State
 from sparseq.pgwire.connections import serve_wire
 from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings

@@ -15,17 +15,25 @@ import pytest
 
 from sparseq.accounting import Budget
 from sparseq.accounting.strategies import Strategy
-from sparseq.cli.curves import NamedCurve, curves_of
-from sparseq.pictures.demo import demo_figure
+from sparseq.cli.accounting import NamedCurve, curves_of
 from sparseq.pictures.figure import Series, Sheet, spread
-from sparseq.pictures.monitor import LEFT_OUT, MOST, OFF_BY, OURS, WORST, Rival, monitor_sheet
-from sparseq.pictures.plan_figure import plan_sheet
-from sparseq.pictures.replay import replay_sheet
+from sparseq.pictures.figures import (
+    LEFT_OUT,
+    MOST,
+    OFF_BY,
+    OURS,
+    WORST,
+    Rival,
+    demo_figure,
+    monitor_sheet,
+    plan_sheet,
+    replay_sheet,
+    training_sheet,
+)
 from sparseq.pictures.tables import Table
-from sparseq.pictures.training_figure import training_sheet
 from sparseq.replay.compare import SCHEMA, ReplayComparison, Tally
 from sparseq.series.planning.plan_search import BudgetSplit, Candidate, PlanSearch
-from sparseq.series.series_rows import Row, as_table, schema_of
+from sparseq.series.series_file import Row, as_table, schema_of
 from sparseq.training import TrainingResult, TrainingStep
 from sparseq.training.report import Report
 

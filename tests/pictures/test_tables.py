@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sparseq.base.errors import ParameterError
-from sparseq.pictures import numbers, tables
-from sparseq.pictures.numbers import digits_for, format_bound, format_number, format_with_bound
-from sparseq.pictures.tables import format_table
+from sparseq.pictures import tables
+from sparseq.pictures.tables import (
+    digits_for,
+    format_bound,
+    format_number,
+    format_table,
+    format_with_bound,
+)
 
 
 def test_docstring_examples() -> None:
-    assert doctest.testmod(tables).failed == doctest.testmod(numbers).failed == 0
+    assert doctest.testmod(tables).failed == doctest.testmod(tables).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ import preloaded  # noqa: F401
 import sparseq
 from sparseq.base import whole_files as writing
 from sparseq.ledger._duckdb.journal import Journal, Segments
-from sparseq.replay import AnswerFile, Log, answers, replay
+from sparseq.replay import AnswerFile, Log, replay
 from sparseq.replay import log as replay_log
 from sparseq.stream import batches as groups
 
@@ -70,7 +70,7 @@ def run(store: Path, log: Path, out: Path, advance: Callable[[int], None]) -> No
 
 def main(store: Path, log: Path, out: Path, kills: int, seed: int) -> None:
     groups.BLOCK = replay_log.BLOCK = 64
-    groups.GROUP, answers.PART_ROWS = 16, 48
+    groups.GROUP, replay.PART_ROWS = 16, 48
     draw = random.Random(seed)
     for n in range(kills + 1):
         moment = draw.choice(list(MOMENTS))

@@ -17,8 +17,14 @@ from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError
 from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.series import Monitor, QuerySeries, QueryText, Ticks
-from sparseq.series.beside import Beside
-from sparseq.series.companions import ForecastSeries, StrategySeries, Watch, alarming, horizon_of
+from sparseq.series.companions import (
+    Beside,
+    ForecastSeries,
+    StrategySeries,
+    Watch,
+    alarming,
+    horizon_of,
+)
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.query_series import tick_request
 

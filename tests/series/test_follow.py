@@ -24,8 +24,7 @@ import sparseq
 from sparseq.base.errors import DataError
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.series import Monitor
-from sparseq.series.arrivals import Arrival, Inbox
-from sparseq.series.folder import Folder, has_end, sha256, stamp
+from sparseq.series.folder import Arrival, Folder, Inbox, has_end, sha256, stamp
 
 LONG_AGO = 1_600_000_000
 HERE = Path(__file__).parent

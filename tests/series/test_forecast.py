@@ -25,8 +25,7 @@ from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.methods.counter_columns import Columns
 from sparseq.series.methods.forecast import Forecast
-from sparseq.series.methods.forecast_notes import ForecastNotes
-from sparseq.series.methods.forecast_series import ForecastTick
+from sparseq.series.methods.forecast_series import ForecastNotes, ForecastTick
 from sparseq.store import curator
 from sparseq.store.curator import forget
 from sparseq.store.store import Store

@@ -9,11 +9,11 @@ import pytest
 import sparseq
 from sparseq.base.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
-from sparseq.series.beside import Beside
+from sparseq.series.companions import Beside
 from sparseq.series.derive import NoisySeries, change, rolling_mean, rolling_sum, running_total
 from sparseq.series.left_out import allowance, rate_of, rounded_up
-from sparseq.series.planning.simulate_strategies import summed
-from sparseq.series.series_rows import Row
+from sparseq.series.planning.simulate import summed
+from sparseq.series.series_file import Row
 from sparseq.series.ticks import Ticks, moment
 from sparseq.sql.parameters import QueryText
 

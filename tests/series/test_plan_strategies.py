@@ -16,7 +16,7 @@ from sparseq.base.errors import DataError, ParameterError
 from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import PlanTarget, targets_of
-from sparseq.series.planning.simulate_strategies import StrategySetting, measured, summed
+from sparseq.series.planning.simulate import StrategySetting, measured, summed
 from sparseq.series.planning.verdict import STRATEGY, Method, verdict
 from sparseq.store.store import Store
 

@@ -18,8 +18,13 @@ from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import plan
 from sparseq.series.planning.plan_strategies import targets_of
-from sparseq.series.planning.simulate import BudgetSplit, Simulation, simulate
-from sparseq.series.planning.simulate_strategies import StrategySetting, measured
+from sparseq.series.planning.simulate import (
+    BudgetSplit,
+    Simulation,
+    StrategySetting,
+    measured,
+    simulate,
+)
 from sparseq.series.planning.verdict import (
     FORECAST,
     LEAST_GAIN,

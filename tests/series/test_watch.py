@@ -29,7 +29,7 @@ from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.laplace import discrete_laplace
 from sparseq.mechanisms.tree_counter import window
 from sparseq.series.watch import ActiveWatch, WatchEstimate
-from sparseq.series.watch_design import WatchDesign
+from sparseq.series.watch_alarm import WatchDesign
 from sparseq.store._duckdb.file_backend import DuckBackend
 
 SHARE = 0.25

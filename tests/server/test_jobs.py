@@ -19,10 +19,9 @@ from sparseq.ledger.purposes import Purpose
 from sparseq.series.methods.strategy_series import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
-from sparseq.server.jobs import Jobs, JobState
+from sparseq.server.jobs import Jobs, JobState, read_jobs
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
-from sparseq.server.work import read_jobs
 
 FILE = """
 [daily]

@@ -12,8 +12,8 @@ from server.running import Running, secret
 
 from sparseq.server.audit import AuditLog
 from sparseq.server.http import app, pages
+from sparseq.server.quota_desk import QuotaTotals
 from sparseq.server.tokens import Role
-from sparseq.server.usage import QuotaTotals
 
 pytest.importorskip("uvicorn")
 TEXT = "SELECT kind, count(*) AS n FROM t WHERE x BETWEEN 1 AND 5 GROUP BY kind"

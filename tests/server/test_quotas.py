@@ -15,10 +15,9 @@ from server.made import made, person
 
 from sparseq.base.errors import QueryRefused, ServerError, Why
 from sparseq.server.audit import AuditLog
-from sparseq.server.quota_desk import Desk
+from sparseq.server.quota_desk import DAY, Desk, QuotaTotals
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
-from sparseq.server.usage import DAY, QuotaTotals
 from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome
 

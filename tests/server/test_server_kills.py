@@ -18,8 +18,8 @@ from sparseq.base.errors import ServerError, StoreError
 from sparseq.ledger._duckdb.mark import read_record
 from sparseq.ledger.notes import Asker, RequestId
 from sparseq.server.audit import AuditLog
-from sparseq.server.control import served_backup
-from sparseq.store._duckdb.mark_file import keep_mark
+from sparseq.server.serve import served_backup
+from sparseq.store._duckdb.backup import keep_mark
 from sparseq.store.answer import Answer
 
 pytest.importorskip("uvicorn")

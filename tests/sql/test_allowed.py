@@ -16,7 +16,7 @@ import sparseq.sql
 from sparseq.base.errors import QueryRefused
 from sparseq.sql import allowed_words as allowed
 from sparseq.sql.allowed_words import ALLOWED, check_allowed, check_written
-from sparseq.sql.cost_limits import all_limits
+from sparseq.sql.plan import all_limits
 
 ARGUMENTS = [
     (kind, name)

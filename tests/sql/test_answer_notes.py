@@ -10,7 +10,7 @@ import pytest
 
 import sparseq
 from sparseq.cli.show import answer_text
-from sparseq.store.plain_facts import answer_facts
+from sparseq.store.store_promise import answer_facts
 
 ROWS = pa.table(
     {

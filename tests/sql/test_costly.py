@@ -26,9 +26,8 @@ from sparseq.pgwire.sqlstates import WireError
 from sparseq.released import interval_propagation as carrying
 from sparseq.released.outputs import Intervals, Measurements
 from sparseq.released.render import key_columns, render
-from sparseq.sql.cost_limits import LIMITS, all_limits
-from sparseq.sql.join_work import most_of
-from sparseq.sql.plan import Options, Plan, calibrate
+from sparseq.sql.from_clause import most_of
+from sparseq.sql.plan import LIMITS, Options, Plan, all_limits, calibrate
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2.0

@@ -31,9 +31,9 @@ from sparseq.language.value_sets import (
     step_of,
     union,
 )
-from sparseq.sql.account_windows import is_window_apart
 from sparseq.sql.catalog import WINDOWS
 from sparseq.sql.parse import Dialect
+from sparseq.sql.scope import is_window_apart
 
 EXACT = {
     "year",

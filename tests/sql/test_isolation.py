@@ -16,7 +16,7 @@ from sampled import one_in
 import sparseq
 from sparseq.base.errors import QueryRefused
 from sparseq.sql.plan import Options, Plan, calibrate
-from sparseq.stream.prices import price
+from sparseq.stream.release_charges import price
 
 EVENTS = pa.schema(
     [("who", pa.int32()), ("day", pa.date32()), ("kind", pa.string()), ("x", pa.float64()),

@@ -15,8 +15,7 @@ from test_hostile import EVENTS, LONG, SHOPS, VISITS, read_golden
 import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.base.errors import QueryRefused, with_query, without_query
-from sparseq.sql.suggest import mended
-from sparseq.sql.suggestions import RULES
+from sparseq.sql.suggestions import RULES, mended
 
 ADVICE = """
 only SELECT is answered|FROM names the store's tables|docs/sql.md (lists|says)|known here: |

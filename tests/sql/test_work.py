@@ -15,11 +15,9 @@ import sparseq
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine._duckdb.storage import Storage
-from sparseq.sql.cost_limits import MOST_WORK
-from sparseq.sql.from_clause import FromItem
-from sparseq.sql.join_work import MAX_FACTOR, Equality, factor, key_sql, most_of
-from sparseq.sql.plan import Options, calibrate
-from sparseq.stream.prices import price
+from sparseq.sql.from_clause import MAX_FACTOR, Equality, FromItem, factor, key_sql, most_of
+from sparseq.sql.plan import MOST_WORK, Options, calibrate
+from sparseq.stream.release_charges import price
 
 ROOT = Path(__file__).parent.parent.parent
 PUBLIC = {

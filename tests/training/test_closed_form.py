@@ -17,7 +17,7 @@ import sparseq
 from sparseq.engine.reduce import NORM_LIMIT
 from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training import ClosedForm, family
-from sparseq.training.families import ModelFamily
+from sparseq.training.closed_form import ModelFamily
 
 Floats = NDArray[np.float64]
 MODELS = ["logistic", "linear", "softmax", "poisson"]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from sparseq.compiled import compiled
 from sparseq.engine.reduce import NORM_LIMIT
-from sparseq.training import ClosedForm, exact, family
-from sparseq.training.accountant import clipped, weights
+from sparseq.training import ClosedForm, family, records
+from sparseq.training.training_cost import clipped, weights
 
 Floats = NDArray[np.float64]
 needs_numba = pytest.mark.skipif(compiled() is None, reason="Numba is not installed")
@@ -28,8 +28,8 @@ def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def choose(monkeypatch: Any, version: str) -> None:
     """Have either version do the work, in two threads from a few rows on."""
-    monkeypatch.setattr(exact, "worthwhile", lambda n: version == "compiled")
-    monkeypatch.setattr(exact, "_SHARED", 100)
+    monkeypatch.setattr(records, "worthwhile", lambda n: version == "compiled")
+    monkeypatch.setattr(records, "_SHARED", 100)
 
 
 def integers(rng: np.random.Generator, most: float, *shape: int) -> Floats:
@@ -42,8 +42,8 @@ def test_dots_are_those_of_python(rows: int, kind: Any, version: str) -> None:
     rng = np.random.default_rng(rows)
     x, weights = integers(rng, 2**18, rows, 7).astype(kind), integers(rng, 2**31, 1, 7)
     expected = [sum(int(a) * int(b) for a, b in zip(row, weights[0], strict=True)) for row in x]
-    assert exact.dots(x, weights)[0].tolist() == expected
-    assert exact.row_squares(x).tolist() == [sum(int(a) ** 2 for a in row) for row in x]
+    assert records.dots(x, weights)[0].tolist() == expected
+    assert records.row_squares(x).tolist() == [sum(int(a) ** 2 for a in row) for row in x]
 
 
 @pytest.mark.parametrize("rows", [1, 3, 63, 64, 65, 130, 5000])
@@ -56,8 +56,8 @@ def test_sums_are_those_of_python_up_to_the_largest_vectors(
     x[:, 3] = -3
     residual = np.full((1, rows), 2.0**29 - 1)
     residual[0, 0] = 12345.0
-    charged, sums = exact.weighted_sums(
-        residual, np.ones(rows), 1.0, x, exact.row_squares(x), 2.0**-36, 2.0**18
+    charged, sums = records.weighted_sums(
+        residual, np.ones(rows), 1.0, x, records.row_squares(x), 2.0**-36, 2.0**18
     )
     total = int(residual.sum())
     assert sums.tolist() == [2**18 * total, 2**18 * total, 2**18 * total, -3 * total, 2**18 * total]
@@ -85,8 +85,8 @@ def test_the_versions_agree_to_the_bit(
     for version in ("numpy", "compiled"):
         choose(monkeypatch, version)
         with np.errstate(all="ignore"):
-            charged, sums = exact.weighted_sums(
-                residual, weights, 2.0**20, x, exact.row_squares(x), 2.0**-32, 2.0**18
+            charged, sums = records.weighted_sums(
+                residual, weights, 2.0**20, x, records.row_squares(x), 2.0**-32, 2.0**18
             )
         got.append((charged.tolist(), sums.tolist()))
     assert got[0] == got[1]

@@ -23,7 +23,7 @@ from sparseq.sql.plan import DENSE_NORM_STEPS  # noqa: E402
 from sparseq.training import PrivateGD, noised_gradient  # noqa: E402
 from sparseq.training.network import Network  # noqa: E402
 from sparseq.training.network import parts as parts_module  # noqa: E402
-from sparseq.training.network.passes import OnePass, PerExamplePass  # noqa: E402
+from sparseq.training.network.engine import OnePass, PerExamplePass  # noqa: E402
 
 STEP = 2.0**-34
 Shape = tuple[int, ...]

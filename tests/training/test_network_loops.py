@@ -13,7 +13,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from sparseq.compiled import compiled  # noqa: E402
 from sparseq.training.network import layers  # noqa: E402
-from sparseq.training.network.joint_layers import _MaxPool, joined  # noqa: E402
+from sparseq.training.network.layers import _MaxPool, joined  # noqa: E402
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="pip install 'sparseq[fast]'")
 

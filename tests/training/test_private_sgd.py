@@ -24,7 +24,7 @@ from sparseq.papers.odometers import LecuyerOdometer
 from sparseq.training import ClosedForm, PrivateSGD, SpendMore, family
 from sparseq.training.protocol import Floats
 from sparseq.training.sgd.promise import Promise, noise_for, rule_for
-from sparseq.training.sgd.run_file import RunFile
+from sparseq.training.sgd.run import RunFile
 from sparseq.training.sgd.sampled_steps import SampledGaussian
 
 

@@ -58,7 +58,7 @@ from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.load.convert import MOST_TEXT
 from sparseq.load.read_schema import MOST_DIGITS, Schema, schema_of
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table
-from sparseq.sql.cost_limits import ROWS
+from sparseq.sql.plan import ROWS
 
 if TYPE_CHECKING:
     from sparseq.load.load_rows import IncomingRows

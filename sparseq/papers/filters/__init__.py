@@ -28,8 +28,7 @@ from sparseq.papers.filters._additive import (
 )
 from sparseq.papers.filters._compare import FilterComparison, compare
 from sparseq.papers.filters._filter import Filter, IndividualFilter, capacity
-from sparseq.papers.filters._renyi import RdpOrdersRule, RenyiCurveRule
-from sparseq.papers.filters._rogers import RogersRule
+from sparseq.papers.filters._renyi import RdpOrdersRule, RenyiCurveRule, RogersRule
 from sparseq.papers.filters._rule import Rule
 
 __all__ = [

@@ -19,8 +19,7 @@ from sparseq.papers.filters._additive import (
     ZcdpRule,
 )
 from sparseq.papers.filters._filter import capacity
-from sparseq.papers.filters._renyi import RdpOrdersRule, RenyiCurveRule
-from sparseq.papers.filters._rogers import RogersRule
+from sparseq.papers.filters._renyi import RdpOrdersRule, RenyiCurveRule, RogersRule
 
 _EPSILONS = 1e-9, 700.0  # of one query: what is beyond has squares or powers that are no floats
 LECUYER_ORDERS = np.array([*np.arange(1.25, 10.01, 0.25), 16.0, 32.0])

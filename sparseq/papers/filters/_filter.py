@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import count, spendable
 from sparseq.base.errors import ParameterError
-from sparseq.papers.filters._fixed import SATURATED, FixedPoint
-from sparseq.papers.filters._rule import Rule, Units
+from sparseq.papers.filters._rule import SATURATED, FixedPoint, Rule, Units
 
 _BLOCK = 1 << 15  # users per step: the temporaries stay in cache
 

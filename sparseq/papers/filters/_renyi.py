@@ -1,4 +1,15 @@
-"""Rules over several Rényi orders at once: all of them kept, or at least one."""
+"""Rules over several Rényi orders at once: all of them kept, or at least one.
+
+The Rényi budget at an order that reaches an (epsilon, delta) target: conversions, inverted.
+
+For privacy loss L and a fixed order alpha, (1 - e^(epsilon - L))_+ <= c e^((alpha-1)(L - epsilon))
+with c = (1 - 1/alpha)^(alpha-1) / alpha (Canonne, Kamath & Steinke 2020, proof of Prop. 12; Balle
+et al. 2020). So E[e^((alpha-1) L)] <= e^((alpha-1) rho) gives delta = c e^((alpha-1)(rho -
+epsilon)), and the rho for a given delta is
+
+    epsilon + log(delta / c) / (alpha - 1)
+        = epsilon - log(1 - 1/alpha) + log(alpha · delta) / (alpha - 1).
+"""
 
 from __future__ import annotations
 
@@ -12,11 +23,70 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting import rdp
-from sparseq.accounting._numbers import boundary, probability
+from sparseq.accounting._numbers import boundary, in_range, probability, spendable
 from sparseq.base.errors import ParameterError
-from sparseq.papers.filters._fixed import FixedPoint
-from sparseq.papers.filters._rule import Floats, Rule, Units, positive
-from sparseq.papers.filters._targets import best_order, renyi_budget
+from sparseq.papers.filters._rule import (
+    FixedPoint,
+    Floats,
+    Rule,
+    Units,
+    positive,
+    rootable,
+    square_up,
+)
+
+# -- the Rényi budget at an order that reaches an (epsilon -----------------------------------------
+
+_CANDIDATES = 1 + np.geomspace(1e-3, 1e9, 12 * 400 + 1)
+
+
+def budgets_at(
+    epsilon: float, delta: float, orders: ArrayLike, weights: ArrayLike = 1.0
+) -> NDArray[np.float64]:
+    """Return rho of the module at each order, for `weights` · delta, rounded down; may be < 0.
+
+    It is rounded by more than `rdp.epsilon` is, so that the way back never exceeds epsilon.
+    """
+    epsilon = in_range("epsilon", epsilon, 0.0, math.inf)
+    alphas = rdp.checked_orders(orders)
+    shift = np.log1p(-1 / alphas)
+    tail = (np.log(alphas) + math.log(probability("delta", delta)) + np.log(weights)) / (alphas - 1)
+    return np.asarray(
+        epsilon - shift + tail - 2.0**-47 * (epsilon - shift + np.abs(tail) + 1 / (alphas - 1))
+    )
+
+
+def renyi_budget(
+    epsilon: float, delta: float, orders: ArrayLike, weights: ArrayLike = 1.0
+) -> NDArray[np.float64]:
+    """Return `budgets_at`, or refuse a target that no budget reaches at any of the orders.
+
+    Example:
+        >>> renyi_budget(1.0, 1e-6, [2.0])
+        Traceback (most recent call last):
+        sparseq.base.errors.ParameterError: epsilon is 1.0; at these orders and this delta it \
+        must be in (12.4292, inf)
+          hint: no budget reaches it: give a larger epsilon or delta, or higher orders
+    """
+    budgets = budgets_at(epsilon, delta, orders, weights)
+    if not (budgets > 0).any():
+        least = float((epsilon - budgets).min())
+        raise ParameterError(
+            f"epsilon is {epsilon!r}; at these orders and this delta it must be in "
+            f"({least:g}, inf)",
+            "no budget reaches it: give a larger epsilon or delta, or higher orders",
+        )
+    return budgets
+
+
+def best_order(epsilon: float, delta: float) -> float:
+    """Return about the order at which most Gaussian queries reach the target: largest rho/alpha."""
+    epsilon = in_range("epsilon", epsilon, 0.0, math.inf, open_low=True)
+    ratios = budgets_at(epsilon, delta, _CANDIDATES) / _CANDIDATES
+    return float(_CANDIDATES[int(np.argmax(ratios))])
+
+
+# -- rules over several Rényi orders at once: all of them kept, or at least one --------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,3 +322,77 @@ def _checked_weights(weights: ArrayLike, orders: int) -> NDArray[np.float64]:
     if math.fsum(parts.tolist()) > 1 + 2.0**-50:
         raise ParameterError(f"weights add up to {math.fsum(parts.tolist())!r}; 1 is the most")
     return parts * (1 - 2.0**-50)
+
+
+# -- the filter that Rényi filters are compared with -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RogersRule(Rule):
+    """The baseline for pure-DP steps epsilon_t: halts, with S the sum of epsilon_t², when
+
+    See docs/theorems/rogers-filter.md.
+
+        sum of epsilon_t (e^epsilon_t - 1) / 2
+            + sqrt(2 (S + C) (1 + log(1 + S/C) / 2) log(1/delta))  >  epsilon,
+
+    where C = epsilon² / (28.04 log(1/delta)).
+
+    Args:
+        epsilon_budget: The target's epsilon (nats).
+        delta_budget: The target's delta, in [2**-500, 1).
+
+    Source: Rogers, Roth, Ullman & Vadhan (2016), Theorem 5.1, as Feldman & Zrnic (2021), section
+    4.3, quote it for epsilon_t = epsilon; here with their sums over t. Theorem 4.8 is tighter: use
+    this rule to compare only. It alone decides by floating point, of exact sums, rounded up.
+
+    Example:
+        >>> from sparseq.papers.filters import capacity
+        >>> capacity(RogersRule(1.0, 1e-6), 0.01)
+        154
+    """
+
+    epsilon_budget: float
+    delta_budget: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon_budget", rootable("epsilon", self.epsilon_budget))
+        object.__setattr__(self, "delta_budget", probability("delta", self.delta_budget))
+
+    @property
+    def limits(self) -> tuple[Fraction, ...]:
+        """Necessary for the rule: epsilon_t² <= epsilon_t (e^epsilon_t - 1)."""
+        return 2 * Fraction(self.epsilon_budget), Fraction(self.epsilon_budget)
+
+    def read(self, epsilon: ArrayLike) -> tuple[Floats, ...]:
+        return (spendable("epsilon", epsilon),)
+
+    def charges(self, epsilon: Floats) -> tuple[Floats, ...]:
+        with np.errstate(over="ignore"):
+            drift = epsilon / 2 * np.expm1(epsilon) * (1 + 2.0**-49)
+        squares = square_up(epsilon)
+        return squares, np.maximum(drift, squares / 2)
+
+    def fits(
+        self, totals: Sequence[Units], limits: Sequence[Any], columns: Sequence[FixedPoint]
+    ) -> NDArray[np.bool_]:
+        """Return where the formula, rounded up, is at most a user's own epsilon; or all is free."""
+        squares, drift = (
+            column.in_budget_units(total) for column, total in zip(columns, totals, strict=True)
+        )
+        loss = np.minimum(self._loss(squares, drift) * (1 + 2.0**-45), 2 * self.epsilon_budget)
+        return np.asarray((columns[1].units(loss) <= limits[1]) | (totals[1] == 0))
+
+    def epsilon(self, delta: float) -> float:
+        """Return the target's epsilon; the rule says nothing about a smaller delta.
+
+        Raises:
+            ParameterError: delta is below the target's.
+        """
+        probability("delta", delta, self.delta_budget)
+        return self.epsilon_budget
+
+    def _loss(self, squares: Any, drift: Any) -> Any:
+        log = -math.log(self.delta_budget)
+        c = self.epsilon_budget**2 / (28.04 * log)
+        return drift + np.sqrt(2 * (squares + c) * (1 + np.log1p(squares / c) / 2) * log)

@@ -22,7 +22,7 @@ from sparseq.pgwire.pg_settings import Settings
 from sparseq.pgwire.route import ANSWER
 from sparseq.pgwire.sqlstates import CANCELLED, WireError
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.cost_limits import all_limits
+from sparseq.sql.plan import all_limits
 
 PATIENCE = 8.0
 """Seconds that a look-up may take."""

@@ -6,19 +6,97 @@ Only known tables and functions pass, so DuckDB's own, which tell of its host, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.base.errors import did_you_mean
-from sparseq.pgwire._duckdb.column_names import names_of, rename
 from sparseq.pgwire._duckdb.growth import bounded
-from sparseq.pgwire._duckdb.pg_functions import OWN
+from sparseq.pgwire._duckdb.pg_catalog import OWN
 from sparseq.pgwire.route import ANSWER
 from sparseq.pgwire.sqlstates import SYNTAX_ERROR, WireError
 from sparseq.sql.parse import Dialect
+
+# -- the names that PostgreSQL gives to columns without one: `count`, `int4`, `?column?` -----------
+
+
+def names_of(tree: exp.Expr) -> list[str]:
+    """Return the names that PostgreSQL gives to the columns of a SELECT; "": it keeps its own."""
+    select = _first(tree)
+    return [_named(e)[1] for e in select.expressions] if select is not None else []
+
+
+def _first(tree: exp.Expr) -> exp.Select | None:
+    """Return the SELECT that names the columns: of a UNION, the first."""
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.this
+    return tree if isinstance(tree, exp.Select) else None
+
+
+def _named(e: exp.Expr) -> tuple[int, str]:
+    """Return a column's name, and how sure it is: 2 of a column or function, 1 of a type, 0 none.
+
+    As FigureColnameInternal of PostgreSQL's parser does.
+    """
+    match e:
+        case exp.Alias() | exp.Star():
+            return 2, ""
+        case exp.Column():
+            return (2, "*") if isinstance(e.this, exp.Star) else (2, str(e.name))
+        case exp.Cast():
+            sure, name = _named(e.this)
+            type = e.to.sql("postgres").lower().replace("[]", "")
+            return (sure, name) if sure == 2 else (1, _OF_TYPES.get(type, type.split(".")[-1]))
+        case exp.Dot():
+            return _named(e.expression)
+        case exp.Anonymous():
+            return 2, str(e.name).lower()
+        case exp.Paren():
+            return _named(e.this)
+        case exp.Subquery():
+            select = _first(e)
+            inner = select.expressions[0] if select is not None else None
+            return (2, inner.alias or _named(inner)[1]) if inner is not None else (0, "?column?")
+        case exp.Case():
+            default = e.args.get("default")
+            sure, name = _named(default) if default is not None else (0, "")
+            return (sure, name) if sure == 2 else (1, "case")
+        case exp.Exists() | exp.Array():
+            return 2, str(e.key)
+        case exp.Bracket():
+            return _named(e.this)
+        case exp.Connector() | exp.Binary() | exp.Unary():
+            return 0, "?column?"
+        case exp.Func():
+            name = e.sql_name().lower()
+            return 2, _OF_FUNCTIONS.get(name, name)
+    return 0, "?column?"
+
+
+_OF_FUNCTIONS = {"group_concat": "string_agg", "current_version": "version",
+                 "session_user": "session_user"}  # fmt: skip
+_OF_TYPES = {"int": "int4", "integer": "int4", "bigint": "int8", "smallint": "int2",
+             "double precision": "float8", "boolean": "bool", "varchar": "varchar"}  # fmt: skip
+
+
+def rename(tree: exp.Expr, names: Sequence[str]) -> None:
+    """Give the columns of a SELECT their names; "": it keeps its own."""
+    select = _first(tree)
+    if select is not None and len(select.expressions) == len(names):
+        select.set(
+            "expressions",
+            [
+                exp.alias_(e, name, quoted=True)
+                if name not in ("", "*") and not isinstance(e, exp.Column)
+                else e
+                for e, name in zip(select.expressions, names, strict=True)
+            ],
+        )
+
+
+# -- postgreSQL's SELECTs over its catalogue, written for DuckDB -----------------------------------
 
 _SCHEMAS = {"pg_catalog": "pg_catalog_", "information_schema": "information_schema_"}
 _MOST_NODES = 20_000

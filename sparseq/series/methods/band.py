@@ -30,7 +30,7 @@ from sparseq.accounting.strategies import Strategy, prepaid
 from sparseq.compiled import compiled, halves, worthwhile
 from sparseq.engine.contributions import Cells
 from sparseq.engine.reduce import NORM_LIMIT, Index
-from sparseq.stream.prices import charges_of
+from sparseq.stream.release_charges import charges_of
 
 Ints = NDArray[np.int64]
 Left = Callable[[Ints], Ints]

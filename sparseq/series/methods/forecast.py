@@ -3,8 +3,8 @@
 See docs/theorems/departure-forecasts.md.
 
 When a user is first dropped from a series, the user leaves it, and leaves behind, once, a forecast
-r_i in R^d: what it has contributed a tick so far (`sparseq.series.methods.rates`). The running sum
-of the forecasts is released continually, by a square-root Toeplitz counter, and added to the
+r_i in R^d: what it has contributed a tick so far (`sparseq.series.methods.corrector`). The running
+sum of the forecasts is released continually, by a square-root Toeplitz counter, and added to the
 answers. Each tick is two releases:
 
     answer   the series' query over the users who have not left it, paid for from the queries' pot
@@ -46,16 +46,22 @@ from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Note, RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
-from sparseq.series.methods.corrector import Corrector, PostProcessing
+from sparseq.series.methods.corrector import Corrector, Form, PostProcessing
 from sparseq.series.methods.counter_columns import Columns
-from sparseq.series.methods.forecast_notes import CounterRows, ForecastNotes, Seen
-from sparseq.series.methods.forecast_series import ForecastTick, check_same, column_of, new_settings
-from sparseq.series.methods.rates import Form
-from sparseq.series.series_part import SeriesPart, purpose_of
+from sparseq.series.methods.forecast_series import (
+    CounterRows,
+    ForecastNotes,
+    ForecastTick,
+    Seen,
+    check_same,
+    column_of,
+    new_settings,
+)
+from sparseq.series.query_series import SeriesPart, purpose_of
 from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.stream.stream_terms import Participation
+from sparseq.stream.draft import Participation
 
 
 class Forecast:
@@ -66,7 +72,7 @@ class Forecast:
             with a reserve for them.
         series: Its name; what was begun under it goes on.
         ticks: T, how many ticks a counter serves; public. Needed where no part says it.
-        form: What a user leaves: see `sparseq.series.methods.rates`.
+        form: What a user leaves: see `sparseq.series.methods.corrector`.
         share: Of the reserve that is this series', where several share it.
         slices: Into how many the share is cut, one for each counter of T ticks.
         cap: Forecasts beyond cap · C are scaled down to it: less noise, more error.

@@ -1,24 +1,45 @@
-"""A series with forecasts: its settings, and what one tick of it gives."""
+"""A series with forecasts: its settings, and what one tick of it gives.
+
+Notes of forecasts in the ledger: which releases are whose, and (private) who left what.
+
+    forecast            one row a series: how it was begun; public
+    forecast_release    which releases are a series' answers and rows, tick by tick; public
+    forecast_counted    which revision of the rows (`Storage.revision`) is in forecast_seen; public
+    forecast_seen       private: what every user of a series has contributed, tick by tick
+    forecast_left       private: what departed users have left, counter by counter, one row a
+                        coordinate, and the rate that it was made from
+    forecast_part_time  private: weights that users of former series have announced
+
+Whatever changes here is written in the transaction of a release (`Ledger.commit`), there is
+neither without the other; or in one of a recount, of all ticks and of which revision they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import count, in_range
 from sparseq.base.errors import ParameterError, QueryRefused
+from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.notes import USER, NoteRows, NoteTable
+from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON
 from sparseq.released.outputs import Estimate, Measurements, Outputs
-from sparseq.series.methods.rates import Form
+from sparseq.series.methods.corrector import Form
 from sparseq.sql.plan import Query
 from sparseq.store.answer import Answer
+
+# -- a series with forecasts: its settings, and what one tick of it gives --------------------------
 
 Floats = NDArray[np.float64]
 
@@ -160,3 +181,181 @@ def _keys(query: Query) -> list[NDArray[Any]]:
         values[:] = domain.values
         keys.append(values[place.reshape(-1)])
     return keys
+
+
+# -- notes of forecasts in the ledger: which releases are whose, and (private) who left what -------
+
+_STORED = {"cap": "clip"}
+"""Names of settings as stores have them."""
+_TODAY = {stored: name for name, stored in _STORED.items()}
+BEGUN = NoteTable("forecast", {"series": "VARCHAR", "settings": "VARCHAR"})
+RELEASED = NoteTable(
+    "forecast_release",
+    {"series": "VARCHAR", "tick": "BIGINT", "is_row": "BOOLEAN", "release": "BIGINT"},
+)
+COUNTED = NoteTable("forecast_counted", {"series": "VARCHAR", "revision": "BIGINT"})
+SEEN = NoteTable(
+    "forecast_seen",
+    {"series": "VARCHAR", "tick": "BIGINT", USER: "INTEGER", "coordinate": "INTEGER",
+     "value": "DOUBLE"},
+)  # fmt: skip
+LEFT = NoteTable(
+    "forecast_left",
+    {"series": "VARCHAR", "counter": "BIGINT", "tick": "BIGINT", USER: "INTEGER",
+     "coordinate": "INTEGER", "rate": "DOUBLE", "steps": "BIGINT"},
+)  # fmt: skip
+PART_TIME = NoteTable(
+    "forecast_part_time",
+    {"series": "VARCHAR", "tick": "BIGINT", USER: "INTEGER", "weight": "BIGINT"},
+)
+Seen = tuple[int, Index, Index, NDArray[np.float64]]
+"""A tick, and what users contributed to it: users, coordinates, values."""
+
+
+def forget_forecasts(ledger: Ledger, users: Sequence[int]) -> None:
+    """Erase what some users have contributed and left, in a transaction of the caller.
+
+    They stay departed, with nothing left behind. The notes are written anew, so that nothing of
+    them stays in the file.
+    """
+    them = pa.array(users, pa.int32())
+
+    def without(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(pc.invert(pc.is_in(batch[USER], them)))
+
+    def with_nothing(*columns: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        def change(batch: pa.RecordBatch) -> pa.RecordBatch:
+            theirs = pc.is_in(batch[USER], them)
+            for name in columns:
+                at = batch.schema.get_field_index(name)
+                field = batch.schema.field(at)
+                nothing = pc.if_else(theirs, pa.scalar(0, field.type), batch[name])
+                batch = batch.set_column(at, field, nothing)
+            return batch
+
+        return change
+
+    ledger.rewrite(SEEN, without)
+    ledger.rewrite(PART_TIME, with_nothing("weight"))
+    ledger.rewrite(LEFT, with_nothing("rate", "steps"))
+
+
+@dataclass(frozen=True)
+class CounterRows:
+    """What departed users have left in one counter, a row a user and coordinate, users ascending.
+
+    `ticks` are the counter's own, from 0; `rates` in the query's unit, `steps` on the lattice.
+    """
+
+    users: Index
+    coordinates: Index
+    ticks: Ints
+    rates: NDArray[np.float64]
+    steps: Ints
+
+    @classmethod
+    def nothing(cls) -> CounterRows:
+        """Return what is left before anybody has departed."""
+        none = np.zeros(0, np.int64)
+        return cls(none.astype(np.int32), none.astype(np.int32), none, none.astype(float), none)
+
+    def joined(self, other: CounterRows) -> CounterRows:
+        """Return both, by user and coordinate."""
+        pairs = zip(self.__dict__.values(), other.__dict__.values(), strict=True)
+        users, coordinates, ticks, rates, steps = (np.concatenate(p) for p in pairs)
+        order = np.lexsort((coordinates, users))
+        return CounterRows(*(x[order] for x in (users, coordinates, ticks, rates, steps)))
+
+
+def _renamed(settings: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in settings.items()}
+
+
+class ForecastNotes:
+    """The notes of one series."""
+
+    def __init__(self, ledger: Ledger, series: str) -> None:
+        self._ledger = ledger
+        self.series = series
+
+    def settings(self) -> dict[str, Any] | None:
+        """Return how the series was begun, or None."""
+        return self.all_settings().get(self.series)
+
+    def all_settings(self) -> dict[str, dict[str, Any]]:
+        """Return how every series was begun."""
+        rows = self._ledger.notes(BEGUN).to_pylist()
+        begun = {row["series"]: json.loads(row["settings"]) for row in rows}
+        return {name: _renamed(told, _TODAY) for name, told in begun.items()}
+
+    def begin(self, settings: dict[str, Any]) -> NoteRows:
+        """Return what remembers how the series is begun."""
+        return BEGUN.rows(series=self.series, settings=json.dumps(_renamed(settings, _STORED)))
+
+    def releases(self, rows: bool) -> dict[int, int]:
+        """Return the release of every tick: the answers, or the counter's rows."""
+        found = self._ledger.notes(RELEASED, series=self.series, is_row=rows).sort_by("tick")
+        return dict(zip(found["tick"].to_pylist(), found["release"].to_pylist(), strict=True))
+
+    def released(self, tick: int, is_row: bool, release: int) -> NoteRows:
+        """Return what remembers which release a tick's answer or row is."""
+        return RELEASED.rows(series=self.series, tick=tick, is_row=is_row, release=release)
+
+    def seen(self, users: Index) -> tuple[Index, Ints, Index, NDArray[np.float64]]:
+        """Return what `users` have contributed: user, tick, coordinate, value, in that order."""
+        found = self._ledger.notes(SEEN, users, series=self.series)
+        found = found.sort_by([(name, "ascending") for name in (USER, "coordinate", "tick")])
+        user, tick, coordinate, value = (
+            found[name].to_numpy() for name in (USER, "tick", "coordinate", "value")
+        )
+        return user, tick, coordinate, value
+
+    def left(self, counter: int) -> CounterRows:
+        """Return what departed users have left in a counter."""
+        found = self._ledger.notes(LEFT, series=self.series, counter=counter)
+        found = found.sort_by([(USER, "ascending"), ("coordinate", "ascending")])
+        names = (USER, "coordinate", "tick", "rate", "steps")
+        return CounterRows(*(found[name].to_numpy() for name in names))
+
+    def remember_seen(
+        self, tick: int, users: Index, coordinates: Index, values: NDArray[np.float64]
+    ) -> NoteRows:
+        """Return what writes a tick's contributions."""
+        people = {USER: np.asarray(users)}
+        return SEEN.rows(
+            series=self.series, tick=tick, coordinate=coordinates, value=values, **people
+        )
+
+    def remember_left(self, counter: int, left: CounterRows) -> NoteRows:
+        """Return what writes what users leave."""
+        return LEFT.rows(
+            series=self.series, counter=counter, tick=left.ticks, coordinate=left.coordinates,
+            rate=left.rates, steps=left.steps, **{USER: left.users},
+        )  # fmt: skip
+
+    @property
+    def counted(self) -> int:
+        """Which revision of the rows the ticks have been counted in."""
+        found = self._ledger.notes(COUNTED, series=self.series)["revision"].to_pylist()
+        return max(found, default=0)
+
+    def count_of(self, revision: int) -> NoteRows:
+        """Return what remembers which revision of the rows the ticks have been counted in."""
+        return COUNTED.rows(series=self.series, revision=revision)
+
+    def recount(self, revision: int, departed: Index, ticks: Iterable[Seen]) -> None:
+        """Replace what was seen, but for departed users, in one transaction.
+
+        Args:
+            revision: Of the rows.
+            departed: Whom to leave as they are.
+            ticks: Every tick, and what the other users contribute to it.
+        """
+
+        def write() -> None:
+            self._ledger.drop(SEEN, departed, series=self.series)
+            for tick in ticks:
+                self._ledger.write(self.remember_seen(*tick))
+            self._ledger.write(self.count_of(revision))
+
+        self._ledger.in_transaction(write)

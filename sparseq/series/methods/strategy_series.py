@@ -37,11 +37,11 @@ from sparseq.ledger.protocol import block_of, forgotten, remember, taken
 from sparseq.released.outputs import KeyNode, OutputColumn, Outputs, measure
 from sparseq.series.methods.band import Band, looked_up, most_steps
 from sparseq.series.methods.forecast_series import column_of
-from sparseq.series.series_part import SeriesPart
+from sparseq.series.query_series import SeriesPart
 from sparseq.sql.plan import Kind, Options, Plan, Query
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.stream.stream_terms import Participation
+from sparseq.stream.draft import Participation
 
 Floats = NDArray[np.float64]
 MEASURED = "measured"

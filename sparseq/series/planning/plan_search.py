@@ -122,7 +122,7 @@ def plan(
     Args:
         streams: One a series, over as many ticks as are planned for: see `KnownStream.over`.
         kappa: zCDP level of the store, or of the part, to be made.
-        form: See `sparseq.series.methods.rates`.
+        form: See `sparseq.series.methods.corrector`.
         forecasts: Whether to try reserves at all.
         post: How the running sum will be used; smoothing only.
         period: Ticks to a season, such as 7 days: forecasts are tried with it and without.

@@ -4,7 +4,7 @@ The targets are ticks, sums over windows and the running total (`PlanTarget`), w
 Strategies are of families with few numbers (`sparseq.accounting.strategies`). For each, what
 everybody would cost were nobody left out says the budget at which nobody is: its noise alone ranks
 the strategies. The best of them are tried at that budget and below, with what is then left out
-(`sparseq.series.planning.simulate_strategies`, the store's own maths). Whether one is to be used,
+(`sparseq.series.planning.simulate`, the store's own maths). Whether one is to be used,
 `sparseq.series.planning.verdict` says.
 """
 
@@ -23,7 +23,7 @@ from sparseq.accounting.strategies import MOST_TAPS, Strategy
 from sparseq.base.errors import ParameterError
 from sparseq.series.left_out import rate_of, rounded_up
 from sparseq.series.planning.known_stream import KnownStream
-from sparseq.series.planning.simulate_strategies import MeasuredStream, StrategySetting, measured
+from sparseq.series.planning.simulate import MeasuredStream, StrategySetting, measured
 
 INDEPENDENT = "none"
 CAUTION = 1.4

@@ -28,11 +28,12 @@ from sparseq.series.plan_alarm import seen_in
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import Candidate, PlanSearch, plan
 from sparseq.series.planning.plan_strategies import PlanTarget, StrategySearch
-from sparseq.series.planning.simulate import Simulation, simulate
-from sparseq.series.planning.simulate_strategies import (
+from sparseq.series.planning.simulate import (
     MeasuredStream,
+    Simulation,
     StrategySetting,
     measured,
+    simulate,
     summed,
 )
 from sparseq.series.query_series import tick_cost

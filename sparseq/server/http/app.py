@@ -13,20 +13,6 @@ from starlette.routing import Route
 import sparseq
 from sparseq.base.errors import ServerError, Why
 from sparseq.server.fields import NUMBER, InputFields, object_schema
-from sparseq.server.http.ask_endpoints import FORMATS, TAKES, explain, query
-from sparseq.server.http.curator_endpoints import (
-    AUDITED,
-    NAME,
-    ROWS,
-    TOKEN,
-    audit,
-    ingest,
-    jobs,
-    make_backup,
-    make_token,
-    revoke_token,
-    tokens,
-)
 from sparseq.server.http.endpoints import (
     Call,
     Endpoint,
@@ -37,14 +23,29 @@ from sparseq.server.http.endpoints import (
     while_connected,
 )
 from sparseq.server.http.pages import page_routes
-from sparseq.server.http.read_endpoints import (
+from sparseq.server.http.store_endpoints import (
+    AUDITED,
+    FORMATS,
     LISTED,
+    NAME,
+    ROWS,
+    TAKES,
+    TOKEN,
+    audit,
     budget,
     catalog,
     events,
+    explain,
+    ingest,
+    jobs,
+    make_backup,
+    make_token,
+    query,
     release,
     releases,
+    revoke_token,
     series,
+    tokens,
 )
 from sparseq.server.mcp import handle
 from sparseq.server.service import Service

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from sparseq.pictures.lines import one_line
 from sparseq.pictures.page import escaped
+from sparseq.pictures.tables import one_line
 from sparseq.sql.catalog import Catalog, bound_text
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))

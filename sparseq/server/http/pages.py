@@ -20,13 +20,11 @@ from starlette.routing import Route
 
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
 from sparseq.pictures.answers import answer_figure, html_table
-from sparseq.pictures.lines import one_line
 from sparseq.pictures.page import drawing, escaped
+from sparseq.pictures.tables import one_line
 from sparseq.server.audit import SUM
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
-from sparseq.server.http.ask_endpoints import ARROW, encoded
-from sparseq.server.http.curator_endpoints import NAME, NEW_TOKEN, created, revoked
 from sparseq.server.http.endpoints import (
     Call,
     Endpoint,
@@ -34,7 +32,18 @@ from sparseq.server.http.endpoints import (
     from_here,
     signed_in,
 )
-from sparseq.server.http.read_endpoints import BEFORE, events, release_data, series_data
+from sparseq.server.http.store_endpoints import (
+    ARROW,
+    BEFORE,
+    NAME,
+    NEW_TOKEN,
+    created,
+    encoded,
+    events,
+    release_data,
+    revoked,
+    series_data,
+)
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, TokenFacts
 from sparseq.sql.plan import Options

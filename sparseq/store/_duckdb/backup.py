@@ -25,11 +25,14 @@ from sparseq.base.errors import ParameterError, StoreError
 from sparseq.base.whole_files import PRIVATE, private_folder
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import Storage
+from sparseq.ledger._duckdb.mark import HighWaterMark, mark_at
 from sparseq.ledger._duckdb.notes import not_written
-from sparseq.ledger._duckdb.session import KEPT, close_mark, read_reached
+from sparseq.ledger._duckdb.session import KEPT, PLACE, close_mark, read_reached
 from sparseq.store._duckdb.file_backend import as_duckdb
-from sparseq.store._duckdb.open_file import check_free, publish
+from sparseq.store._duckdb.open_file import check_free, open_backend, publish
 from sparseq.store.store import Store
+
+# -- copies of a store that are whole, and what a copy can't know ----------------------------------
 
 _CHUNK = 1 << 23
 
@@ -142,3 +145,40 @@ def _open_number(file: Path) -> int | None:
         f"{file} is no longer the file that this store has open",
         "the file was moved or replaced; open the store again",
     )
+
+
+# -- giving a store a high-water mark outside of it, or telling it where that lies now -------------
+
+
+def keep_mark(path: Path, place: str | Path) -> HighWaterMark:
+    """Have a store's high-water mark outside of it; return how far it has come.
+
+    Args:
+        path: Of the store, which is closed.
+        place: A file, or an object as `s3://bucket/name`. Of a store without a mark: nothing is
+            there, and the mark is made. Of a store that has one: the mark, which was moved there.
+
+    Raises:
+        StoreError: Something else is there, or it can't be written.
+        StoreInUse: The store, or a copy of it, is open.
+    """
+    mark = mark_at(str(place))
+    backend = open_backend(path, mark=mark)
+    try:
+        session, storage = backend.session, backend.storage
+        if session.mark is None:
+            if mark.exists():
+                raise StoreError(
+                    f"{mark.place} exists already", "choose another place, or delete it"
+                )
+            session.begin()
+            session.keep_mark(mark)
+        storage.in_transaction(lambda: storage.put(PLACE, mark.place))
+        reached = session.has_reached
+        backend.close()
+        return reached
+    except BaseException:
+        backend.abandon()
+        raise
+    finally:
+        backend.release()

@@ -22,12 +22,18 @@ from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.purposes import Purpose, kept
 from sparseq.load._duckdb.files_seen import FilesSeen
-from sparseq.load._duckdb.outside_databases import Outside
+from sparseq.load._duckdb.load_tables import Outside
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations
 from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Table, declared
-from sparseq.store._duckdb.file_backend import FORMAT, FORMAT_WITH_KEYS, DuckBackend
-from sparseq.store._duckdb.memory_limit import held_bytes, loading_bytes, machine_memory
+from sparseq.store._duckdb.file_backend import (
+    FORMAT,
+    FORMAT_WITH_KEYS,
+    DuckBackend,
+    held_bytes,
+    loading_bytes,
+    machine_memory,
+)
 from sparseq.store._duckdb.open_file import check_free, publish
 
 

@@ -45,8 +45,14 @@ from sparseq.ledger._duckdb.session import (
     read_reached,
 )
 from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
-from sparseq.store._duckdb.file_backend import FORMAT, FORMAT_WITH_KEYS, UPGRADED_FROM, DuckBackend
-from sparseq.store._duckdb.memory_limit import limit_memory, machine_memory
+from sparseq.store._duckdb.file_backend import (
+    FORMAT,
+    FORMAT_WITH_KEYS,
+    UPGRADED_FROM,
+    DuckBackend,
+    limit_memory,
+    machine_memory,
+)
 
 _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
 

@@ -19,6 +19,7 @@ rows moved; a module that mixes its rows, or a library that treats them differen
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,10 +38,265 @@ from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
 from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.despite import despite_failures
 from sparseq.training.identity import code_of, digest_of
-from sparseq.training.network.checks import check_layers, check_rows
-from sparseq.training.network.parts import UPWARDS, Part
-from sparseq.training.network.passes import OnePass, PerExamplePass, one_pass_fits
+from sparseq.training.network.layers import joined, recipe, supported
+from sparseq.training.network.parts import UPWARDS, ExplicitGradient, Part
 from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
+
+# -- one batch through the module: every parameter's part, by recipe or by `torch.func.vmap` -------
+
+
+class _HookState(threading.local):
+    """What hooks keep of the batch that their thread is at."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, Tensor] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self.versions: dict[str, tuple[int, int]] = {}
+
+    def clear(self) -> None:
+        """Forget the batch."""
+        for kept in (self.inputs, self.outputs, self.versions):
+            kept.clear()
+
+
+class OnePass:
+    """One forward and one backward that stops at activations.
+
+    Args:
+        module: Whose trainable parameters all belong to layers with a recipe, each used once.
+        names: The parameters, in order.
+        loss: (outputs, targets) -> one loss a record.
+    """
+
+    def __init__(self, module: nn.Module, names: list[str], loss: Any) -> None:
+        self.module, self.loss = joined(module), loss
+        self.layers = {
+            name: layer
+            for name, layer in self.module.named_modules()
+            if any(p.requires_grad for p in layer.parameters(recurse=False))
+        }
+        self.names = set(names)
+        for p in module.parameters():
+            p.requires_grad_(False)
+        self._kept = _HookState()
+        for name, layer in self.layers.items():
+            layer.register_forward_hook(self._hook(name))
+
+    def _hook(self, name: str) -> Any:
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor:
+            kept = self._kept
+            if name in kept.inputs:
+                raise ParameterError(f"layer {name!r} is used twice", 'use method="vmap"')
+            if not out.requires_grad:
+                out = out.detach().requires_grad_()
+            kept.inputs[name], kept.outputs[name] = inputs[0].detach(), out
+            kept.versions[name] = inputs[0]._version, out._version
+            return out
+
+        return hook
+
+    def __call__(self, x: Tensor, y: Tensor, there: Tensor, users: int) -> dict[str, Part]:
+        """Return parts by parameter name.
+
+        Args:
+            x, y: (users · records, …).
+            there: Which of the records are.
+            users: How many.
+        """
+        kept = self._kept
+        try:
+            losses = one_each(self.loss(self.module(x), y), y)
+            total = (losses if bool(there.all()) else losses[there]).sum()
+            self._check()
+            gradients = torch.autograd.grad(total, list(kept.outputs.values()))
+            found: dict[str, Part] = {}
+            for (name, a), g in zip(kept.inputs.items(), gradients, strict=True):
+                layer = self.layers[name]
+                make = recipe(layer)
+                assert make is not None
+                prefix = f"{name}." if name else ""
+                parts = make(layer, a, g, users)
+                found |= {prefix + k: v for k, v in parts.items() if prefix + k in self.names}
+            return found
+        finally:
+            kept.clear()
+
+    def _check(self) -> None:
+        """Refuse a module that writes over what the gradient is made of."""
+        kept = self._kept
+        for name, out in kept.outputs.items():
+            if (kept.inputs[name]._version, out._version) != kept.versions[name]:
+                raise ParameterError(
+                    f"the input or the output of layer {name!r} is changed in place",
+                    'write relu instead of relu_, and inplace=False, or use method="vmap"',
+                )
+
+
+def one_each(losses: Tensor, y: Tensor) -> Tensor:
+    """Return the losses, if there is one a record.
+
+    Raises:
+        ParameterError: There is not; a mean over the batch would scale everybody's gradient.
+    """
+    if losses.shape != y.shape[:1]:
+        raise ParameterError(
+            f"the loss of {len(y)} records has the shape {tuple(losses.shape)}",
+            'it must return one number a record: reduction="none"',
+        )
+    return losses
+
+
+def one_pass_fits(module: nn.Module, sample: tuple[Tensor, Tensor]) -> bool:
+    """Tell whether every trainable parameter is in one layer that has a recipe and is used once."""
+    layers = [m for m in module.modules() if any(p.requires_grad for p in m.parameters(False))]
+    owners = [p for m in layers for p in m.parameters(False) if p.requires_grad]
+    if not all(supported(m) for m in layers) or len({id(p) for p in owners}) < len(owners):
+        return False
+    calls: dict[int, int] = {}
+    shapes: list[bool] = []
+
+    def count(layer: nn.Module, inputs: tuple[Any, ...], out: Any) -> None:
+        calls[id(layer)] = calls.get(id(layer), 0) + 1
+        shapes.append(
+            len(inputs) == 1 and isinstance(inputs[0], Tensor) and isinstance(out, Tensor)
+            and len(inputs[0]) == len(out) == len(sample[0])
+        )  # fmt: skip
+
+    hooks = [layer.register_forward_hook(count) for layer in layers]
+    try:
+        with torch.no_grad():
+            module(sample[0])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return all(calls.get(id(m)) == 1 for m in layers) and all(shapes)
+
+
+class PerExamplePass:
+    """`torch.func.vmap` over users: for any module that treats its records alone.
+
+    Args: as `OnePass`.
+    """
+
+    def __init__(self, module: nn.Module, names: list[str], loss: Any) -> None:
+        self.module, self.names, self.loss = module, names, loss
+        self._own = threading.local()  # `functional_call` changes the module while it lasts
+        self._gradient = torch.func.vmap(
+            torch.func.grad(self._one), in_dims=(None, 0, 0, 0), randomness="error"
+        )
+
+    def _one(self, params: dict[str, Tensor], x: Tensor, y: Tensor, there: Tensor) -> Tensor:
+        outputs = torch.func.functional_call(self._own.module, params, (x,))
+        losses = one_each(self.loss(outputs, y), y)
+        return torch.where(there, losses, 0.0).sum()
+
+    def __call__(self, x: Tensor, y: Tensor, there: Tensor, users: int) -> dict[str, Part]:
+        """Return parts by parameter name: see `OnePass`."""
+        if not hasattr(self._own, "module"):
+            self._own.module = copy.deepcopy(self.module)
+        params = {n: p.detach() for n, p in self.module.named_parameters() if n in self.names}
+        x, y, there = (t.reshape(users, -1, *t.shape[1:]) for t in (x, y, there))
+        found = self._gradient(params, x, y, there)
+        return {
+            n: ExplicitGradient(g.detach().reshape(users, -1).contiguous())
+            for n, g in found.items()
+        }
+
+
+# -- checks of a module, so that a user's gradient is the user's own -------------------------------
+
+_MIXING = (nn.modules.batchnorm._BatchNorm,)
+
+
+def check_layers(module: nn.Module) -> None:
+    """Refuse layers that mix examples, by name.
+
+    Raises:
+        ParameterError: There is one, or nothing can be trained.
+    """
+    for name, layer in module.named_modules():
+        if isinstance(layer, _MIXING):
+            raise ParameterError(
+                f"layer {name!r} is a {type(layer).__name__}, which mixes users: "
+                "everybody's gradient would depend on everybody",
+                "take nn.GroupNorm or nn.LayerNorm in its place",
+            )
+    if not any(p.requires_grad for p in module.parameters()):
+        raise ParameterError("the module has no parameters that require a gradient")
+
+
+def check_rows(engine: Any, users: int, records: int) -> None:
+    """Refuse a module, or a library, for which one user's records change another's numbers.
+
+    What is added up of some users is compared, to the bit, between a batch of made-up records and
+    one in which these users lie elsewhere, beside others that are extreme, or other words.
+
+    Args:
+        engine: A `Network`.
+        users, records: The shape that is tried.
+
+    Raises:
+        ParameterError: The numbers are not the same.
+    """
+    generator = np.random.default_rng(0)
+    x, y = engine.sample(users * records)
+    _fill(x, _words(engine.module), generator)
+    x, y = x.view(users, records, *x.shape[1:]), y.view(users, records, *y.shape[1:])
+    order = generator.permutation(users)
+    other = x[torch.from_numpy(order).to(x.device)].clone()
+    kept = np.arange(0, users, 6)
+    if other.is_floating_point():
+        for k, extreme in enumerate((0.0, 1e30, float("nan"), -1e-30, float("inf"))):
+            other[1 + k :: 6] = extreme
+    else:
+        changed = torch.ones(users, dtype=torch.bool, device=x.device)
+        changed[::6] = False
+        other[changed] = _words(engine.module) - 1 - other[changed]
+    here, there = order[kept], kept
+    if users == 1:
+        return
+    if not _same(_numbers(engine, x, y, here), _numbers(engine, other, y, there)):
+        raise ParameterError(
+            "one user's records change another user's gradient in this module",
+            "use layers that treat each record alone; if all do, try another `micro`",
+        )
+
+
+def _fill(x: Tensor, words: int, generator: np.random.Generator) -> None:
+    if x.is_floating_point():
+        x.copy_(torch.from_numpy(generator.normal(size=tuple(x.shape))))
+    else:
+        x.copy_(torch.from_numpy(generator.integers(0, words, tuple(x.shape))))
+
+
+def _words(module: nn.Module) -> int:
+    """Return how many different integers the module knows for sure."""
+    return min(
+        (m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)), default=2
+    )
+
+
+def _numbers(engine: Any, x: Tensor, y: Tensor, users: Any) -> list[np.ndarray[Any, Any]]:
+    """Return norms and sums of each of some users alone."""
+    flat, targets = x.flatten(0, 1), y.flatten(0, 1)
+    everything = torch.ones(len(flat), dtype=torch.bool, device=flat.device)
+    found = []
+    for where, part in engine.parts(flat, targets, everything, len(x)):
+        found.append(part.squares()[users])
+        for user in users[:8]:
+            factors = np.zeros(len(x))
+            factors[user] = 2.0**30
+            sums = np.zeros(where.stop - where.start, np.int64)
+            part.add(factors, sums)
+            found.append(sums)
+    return found
+
+
+def _same(left: list[Any], right: list[Any]) -> bool:
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(left, right, strict=True))
+
+
+# -- gradients of a PyTorch module in one pass -----------------------------------------------------
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 T = TypeVar("T")

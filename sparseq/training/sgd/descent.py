@@ -48,10 +48,8 @@ from sparseq.papers.sgd_account import TrajectoryAccount
 from sparseq.training.identity import identity_of
 from sparseq.training.protocol import Floats, GradientEngine
 from sparseq.training.sgd.individual import IndividualAccounts
-from sparseq.training.sgd.policies import StepCost
-from sparseq.training.sgd.promise import Promise, noise_for, rule_for, total
-from sparseq.training.sgd.run import Checkpoint, SgdRun
-from sparseq.training.sgd.run_file import RunFile
+from sparseq.training.sgd.promise import Promise, StepCost, noise_for, rule_for, total
+from sparseq.training.sgd.run import Checkpoint, RunFile, SgdRun
 from sparseq.training.sgd.sampled_steps import SampledGaussian, everybody_of
 from sparseq.training.sgd.settings import SgdSettings
 

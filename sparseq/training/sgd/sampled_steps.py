@@ -31,8 +31,8 @@ from sparseq.engine.reduce import Index, Ints
 from sparseq.mechanisms import rounded_gaussian
 from sparseq.mechanisms.entropy import Entropy
 from sparseq.sql.plan import DENSE_NORM_STEPS
-from sparseq.training.accountant import checked_clip, clipped
 from sparseq.training.protocol import Floats, GradientEngine
+from sparseq.training.training_cost import checked_clip, clipped
 
 CHANCES = 2**32
 LEAST_NOISE = 0.25

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sparseq.base.errors import ParameterError
 from sparseq.training.descent import check_descent
-from sparseq.training.sgd.policies import Policy
+from sparseq.training.sgd.promise import Policy
 from sparseq.training.sgd.sampled_steps import CHANCES, SampledGaussian
 
 _NUMBER_CLIP = 1 + 2.0**-8
