@@ -62,6 +62,7 @@ LATE: Mapping[str, str] = {
     "sparseq.ledger._duckdb.notes": "likewise",
     "polars": "slow to import, and most commands never need it",
     "sparseq.pictures.answers": "an answer is shown when somebody looks at it",
+    "sparseq.pictures.answer_texts": "likewise",
     "sparseq.training.network": "needs torch",
     "sparseq.lake.lake_store": "needs deltalake; most stores are files",
     "sparseq.compiled.loops": "needs numba",

@@ -22,8 +22,6 @@ from sparseq.base.errors import ParameterError
 
 # -- checks of every public number of this package, with one wording of the refusal ----------------
 
-# -- checks of every public number of this package, with one wording of the refusal ----------------
-
 MIN_DELTA = 2.0**-500
 """Smallest delta an inverse conversion accepts: far below use, far above underflow."""
 MAX_EPSILON = 2.0**996

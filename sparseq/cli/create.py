@@ -43,7 +43,7 @@ from sparseq.cli.purpose import PurposeText, purposes_of
 from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, Schema, text_files, types_apart
-from sparseq.pictures.answers import plain_text
+from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
 from sparseq.sql.catalog import bound_text
 from sparseq.store.address import address

@@ -24,7 +24,7 @@ from sparseq.cli.output import BINARY, Output, chosen_format
 from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger.purposes import Pot
-from sparseq.pictures.answers import answer_csv, csv_text, plain_text
+from sparseq.pictures.answer_texts import answer_csv, csv_text, plain_text
 from sparseq.pictures.tables import format_table, number
 from sparseq.store import curator as facts
 from sparseq.store.address import address

@@ -13,7 +13,7 @@ from typing import Any
 
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
-from sparseq.load.open_sources import exists, table_name
+from sparseq.load.file_patterns import exists, table_name
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import Bound
 

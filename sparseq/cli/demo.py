@@ -22,7 +22,8 @@ from sparseq.base.texts import json_text
 from sparseq.base.whole_files import how_to_mend
 from sparseq.cli.demo_analyst import BUYERS, asked, monitor, root_mean_square, true_buyers
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
-from sparseq.cli.output import progress_bar, write_picture
+from sparseq.cli.picture import write_picture
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.figures import demo_figure

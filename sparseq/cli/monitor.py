@@ -33,7 +33,8 @@ from sparseq.cli.options import (
     series_output_option,
     store_argument,
 )
-from sparseq.cli.output import check_picture, progress_bar, write_picture
+from sparseq.cli.picture import check_picture, write_picture
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, put_out, say
 from sparseq.pictures.figures import Rival, monitor_sheet

@@ -8,24 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.base.whole_files import format_of, whole_file, writing
 from sparseq.cli.text import put_out, say
-from sparseq.pictures.figure import Sheet
-from sparseq.pictures.image import check_image, image
-from sparseq.pictures.page import html_page
 
 # -- the place of an answer: standard output, or a file that appears whole or not at all -----------
 
@@ -129,69 +121,3 @@ class Output:
         trace: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, trace)
-
-
-# -- the file of a picture: a page or an image, by its name ----------------------------------------
-
-KINDS = (".html", ".png", ".svg")
-
-
-def check_picture(path: Path, option: str = "--plot") -> str:
-    """Return html, png or svg, by the file's name.
-
-    Raises:
-        ParameterError: No picture of this name can be made.
-    """
-    kind = path.suffix.lower()
-    if kind not in KINDS:
-        raise ParameterError(
-            f"{option} {str(path)!r} has a suffix that is not known", ", ".join(KINDS)
-        )
-    if not path.parent.is_dir():
-        raise ParameterError(
-            f"can't write {str(path)!r}: there is no folder {str(path.parent)!r}", "make it first"
-        )
-    if kind != ".html":
-        check_image()
-    return kind[1:]
-
-
-def rendered(sheet: Sheet, kind: str) -> str | bytes:
-    """Return the picture as the content of a file."""
-    return html_page(sheet) if kind == "html" else image(sheet, kind)
-
-
-def write_picture(sheet: Sheet, path: Path) -> None:
-    """Write a picture; the file appears whole or not at all."""
-    kind = check_picture(path)
-    with Output(path, kind) as output:
-        output.write(rendered(sheet, kind))
-
-
-# -- the progress bar ------------------------------------------------------------------------------
-
-
-def progress_bar(*columns: ProgressColumn | str, quiet: bool = False) -> Progress:
-    """Return a bar with a description before it and a count after it, or with these columns."""
-    usual = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(
-        *(columns or usual), console=Console(stderr=True),
-        disable=quiet or not sys.stderr.isatty(), transient=True,
-    )  # fmt: skip
-
-
-@contextmanager
-def late_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Give what is told of a work's progress to a bar: what is done, how much, of how much.
-
-    The bar is there from the second second on.
-    """
-    start = time.monotonic()
-    with progress_bar() as bar:
-        task = bar.add_task("", visible=False)
-
-        def told(what: str, done: int, of: int) -> None:
-            if time.monotonic() - start > 1:
-                bar.update(task, description=what, completed=done, total=of, visible=True)
-
-        yield told

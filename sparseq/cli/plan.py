@@ -27,7 +27,8 @@ from sparseq.cli.options import (
     param_option,
     together,
 )
-from sparseq.cli.output import check_picture, late_bar, write_picture
+from sparseq.cli.picture import check_picture, write_picture
+from sparseq.cli.progress import late_bar
 from sparseq.cli.purpose import written
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say

@@ -23,7 +23,8 @@ from sparseq.cli.options import (
     quiet_option,
     store_argument,
 )
-from sparseq.cli.output import Output, progress_bar
+from sparseq.cli.output import Output
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import PRIVATE, banner, course_text, labelled, say
 from sparseq.pictures.figures import replay_sheet, summary_table
 from sparseq.pictures.page import html_page
@@ -31,7 +32,7 @@ from sparseq.pictures.tables import NOT_PRIVATE, format_table
 from sparseq.replay import AnswerFile, Log
 from sparseq.replay import replay as run
 from sparseq.replay.compare import SCHEMA, compare
-from sparseq.replay.replay import price_list
+from sparseq.replay.run import price_list
 
 if TYPE_CHECKING:
     from sparseq.replay import Log, Summary

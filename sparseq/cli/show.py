@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparseq.base.texts import json_text
 from sparseq.cli.text import guarantee_line, labelled, loud_lines, one_line, say
-from sparseq.pictures.answers import (
+from sparseq.pictures.answer_texts import (
     IMPRECISE,
     answer_csv,
     answer_table,

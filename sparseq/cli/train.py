@@ -31,7 +31,9 @@ from sparseq.cli.options import (
     table_option,
     together,
 )
-from sparseq.cli.output import Output, check_picture, progress_bar, rendered
+from sparseq.cli.output import Output
+from sparseq.cli.picture import check_picture, rendered
+from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.pictures.figures import training_sheet
 from sparseq.pictures.tables import DELTA, NOT_PRIVATE, Table, number, upper

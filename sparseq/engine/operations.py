@@ -281,8 +281,6 @@ def narrow(a: Any, beside: Any) -> Any:
     return a.item() if np.ndim(a) == 0 and np.ndim(beside) else a
 
 
-# -- comparisons, three-valued truths, and places among constants ----------------------------------
-
 # -- comparisons: NaN is equal to itself and above every number ------------------------------------
 
 
@@ -427,8 +425,6 @@ def _bins(nearest: bool) -> Make:
 operation("bin")(_bins(nearest=False))
 operation("nearest bin")(_bins(nearest=True))
 
-
-# -- arithmetic of whole numbers, decimals and doubles: exact, or as IEEE 754 has it ---------------
 
 # -- whole numbers ---------------------------------------------------------------------------------
 
@@ -615,8 +611,6 @@ def _sign(_: Term) -> Kernel:
     return strict(lambda a: (a > 0).astype(np.int64) - (a < 0))
 
 
-# -- choices between values, and casts -------------------------------------------------------------
-
 # -- choices ---------------------------------------------------------------------------------------
 
 
@@ -736,8 +730,6 @@ _CASTS: dict[tuple[Family, Family], Callable[[Type, Type], Kernel | None]] = {
     (D, D): lambda a, b: strict(lambda x: x), (S, S): lambda a, b: strict(lambda x: x),
 }  # fmt: skip
 
-
-# -- dates (days since 1970) and timestamps (microseconds), by the Gregorian calendar --------------
 
 # -- dates and times -------------------------------------------------------------------------------
 

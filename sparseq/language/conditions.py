@@ -25,8 +25,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlglot import exp
-
 from sparseq.language.calendar import DAY, FINER, UNITS, nested
 from sparseq.language.expression_tree import Term, constant
 from sparseq.language.types import BOOLEAN, Family
@@ -41,71 +39,6 @@ from sparseq.language.value_sets import (
     step_of,
     union,
 )
-
-# -- the sense of one condition of a WHERE: which values an expression has, or which limits --------
-
-_OPERATORS: dict[type, str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
-_FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-Limit = tuple[str, exp.Expr]
-
-
-def listed_by(condition: exp.Expr, key: exp.Expr) -> list[exp.Expr] | None:
-    """Return the values that a condition lists for an expression; None: it doesn't."""
-    if isinstance(condition, exp.Paren):
-        return listed_by(condition.this, key)
-    if isinstance(condition, exp.In) and _same(condition.this, key):
-        return list(condition.expressions) if not condition.args.get("query") else None
-    if isinstance(condition, exp.EQ):
-        if _same(condition.left, key):
-            return [condition.right]
-        if _same(condition.right, key):
-            return [condition.left]
-    if isinstance(condition, exp.Or):
-        left, right = (listed_by(p, key) for p in (condition.left, condition.right))
-        return left + right if left is not None and right is not None else None
-    return None
-
-
-def limits_of(condition: exp.Expr, key: exp.Expr) -> list[Limit]:
-    """Return what a condition says about an expression: (operator, limit)."""
-    if isinstance(condition, exp.Between) and _same(condition.this, key):
-        return [(">=", condition.args["low"]), ("<=", condition.args["high"])]
-    if isinstance(condition, exp.EQ) and _same(condition.left, key):
-        return [(">=", condition.right), ("<=", condition.right)]
-    if not isinstance(condition, exp.GT | exp.GTE | exp.LT | exp.LTE):
-        return []
-    operator = _OPERATORS[type(condition)]
-    if _same(condition.left, key):
-        return [(operator, condition.right)]
-    if _same(condition.right, key):
-        return [(_FLIPPED[operator], condition.left)]
-    return []
-
-
-def _same(a: exp.Expr, b: exp.Expr) -> bool:
-    while isinstance(a, exp.Paren):
-        a = a.this
-    return a.sql("duckdb") == b.sql("duckdb")
-
-
-def sees_only(select: exp.Select, alias: str) -> bool:
-    """Tell whether rows that lack a joined table count for nothing.
-
-    Only columns of it are counted or added up, and the WHERE doesn't look at them.
-    """
-    where = select.args.get("where")
-    looks = where is not None and any(c.table == alias for c in where.find_all(exp.Column))
-    return not looks and all(_of_column(a, alias) for a in select.find_all(exp.AggFunc))
-
-
-def _of_column(aggregate: exp.Expr, alias: str) -> bool:
-    """Tell whether an aggregate is of a column of a table, and skips NULL."""
-    inside = aggregate.this
-    if isinstance(inside, exp.Distinct) and len(inside.expressions) == 1:
-        inside = inside.expressions[0]
-    plain = isinstance(inside, exp.Column) and inside.table == alias
-    return plain and isinstance(aggregate, exp.Count | exp.Sum | exp.Avg)
-
 
 # -- one reading of a condition --------------------------------------------------------------------
 

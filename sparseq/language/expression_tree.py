@@ -11,11 +11,9 @@ from __future__ import annotations
 import datetime as dt
 import decimal as decimals
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-
-from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
@@ -228,36 +226,3 @@ def _number_template(a: Type, b: Type, sure: str, tried: str) -> str | None:
         exact = T.as_decimal(a)
         return sure if exact.digits <= b.digits and exact.scale <= b.scale else tried
     return tried
-
-
-# -- constants of a query: what is one, and how a value that DuckDB gave is written again ----------
-
-
-def is_constant(e: exp.Expr) -> bool:
-    """Tell whether an expression has the same value on every row."""
-    return e.find(exp.Column, exp.Subquery, exp.Select, exp.Window, exp.AggFunc) is None
-
-
-def constant_sql(value: object, type: str) -> exp.Expr:
-    """Return a value that DuckDB gave, as an expression that DuckDB reads."""
-    if value is None:
-        return exp.Null()
-    if isinstance(value, bool | int | str):
-        return exp.convert(value)
-    return exp.cast(exp.Literal.string(str(value)), type)
-
-
-def constants(values: Sequence[object], type: str) -> str:
-    """Return values that DuckDB gave as a list of a type, in DuckDB's SQL.
-
-    Example:
-        >>> constants(["it's", None, "b"], "VARCHAR")
-        "['it''s', NULL, 'b']::VARCHAR[]"
-    """
-
-    def written(value: object) -> str:
-        if isinstance(value, str):  # the rule without sqlglot's detour: there can be very many
-            return "'" + value.replace("'", "''") + "'"
-        return constant_sql(value, type).sql("duckdb")
-
-    return f"[{', '.join(map(written, values))}]::{type}[]"

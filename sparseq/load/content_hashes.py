@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
-from sparseq.load.open_sources import Found
+from sparseq.load.file_patterns import Found
 
 _AGAIN = "say --again (in Python again=True) if its rows are to be counted once more"
 _ONCE = "name each file once; `sparseq ingest --again` counts its rows once more"

@@ -11,20 +11,24 @@ How much did not fit is private, and for the curator: see `intake`.
 from __future__ import annotations
 
 import datetime as dt
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from itertools import chain
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.base.errors import DataError
+from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
-from sparseq.load.convert import MOST_TEXT, Clamp, expression
+from sparseq.load.convert import MOST_TEXT, expression
 from sparseq.load.fast_parse import ARROW, TextColumn
 from sparseq.load.file_sources import (
     DAMAGE,
@@ -49,6 +53,7 @@ from sparseq.load.tidy import (
     tidy_words,
     wider,
 )
+from sparseq.sql.catalog import INTEGER_TYPES
 
 # -- a report of rows that did not fit, for the curator --------------------------------------------
 
@@ -588,3 +593,126 @@ def _found(source: Source, name: str) -> str | None:
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:
     raw = source.raw_types()
     return tidy_type(raw[name], binary=True) if name in raw else pa.string()
+
+
+# -- numbers are cut to the bounds that were declared of their column, each by itself --------------
+
+Number = int | float | Decimal
+_NUMBERS = re.compile("U?(TINY|SMALL|BIG|HUGE)?INT|FLOAT|DOUBLE|DECIMAL")
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
+_DIGITS = 400  # more than a double has before its point and a DECIMAL behind it
+
+
+def ends(type: str, bounds: tuple[float, float]) -> tuple[Number, Number] | None:
+    """Return the least and the greatest value of a type within bounds; None if it has no numbers.
+
+    Where none lies within, the least is above the greatest.
+
+    >>> ends("BIGINT", (0.5, 7.5)), ends("DECIMAL(9,1)", (0, 0.25)), ends("VARCHAR", (0, 1))
+    ((1, 7), (Decimal('0.0'), Decimal('0.2')), None)
+    """
+    low, high = bounds
+    found: tuple[Number, Number]
+    if not _NUMBERS.match(type):
+        return None
+    if type in INTEGER_TYPES:
+        bits = _BITS[type.removeprefix("U")]
+        least, most = (
+            (0, 2**bits - 1) if type[0] == "U" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        )
+        found = max(math.ceil(low), least), min(math.floor(high), most)
+    elif type.startswith("DECIMAL"):
+        width, scale = map(int, type[8:-1].split(","))
+        with localcontext(prec=_DIGITS):
+            unit = Decimal(1).scaleb(-scale)
+            largest = (Decimal(10) ** width - 1) * unit
+            found = (
+                max(Decimal(low).quantize(unit, ROUND_CEILING) + 0, -largest),  # 0, never -0
+                min(Decimal(high).quantize(unit, ROUND_FLOOR) + 0, largest),
+            )
+    elif type == "FLOAT":
+        up, down = np.float32(np.inf), np.float32(-np.inf)
+        first, last = np.float32(low), np.float32(high)
+        found = (
+            float(first if float(first) >= low else np.nextafter(first, up)),
+            float(last if float(last) <= high else np.nextafter(last, down)),
+        )
+    else:
+        found = float(low), float(high)
+    return found
+
+
+class Clamp:
+    """Cuts rows on their way in, and counts what was outside.
+
+    Args:
+        bounds: Column to its bounds, in any case.
+        types: Column to the type in which it is stored.
+
+    Attributes:
+        outside: Column to how many of its values were cut.
+
+    Raises:
+        ParameterError: No value of a column's type lies within its bounds.
+    """
+
+    def __init__(self, bounds: Mapping[str, tuple[float, float]], types: Mapping[str, str]) -> None:
+        said = {name.lower(): both for name, both in bounds.items()}
+        self._ends = {
+            name: both
+            for name, type in types.items()
+            if name.lower() in said and (both := ends(type, said[name.lower()])) is not None
+        }
+        self._types, self._bounds = types, {name: said[name.lower()] for name in self._ends}
+        self.outside = dict.fromkeys(self._ends, 0)
+        for name, (least, most) in self._ends.items():
+            if least > most:
+                low, high = self._bounds[name]
+                raise ParameterError(
+                    f"bounds of {name} are {low:g}..{high:g}; no {types[name]} lies within"
+                )
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows with every number cut."""
+        if not self._ends:
+            return batch
+        arrays = [
+            self._cut(name, array) if name in self._ends else array
+            for name, array in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+    def _cut(self, name: str, array: pa.Array) -> pa.Array:
+        for end, beyond in zip(self._ends[name], (pc.less, pc.greater), strict=True):
+            exact = Decimal(end) if pa.types.is_decimal(array.type) else end
+            limit = pa.scalar(exact, array.type)
+            out = beyond(array, limit)
+            if out.true_count:
+                self.outside[name] += out.true_count
+                array = pc.if_else(out, limit, array)
+        return array
+
+    def staged(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Cut what lies in the table `staged`."""
+        for name, both in self._ends.items():
+            column = quote(name)
+            for end, beyond in zip(both, "<>", strict=True):
+                limit = f"CAST('{end}' AS {self._types[name]})"
+                ((count,),) = connection.execute(
+                    f"UPDATE staged SET {column} = {limit} "
+                    f"WHERE {column} {beyond} {limit} AND NOT isnan(CAST({column} AS DOUBLE))"
+                ).fetchall()
+                self.outside[name] += int(count)
+
+    def messages(self, values: Mapping[str, int]) -> list[str]:
+        """Return in words what was cut, of so many values of each column."""
+        said = []
+        for name, count in self.outside.items():
+            low, high = self._bounds[name]
+            if count:
+                share = f"{count:,} of {values[name]:,} values ({100 * count / values[name]:.2g} %)"
+                said.append(
+                    f"{shown(name)}: {share} were outside of the bounds {low:g} to {high:g}, "
+                    "and are cut to them"
+                )
+        return said

@@ -25,7 +25,7 @@ from sparseq.pgwire.results import shaped
 from sparseq.pgwire.route import Aim, Destination, aimed
 from sparseq.pgwire.sqlstates import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
 from sparseq.pgwire.statement_kinds import TokenKind, tokens
-from sparseq.pictures.answers import said
+from sparseq.pictures.answer_texts import said
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.server.service import Service, done_in
 from sparseq.server.service import Statement as Question

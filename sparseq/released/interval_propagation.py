@@ -28,7 +28,7 @@ from itertools import product
 from sqlglot import exp
 
 from sparseq.base.cancellation import check
-from sparseq.language.overloads import factor, operands, own, parts, rising_in, with_this
+from sparseq.language.parsed_expressions import factor, operands, own, parts, rising_in, with_this
 from sparseq.released.split_question import is_aggregate
 from sparseq.sql.subqueries import name_parts
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.expression_tree import is_constant
+from sparseq.language.parsed_expressions import is_constant
 from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parse import said

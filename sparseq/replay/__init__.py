@@ -5,6 +5,6 @@ its own, and each leaves one row behind. Nothing here has privacy logic of its o
 """
 
 from sparseq.replay.log import Line, Log
-from sparseq.replay.replay import AnswerFile, Prices, Result, Summary, price_list, replay
+from sparseq.replay.run import AnswerFile, Prices, Result, Summary, price_list, replay
 
 __all__ = ["AnswerFile", "Line", "Log", "Prices", "Result", "Summary", "price_list", "replay"]

@@ -27,7 +27,7 @@ from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.contributions import Contributions
 from sparseq.ledger.accounts import Accounts, Ints
 from sparseq.replay.log import Line, Log, blocks
-from sparseq.replay.replay import asked_of
+from sparseq.replay.run import asked_of
 from sparseq.sql.plan import Plan, calibrate
 from sparseq.store.store import Store
 from sparseq.stream.batches import Request

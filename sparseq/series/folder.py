@@ -37,8 +37,9 @@ from typing import Any
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.texts import shown
 from sparseq.load.content_hashes import key_of, sha256
+from sparseq.load.file_patterns import UNFINISHED
 from sparseq.load.file_sources import DAMAGE
-from sparseq.load.open_sources import UNFINISHED, kind_of, source_of
+from sparseq.load.open_sources import kind_of, source_of
 from sparseq.load.text_lines import open_json, open_text
 from sparseq.store.store import Store
 

@@ -39,7 +39,7 @@ from typing import Any, Protocol
 
 from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
 from sparseq.replay.log import Log
-from sparseq.replay.replay import AnswerFile, results
+from sparseq.replay.run import AnswerFile, results
 from sparseq.series.companions import Beside
 from sparseq.series.folder import Arrival, Folder, Inbox
 from sparseq.series.loop import Monitor, TickResult

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TextIO
 import sparseq
 from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
 from sparseq.base.texts import json_text
-from sparseq.pictures.answers import terminal_text
+from sparseq.pictures.answer_texts import terminal_text
 from sparseq.server.fields import (
     NUMBER,
     InputField,

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
-from sparseq.language.overloads import BINARY, LISTED, NAMED, UNARY
+from sparseq.language.parsed_expressions import BINARY, LISTED, NAMED, UNARY
 from sparseq.released.statistics import PAIRED
 from sparseq.sql.plan import LIMITS
 

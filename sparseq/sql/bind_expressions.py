@@ -30,7 +30,7 @@ from sparseq.language.expression_tree import (
     in_range,
 )
 from sparseq.language.functions import Function, overloads
-from sparseq.language.overloads import (
+from sparseq.language.parsed_expressions import (
     BINARY,
     CASTS,
     COMPARED,

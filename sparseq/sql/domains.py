@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sparseq.language.expression_tree import Term, call, constant, constants
+from sparseq.language.expression_tree import Term, call, constant
+from sparseq.language.parsed_expressions import constants
 from sparseq.language.public_values import MAX_VALUES, PublicValues
 from sparseq.language.types import DOUBLE, TEXT, integer
 from sparseq.sql.catalog import OTHER

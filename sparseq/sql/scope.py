@@ -31,9 +31,9 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language.bounds import Interval, ends, interval, of_rows
 from sparseq.language.calendar import DAY, UNITS, nested
-from sparseq.language.conditions import cells, limits_of, passing, sees_only
-from sparseq.language.expression_tree import Term, all_of, is_constant
-from sparseq.language.overloads import conjuncts
+from sparseq.language.conditions import cells, passing
+from sparseq.language.expression_tree import Term, all_of
+from sparseq.language.parsed_expressions import conjuncts, is_constant, limits_of, sees_only
 from sparseq.language.types import BIGINT, Family, type_named
 from sparseq.language.value_sets import Spans
 from sparseq.sql.bind_expressions import ExpressionReader

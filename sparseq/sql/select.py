@@ -19,7 +19,7 @@ import numpy as np
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, with_query
-from sparseq.language.expression_tree import is_constant
+from sparseq.language.parsed_expressions import is_constant
 from sparseq.released import outputs as out
 from sparseq.released.question_batch import alone, together
 from sparseq.released.split_question import QueryParts, separated

@@ -20,7 +20,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.expression_tree import constant_sql as constant
+from sparseq.language.parsed_expressions import constant_sql as constant
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import FromItem
 from sparseq.sql.parse import said

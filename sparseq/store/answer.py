@@ -230,7 +230,7 @@ class Answer:
         return cls(table.replace_schema_metadata(None), Facts(**fields))
 
     def __repr__(self) -> str:
-        from sparseq.pictures.answers import terminal_text
+        from sparseq.pictures.answer_texts import terminal_text
 
         width = shutil.get_terminal_size((100, 24)).columns
         return terminal_text(self._table, self.facts, width)

@@ -13,7 +13,7 @@ from sparseq.base.arguments import checked
 from sparseq.base.defaults import ANSWERS, COUNTS, KAPPA
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger.purposes import Purpose, Questions, made, told_apart
-from sparseq.load.open_sources import table_name
+from sparseq.load.file_patterns import table_name
 from sparseq.load.read_schema import Declarations, text_files, types_apart
 from sparseq.sql.catalog import WINDOWS, Bound
 from sparseq.sql.plan import check_most

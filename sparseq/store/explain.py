@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparseq.base.defaults import BETA
-from sparseq.pictures.answers import key_texts
+from sparseq.pictures.answer_texts import key_texts
 from sparseq.pictures.tables import (
     format_bound,
     format_table,

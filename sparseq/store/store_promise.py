@@ -20,7 +20,7 @@ from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.ledger.protocol import Release, watch_begun
 from sparseq.ledger.purposes import Pot, Pots, Purpose
-from sparseq.pictures.answers import budget_of
+from sparseq.pictures.answer_texts import budget_of
 from sparseq.pictures.tables import DELTA
 from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
 from sparseq.store.address import backend_at

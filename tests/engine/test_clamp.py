@@ -15,7 +15,7 @@ from sampled import one_in
 
 import sparseq
 from sparseq.base.errors import ParameterError
-from sparseq.load.convert import Clamp, ends
+from sparseq.load.load_rows import Clamp, ends
 from sparseq.store.curator import exact_sql
 
 BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).filter(lambda b: b[0] + 2 < b[1])

@@ -24,6 +24,7 @@ from sparseq.ledger._duckdb import journal
 from sparseq.replay import AnswerFile, Log, Summary, price_list, replay
 from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
+from sparseq.replay import run as replay_run
 from sparseq.replay.compare import ReplayComparison, compare
 from sparseq.reuse import answer_views as grids
 from sparseq.store._duckdb import file_backend as memory
@@ -92,7 +93,7 @@ def growth(run: Callable[[Callable[[int], None]], object]) -> float:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (groups, replay_log):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
-    monkeypatch.setattr(replay, "PART_ROWS", BLOCK)
+    monkeypatch.setattr(replay_run, "PART_ROWS", BLOCK)
     monkeypatch.setattr(comparing, "MOST_SHOWN", SHOWN)
     monkeypatch.setattr(grids, "LOOKED_THROUGH", BLOCK)
 

@@ -19,6 +19,7 @@ import sparseq
 from benchmarks.stores import made_store
 from sparseq.ledger.notes import Asker
 from sparseq.replay import AnswerFile, Log, Summary, replay
+from sparseq.replay import run as replay_run
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = ROOT / "queries" / "cdnow_log.jsonl.gz"
@@ -103,7 +104,7 @@ def test_every_line_has_an_outcome_of_its_own(store: Path, tmp_path: Path) -> No
             if row["release"] is not None:
                 table = con.release(row["release"]).arrow()
                 assert row["answer"] == [{"key": None, "value": None, "error": None} | c
-                                         for c in replay.cells_of(table)]  # fmt: skip
+                                         for c in replay_run.cells_of(table)]  # fmt: skip
         (one,) = con.release(1).rows()
         assert (found[0]["value"], found[0]["error"]) == (one["n"], one["n_error"])
     assert found[7]["value"] is None, "an answer of many numbers is in its cells"
@@ -151,7 +152,7 @@ def test_stopped_it_goes_on(
     log = lines_of([*[buyers(day) for day in WEEK], *MIXED], tmp_path / "l.jsonl")
     shutil.copy(store, tmp_path / "other.sparseq")
     run(tmp_path / "other.sparseq", log, tmp_path / "whole.parquet")
-    monkeypatch.setattr(replay, "PART_ROWS", 5)
+    monkeypatch.setattr(replay_run, "PART_ROWS", 5)
 
     def stop(lines: int) -> None:
         if lines == 12:

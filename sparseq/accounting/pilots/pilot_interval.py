@@ -36,8 +36,6 @@ from sparseq.accounting.pilots.rules import RULES, Rules
 
 # -- the interval about everybody: noise, what was cut, and what no pilot can see ------------------
 
-# -- the interval about everybody: noise, what was cut, and what no pilot can see ------------------
-
 
 class IntervalKind(enum.StrEnum):
     """What an interval rests on."""

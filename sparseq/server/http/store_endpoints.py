@@ -25,7 +25,7 @@ from sparseq.base.texts import json_text
 from sparseq.base.whole_files import format_of
 from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
-from sparseq.pictures.answers import answer_csv, said
+from sparseq.pictures.answer_texts import answer_csv, said
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, parts_of, while_connected
 from sparseq.server.service import Service, Statement

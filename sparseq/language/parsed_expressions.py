@@ -1,4 +1,4 @@
-"""The choice of an overload: which terms fit a function, how far off, and compared as what."""
+"""Parsed expressions, read: spellings, operands, which overload fits, constants and conditions."""
 
 from __future__ import annotations
 
@@ -231,3 +231,101 @@ COMPARED: dict[type, str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
 }  # fmt: skip
 PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
+
+
+# -- constants of a query: what is one, and how a value that DuckDB gave is written again ----------
+
+
+def is_constant(e: exp.Expr) -> bool:
+    """Tell whether an expression has the same value on every row."""
+    return e.find(exp.Column, exp.Subquery, exp.Select, exp.Window, exp.AggFunc) is None
+
+
+def constant_sql(value: object, type: str) -> exp.Expr:
+    """Return a value that DuckDB gave, as an expression that DuckDB reads."""
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool | int | str):
+        return exp.convert(value)
+    return exp.cast(exp.Literal.string(str(value)), type)
+
+
+def constants(values: Sequence[object], type: str) -> str:
+    """Return values that DuckDB gave as a list of a type, in DuckDB's SQL.
+
+    Example:
+        >>> constants(["it's", None, "b"], "VARCHAR")
+        "['it''s', NULL, 'b']::VARCHAR[]"
+    """
+
+    def written(value: object) -> str:
+        if isinstance(value, str):  # the rule without sqlglot's detour: there can be very many
+            return "'" + value.replace("'", "''") + "'"
+        return constant_sql(value, type).sql("duckdb")
+
+    return f"[{', '.join(map(written, values))}]::{type}[]"
+
+
+# -- the sense of one condition of a WHERE: which values an expression has, or which limits --------
+
+_OPERATORS: dict[type, str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+Limit = tuple[str, exp.Expr]
+
+
+def listed_by(condition: exp.Expr, key: exp.Expr) -> list[exp.Expr] | None:
+    """Return the values that a condition lists for an expression; None: it doesn't."""
+    if isinstance(condition, exp.Paren):
+        return listed_by(condition.this, key)
+    if isinstance(condition, exp.In) and _same(condition.this, key):
+        return list(condition.expressions) if not condition.args.get("query") else None
+    if isinstance(condition, exp.EQ):
+        if _same(condition.left, key):
+            return [condition.right]
+        if _same(condition.right, key):
+            return [condition.left]
+    if isinstance(condition, exp.Or):
+        left, right = (listed_by(p, key) for p in (condition.left, condition.right))
+        return left + right if left is not None and right is not None else None
+    return None
+
+
+def limits_of(condition: exp.Expr, key: exp.Expr) -> list[Limit]:
+    """Return what a condition says about an expression: (operator, limit)."""
+    if isinstance(condition, exp.Between) and _same(condition.this, key):
+        return [(">=", condition.args["low"]), ("<=", condition.args["high"])]
+    if isinstance(condition, exp.EQ) and _same(condition.left, key):
+        return [(">=", condition.right), ("<=", condition.right)]
+    if not isinstance(condition, exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return []
+    operator = _OPERATORS[type(condition)]
+    if _same(condition.left, key):
+        return [(operator, condition.right)]
+    if _same(condition.right, key):
+        return [(_FLIPPED[operator], condition.left)]
+    return []
+
+
+def _same(a: exp.Expr, b: exp.Expr) -> bool:
+    while isinstance(a, exp.Paren):
+        a = a.this
+    return a.sql("duckdb") == b.sql("duckdb")
+
+
+def sees_only(select: exp.Select, alias: str) -> bool:
+    """Tell whether rows that lack a joined table count for nothing.
+
+    Only columns of it are counted or added up, and the WHERE doesn't look at them.
+    """
+    where = select.args.get("where")
+    looks = where is not None and any(c.table == alias for c in where.find_all(exp.Column))
+    return not looks and all(_of_column(a, alias) for a in select.find_all(exp.AggFunc))
+
+
+def _of_column(aggregate: exp.Expr, alias: str) -> bool:
+    """Tell whether an aggregate is of a column of a table, and skips NULL."""
+    inside = aggregate.this
+    if isinstance(inside, exp.Distinct) and len(inside.expressions) == 1:
+        inside = inside.expressions[0]
+    plain = isinstance(inside, exp.Column) and inside.table == alias
+    return plain and isinstance(aggregate, exp.Count | exp.Sum | exp.Avg)
