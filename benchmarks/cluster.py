@@ -28,7 +28,7 @@ from benchmarks.shapes import ACTIVITIES, DAYS, SIGMA
 from sparseq.lake.fleets import SparkFleet
 from sparseq.sql.plan import Options
 from sparseq.store.store import Store
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 ROWS, BUCKETS, TIMES = 10_000_000, 8, 5
 KEYS = [f"activity_{i:02d}" for i in range(1, ACTIVITIES + 1)]

@@ -35,9 +35,8 @@ import sparseq
 import sparseq.compiled
 import sparseq.engine._duckdb.backstop
 import sparseq.engine._duckdb.engine
+import sparseq.engine.contributions
 import sparseq.engine.interpreter
-import sparseq.engine.program
-import sparseq.engine.reduce
 import sparseq.load.memory_table
 from benchmarks.audit.neighbours import NASTY, PUBLIC, SCHEMA, TYPE_OF, VISITS, Row, ordinary
 from benchmarks.audit.queries import T_COLUMNS, Questions, Source
@@ -46,9 +45,8 @@ from benchmarks.term_reader import TermReader
 from sparseq.engine._duckdb.backstop import Failure
 from sparseq.engine._duckdb.reader import TooManyRows
 from sparseq.engine.contributions import Contributions, Weights, of_batch
-from sparseq.engine.interpreter import Interpreter
+from sparseq.engine.interpreter import Interpreter, Program, StepValues, program_of
 from sparseq.engine.operations import Vector
-from sparseq.engine.program import Program, StepValues, program_of
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
@@ -240,11 +238,11 @@ _NUMPY: tuple[Setting, ...] = (
 )  # fmt: skip
 _SHARED: tuple[Setting, ...] = (
     *((place, "SHARED", 0) for place in (
-        sparseq.engine.interpreter, sparseq.engine.reduce)),
+        sparseq.engine.interpreter, sparseq.engine.contributions)),
     (sparseq.compiled.halves, "__defaults__", (0,)),
 )  # fmt: skip
-_MASKED: tuple[Setting, ...] = ((sparseq.engine.program, "FEW", HUGE),)
-_PICKED: tuple[Setting, ...] = ((sparseq.engine.program, "FEW", 0),)
+_MASKED: tuple[Setting, ...] = ((sparseq.engine.interpreter, "FEW", HUGE),)
+_PICKED: tuple[Setting, ...] = ((sparseq.engine.interpreter, "FEW", 0),)
 _BLOCKS: tuple[Setting, ...] = ((sparseq.engine.interpreter, "BLOCK_ROWS", 1),)
 _ROOM = sparseq.engine._duckdb.backstop.Room
 

@@ -37,7 +37,7 @@ import pyarrow as pa
 import sparseq
 import sparseq.store.create  # what every child would else import
 from sparseq.store.curator import forget
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 PEOPLE = 30
 QUERIES = (

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from benchmarks.language import NUMBER, TYPES, Function
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.program import Unwritable, Writer
+from sparseq.engine.interpreter import Unwritable, Writer
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import type_named
 from sparseq.sql.bind_expressions import ExpressionReader

@@ -41,9 +41,9 @@ from benchmarks.language import (
 )
 from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import connected
-from sparseq.engine._duckdb.stored import values_of
+from sparseq.engine._duckdb.reader import values_of
+from sparseq.engine.interpreter import Program, Rows, StepValues, Unwritable, Writer
 from sparseq.engine.operations import Vector
-from sparseq.engine.program import Program, Rows, StepValues, Unwritable, Writer
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function

@@ -27,8 +27,7 @@ from sparseq.version import __version__ as __version__
 if TYPE_CHECKING:
     from sparseq.ledger.purposes import Purpose, Questions
     from sparseq.sql.polars_question import Aggregation, Events
-    from sparseq.store._duckdb.backup import backup
-    from sparseq.store._duckdb.upgrade import upgrade
+    from sparseq.store._duckdb.backup import backup, upgrade
     from sparseq.store.answer import Answer
     from sparseq.store.create import connect, create
     from sparseq.store.remote import Remote
@@ -67,7 +66,7 @@ __getattr__ = lazy(
         "backup": "sparseq.store._duckdb.backup",
         "connect": "sparseq.store.create",
         "create": "sparseq.store.create",
-        "upgrade": "sparseq.store._duckdb.upgrade",
+        "upgrade": "sparseq.store._duckdb.backup",
     },
 )
 import_names.known()

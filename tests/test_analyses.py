@@ -23,8 +23,7 @@ from scipy import stats
 import sparseq
 from sparseq import ParameterError
 from sparseq.accounting import Price
-from sparseq.engine.contributions import triplet_query
-from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.engine.contributions import NORM_LIMIT, triplet_query
 from sparseq.papers.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
 from sparseq.papers.lipschitz import Analysis, lipschitz_contributions, mover
 from sparseq.sql.plan import Options, calibrate

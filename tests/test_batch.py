@@ -17,11 +17,11 @@ from sampled import one_in
 
 import sparseq
 import sparseq.store.store
-import sparseq.stream.batches
+import sparseq.stream.step
 from benchmarks.stores import made_store
 from sparseq.engine._duckdb.reader import FOREVER, Window, hulls, window
 from sparseq.sql.plan import Options
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 FIRST = dt.date(2024, 1, 1)
 DAYS = 12
@@ -159,7 +159,7 @@ def check_log(
 ) -> None:
     rows = rows_of(seed, 300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparseq.stream.batches, "GROUP", group)
+        patch.setattr(sparseq.stream.step, "GROUP", group)
         one, many = (make(rows, norm_budget=norm_budget, halt=halt) for _ in range(2))
         for con in (one, many) if arrival else ():
             con.ingest(rows_of(seed + 100, 60))  # a second run, in no order with the first

@@ -30,10 +30,9 @@ from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.sql.plan import Plan
 from sparseq.store.answer import Answer
 from sparseq.stream import step
-from sparseq.stream.batches import Request
 from sparseq.stream.draft import Draft
 from sparseq.stream.side_reads import Readings
-from sparseq.stream.step import Stream
+from sparseq.stream.step import Request, Stream
 
 COUNT = "SELECT count(*) AS n FROM t"
 LONG = COUNT + " a JOIN t b ON a.who = b.who"

@@ -23,7 +23,7 @@ from sparseq.ledger.purposes import Pots
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.watch import ActiveWatch
 from sparseq.store.curator import counts, forget
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 ROOT = Path(sparseq.__file__).parent
 TRACED = tuple(

@@ -14,10 +14,9 @@ from click.testing import CliRunner
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.cli.app import sparseq as command
-from sparseq.reuse.answer_cache import Inquiry
-from sparseq.reuse.fingerprint import meaning_of
+from sparseq.reuse.answer_cache import Inquiry, meaning_of
 from sparseq.sql.plan import Options
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 FIRST = dt.date(2024, 1, 1)
 

@@ -12,7 +12,7 @@ from sampled import one_in
 
 import sparseq
 from sparseq.ledger.purposes import Pot
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 UNIT = 2**24
 OWN = {"ann": 20.0, "bob": 8.0, "cid": 0.0}

@@ -19,8 +19,7 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.base.errors import ParameterError
-from sparseq.reuse.answer_cache import RowsCame, Standing
-from sparseq.reuse.fingerprint import Meaning, meaning_of
+from sparseq.reuse.answer_cache import Meaning, RowsCame, Standing, meaning_of
 from sparseq.sql.plan import Options
 
 FIRST, SINCE = dt.date(2024, 1, 1), dt.date(2024, 2, 1)

@@ -17,9 +17,9 @@ import pytest
 import sparseq
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.series.watch import ActiveWatch
-from sparseq.store._duckdb import upgrade as module
+from sparseq.store._duckdb import backup as module
+from sparseq.store._duckdb.backup import STEPS, UpgradeStep, upgrade
 from sparseq.store._duckdb.file_backend import FORMAT
-from sparseq.store._duckdb.upgrade import STEPS, UpgradeStep, upgrade
 from sparseq.store.curator import account
 
 DATA = Path(__file__).parent / "data"
@@ -89,7 +89,7 @@ def test_killed_at_any_step_it_is_as_before_or_upgraded(old: Path, every: int) -
     original = old.read_bytes()
     script = """
 import os, sys, signal
-import sparseq, sparseq.store._duckdb.upgrade as module
+import sparseq, sparseq.store._duckdb.backup as module
 path, moment = sys.argv[1], 0
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

@@ -17,13 +17,13 @@ from scipy import stats
 from test_weighted_reference import tapped
 
 import sparseq
+import sparseq.stream.release_charges
 import sparseq.stream.weighted_sums
-import sparseq.stream.weights
 from benchmarks.stores import made_store
 from sparseq.accounting.pilots import ladder
-from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.engine.contributions import NORM_LIMIT
 from sparseq.sql.plan import Options
-from sparseq.stream.weights import (
+from sparseq.stream.release_charges import (
     Floats,
     Ints,
     allowances,

@@ -26,14 +26,13 @@ from algorithm2 import UNITS, Announced, Rungs, Vector, Weighted, joint_norms, o
 from test_reference import cut
 
 import sparseq
+import sparseq.stream.release_charges
 import sparseq.stream.weighted_sums
-import sparseq.stream.weights
 from benchmarks.stores import made_store
 from sparseq.sql.plan import PAIR, Options
-from sparseq.stream.pilots import column_pilot, quantile_pilot
-from sparseq.stream.release_charges import charges_of
+from sparseq.stream.question import column_pilot, quantile_pilot
+from sparseq.stream.release_charges import Hats, charges_of, weights
 from sparseq.stream.stream_progress import Course
-from sparseq.stream.weights import Hats, weights
 
 DAY = dt.date(2024, 3, 1)
 KEYS = ("a", "b", "never")
@@ -316,7 +315,7 @@ class Turn:
 def tapped(silent: bool) -> Iterator[list[Turn]]:
     """Listen to the weighted step; `silent`: its noise is 0."""
     turns, place = list[Turn](), sparseq.stream.weighted_sums
-    counting, step = sparseq.stream.weights, place.WeightedSums
+    counting, step = sparseq.stream.release_charges, place.WeightedSums
     hats, draw, histogram = counting.hats, place.rounded_gaussian, Hats.histogram
     parent, values, chosen, weigh = step.ask_parent, step.values, step.chosen, step.weigh
 
@@ -694,10 +693,10 @@ def after_the_pilots(r: Any, a: Any, scale: float) -> Any:
 UNPAID = property(lambda found: np.zeros_like(found.low))
 HALF_PAID = property(lambda found: found.high * found.high)
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "a weight one unit too large": (sparseq.stream.weights, "weights", heavier),
-    "a charge one unit too small": (sparseq.stream.weights, "charges_of", cheaper),
-    "a charge one unit too large": (sparseq.stream.weights, "charges_of", dearer),
-    "another person's account": (sparseq.stream.weights, "weights", after_the_pilots),
+    "a weight one unit too large": (sparseq.stream.release_charges, "weights", heavier),
+    "a charge one unit too small": (sparseq.stream.release_charges, "charges_of", cheaper),
+    "a charge one unit too large": (sparseq.stream.release_charges, "charges_of", dearer),
+    "another person's account": (sparseq.stream.release_charges, "weights", after_the_pilots),
     "a pilot that nobody pays": (Hats, "norms", UNPAID),
     "a pilot of which a cell is paid": (Hats, "norms", HALF_PAID),
 }

@@ -10,13 +10,11 @@ import pytest
 from sparseq.accounting import Budget, Price, sigma_for_scale
 from sparseq.accounting.pilots import ladder
 from sparseq.compiled import compiled, halves
-from sparseq.engine.contributions import weight_losses, weight_losses_numpy
-from sparseq.engine.reduce import NORM_LIMIT, Runs
-from sparseq.stream import weights as contributors
-from sparseq.stream import weights as w
-from sparseq.stream.release_charges import Dues
+from sparseq.engine.contributions import NORM_LIMIT, Runs, weight_losses, weight_losses_numpy
+from sparseq.stream import release_charges as contributors
+from sparseq.stream import release_charges as w
+from sparseq.stream.release_charges import Contributors, Dues, Loops
 from sparseq.stream.weighted_sums import pilot_noise
-from sparseq.stream.weights import Contributors, Loops
 
 MANY = 20_000
 

@@ -18,7 +18,7 @@ from benchmarks.stores import made_store
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
 from sparseq.store import curator
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 FIRST = dt.date(2024, 1, 1)
 ASKED = (

@@ -26,7 +26,7 @@ from sparseq.series.watch_alarm import WatchDesign, WatchState
 from sparseq.sql.plan import Options
 from sparseq.store.curator import account
 from sparseq.store.store import Store
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 from sparseq.training import ClosedForm, family, noised_gradient
 
 RUNS = 20_000

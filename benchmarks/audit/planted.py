@@ -24,15 +24,14 @@ import sparseq.compiled
 import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
 import sparseq.engine.interpreter
-import sparseq.engine.program
 import sparseq.series.methods.strategy_series
 import sparseq.sql.plan
 import sparseq.store.store
 import sparseq.store.text_keys
 import sparseq.stream.new_purpose
 import sparseq.stream.question
+import sparseq.stream.release_charges
 import sparseq.stream.weighted_sums
-import sparseq.stream.weights
 from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.pilots.choice import column_of
 from sparseq.accounting.strategies import ONE
@@ -51,9 +50,8 @@ from sparseq.load.memory_table import CompositeFile
 from sparseq.sql.scope import Scope
 from sparseq.sql.subqueries import _Inner
 from sparseq.store.store import Store
-from sparseq.stream.release_charges import Bill
+from sparseq.stream.release_charges import PILOT_BITS, Bill, Hats
 from sparseq.stream.stream_progress import WEIGHTS
-from sparseq.stream.weights import PILOT_BITS, Hats
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -171,9 +169,9 @@ def masks_of_numbers() -> Iterator[None]:
         return Vector(a.values & b.values, b.known | untrue)
 
     with contextlib.ExitStack() as stack:
-        for place in (operations, sparseq.engine.program, sparseq.compiled):
+        for place in (operations, sparseq.engine.interpreter, sparseq.compiled):
             stack.enter_context(_set(place, "as_mask", lambda mask: mask))
-        for place in (operations, sparseq.engine.program):
+        for place in (operations, sparseq.engine.interpreter):
             stack.enter_context(_set(place, "typed", lambda found, _: found))
         for place in (operations, sparseq.engine.interpreter):
             unchecked = _set(place, "bits_as", lambda array, _, kind: array.view(kind))
@@ -457,8 +455,10 @@ def centre_of_exact_values() -> Iterator[None]:
 
 def account_of_another() -> AbstractContextManager[None]:
     """A person's weight is made of what the next one has left."""
-    allowances = sparseq.stream.weights.allowances
-    return _set(sparseq.stream.weights, "allowances", lambda *args: np.roll(allowances(*args), 1))
+    allowances = sparseq.stream.release_charges.allowances
+    return _set(
+        sparseq.stream.release_charges, "allowances", lambda *args: np.roll(allowances(*args), 1)
+    )
 
 
 @contextlib.contextmanager
@@ -496,7 +496,7 @@ def fading_for_nothing() -> Iterator[None]:
 @contextlib.contextmanager
 def pilots_by_accounts() -> Iterator[None]:
     """There are no pilots where nobody has faded: accounts say so, and not the release log."""
-    allowances, kept = sparseq.stream.weights.allowances, list[Any]()
+    allowances, kept = sparseq.stream.release_charges.allowances, list[Any]()
     needs = sparseq.stream.question.needs_pilots
 
     def looked(*args: Any) -> Any:
@@ -507,7 +507,7 @@ def pilots_by_accounts() -> Iterator[None]:
         return bool(needs(*args)) and bool(kept and kept[0].min(initial=1.0) < 1.0)
 
     with (
-        _set(sparseq.stream.weights, "allowances", looked),
+        _set(sparseq.stream.release_charges, "allowances", looked),
         _set(sparseq.stream.question, "needs_pilots", needed),
     ):
         yield

@@ -32,7 +32,7 @@ from sparseq.ledger.purposes import Pot
 from sparseq.sql.plan import Kind, Plan
 from sparseq.store.store import Store
 from sparseq.stream.partition_selection import Comparison
-from sparseq.stream.weights import Contributors, Loops
+from sparseq.stream.release_charges import Contributors, Loops
 
 Ints = NDArray[np.int64]
 Id = Any

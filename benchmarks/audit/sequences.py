@@ -30,9 +30,9 @@ from sparseq.series import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.series.methods.forecast import Forecast
 from sparseq.store.curator import forget
 from sparseq.store.store import Store
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 from sparseq.training import features_of, noised_gradient, target_of
-from sparseq.training.tables import engine_for
+from sparseq.training.features import engine_for
 
 KNOWN, STAYING = 7, 8
 """Two people whom all four stores know; the first may be erased."""

@@ -40,7 +40,7 @@ from sparseq.sql.plan import Options
 from sparseq.store import curator
 from sparseq.store.store import Store
 from sparseq.store.text_keys import Keys
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 PATIENCE = 20.0
 """Seconds of one step; longer is a finding."""

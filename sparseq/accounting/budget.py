@@ -3,6 +3,16 @@
 Source: Feldman & Zrnic (2021), Corollary 4.7 and section 4.2. Neighbours differ by all rows of
 one user (add/remove). Everything ever released, however long and adaptive the stream, is
 kappa-zCDP; a user takes part while the squared norms of its contributions stay within norm_budget.
+
+The distance of an answer from the sum over the active users.
+
+An answer a has d coordinates, a_j = s_j + g floor(Z_j/g + 1/2) with s_j the exact sum over the
+*active* users on the lattice of step g and Z_j ~ N(0, sigma_j²), independent. With probability at
+least 1 - beta, |a_j - s_j| <= bound_j for all j at once. The noise alone stays within
+sigma_j · z; rounding it to the lattice adds at most g/2.
+
+The bounds say nothing about dropped users, nor about what rounding a user's values to the lattice
+changed: they are never the total error.
 """
 
 from __future__ import annotations
@@ -13,8 +23,16 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sparseq.accounting import gdp, zcdp
-from sparseq.accounting._numbers import count, in_range, probability, round_down, sqrt_up
+from sparseq.accounting._numbers import (
+    count,
+    in_range,
+    probability,
+    round_down,
+    sqrt_up,
+)
 from sparseq.base.errors import ParameterError
+
+# -- the two numbers a store is created with, and what they promise --------------------------------
 
 KAPPA_RANGE = (2.0**-30, 2.0**10)
 NORM_BUDGET_RANGE = (2.0**-20, 2.0**20)

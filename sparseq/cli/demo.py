@@ -7,33 +7,124 @@ import datetime as dt
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+import pyarrow.parquet as pq
 
 import sparseq
 from sparseq.base.defaults import KAPPA
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.texts import json_text
 from sparseq.base.whole_files import how_to_mend
-from sparseq.cli.demo_analyst import BUYERS, asked, monitor, root_mean_square, true_buyers
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
 from sparseq.cli.picture import write_picture
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
+from sparseq.ledger.purposes import Purpose
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.figures import demo_figure
 from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, number, upper
 from sparseq.pictures.terminal import terminal_chart
+from sparseq.series import Monitor, QueryText, Ticks
+from sparseq.series.companions import Beside
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
-    from sparseq.cli.demo_analyst import Findings
+    from sparseq.series.loop import TickResult
     from sparseq.store.answer import Answer
+    from sparseq.store.store import Store
+
+# -- the demo's analyst: a series of daily counts, and two questions made from what it said --------
+
+BUYERS = Purpose(
+    "daily_buyers", 0.6, 546, counts=14.74, forecast=0.05, cap=0.1, off=0.34, seen=(58.6, 428.0)
+)
+"""What `sparseq plan data/cdnow.parquet` recommends for the series on 60 % of every budget."""
+SQL = "SELECT count(DISTINCT customer_id) AS buyers FROM purchases WHERE date = :day"
+
+
+@dataclass
+class Findings:
+    """What the analyst has learned: a count and its ± for each day, about everybody."""
+
+    days: list[dt.date] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    bounds: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def take(self, done: TickResult) -> None:
+        """Take in a day."""
+        (row,) = [r for r in done.rows if r.estimate == "corrected"]
+        self.days.append(done.tick.start.date())
+        self.values.append(float(row.value or 0.0))
+        self.bounds.append(float(row.error or 0.0))
+
+    @property
+    def busiest_month(self) -> dt.date:
+        """The first day of the month with the most buyers, by released numbers."""
+        months: dict[dt.date, float] = {}
+        for day, value in zip(self.days, self.values, strict=True):
+            first = day.replace(day=1)
+            months[first] = months.get(first, 0.0) + value
+        return max(months, key=lambda month: months[month])
+
+    def questions(self) -> list[str]:
+        """Return what is asked next: it depends on nothing but answers, so choosing is free."""
+        first = self.busiest_month
+        next_one = (first + dt.timedelta(days=31)).replace(day=1)
+        when = f"date >= DATE '{first}' AND date < DATE '{next_one}'"
+        return [
+            "SELECT count(DISTINCT customer_id) AS people, count(*) AS orders FROM purchases "
+            f"WHERE {when}",
+            "SELECT avg(amount) AS per_order, median(amount) AS typical FROM purchases",
+        ]
+
+
+def monitor(store: Store, days: Sequence[dt.date], tick: Callable[[Findings], None]) -> Findings:
+    """Ask for the buyers of each day; call `tick` after each."""
+    seen, started = Findings(), time.monotonic()
+    first, last = (dt.datetime.combine(day, dt.time()) for day in (days[0], days[-1]))
+    ticks = Ticks(first, "1d", last)
+    series = Beside().sources(store, [(BUYERS.name, QueryText.of(SQL))], ticks)
+    for done in Monitor(store, ticks, series).run():
+        seen.take(done)
+        tick(seen)
+    seen.seconds = time.monotonic() - started
+    return seen
+
+
+def asked(store: Store, seen: Findings) -> list[tuple[str, Answer]]:
+    """Ask the two questions, which are paid from another part of every budget."""
+    return [(sql, store.sql(sql)) for sql in seen.questions()]
+
+
+def true_buyers(path: str, days: Sequence[dt.date]) -> Floats:
+    """Return the exact numbers of buyers: for measuring the error, which only a demo may do."""
+
+    rows = pq.read_table(path, columns=["customer_id", "date"])
+    counts = rows.group_by("date").aggregate([("customer_id", "count_distinct")])
+    by_day = dict(
+        zip(
+            counts["date"].to_pylist(),
+            counts["customer_id_count_distinct"].to_pylist(),
+            strict=True,
+        )
+    )
+    return np.array([by_day.get(day, 0) for day in days], dtype=np.float64)
+
+
+def root_mean_square(errors: Floats) -> float:
+    """Return the root of the mean of squares."""
+    return float(np.sqrt(np.mean(errors**2)))
+
+
+# -- `sparseq demo` --------------------------------------------------------------------------------
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
 DATA = Path(sparseq.__file__).parent / "sample" / "cdnow.parquet"

@@ -17,7 +17,7 @@ from sparseq.server.quota_desk import tell_losses
 from sparseq.server.serve import served_backup
 from sparseq.store._duckdb.backup import backup as back_up
 from sparseq.store._duckdb.backup import keep_mark
-from sparseq.store._duckdb.upgrade import upgrade as up
+from sparseq.store._duckdb.backup import upgrade as up
 from sparseq.store.address import address, lake_folder
 
 

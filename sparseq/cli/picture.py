@@ -10,7 +10,6 @@ from sparseq.pictures.figure import Sheet
 from sparseq.pictures.image import check_image, image
 from sparseq.pictures.page import html_page
 
-
 KINDS = (".html", ".png", ".svg")
 
 

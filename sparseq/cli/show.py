@@ -1,4 +1,10 @@
-"""An answer as a table with error bars, as CSV, JSON, Parquet or Arrow."""
+"""An answer as a table with error bars, as CSV, JSON, Parquet or Arrow.
+
+The place of an answer: standard output, or a file that appears whole or not at all.
+
+A place that can't be written to is found out before anything is asked, and so before anything is
+charged.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.store.answer import Answer
+
+# -- an answer as a table with error bars, as CSV, JSON, Parquet or Arrow --------------------------
 
 
 def encode(

@@ -38,11 +38,10 @@ from sparseq.cli.text import banner, labelled, say
 from sparseq.pictures.figures import training_sheet
 from sparseq.pictures.tables import DELTA, NOT_PRIVATE, Table, number, upper
 from sparseq.training import PrivateGD
-from sparseq.training.features import features_of, target_of
+from sparseq.training.features import engine_for, features_of, target_of
 from sparseq.training.identity import digest_of
 from sparseq.training.model import Model
 from sparseq.training.report import report_of
-from sparseq.training.tables import engine_for
 
 if TYPE_CHECKING:
     from sparseq.sql.catalog import Table as CatalogTable

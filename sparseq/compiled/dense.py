@@ -15,13 +15,13 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from sparseq.compiled import elementary
+from sparseq.compiled import numbers
 
 # -- the loops of `training.exact` -----------------------------------------------------------------
 
 _ANY_ORDER = {"reassoc", "contract"}
 _BLOCK = 64  # rows whose vectors, of coordinates below 2**47, add up to at most 2**53
-_sigmoid = numba.njit(nogil=True, error_model="numpy")(elementary.sigmoid)
+_sigmoid = numba.njit(nogil=True, error_model="numpy")(numbers.sigmoid)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_ANY_ORDER)

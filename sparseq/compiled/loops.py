@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from sparseq.compiled import dense, weights
-from sparseq.compiled.prices import charged, rounded_up
+from sparseq.compiled.numbers import charged, rounded_up
 
 __all__ = ["dense", "weights"]  # and all below
 

@@ -11,7 +11,7 @@ import math
 import numba
 import numpy as np
 
-from sparseq.compiled.prices import NORM_LIMIT, charged, rounded_up
+from sparseq.compiled.numbers import NORM_LIMIT, charged, rounded_up
 
 # -- the loops of `stream.weights` and `stream.bill` -----------------------------------------------
 

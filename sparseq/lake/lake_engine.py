@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from sparseq.base.cancellation import check
 from sparseq.base.errors import StoreError
-from sparseq.engine.contributions import Cells, Contributions, Weights
+from sparseq.engine.contributions import Cells, Contributions, Index, Reduction, Weights
 from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
-from sparseq.engine.reduce import Index, Reduction
 from sparseq.lake.fleets import Fleet
 from sparseq.lake.task import framed, plan_document, unframed
 from sparseq.sql.catalog import Table

@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from sparseq.accounting.budget import Budget
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.lake.fenced_log import FencedLog, LogFile, Overtaken
-from sparseq.ledger.accounts import Departures, Index, Ints
-from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.accounts import Departures, Index, Ints, pack, pack_set, unpack, unpack_set
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.ledger.notes import USER, CuratorLine, Fact, LoggedLine, Note, NoteTable, RequestId
 from sparseq.ledger.protocol import Entry, Release

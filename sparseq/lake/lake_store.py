@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError, ParameterError, StoreError
 from sparseq.base.whole_files import make_durable, whole_file
-from sparseq.engine.reduce import Index, Ints
+from sparseq.engine.contributions import Index, Ints
 from sparseq.lake import lake_ledger
 from sparseq.lake._duckdb.layout import (
     Bucket,

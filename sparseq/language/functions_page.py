@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sparseq.language import types as T
-from sparseq.language.functions import FUNCTIONS, Function
-from sparseq.language.text_functions import MAX_TEXT
+from sparseq.language.functions import FUNCTIONS, MAX_TEXT, Function
 from sparseq.language.types import Family, Type
 
 _HEAD = """\

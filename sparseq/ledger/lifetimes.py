@@ -29,8 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.ledger.accounts import Index, Ints, Mask
-from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.accounts import Index, Ints, Mask, pack, pack_set, unpack, unpack_set
 from sparseq.ledger.notes import Note, NoteTable
 
 LIFETIMES = NoteTable("lifetimes", {"release": "BIGINT", "people": "BLOB", "units": "BLOB"})

@@ -66,7 +66,7 @@ class Purpose:
         forecast: Share of the part that is for what whoever is out would still contribute.
         cap, season: Of the forecasts, see `sparseq.series.methods.forecast`.
         seen: Lowest and highest mean of a few weeks in the data that were planned on, see
-            `sparseq.series.plan_alarm`; (0, 0): there were none.
+            `sparseq.series.watch`; (0, 0): there were none.
         off: How far forecasts may be off, as a share of the forecast, by the planner's backtest.
         strategy, left_out: See `sparseq.series.methods.strategy_series`, `sparseq.series.left_out`.
         number: Which purpose of the store it is, from 0.

@@ -18,7 +18,11 @@ from pathlib import Path
 
 from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
+from sparseq.engine._duckdb.storage import Storage
 from sparseq.load.file_patterns import Found
+from sparseq.load.load_rows import IncomingRows
+
+# -- hashes of files that have come before: told by their contents, whatever they are called -------
 
 _AGAIN = "say --again (in Python again=True) if its rows are to be counted once more"
 _ONCE = "name each file once; `sparseq ingest --again` counts its rows once more"
@@ -105,3 +109,43 @@ def refused(names: list[str], same_as: list[str], new: bool = False) -> DataErro
         return DataError(f"{what}; nothing was loaded", hint)
     some = ", ".join(map(shown, names[:3])) + ", …" * (len(names) > 3)
     return DataError(f"{len(names):,} files are there already: {some}; nothing was loaded", hint)
+
+
+# -- files that were loaded into a table of a store: kept with their rows, in one transaction ------
+
+
+class FilesSeen:
+    """The files that are being loaded into a table, and those that were before.
+
+    Args:
+        storage: Of the store.
+        table: Name of a private table.
+        rows: What is being loaded.
+    """
+
+    def __init__(self, storage: Storage, table: str, rows: IncomingRows) -> None:
+        self._storage, self._rows = storage, rows
+        self._prefix = f"file/{table}/"
+        self._contents = Contents(rows.files)
+
+    def check(self, new: bool = False) -> None:
+        """Raise `DataError` if a file with rows was loaded before, or is there twice.
+
+        Args:
+            new: The table is being made.
+        """
+        known = {
+            key.removeprefix(self._prefix): note
+            for key, note in self._storage.taken().items()
+            if key.startswith(self._prefix)
+        }
+        found = [(k, n) for k, n in self._contents.repeated(known) if not self._rows.is_empty(k)]
+        if found:
+            names = [self._rows.sources[k].name for k, _ in found]
+            raise refused(names, [n for _, n in found], new)
+
+    def keep(self) -> None:
+        """Remember the files, in the transaction of their rows."""
+        contents = self._contents.all()
+        if contents:
+            self._storage.remember({self._prefix + c.key: c.note() for c in contents})

@@ -29,8 +29,7 @@ from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
 from sparseq.compiled import compiled, worthwhile
 from sparseq.engine._duckdb.connection import scratch
-from sparseq.engine.contributions import as_arrow
-from sparseq.engine.reduce import Index
+from sparseq.engine.contributions import Index, as_arrow
 from sparseq.load.convert import MOST_TEXT, expression, to_text
 from sparseq.load.databases import spelled
 from sparseq.load.file_sources import FIRST, NO_TYPES, ArrowSource, Source, one_array

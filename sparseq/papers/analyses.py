@@ -37,8 +37,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import count, in_range
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.contributions import as_arrow, triplet_query
-from sparseq.engine.reduce import Ints
+from sparseq.engine.contributions import Ints, as_arrow, triplet_query
 from sparseq.papers.lipschitz import Analysis, lipschitz_contributions
 from sparseq.sql.plan import Options
 from sparseq.store.answer import Answer

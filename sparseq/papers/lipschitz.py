@@ -17,8 +17,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduction, Runs, quantise, reduce
+from sparseq.engine.contributions import (
+    NORM_LIMIT,
+    Contributions,
+    Index,
+    Ints,
+    Reduction,
+    Runs,
+    quantise,
+    reduce,
+)
 from sparseq.sql.plan import Plan
 from sparseq.store.backend import Backend
 

@@ -41,7 +41,7 @@ from sparseq.accounting import (
 from sparseq.accounting._numbers import count, in_range
 from sparseq.base.defaults import BETA
 from sparseq.base.errors import ParameterError
-from sparseq.engine.reduce import Index, Ints, Runs, quantise, reduce
+from sparseq.engine.contributions import Index, Ints, Runs, quantise, reduce
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.stream.release_charges import Bill, charges_of, rounded_up

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from sparseq.pgwire import messages
-from sparseq.pgwire.pg_settings import REQUEST_ID, Settings
-from sparseq.pgwire.results import StatementResult
-from sparseq.pgwire.sqlstates import (
+from sparseq.pgwire.messages import (
     FEATURE_NOT_SUPPORTED,
     NO_CURSOR,
     NO_STATEMENT,
     TOO_LARGE,
     WireError,
 )
+from sparseq.pgwire.pg_settings import REQUEST_ID, Settings
+from sparseq.pgwire.pg_values import StatementResult
 from sparseq.pgwire.statement_kinds import SqlStatement, StatementForm, TokenReader, change
 
 # -- the state of one client: its transaction, settings, prepared statements, portals --------------

@@ -16,9 +16,9 @@ from sparseq.pgwire import messages, scram
 from sparseq.pgwire import messages as m
 from sparseq.pgwire._duckdb.catalogue import Catalogue
 from sparseq.pgwire.commands import State
+from sparseq.pgwire.messages import NOT_AUTHORIZED, TOO_MANY, WireError
 from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
-from sparseq.pgwire.sqlstates import NOT_AUTHORIZED, TOO_MANY, WireError
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal
 

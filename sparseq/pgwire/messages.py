@@ -10,7 +10,46 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparseq.pgwire.sqlstates import PROTOCOL_VIOLATION, TOO_LARGE, WireError
+from sparseq.base.errors import SparseqError
+
+# -- errors as PostgreSQL's clients read them: an SQLSTATE, a message, a hint, a position ----------
+
+PROTOCOL_VIOLATION = "08P01"
+TOO_LARGE = "54000"
+FEATURE_NOT_SUPPORTED = "0A000"
+SYNTAX_ERROR = "42601"
+INVALID_PASSWORD = "28P01"
+NOT_AUTHORIZED = "28000"
+INVALID_PARAMETER = "22023"
+READ_ONLY = "25006"
+FAILED_TRANSACTION = "25P02"
+NO_STATEMENT = "26000"
+NO_CURSOR = "34000"
+CANCELLED = "57014"
+TOO_MANY = "53300"
+SHUTTING_DOWN = "57P01"
+
+
+class WireError(SparseqError):
+    """An error with an SQLSTATE.
+
+    Attributes:
+        code: SQLSTATE, five characters.
+        position: Of the mistake in the statement, counted in characters from 1; 0: not known.
+        fatal: The connection ends with it.
+    """
+
+    def __init__(
+        self, code: str, message: str, hint: str = "", *, position: int = 0, fatal: bool = False
+    ) -> None:
+        super().__init__(message, hint)
+        self.code, self.position, self.fatal = code, position, fatal
+
+
+def bad_value(message: str) -> WireError:
+    """Return the error of a value that is none of its type."""
+    return WireError("22P02", message)
+
 
 # -- messages of PostgreSQL's protocol 3.0 as bytes ------------------------------------------------
 

@@ -18,17 +18,16 @@ from sparseq.base.errors import QueryCancelError, TimedOut
 from sparseq.pgwire import messages
 from sparseq.pgwire import messages as m
 from sparseq.pgwire.commands import FAILED, INSIDE, Portal, State
-from sparseq.pgwire.pg_values import parameter
-from sparseq.pgwire.results import StatementResult, copied, described, rows
-from sparseq.pgwire.run_statement import Runner, bound
-from sparseq.pgwire.selects import Look, Selects, failure
-from sparseq.pgwire.sqlstates import (
+from sparseq.pgwire.messages import (
     CANCELLED,
     PROTOCOL_VIOLATION,
     SHUTTING_DOWN,
     TOO_LARGE,
     WireError,
 )
+from sparseq.pgwire.pg_values import StatementResult, copied, described, parameter, rows
+from sparseq.pgwire.run_statement import Runner, bound
+from sparseq.pgwire.selects import Look, Selects, failure
 from sparseq.pgwire.statement_kinds import MOST_TEXT, SqlStatement, StatementForm, split
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparseq.base.errors import did_you_mean
-from sparseq.pgwire.sqlstates import INVALID_PARAMETER, WireError
+from sparseq.pgwire.messages import INVALID_PARAMETER, WireError
 from sparseq.sql.plan import RESTS_ON, Options
 
 VERSION = "15.8"

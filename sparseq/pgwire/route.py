@@ -17,8 +17,8 @@ from sqlglot.errors import SqlglotError
 
 from sparseq.pgwire.statement_kinds import Token, TokenKind, tokens
 from sparseq.released.render import SUFFIXES
-from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog, Column, Table, bound_text
+from sparseq.sql.normalize import BINNED
 from sparseq.sql.parameters import literal
 from sparseq.sql.parse import Dialect
 

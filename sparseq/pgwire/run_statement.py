@@ -13,15 +13,20 @@ import pyarrow as pa
 
 from sparseq.pgwire import commands
 from sparseq.pgwire.commands import FAILED, Portal, PreparedStatement, State
-from sparseq.pgwire.pg_values import number_of, parameter_types, stand_in
-from sparseq.pgwire.results import CopyFormat, StatementResult
-from sparseq.pgwire.selects import Selects, as_described
-from sparseq.pgwire.sqlstates import (
+from sparseq.pgwire.messages import (
     FAILED_TRANSACTION,
     INVALID_PARAMETER,
     READ_ONLY,
     WireError,
 )
+from sparseq.pgwire.pg_values import (
+    CopyFormat,
+    StatementResult,
+    number_of,
+    parameter_types,
+    stand_in,
+)
+from sparseq.pgwire.selects import Selects, as_described
 from sparseq.pgwire.statement_kinds import (
     ONLY_READ,
     SqlStatement,

@@ -14,7 +14,7 @@ import hmac
 import re
 from dataclasses import dataclass, field
 
-from sparseq.pgwire.sqlstates import INVALID_PASSWORD, PROTOCOL_VIOLATION, WireError
+from sparseq.pgwire.messages import INVALID_PASSWORD, PROTOCOL_VIOLATION, WireError
 from sparseq.server.tokens import Verifier
 
 MECHANISM = "SCRAM-SHA-256"

@@ -21,9 +21,9 @@ from sparseq.base.errors import (
     Why,
 )
 from sparseq.pgwire.commands import State
-from sparseq.pgwire.results import shaped
+from sparseq.pgwire.messages import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
+from sparseq.pgwire.pg_values import shaped
 from sparseq.pgwire.route import Aim, Destination, aimed
-from sparseq.pgwire.sqlstates import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
 from sparseq.pgwire.statement_kinds import TokenKind, tokens
 from sparseq.pictures.answer_texts import said
 from sparseq.released.render import ERROR_SUFFIX

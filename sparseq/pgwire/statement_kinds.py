@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from sparseq.pgwire.sqlstates import READ_ONLY, SYNTAX_ERROR, TOO_LARGE, WireError
+from sparseq.pgwire.messages import READ_ONLY, SYNTAX_ERROR, TOO_LARGE, WireError
 
 # -- statements as PostgreSQL cuts them into tokens ------------------------------------------------
 

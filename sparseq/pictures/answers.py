@@ -31,7 +31,6 @@ from sparseq.pictures.terminal import terminal_chart
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, keys_of
 from sparseq.store.answer_facts import Facts
 
-
 _WIDE, _HIGH = 180, 16  # of a drawn interval, in pixels
 _SERIES: tuple[Color, ...] = ("blue", "orange", "green", "purple", "red", "teal", "brown", "ink")
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.base.errors import ParameterError
-from sparseq.pictures.figure import Figure, Floats, Series, Sheet
-from sparseq.pictures.scales import Scale
+from sparseq.pictures.figure import Figure, Floats, Scale, Series, Sheet
 
 _COLORS = {
     "blue": "#0b62d6",

@@ -18,8 +18,7 @@ from rich.cells import cell_len, set_cell_size
 
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
-from sparseq.pictures.figure import Figure, Floats, Series, finite_runs
-from sparseq.pictures.scales import Scale
+from sparseq.pictures.figure import Figure, Floats, Scale, Series, finite_runs
 
 MIN_WIDTH, MIN_HEIGHT = 30, 8
 MARKS = "●○◆◇▲△■□"

@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language.parsed_expressions import is_constant
-from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog
+from sparseq.sql.normalize import BINNED
 from sparseq.sql.parse import said
 from sparseq.sql.subqueries import WINDOWED, mapped, split_groups
 

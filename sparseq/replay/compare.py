@@ -30,8 +30,8 @@ from sparseq.replay.log import Line, Log, blocks
 from sparseq.replay.run import asked_of
 from sparseq.sql.plan import Plan, calibrate
 from sparseq.store.store import Store
-from sparseq.stream.batches import Request
 from sparseq.stream.release_charges import Bill, price
+from sparseq.stream.step import Request
 
 MOST_SHOWN = 1000
 """Lines that a comparison keeps for its page, at most."""

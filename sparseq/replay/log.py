@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.whole_files import format_of
 from sparseq.sql.plan import KNOWN_OPTIONS, Options
-from sparseq.stream.batches import BLOCK
+from sparseq.stream.step import BLOCK
 
 COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
 LONGEST_LINE = 1 << 24  # bytes; a longer one is no query

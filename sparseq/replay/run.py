@@ -38,7 +38,7 @@ from sparseq.sql.parameters import QueryText
 from sparseq.sql.plan import Options, Plan
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.stream.batches import Outcome, Request
+from sparseq.stream.step import Outcome, Request
 
 # -- answers of a replay: one row a line of the log, in a file that appears whole ------------------
 

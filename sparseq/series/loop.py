@@ -17,10 +17,10 @@ import pyarrow as pa
 from sparseq.base.errors import StoreError
 from sparseq.ledger.notes import RequestId
 from sparseq.series.folder import Arrival, Inbox
-from sparseq.series.plan_alarm import UnlikeThePlan
 from sparseq.series.query_series import QuerySeries, RowSource, is_of
 from sparseq.series.series_file import Row, SeriesFile, as_table, schema_of
 from sparseq.series.ticks import Tick, Ticks
+from sparseq.series.watch import UnlikeThePlan
 from sparseq.store.store import Store
 
 _TOGETHER = 1024  # ticks that are looked up together

@@ -37,8 +37,7 @@ import pyarrow as pa
 from sparseq.accounting import UNITS_PER_NORM, Budget, add_charges, round_up
 from sparseq.accounting._numbers import count, in_range
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import NORM_LIMIT, Index, Ints, Reduction
+from sparseq.engine.contributions import NORM_LIMIT, Contributions, Index, Ints, Reduction
 from sparseq.ledger.notes import Asker, NoteRows, NoteTable, RequestId
 from sparseq.ledger.purposes import Pot
 from sparseq.mechanisms.laplace import laplace_pair_tail

@@ -29,7 +29,7 @@ from sparseq.server.audit import SUM, AuditLog
 from sparseq.server.tokens import Principal
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.stream.batches import Outcome
+from sparseq.stream.step import Outcome
 
 # -- quotas used by each name, told from the lines of the audit log --------------------------------
 

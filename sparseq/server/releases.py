@@ -20,8 +20,7 @@ from sparseq.reuse.answer_cache import Inquiry
 from sparseq.sql.plan import Options, Query
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.stream.batches import Outcome
-from sparseq.stream.step import Stream
+from sparseq.stream.step import Outcome, Stream
 
 # -- the latest releases, without their answers, as lists of them need: public ---------------------
 

@@ -42,11 +42,11 @@ from sparseq.base.errors import ParameterError, SparseqError, StoreError
 from sparseq.base.whole_files import PRIVATE
 from sparseq.pgwire import serve_wire
 from sparseq.server.audit import AuditLog
-from sparseq.server.http import limits
+from sparseq.server.http import endpoints
 from sparseq.server.http.app import application
 from sparseq.server.jobs import Job, Jobs
-from sparseq.server.queue import stand_behind
 from sparseq.server.service import Service
+from sparseq.server.thread import stand_behind
 from sparseq.server.tokens import Tokens
 from sparseq.store._duckdb.backup import Backup, backup
 from sparseq.store.address import CONTROL, SERVED, served_at
@@ -299,11 +299,11 @@ async def _listen(
     server = None
     if "http" in sockets:
         config = uvicorn.Config(
-            limits.with_few_headers(application(service, url)), log_level="warning",
+            endpoints.with_few_headers(application(service, url)), log_level="warning",
             access_log=False, server_header=False, timeout_graceful_shutdown=_GRACE,
-            limit_concurrency=2000, lifespan="off", ws="none", http=limits.LimitedProtocol,
-            h11_max_incomplete_event_size=limits.MOST_HEAD,
-            timeout_keep_alive=limits.KEEP_SECONDS,
+            limit_concurrency=2000, lifespan="off", ws="none", http=endpoints.LimitedProtocol,
+            h11_max_incomplete_event_size=endpoints.MOST_HEAD,
+            timeout_keep_alive=endpoints.KEEP_SECONDS,
         )  # fmt: skip
         config.load()
         config.ssl = context

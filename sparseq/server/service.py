@@ -31,20 +31,19 @@ from sparseq.ledger.protocol import Release
 from sparseq.released.render import schema_of
 from sparseq.server.audit import AuditLog
 from sparseq.server.jobs import JobState
-from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import LatestReleases, Repeats
-from sparseq.server.thread import Ask, StreamThread, Turn
+from sparseq.server.thread import Ask, FairPool, FairQueue, StreamThread, Turn
 from sparseq.server.tokens import Door, Principal, Quota, Role, Tokens
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.lower import Lowering
 from sparseq.sql.parameters import bound
 from sparseq.sql.plan import Options, Query
+from sparseq.sql.select import Lowering
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Params
 from sparseq.store.explain import Explanation, explained
 from sparseq.store.store import Store
-from sparseq.stream.batches import Outcome
+from sparseq.stream.step import Outcome
 from sparseq.stream.stream_progress import planned_price
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """The stream thread: it alone makes calls on the store.
 
 What has queued while the last group was made durable is the next group: one transaction for all of
-it (`sparseq.stream.batches`). Answers, charges and drops are those of asking one by one, in the
+it (`sparseq.stream.step`). Answers, charges and drops are those of asking one by one, in the
 order of the group.
 
 A question whose rows take long to read (joins, subqueries) leaves its turn to the others: another
@@ -19,30 +19,246 @@ the stream: the stream thread notes what the store said, and anybody reads it.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import sys
 import threading
 import time
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import sparseq
-from sparseq.base.cancellation import Cancellation
+from sparseq.base.cancellation import Cancellation, current
 from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
+from sparseq.engine.contributions import release_freed
 from sparseq.ledger.notes import RequestId
-from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import Repeats
 from sparseq.server.tokens import Principal
 from sparseq.sql.plan import Options, Plan, Query
 from sparseq.store.explain import price_of
 from sparseq.store.store import Store
-from sparseq.stream.batches import Outcome, Request
 from sparseq.stream.side_reads import Readings
+from sparseq.stream.step import Outcome, Request
+
+# -- fair queues -----------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """A queue that takes from its askers in turn. Threads may share it.
+
+    Args:
+        most: What may wait in all.
+        each: What may wait of one asker.
+        at_once: What may be taken of one asker and not `done` yet; None: as much as there is.
+
+    Example:
+        >>> queue = FairQueue[str]()
+        >>> for asker, item in [("ada", "a1"), ("ada", "a2"), ("ada", "a3"), ("bob", "b1")]:
+        ...     queue.put(asker, item)
+        >>> queue.take(3)
+        ['a1', 'b1', 'a2']
+    """
+
+    def __init__(self, most: int = 1024, each: int = 256, at_once: int | None = None) -> None:
+        self.most, self.each, self.at_once = most, each, at_once
+        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
+        self._size = self._lent = 0
+        self._taken: Counter[str] = Counter()
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def put(self, asker: str, item: T) -> None:
+        """Let an item wait for its turn.
+
+        Raises:
+            ServerError: Too much is waiting, or the queue is closed.
+        """
+        with self._changed:
+            if self._closed:
+                raise ServerError(Why.CLOSING, "the server is stopping", "try again in a minute")
+            mine = self._waiting.get(asker, ())
+            if self._size >= self.most or len(mine) >= self.each:
+                whose, most = (
+                    ("yours", self.each) if len(mine) >= self.each else ("everybody's", self.most)
+                )
+                raise ServerError(
+                    Why.BUSY,
+                    f"{most:,} of {whose} are waiting already; nothing was charged",
+                    "wait for some of the answers, then ask again",
+                )
+            self._waiting.setdefault(asker, deque()).append(item)
+            self._size += 1
+            self._changed.notify_all()
+
+    def take(self, most: int) -> list[T]:
+        """Wait for items, and return up to so many; none: the queue is closed, and empty."""
+        with self._changed:
+            while (ready := self._ready()) is None and not (
+                self._closed and not self._size and not self._lent
+            ):
+                self._changed.wait()
+            taken: list[T] = []
+            while ready is not None and len(taken) < most:
+                items = self._waiting.pop(ready)
+                taken.append(items.popleft())
+                self._size -= 1
+                self._taken[ready] += self.at_once is not None
+                if items:
+                    self._waiting[ready] = items  # behind all others
+                ready = self._ready()
+            return taken
+
+    def _ready(self) -> str | None:
+        """Return who is next; None: nobody."""
+        if self.at_once is None:
+            return next(iter(self._waiting), None)
+        return next((who for who in self._waiting if self._taken[who] < self.at_once), None)
+
+    def done(self, asker: str) -> None:
+        """Take note that an item that was taken is done."""
+        with self._changed:
+            self._taken[asker] -= 1
+            if not self._taken[asker]:
+                del self._taken[asker]
+            self._changed.notify_all()
+
+    def lend(self) -> None:
+        """Take note that an item that was taken comes back: the queue does not end before."""
+        with self._changed:
+            self._lent += 1
+
+    def give_up(self) -> None:
+        """Take note that what was lent is done with."""
+        with self._changed:
+            self._lent -= 1
+            self._changed.notify_all()
+
+    def put_back(self, asker: str, item: T) -> None:
+        """Let an item that was lent be the next of its asker, whatever waits."""
+        with self._changed:
+            self._waiting.setdefault(asker, deque()).appendleft(item)
+            self._size += 1
+            self._lent -= 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nothing more in; what waits is still taken."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+def stand_behind() -> None:
+    """Have this thread, and those it starts, stand behind others where processors are scarce."""
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
+@dataclass
+class _Work:
+    """Something to be done, for whom, and what can cancel it."""
+
+    who: str
+    run: Callable[[], Any]
+    cancellation: Cancellation | None
+    done: Future[Any] = field(default_factory=Future)
+
+
+class FairPool:
+    """Threads that do what askers want done, in turn. What is cancelled is left, or not begun.
+
+    Args:
+        name: Of the threads.
+        threads: How many there are.
+        at_once: How many of them work for one asker at once.
+        behind: They stand behind other threads where processors are scarce.
+        most, each: What may wait: see `FairQueue`.
+
+    Example:
+        >>> pool = FairPool("doctest", threads=2, at_once=1)
+        >>> pool.submit("ada", lambda: 1 + 1).result(), pool.close()
+        (2, None)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        at_once: int,
+        most: int = 1024,
+        each: int = 64,
+        behind: bool = False,
+    ) -> None:
+        self._queue: FairQueue[_Work] = FairQueue(most, each, at_once)
+        self._behind = behind
+        self._threads = [
+            threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, who: str, run: Callable[[], Any]) -> Future[Any]:
+        """Have something done, as a part of the work that is done now (`cancellation.current`).
+
+        Raises:
+            ServerError: Too much is waiting, or the pool is closed.
+        """
+        work = _Work(who, run, current())
+        stack = ExitStack()
+        if work.cancellation is not None:
+            stack.enter_context(work.cancellation.interrupts(work.done.cancel))
+        try:
+            self._queue.put(who, work)
+        except ServerError:
+            stack.close()
+            raise
+        work.done.add_done_callback(lambda _: stack.close())
+        return work.done
+
+    def close(self) -> None:
+        """Take nothing more, and wait for what has begun."""
+        self._queue.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        if self._behind:
+            stand_behind()
+        while taken := self._queue.take(1):
+            (work,) = taken
+            if work.done.set_running_or_notify_cancel():
+                self._do(work)
+            self._queue.done(work.who)
+            del work, taken
+            if self._behind:
+                release_freed()  # large, and more so if it was cancelled: its frames had it
+
+    def _do(self, work: _Work) -> None:
+        try:
+            with ExitStack() as stack:
+                if work.cancellation is not None:
+                    stack.enter_context(work.cancellation.ambient())
+                found = work.run()
+        except BaseException as error:
+            work.done.set_exception(error)
+        else:
+            work.done.set_result(found)
+
+
+# -- the stream thread: it alone makes calls on the store ------------------------------------------
 
 # -- the health of a server: can it make answers durable? For who watches it, without a token ------
 

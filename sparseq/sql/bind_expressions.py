@@ -29,7 +29,7 @@ from sparseq.language.expression_tree import (
     fits,
     in_range,
 )
-from sparseq.language.functions import Function, overloads
+from sparseq.language.functions import MAX_TEXT, Function, overloads
 from sparseq.language.parsed_expressions import (
     BINARY,
     CASTS,
@@ -43,7 +43,6 @@ from sparseq.language.parsed_expressions import (
     hint_of,
     is_text_constant,
 )
-from sparseq.language.text_functions import MAX_TEXT
 from sparseq.language.types import Family, Type
 from sparseq.sql.parse import said
 

@@ -1,6 +1,6 @@
 """SQL text becomes a checked syntax tree: one SELECT, known words only.
 
-Nothing is run that is not on the lists in `sparseq.sql.allowed_words`. What DuckDB itself would let
+Nothing is run that is not on the lists in `sparseq.sql.normalize`. What DuckDB itself would let
 a query do (files, network, settings, other tables) is switched off as well, see
 `sparseq.store.store`.
 """
@@ -21,9 +21,8 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
-from sparseq.sql.allowed_words import BINNED, check_allowed, check_written
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.normalize import rewritten
+from sparseq.sql.normalize import BINNED, check_allowed, check_written, rewritten
 from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
 
 MAX_SAID = 80

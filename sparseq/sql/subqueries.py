@@ -29,10 +29,10 @@ from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, call
 from sparseq.language.public_values import PublicValues
 from sparseq.language.types import Family, Type
-from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
 from sparseq.sql.from_clause import USER, ColumnFacts, FromItem, people_in, quoted
+from sparseq.sql.normalize import BINNED
 from sparseq.sql.parse import said
 from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts

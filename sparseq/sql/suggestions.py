@@ -26,8 +26,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.base.errors import QueryRefused
-from sparseq.sql.allowed_words import BINNED
 from sparseq.sql.catalog import Catalog
+from sparseq.sql.normalize import BINNED
 from sparseq.sql.parse import Dialect, split_options
 
 # -- a refused query, rewritten as its hint says ---------------------------------------------------

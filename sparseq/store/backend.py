@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from sparseq.engine.contributions import Index, Ints
     from sparseq.engine.protocol import Engine
-    from sparseq.engine.reduce import Index, Ints
     from sparseq.ledger.accounts import Person
     from sparseq.ledger.notes import LoggedLine
     from sparseq.ledger.protocol import Ledger, Loss

@@ -24,8 +24,7 @@ from sparseq.released.render import ERROR_SUFFIX
 from sparseq.sql.plan import calibrate
 from sparseq.stream.expected_width import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.joint_unit import joint
-from sparseq.stream.pilots import once_for
-from sparseq.stream.question import WeightedPart, parts_of, price_in, question_of
+from sparseq.stream.question import WeightedPart, once_for, parts_of, price_in, question_of
 from sparseq.stream.stream_progress import QUESTION
 
 if TYPE_CHECKING:

@@ -33,12 +33,11 @@ from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
 from sparseq.store.store_promise import StorePromise
-from sparseq.stream.batches import Outcome, Request, ask_many
 from sparseq.stream.draft import Participation, Terms
-from sparseq.stream.step import Mechanism, Stream
+from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
 
 if TYPE_CHECKING:
-    from sparseq.sql.lower import Lowering
+    from sparseq.sql.select import Lowering
 
 _PAUSE = 0.002
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
@@ -222,7 +221,7 @@ class Store(Asking):
     def lowering(self) -> Lowering:
         """What lowers this store's queries, with all that is public about its tables."""
         if self._lowering is None:
-            from sparseq.sql.lower import Lowering
+            from sparseq.sql.select import Lowering
 
             twin = self.backend.public_twin()
             self._lowering = Lowering(

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
+from sparseq.engine.contributions import Index
 from sparseq.engine.protocol import Difference
-from sparseq.engine.reduce import Index
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import DIFFERENT, CuratorLine, RequestId
 from sparseq.ledger.protocol import Entry, Release

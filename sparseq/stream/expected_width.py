@@ -17,20 +17,22 @@ import numpy as np
 from sparseq.accounting import Budget
 from sparseq.accounting.pilots import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
 from sparseq.accounting.pilots.choice import C_STEPS, ColumnValues, Risk, choose, column_of
-from sparseq.accounting.pilots.posterior import nothing_read
+from sparseq.accounting.pilots.posterior import Floats, nothing_read
 from sparseq.base.defaults import beta_at
 from sparseq.base.errors import QueryRefused
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, render
 from sparseq.sql.plan import Kind, Measure, Options, Query
 from sparseq.stream.joint_unit import Joint, JointMeasure, joint
-from sparseq.stream.pilots import (
+from sparseq.stream.question import (
     ColumnPilot,
+    ReleasedSums,
     factors,
     parent_in,
     parents_of,
+    price_in,
+    question_of,
     rows_of,
 )
-from sparseq.stream.question import Floats, ReleasedSums, price_in, question_of
 from sparseq.stream.stream_progress import Course
 from sparseq.stream.weighted_answer import measured
 from sparseq.stream.weighted_sums import WeightedSums

@@ -20,7 +20,7 @@ from sparseq.accounting import Budget, Price, sigma_for_scale
 from sparseq.accounting._numbers import in_range
 from sparseq.accounting.pilots import CELLS
 from sparseq.sql.plan import Kind, Measure, Noise, Options, Plan, Query, no_public_scale
-from sparseq.stream.weights import finer_steps
+from sparseq.stream.release_charges import finer_steps
 
 SUM_STEPS = 17
 """2**17 lattice steps to the greatest value of a sum: 16,384 such rows of a person in one cell."""

@@ -45,14 +45,14 @@ from sparseq.sql.plan import (
     Statistic,
 )
 from sparseq.stream.joint_unit import joint
-from sparseq.stream.pilots import (
+from sparseq.stream.question import (
+    WeightGroup,
     binned_anew,
     centred_total,
     column_pilot,
     product_of,
     quantile_pilot,
 )
-from sparseq.stream.question import WeightGroup
 from sparseq.stream.weighted_sums import WeightedSums
 
 Found = tuple[list[WeightGroup], dict[StatisticKey, Ends]]

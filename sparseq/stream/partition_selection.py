@@ -27,9 +27,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Contributions, Index, Reduction
 from sparseq.engine.protocol import USER
-from sparseq.engine.reduce import Index, Reduction
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import NoteTable
 from sparseq.mechanisms import AboveThreshold, Entropy, LaplaceSparseVector

@@ -25,8 +25,14 @@ from sparseq.sql.plan import PROVED, QUANTILE, Kind, Options, Plan, Query
 from sparseq.stream.budget_part import BudgetPart
 from sparseq.stream.joint_unit import joint
 from sparseq.stream.moments import APART, MEASURED
-from sparseq.stream.pilots import parents_of
-from sparseq.stream.question import WeightedAnswer, WeightedPart, WeightGroup, parts_of, price_in
+from sparseq.stream.question import (
+    WeightedAnswer,
+    WeightedPart,
+    WeightGroup,
+    parents_of,
+    parts_of,
+    price_in,
+)
 from sparseq.stream.weighted_sums import WeightedSums
 
 

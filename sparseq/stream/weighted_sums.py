@@ -27,18 +27,25 @@ from sparseq.accounting.pilots.choice import (
 )
 from sparseq.accounting.pilots.pilot_interval import interval
 from sparseq.accounting.pilots.posterior import nothing_read
-from sparseq.engine.contributions import Contributions, Weights
-from sparseq.engine.reduce import Index, Ints
+from sparseq.engine.contributions import Contributions, Index, Ints, Weights
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.mechanisms import Entropy, rounded_gaussian
 from sparseq.sql.plan import Kind, Noise, Options, Plan, Query
 from sparseq.stream.joint_unit import Joint, joint
-from sparseq.stream.pilots import ColumnPilot, own_pilot, parent_in, parents_of, people_of
-from sparseq.stream.question import ReleasedSums, WeightGroup, priced, question_of
-from sparseq.stream.release_charges import Bill
+from sparseq.stream.question import (
+    ColumnPilot,
+    ReleasedSums,
+    WeightGroup,
+    own_pilot,
+    parent_in,
+    parents_of,
+    people_of,
+    priced,
+    question_of,
+)
+from sparseq.stream.release_charges import PILOT_BITS, Bill, Contributors, contributors, together
 from sparseq.stream.stream_progress import Course, parent_seen
-from sparseq.stream.weights import PILOT_BITS, Contributors, contributors, together
 
 Floats = NDArray[np.float64]
 _ALL_PARTS = 1.5

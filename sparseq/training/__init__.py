@@ -6,7 +6,7 @@ gradient = noised_gradient(con, engine, params, label="step 1", clip=1.0)
 
 from sparseq.training.closed_form import ClosedForm, ModelFamily, family
 from sparseq.training.descent import PrivateGD, TrainingResult, TrainingStep
-from sparseq.training.features import Feature, Target, features_of, target_of
+from sparseq.training.features import Feature, Target, engine_for, features_of, target_of
 from sparseq.training.model import Model, load_model
 from sparseq.training.protocol import (
     GradientEngine,
@@ -18,7 +18,6 @@ from sparseq.training.protocol import (
 from sparseq.training.query import noised_gradient
 from sparseq.training.sgd.descent import PrivateSGD, SgdResult
 from sparseq.training.sgd.promise import SpendLess, SpendMore
-from sparseq.training.tables import engine_for
 
 __all__ = [
     "ClosedForm",

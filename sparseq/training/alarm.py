@@ -23,8 +23,7 @@ import numpy as np
 
 from sparseq.accounting.charge import round_up
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import Index, Reduction
+from sparseq.engine.contributions import Contributions, Index, Reduction
 from sparseq.ledger.notes import NoteRows, NoteTable
 from sparseq.released.outputs import OutputColumn, Outputs
 from sparseq.sql.plan import Kind, Measure, Options, Plan, Query, Relation

@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 
 from sparseq.base.errors import ParameterError
-from sparseq.compiled.elementary import sigmoid
-from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
+from sparseq.compiled.numbers import sigmoid
+from sparseq.engine.contributions import NORM_LIMIT, Index, Ints
 from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.identity import code_of
 from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError
 from sparseq.compiled import COLD, compiled
-from sparseq.engine.reduce import Index
+from sparseq.engine.contributions import Index
 from sparseq.ledger.purposes import Pot
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store

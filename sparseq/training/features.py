@@ -19,11 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy import sparse
 
 from sparseq.base.errors import DataError, ParameterError, QueryRefused
 from sparseq.engine.contributions import as_arrow
+from sparseq.engine.protocol import USER
 from sparseq.sql.catalog import Column, Table
+from sparseq.store.store import Store
+from sparseq.training.closed_form import ClosedForm, family
 from sparseq.training.protocol import Floats
+
+# -- columns of a store become features ------------------------------------------------------------
 
 NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL")
 MAX_RANGES = 1000
@@ -249,3 +255,60 @@ def _numbers(values: pa.Array) -> Floats:
 
 def _one_hot(places: NDArray[Any], size: int) -> Floats:
     return np.asarray(places[:, None] == np.arange(size), np.float64)
+
+
+# -- an engine over a store's own rows, read as Arrow record batches -------------------------------
+
+SPARSE_FROM = 256
+"""With so many features, rows are kept as CSR."""
+
+
+def engine_for(
+    store: Store, table: Table, features: Sequence[Feature], target: Target, model: str
+) -> ClosedForm:
+    """Return a closed-form engine over a store's private table.
+
+    Args:
+        store: With the rows.
+        table: Of its catalogue.
+        features, target: Public facts of their encoding.
+        model: logistic, linear, softmax or poisson.
+
+    Raises:
+        ParameterError: There is no such model.
+    """
+    users, x, y = rows_of(store, table, features, target)
+    classes = len(target.keys) if target.keys is not None else 2
+    return ClosedForm(family(model, classes), users, x, y, bound=1.0)
+
+
+def rows_of(
+    store: Store, table: Table, features: Sequence[Feature], target: Target
+) -> tuple[Any, Any, Any]:
+    """Return users, features (rows, width) and targets of a private table, in order of user."""
+    columns = [*dict.fromkeys([*(f.column for f in features), target.column])]
+
+    def blocks_of(batches: Iterable[pa.RecordBatch]) -> list[tuple[Any, Any, Any]]:
+        return [encoded_batch(batch, features, target) for batch in batches]
+
+    with store.stream.held():
+        parts = store.stream.engine.by_people(table, columns, blocks_of, store.stream.people)
+        blocks = [block for part in parts for block in part]
+    users = np.concatenate([np.zeros(0, np.int32), *(users for users, _, _ in blocks)])
+    y = np.concatenate([np.zeros(0), *(y for _, _, y in blocks)])
+    width = sum(len(f.names) for f in features)
+    if width >= SPARSE_FROM:
+        empty = sparse.csr_array((0, width))
+        return users, sparse.vstack([empty, *(block for _, block, _ in blocks)], format="csr"), y
+    return users, np.concatenate([np.zeros((0, width)), *(block for _, block, _ in blocks)]), y
+
+
+def encoded_batch(
+    batch: pa.RecordBatch, features: Sequence[Feature], target: Target
+) -> tuple[Any, Any, Any]:
+    """Return users, features (rows, width) and targets of one record batch."""
+    parts = [feature.encode(batch.column(feature.column)) for feature in features]
+    x: Any = np.hstack(parts)
+    if x.shape[1] >= SPARSE_FROM:
+        x = sparse.csr_array(x)
+    return batch.column(USER).to_numpy(), x, target.encode(batch.column(target.column))

@@ -36,7 +36,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine.reduce import NORM_LIMIT, Index, Ints
+from sparseq.engine.contributions import NORM_LIMIT, Index, Ints
 from sparseq.sql.plan import DENSE_NORM_STEPS
 
 # -- the protocol of dense queries: norms first, then the weighted sum -----------------------------

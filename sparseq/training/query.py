@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.engine.contributions import Contributions
-from sparseq.engine.reduce import Index, Ints, Reduction
+from sparseq.engine.contributions import Contributions, Index, Ints, Reduction
 from sparseq.ledger.notes import Asker, CuratorLine, Note, RequestId
 from sparseq.ledger.purposes import Pot
 from sparseq.released.outputs import OutputColumn, Outputs, measure

@@ -29,7 +29,7 @@ from sparseq.accounting import UNITS_PER_NORM, Budget
 from sparseq.accounting._numbers import round_down, sqrt_up
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, Price
 from sparseq.base.errors import ParameterError
-from sparseq.engine.reduce import Index, Ints
+from sparseq.engine.contributions import Index, Ints
 from sparseq.ledger.purposes import Pot
 from sparseq.sql.plan import Noise
 from sparseq.store.store import Store

@@ -22,7 +22,7 @@ from sparseq.accounting.pilots import (
 from sparseq.accounting.pilots.choice import Question, choose
 from sparseq.accounting.pilots.pilot_interval import IntervalKind, interval
 from sparseq.accounting.pilots.posterior import posterior
-from sparseq.stream.weights import PILOT_BITS, hats, weights
+from sparseq.stream.release_charges import PILOT_BITS, hats, weights
 
 SIGMA_0 = math.sqrt(48.0)
 STEP = 1 << PILOT_BITS

@@ -29,7 +29,7 @@ from sparseq.papers.filters import (
     ZcdpRule,
     capacity,
 )
-from sparseq.papers.filters._rule import square_up
+from sparseq.papers.filters._filter import square_up
 
 CURVE = (2.0, 8.0, 32.0)
 SHAPE = np.array([1.0, 1.5, 3.0])

@@ -34,7 +34,7 @@ from sparseq.accounting.pilots.pilot_interval import (
     quantile_risk,
     variance,
 )
-from sparseq.stream.weights import weights
+from sparseq.stream.release_charges import weights
 
 Floats = NDArray[np.float64]
 SIGMA_0 = math.sqrt(48.0)

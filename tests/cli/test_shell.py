@@ -23,11 +23,10 @@ from sqlglot.errors import SqlglotError
 import sparseq
 from conftest import output, run
 from sparseq.base.errors import QueryRefused
-from sparseq.cli.completion import Words
 from sparseq.cli.session import is_complete, items, split
-from sparseq.cli.shell import state_folder
-from sparseq.sql.allowed_words import check_allowed, function_names
+from sparseq.cli.shell import Words, state_folder
 from sparseq.sql.catalog import Catalog, Column, Table
+from sparseq.sql.normalize import check_allowed, function_names
 from sparseq.sql.parse import Dialect
 from sparseq.sql.plan import all_limits
 from sparseq.store.curator import counts

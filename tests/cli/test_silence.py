@@ -12,8 +12,8 @@ from test_sql_command import COUNT, releases
 
 from conftest import output, run
 from sparseq.base.errors import ParameterError
+from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_settings import Settings
-from sparseq.pgwire.sqlstates import WireError
 from sparseq.sql.plan import Options
 
 

@@ -14,9 +14,16 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.contributions import Cells, Contributions, Weights
+from sparseq.engine.contributions import (
+    CELL_LIMIT,
+    NORM_LIMIT,
+    Cells,
+    Contributions,
+    Index,
+    Reduction,
+    Weights,
+)
 from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
-from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT, Index, Reduction
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Cell, Domain, Kind, Plan
 

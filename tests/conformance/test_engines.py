@@ -21,9 +21,8 @@ from conformance.engines import CHECKS, PEOPLE, Maker, Row
 from sampled import one_in
 
 import sparseq
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Contributions, Reduction
 from sparseq.engine.protocol import Engine
-from sparseq.engine.reduce import Reduction
 from sparseq.lake.fleets import Fleet, Here
 from sparseq.lake.lake_engine import LakeEngine
 from sparseq.sql.catalog import Table

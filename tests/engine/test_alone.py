@@ -24,7 +24,7 @@ from benchmarks.audit.queries import Questions
 from benchmarks.language import functions
 from benchmarks.stores import made_store
 from sparseq.cli.app import sparseq as command
-from sparseq.engine import program
+from sparseq.engine import interpreter
 from sparseq.engine._duckdb import backstop
 from sparseq.ledger.notes import DIFFERENT
 from sparseq.server.service import Service, Statement
@@ -59,11 +59,11 @@ def masked(true: Any) -> Any:
     return right[np.arange(len(right)) // 8] if np.ndim(right) else right
 
 
-program_as_mask = program.as_mask
+program_as_mask = interpreter.as_mask
 
 
 def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "as_mask", masked)
+    monkeypatch.setattr(interpreter, "as_mask", masked)
 
 
 def told(con: sparseq.Store) -> list[str]:

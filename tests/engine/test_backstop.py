@@ -19,11 +19,11 @@ from sparseq.base.errors import QueryRefused, StoreError
 from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.backstop import halves
 from sparseq.engine._duckdb.reader import Reader
-from sparseq.engine.program import program_of
+from sparseq.engine.interpreter import program_of
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.sql.plan import Options, Query, calibrate
-from sparseq.stream.batches import Request
 from sparseq.stream.release_charges import price
+from sparseq.stream.step import Request
 
 PEOPLE = 40
 FINE = Options(sigma=1000.0)

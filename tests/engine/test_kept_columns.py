@@ -11,7 +11,7 @@ from sampled import one_in
 
 import sparseq
 from sparseq.compiled import compiled
-from sparseq.engine._duckdb.stored import _span_of
+from sparseq.engine._duckdb.reader import _column_span as _span_of
 from sparseq.language.types import Family
 from sparseq.sql.plan import Options, Plan, calibrate
 

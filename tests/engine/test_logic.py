@@ -16,8 +16,8 @@ import pytest
 import sparseq
 from sparseq.compiled import as_mask, bits_as, selected, true_places
 from sparseq.engine import operations
+from sparseq.engine.interpreter import program_of
 from sparseq.engine.operations import ALL, OPERATIONS, Vector, kernel_of
-from sparseq.engine.program import program_of
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.sql.plan import Options, calibrate
@@ -183,8 +183,8 @@ def test_no_bytes_are_read_unchecked() -> None:
     assert [f.split(": ")[0] for f in found] == [
         "compiled/__init__.py",
         "compiled/loops.py",
-        "compiled/prices.py",
-        "compiled/prices.py",
+        "compiled/numbers.py",
+        "compiled/numbers.py",
     ], found
 
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sparseq.engine import reduce as module
-from sparseq.engine.reduce import (
+from sparseq.engine import contributions as module
+from sparseq.engine.contributions import (
     CELL_LIMIT,
     NORM_LIMIT,
     Reduction,

@@ -17,10 +17,10 @@ from sampled import one_in
 import sparseq
 import sparseq.stream.release_charges
 import sparseq.stream.step
-from sparseq.engine import reduce as kernels
+from sparseq.engine import contributions as kernels
 from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.storage import MAX_RUNS
-from sparseq.engine.columns import ColumnCache
+from sparseq.engine.contributions import ColumnCache
 
 ROWS = 600
 QUERIES = [

@@ -21,7 +21,7 @@ from sparseq.lake.doctor import examined, swept
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.lake.lake_store import LakeBackend
-from sparseq.ledger.codec import pack, unpack
+from sparseq.ledger.accounts import pack, unpack
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 COUNT = "SELECT count(*) AS n FROM t"

@@ -26,7 +26,7 @@ from sparseq.lake.fleets import Fleet, Here, Processes
 from sparseq.lake.lake_store import open_lake
 from sparseq.store import curator
 from sparseq.store.store import Store
-from sparseq.stream.batches import Request
+from sparseq.stream.step import Request
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparseq.base.errors import StoreError
-from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.accounts import pack, pack_set, unpack, unpack_set
 
 HEAD = 17
 many = settings(derandomize=True, deadline=None, max_examples=120)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.journal import TABLES, Journal
-from sparseq.ledger.accounts import Departures
-from sparseq.ledger.codec import pack, pack_set
+from sparseq.ledger.accounts import Departures, pack, pack_set
 from sparseq.ledger.notes import Asker, NoteTable, RequestId, requested
 from sparseq.ledger.protocol import Entry, Release
 from sparseq.ledger.purposes import Pot, Pots

@@ -16,7 +16,7 @@ import sparseq
 from sparseq.ledger._duckdb import journal
 from sparseq.sql.plan import Options
 from sparseq.store.curator import account
-from sparseq.stream import batches as groups
+from sparseq.stream import step as groups
 
 PEOPLE, DAYS = 3000, 12
 THEN = dt.datetime(2024, 5, 1)

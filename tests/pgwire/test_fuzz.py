@@ -12,7 +12,7 @@ from pgwire.wired import COUNT, Wire, catalogue, error, run, spent, wire
 
 from sparseq.pgwire import messages as m
 from sparseq.pgwire.connections import Server
-from sparseq.pgwire.sqlstates import WireError
+from sparseq.pgwire.messages import WireError
 from sparseq.server.service import Service
 from sparseq.store.store import Store
 

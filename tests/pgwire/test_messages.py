@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.pgwire import messages as m
-from sparseq.pgwire.messages import error
-from sparseq.pgwire.sqlstates import WireError
+from sparseq.pgwire.messages import WireError, error
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 INT = st.integers(-(2**31), 2**31 - 1)

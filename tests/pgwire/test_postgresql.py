@@ -12,10 +12,10 @@ import pytest
 from pgwire.oracle import postgresql
 
 from sparseq.pgwire._duckdb.catalogue import Catalogue, CatalogueLook
+from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.pgwire.pg_values import cast_type, wire_type
 from sparseq.pgwire.run_statement import bound
-from sparseq.pgwire.sqlstates import WireError
 from sparseq.pgwire.statement_kinds import SqlStatement, split
 from sparseq.sql.catalog import Catalog, Column, Table
 

@@ -15,9 +15,17 @@ from numpy.typing import ArrayLike
 from rich.cells import cell_len
 
 from sparseq.base.errors import ParameterError
-from sparseq.pictures import figure, scales, terminal
-from sparseq.pictures.figure import Axis, Figure, Look, Mark, Series
-from sparseq.pictures.scales import date_ticks, log_ticks, value_ticks
+from sparseq.pictures import figure, terminal
+from sparseq.pictures.figure import (
+    Axis,
+    Figure,
+    Look,
+    Mark,
+    Series,
+    date_ticks,
+    log_ticks,
+    value_ticks,
+)
 from sparseq.pictures.terminal import terminal_chart
 
 GOLDEN = Path(__file__).parent / "golden" / "terminal.txt"
@@ -53,7 +61,7 @@ def dots(text: str) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("module", [terminal, figure, scales])
+@pytest.mark.parametrize("module", [terminal, figure])
 def test_docstring_examples(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

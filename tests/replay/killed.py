@@ -28,7 +28,7 @@ from sparseq.ledger._duckdb.journal import Journal, Segments
 from sparseq.replay import AnswerFile, Log, replay
 from sparseq.replay import log as replay_log
 from sparseq.replay import run as replay_run
-from sparseq.stream import batches as groups
+from sparseq.stream import step as groups
 
 MOMENTS = {"line": 60, "begin": 6, "middle": 6, "commit": 6, "part": 3}
 """And how many of its kind a run lives to see at most."""

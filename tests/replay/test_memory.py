@@ -28,8 +28,8 @@ from sparseq.replay import run as replay_run
 from sparseq.replay.compare import ReplayComparison, compare
 from sparseq.reuse import answer_views as grids
 from sparseq.store._duckdb import file_backend as memory
-from sparseq.stream import batches as groups
-from sparseq.stream.batches import Request
+from sparseq.stream import step as groups
+from sparseq.stream.step import Request
 
 BLOCK, LINES = 32, 24 * 32
 SHOWN = 8

@@ -22,8 +22,7 @@ from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.ledger.purposes import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
-from sparseq.series.methods.corrector import PostProcessing
-from sparseq.series.methods.counter_columns import Columns
+from sparseq.series.methods.corrector import Columns, PostProcessing
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.methods.forecast_series import ForecastNotes, ForecastTick
 from sparseq.store import curator

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import sparseq
 from sparseq.cli.app import sparseq as command
 from sparseq.series.companions import CORRECTED
-from sparseq.series.plan_alarm import FAR, UnlikeThePlan, window_of
 from sparseq.series.series_file import Row, as_table, schema_of
+from sparseq.series.watch import FAR, UnlikeThePlan, window_of
 
 START = dt.date(2024, 1, 1)
 LOW, HIGH = 10.0, 30.0

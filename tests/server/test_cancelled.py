@@ -22,8 +22,8 @@ from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import QueryCancelError, ServerError, TimedOut
 from sparseq.engine._duckdb.connection import BesideEngine
 from sparseq.server.mcp import handle
-from sparseq.server.queue import FairPool, FairQueue
 from sparseq.server.service import Reply, Service, Statement
+from sparseq.server.thread import FairPool, FairQueue
 from sparseq.server.tokens import Principal, Tokens
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")

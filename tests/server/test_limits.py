@@ -16,7 +16,7 @@ from sparseq.server.tokens import Role, Tokens
 
 uvicorn = pytest.importorskip("uvicorn")
 running = pytest.importorskip("sparseq.server.serve")
-limits = pytest.importorskip("sparseq.server.http.limits")
+limits = pytest.importorskip("sparseq.server.http.endpoints")
 endpoints = pytest.importorskip("sparseq.server.http.endpoints")
 
 Check = Callable[[int, str], Awaitable[None]]

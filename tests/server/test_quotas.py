@@ -19,7 +19,7 @@ from sparseq.server.quota_desk import DAY, Desk, QuotaTotals
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
 from sparseq.store.store import Store
-from sparseq.stream.batches import Outcome
+from sparseq.stream.step import Outcome
 
 
 def count(i: int, request_id: str = "") -> Statement:

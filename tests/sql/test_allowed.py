@@ -14,8 +14,8 @@ import sparseq
 import sparseq.language
 import sparseq.sql
 from sparseq.base.errors import QueryRefused
-from sparseq.sql import allowed_words as allowed
-from sparseq.sql.allowed_words import ALLOWED, check_allowed, check_written
+from sparseq.sql import normalize as allowed
+from sparseq.sql.normalize import ALLOWED, check_allowed, check_written
 from sparseq.sql.plan import all_limits
 
 ARGUMENTS = [

@@ -21,8 +21,8 @@ import sparseq
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
 from sparseq.pgwire._duckdb.catalogue import Catalogue
+from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_settings import Settings
-from sparseq.pgwire.sqlstates import WireError
 from sparseq.released import interval_propagation as carrying
 from sparseq.released.outputs import Intervals, Measurements
 from sparseq.released.render import key_columns, render

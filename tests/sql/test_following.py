@@ -12,9 +12,8 @@ import pytest
 from odd_rows import question, rows
 
 import sparseq
-from sparseq.reuse.answer_cache import MEASURED
+from sparseq.reuse.answer_cache import MEASURED, meaning_of
 from sparseq.reuse.answer_views import MOST_GROUPS, RecordedCells, covered, from_data, to_data
-from sparseq.reuse.fingerprint import meaning_of
 from sparseq.sql.plan import Options, Query
 
 QUESTIONS = 90  # and all of their ordered pairs

@@ -18,11 +18,11 @@ from shop import events, store
 
 import sparseq
 from sparseq.base.errors import QueryRefused
+from sparseq.engine import contributions, interpreter
 from sparseq.engine import contributions as weighing
-from sparseq.engine import interpreter, program, reduce
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Contributions, Weights
-from sparseq.engine.program import program_of
+from sparseq.engine.interpreter import program_of
 from sparseq.sql.plan import Options, Plan, calibrate
 from sparseq.stream.joint_unit import joint
 
@@ -126,7 +126,7 @@ def test_a_written_query_is_duckdbs(
         pytest.importorskip("numba")
     monkeypatch.setattr(interpreter, "BLOCK_ROWS", rows)
     monkeypatch.setattr(interpreter, "SHARED", 1 if rows == 16 else 1 << 17)
-    monkeypatch.setattr(reduce, "worthwhile", lambda length: by_loops)
+    monkeypatch.setattr(contributions, "worthwhile", lambda length: by_loops)
     assert all(compare(con, plan) for plan in plans(con, text))
     assert plans(con, text)
 
@@ -139,7 +139,7 @@ def test_weighted_sums_are_duckdbs(
     if by_loops:
         pytest.importorskip("numba")
     monkeypatch.setattr(interpreter, "BLOCK_ROWS", rows)
-    for place in (reduce, weighing):
+    for place in (contributions, weighing):
         monkeypatch.setattr(place, "worthwhile", lambda length: by_loops)
     asked = joint(con.lower(text), Options(scale=3.0), con.guarantee)
     plan, engine, people = asked.before(0.05), con.stream.engine, con.stream.people
@@ -170,7 +170,7 @@ def some_weights(people: int, measures: int, found: Contributions) -> Weights:
     users = np.flatnonzero(draw.random(people) < 0.3).astype(np.int32)
     mantissa = draw.integers(2**15, 2**16, len(users))
     for measure in found.measures:
-        beyond = measure.users[measure.norms >= reduce.NORM_LIMIT]
+        beyond = measure.users[measure.norms >= contributions.NORM_LIMIT]
         mantissa[np.isin(users, beyond)] = 0
     return Weights(
         users, mantissa, draw.integers(16, 40, len(users)), (5, 16, 24, 0, 20)[:measures]
@@ -206,8 +206,10 @@ def test_a_program_has_no_step_twice(con: sparseq.Store) -> None:
     made = program_of(plan, con.catalog.table("events"))
     assert made is not None
     kinds = [type(s) for s in made.steps]
-    assert kinds.count(program.Leaf) == 1
-    assert kinds.count(program.Step) == 5  # amount * 2, > 3, + 1, and two sums on their lattices
+    assert kinds.count(interpreter.Leaf) == 1
+    assert (
+        kinds.count(interpreter.Step) == 5
+    )  # amount * 2, > 3, + 1, and two sums on their lattices
 
 
 def test_a_public_table_of_one_row_a_string_is_looked_up(con: sparseq.Store) -> None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from benchmarks.written.check import exact
 from sparseq.base.errors import QueryRefused
-from sparseq.sql import allowed_words as allowed
+from sparseq.sql import normalize as allowed
 from sparseq.sql.parse import Dialect
 from sparseq.store.answer import columns_of
 from sparseq.store.store import Store

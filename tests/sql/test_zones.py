@@ -20,8 +20,8 @@ import pytest
 import sparseq
 from sparseq import dbapi
 from sparseq.base.errors import ParameterError, QueryRefused
+from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_values import parameter
-from sparseq.pgwire.sqlstates import WireError
 from sparseq.sql.parameters import bound, literal, value_of
 
 PEOPLE = 96 * 60

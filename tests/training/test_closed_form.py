@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 
 import sparseq
-from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.engine.contributions import NORM_LIMIT
 from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training import ClosedForm, family
 from sparseq.training.closed_form import ModelFamily

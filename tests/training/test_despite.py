@@ -12,8 +12,8 @@ import sparseq
 from benchmarks.stores import IN_OR_OUT
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.training import ClosedForm, PrivateGD, family
-from sparseq.training.despite import Rows, despite_failures
 from sparseq.training.protocol import Floats, Pull
+from sparseq.training.records import Rows, despite_failures
 
 PLACES = 16
 

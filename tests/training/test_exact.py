@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparseq.compiled import compiled
-from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.engine.contributions import NORM_LIMIT
 from sparseq.training import ClosedForm, family, records
 from sparseq.training.training_cost import clipped, weights
 

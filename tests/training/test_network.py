@@ -16,7 +16,7 @@ from torch import Tensor, nn  # noqa: E402
 
 import sparseq  # noqa: E402
 from sparseq.base.errors import DataError, ParameterError  # noqa: E402
-from sparseq.engine.reduce import NORM_LIMIT  # noqa: E402
+from sparseq.engine.contributions import NORM_LIMIT  # noqa: E402
 from sparseq.ledger._duckdb.notes import CuratorLog  # noqa: E402
 from sparseq.ledger.purposes import Pot  # noqa: E402
 from sparseq.sql.plan import DENSE_NORM_STEPS  # noqa: E402

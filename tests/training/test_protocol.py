@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.accounting import Budget, Price, round_up
-from sparseq.engine.reduce import NORM_LIMIT
+from sparseq.engine.contributions import NORM_LIMIT
 from sparseq.sql.plan import DENSE_NORM_STEPS, Noise
 from sparseq.training.protocol import charged_squares, upper_norms
 from sparseq.training.training_cost import Accountant

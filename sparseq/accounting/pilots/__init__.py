@@ -13,15 +13,16 @@ from __future__ import annotations
 from sparseq.accounting.pilots.posterior import (
     CELLS,
     NO_PARENT,
+    RULES,
     Ladder,
     Parent,
     Reading,
+    Rules,
     few_people,
     ladder,
     parent_of,
     visible_top,
 )
-from sparseq.accounting.pilots.rules import RULES, Rules
 
 __all__ = [
     "CELLS",

@@ -18,14 +18,15 @@ import numpy as np
 from sparseq.accounting.pilots.posterior import (
     CELLS,
     NO_PARENT,
+    RULES,
     SAMPLES,
     Floats,
     Ladder,
     Parent,
     Reading,
+    Rules,
     posterior,
 )
-from sparseq.accounting.pilots.rules import RULES, Rules
 
 # -- the choice of C from released numbers alone: least expected squared error ---------------------
 

@@ -31,8 +31,7 @@ from sparseq.accounting.pilots.choice import (
     growth,
     upper,
 )
-from sparseq.accounting.pilots.posterior import Floats
-from sparseq.accounting.pilots.rules import RULES, Rules
+from sparseq.accounting.pilots.posterior import RULES, Floats, Rules
 
 # -- the interval about everybody: noise, what was cut, and what no pilot can see ------------------
 

@@ -29,8 +29,7 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.base.errors import StoreError
-from sparseq.engine.columns import release_freed
-from sparseq.engine.contributions import Contributions
+from sparseq.engine.contributions import Contributions, release_freed
 from sparseq.engine.protocol import Engine
 from sparseq.sql.plan import Plan
 

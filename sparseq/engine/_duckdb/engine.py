@@ -34,30 +34,32 @@ from sparseq.engine._duckdb.reader import (
     PlanRows,
     Reader,
     Scans,
+    StoredColumns,
     TooManyRows,
     Window,
     days_of,
     span_sql,
     window,
 )
-from sparseq.engine._duckdb.stored import StoredColumns
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.columns import ColumnCache, release_freed
 from sparseq.engine.contributions import (
     Cells,
+    ColumnCache,
     Contributions,
+    Reduction,
     RowBatch,
+    Runs,
     cells_of,
+    join_parts,
     lattice,
     losses,
     of_batch,
     pulled,
     reduce_measure,
+    release_freed,
 )
-from sparseq.engine.interpreter import Interpreter
-from sparseq.engine.program import Program, program_of
+from sparseq.engine.interpreter import Interpreter, Program, program_of
 from sparseq.engine.protocol import USER, Difference, EngineFailure, quote
-from sparseq.engine.reduce import Reduction, Runs, join_parts
 from sparseq.sql.catalog import Catalog, Table
 from sparseq.sql.plan import Plan
 

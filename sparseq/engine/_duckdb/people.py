@@ -33,7 +33,7 @@ from sparseq.ledger.accounts import Person
 from sparseq.sql.catalog import INTEGER_TYPES
 
 if TYPE_CHECKING:
-    from sparseq.engine.reduce import Index, Ints
+    from sparseq.engine.contributions import Index, Ints
 
 # -- people with an account: identifiers, and the keyed hashes of those that were erased -----------
 

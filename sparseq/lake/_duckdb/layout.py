@@ -27,8 +27,8 @@ from sparseq.engine._duckdb.connection import ReplaceableConnection, connected
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine._duckdb.people import kind_of, numbers_of
 from sparseq.engine._duckdb.storage import Storage
+from sparseq.engine.contributions import Ints
 from sparseq.engine.protocol import USER, quote
-from sparseq.engine.reduce import Ints
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.ledger.accounts import Person
 from sparseq.load.load_rows import IncomingRows

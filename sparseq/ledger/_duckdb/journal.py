@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.ledger._duckdb.session import StoreSession
-from sparseq.ledger.codec import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.accounts import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.notes import Fact, Note, NoteRows, NoteTable, RequestId
 from sparseq.ledger.protocol import Entry, Release
 from sparseq.ledger.purposes import Pot, Pots

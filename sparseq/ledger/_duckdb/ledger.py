@@ -13,8 +13,7 @@ from sparseq.accounting.budget import Budget
 from sparseq.engine._duckdb.connection import damaged_file
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.notes import DuckNotes, not_written
-from sparseq.ledger.accounts import Departures
-from sparseq.ledger.codec import unpack, unpack_set
+from sparseq.ledger.accounts import Departures, unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
 from sparseq.ledger.purposes import PURPOSES, Pot, Pots, Purpose, read

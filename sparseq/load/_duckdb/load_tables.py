@@ -23,8 +23,8 @@ import pyarrow as pa
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.people import BudgetFaults, People
 from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql
+from sparseq.engine.contributions import Index
 from sparseq.engine.protocol import USER, quote
-from sparseq.engine.reduce import Index
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.load import memory_table as held
 from sparseq.load.load_rows import IncomingRows

@@ -27,9 +27,8 @@ from sparseq.papers.filters._additive import (
     ZcdpRule,
 )
 from sparseq.papers.filters._compare import FilterComparison, compare
-from sparseq.papers.filters._filter import Filter, IndividualFilter, capacity
+from sparseq.papers.filters._filter import Filter, IndividualFilter, Rule, capacity
 from sparseq.papers.filters._renyi import RdpOrdersRule, RenyiCurveRule, RogersRule
-from sparseq.papers.filters._rule import Rule
 
 __all__ = [
     "ApproxZcdpRule",

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from sparseq.accounting import gdp, rdp, zcdp
 from sparseq.accounting._numbers import in_range, probability, spendable
+from sparseq.papers.filters._filter import Floats, Rule, positive, rootable, square_up
 from sparseq.papers.filters._renyi import best_order, renyi_budget
-from sparseq.papers.filters._rule import Floats, Rule, positive, rootable, square_up
 
 
 @dataclass(frozen=True, slots=True)

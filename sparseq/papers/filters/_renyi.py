@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparseq.accounting import rdp
 from sparseq.accounting._numbers import boundary, in_range, probability, spendable
 from sparseq.base.errors import ParameterError
-from sparseq.papers.filters._rule import (
+from sparseq.papers.filters._filter import (
     FixedPoint,
     Floats,
     Rule,

@@ -18,9 +18,9 @@ from sparseq.base.cancellation import Cancellation, check
 from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
 from sparseq.pgwire._duckdb.pg_catalog import Postgresql, declare
 from sparseq.pgwire._duckdb.rewrite_catalogue import Rewriter
+from sparseq.pgwire.messages import CANCELLED, WireError
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.pgwire.route import ANSWER
-from sparseq.pgwire.sqlstates import CANCELLED, WireError
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.plan import all_limits
 

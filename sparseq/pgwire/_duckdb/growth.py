@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from sparseq.pgwire.sqlstates import WireError
+from sparseq.pgwire.messages import WireError
 
 MOST_TEXT = 10_000
 """Characters of a text, or items of a list, that is put together."""

@@ -15,8 +15,8 @@ from sqlglot.errors import SqlglotError
 from sparseq.base.errors import did_you_mean
 from sparseq.pgwire._duckdb.growth import bounded
 from sparseq.pgwire._duckdb.pg_catalog import OWN
+from sparseq.pgwire.messages import SYNTAX_ERROR, WireError
 from sparseq.pgwire.route import ANSWER
-from sparseq.pgwire.sqlstates import SYNTAX_ERROR, WireError
 from sparseq.sql.parse import Dialect
 
 # -- the names that PostgreSQL gives to columns without one: `count`, `int4`, `?column?` -----------

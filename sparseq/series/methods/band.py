@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from sparseq.accounting import Price
 from sparseq.accounting.strategies import Strategy, prepaid
 from sparseq.compiled import compiled, halves, worthwhile
-from sparseq.engine.contributions import Cells
-from sparseq.engine.reduce import NORM_LIMIT, Index
+from sparseq.engine.contributions import NORM_LIMIT, Cells, Index
 from sparseq.stream.release_charges import charges_of
 
 Ints = NDArray[np.int64]

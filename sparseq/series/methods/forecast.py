@@ -18,7 +18,7 @@ public, which is all that Theorem 4.5 asks of it, and the charges are those of t
 are summed. There is no new theorem. What new users and late rows change is their own users' part.
 
 **The reserve.** x_i is scaled down, if need be, to what i's own part of the reserve can pay for
-over all the ticks to come (`sparseq.series.methods.counter_columns`), so that nobody is ever
+over all the ticks to come (`sparseq.series.methods.corrector`), so that nobody is ever
 dropped from a row.
 
 **Horizons.** A counter serves a declared number of ticks. The reserve may be cut into slices: then
@@ -40,14 +40,12 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import budget_units
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine.contributions import Cells, Contributions, contributions_from
-from sparseq.engine.reduce import Index
+from sparseq.engine.contributions import Cells, Contributions, Index, contributions_from
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Note, RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
-from sparseq.series.methods.corrector import Corrector, Form, PostProcessing
-from sparseq.series.methods.counter_columns import Columns
+from sparseq.series.methods.corrector import Columns, Corrector, Form, PostProcessing
 from sparseq.series.methods.forecast_series import (
     CounterRows,
     ForecastNotes,

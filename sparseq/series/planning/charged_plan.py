@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Cells, contributions_from
-from sparseq.engine.reduce import Ints
+from sparseq.engine.contributions import Cells, Ints, contributions_from
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.quantile import Quantiles, Ranks
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure

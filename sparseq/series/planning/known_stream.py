@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import round_up
-from sparseq.engine.contributions import Cells
-from sparseq.engine.reduce import CELL_LIMIT, NORM_LIMIT
+from sparseq.engine.contributions import CELL_LIMIT, NORM_LIMIT, Cells
 from sparseq.ledger.accounts import Ints
 from sparseq.sql.plan import Plan, Query
 from sparseq.stream.release_charges import charges_of

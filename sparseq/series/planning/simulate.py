@@ -32,8 +32,14 @@ from sparseq.mechanisms.entropy import for_release
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
 from sparseq.series.methods.band import Band
-from sparseq.series.methods.corrector import Correction, Corrector, Form, PostProcessing, seasons
-from sparseq.series.methods.counter_columns import Columns
+from sparseq.series.methods.corrector import (
+    Columns,
+    Correction,
+    Corrector,
+    Form,
+    PostProcessing,
+    seasons,
+)
 from sparseq.series.planning.known_stream import Charges, KnownPairs, KnownStream
 from sparseq.sql.plan import Options, Plan, calibrate
 

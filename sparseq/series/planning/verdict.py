@@ -24,7 +24,6 @@ from sparseq.base.errors import DataError
 from sparseq.ledger.purposes import ROUNDED, Purpose
 from sparseq.series.left_out import allowance
 from sparseq.series.methods.corrector import PostProcessing
-from sparseq.series.plan_alarm import seen_in
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import Candidate, PlanSearch, plan
 from sparseq.series.planning.plan_strategies import PlanTarget, StrategySearch
@@ -37,6 +36,7 @@ from sparseq.series.planning.simulate import (
     summed,
 )
 from sparseq.series.query_series import tick_cost
+from sparseq.series.watch import seen_in
 
 PLAIN, FORECAST, STRATEGY = "plain", "forecast", "strategy"
 LEAST_GAIN = 0.98

@@ -21,8 +21,8 @@ from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.purposes import Purpose, kept
-from sparseq.load._duckdb.files_seen import FilesSeen
 from sparseq.load._duckdb.load_tables import Outside
+from sparseq.load.content_hashes import FilesSeen
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations
 from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Table, declared

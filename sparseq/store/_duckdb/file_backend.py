@@ -39,7 +39,7 @@ from sparseq.ledger.purposes import Pot, read
 
 if TYPE_CHECKING:
     from sparseq.engine._duckdb.engine import DuckEngine
-    from sparseq.engine.reduce import Index, Ints
+    from sparseq.engine.contributions import Index, Ints
     from sparseq.ledger.accounts import Person
     from sparseq.ledger.notes import LoggedLine
     from sparseq.load.read_schema import Schema
@@ -275,8 +275,8 @@ class DuckBackend:
         since: dt.date | None = None,
     ) -> int:
         """See `Backend`."""
-        from sparseq.load._duckdb.files_seen import FilesSeen
         from sparseq.load._duckdb.load_tables import Outside
+        from sparseq.load.content_hashes import FilesSeen
         from sparseq.load.load_rows import IncomingRows
 
         if once is not None and self.storage.has_taken(once):

@@ -38,13 +38,19 @@ from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import (
     PLACE,
     SESSIONS,
+    Head,
     SessionMark,
     StoreSession,
     add_loss,
+    adopt,
+    files_beside,
+    has_log,
+    log_of,
+    logs_beside,
     read_mark,
     read_reached,
+    unreadable,
 )
-from sparseq.ledger.log import Head, adopt, files_beside, has_log, log_of, logs_beside, unreadable
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,

@@ -33,14 +33,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sparseq.base.errors import DataError, ParameterError
+from sparseq.engine.contributions import NORM_LIMIT, Index, Runs
 from sparseq.engine.protocol import first_line
-from sparseq.engine.reduce import NORM_LIMIT, Index, Runs
 from sparseq.sql.plan import DENSE_NORM_STEPS
-from sparseq.training.despite import despite_failures
 from sparseq.training.identity import code_of, digest_of
 from sparseq.training.network.layers import joined, recipe, supported
 from sparseq.training.network.parts import UPWARDS, ExplicitGradient, Part
 from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
+from sparseq.training.records import despite_failures
 
 # -- one batch through the module: every parameter's part, by recipe or by `torch.func.vmap` -------
 

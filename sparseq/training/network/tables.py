@@ -18,10 +18,9 @@ from sparseq.base.errors import DataError, ParameterError
 from sparseq.sql.catalog import Table
 from sparseq.store.store import Store
 from sparseq.training.descent import TrainingResult
-from sparseq.training.features import Feature, Target, encoded
+from sparseq.training.features import Feature, Target, encoded, rows_of
 from sparseq.training.network.engine import Network
 from sparseq.training.protocol import Floats
-from sparseq.training.tables import rows_of
 
 FORMAT = 1
 HIDDEN = 64

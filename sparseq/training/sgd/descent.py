@@ -47,11 +47,16 @@ from sparseq.papers.filters import RenyiCurveRule
 from sparseq.papers.sgd_account import TrajectoryAccount
 from sparseq.training.identity import identity_of
 from sparseq.training.protocol import Floats, GradientEngine
-from sparseq.training.sgd.individual import IndividualAccounts
-from sparseq.training.sgd.promise import Promise, StepCost, noise_for, rule_for, total
-from sparseq.training.sgd.run import Checkpoint, RunFile, SgdRun
+from sparseq.training.sgd.promise import (
+    IndividualAccounts,
+    Promise,
+    StepCost,
+    noise_for,
+    rule_for,
+    total,
+)
+from sparseq.training.sgd.run import Checkpoint, RunFile, SgdRun, SgdSettings
 from sparseq.training.sgd.sampled_steps import SampledGaussian, everybody_of
-from sparseq.training.sgd.settings import SgdSettings
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
     odometer   tells what has been spent, true whenever one stops, for whatever reason
 
 Lécuyer (2021), sections 3.3 and 4, as mended in docs/theorems/renyi-curve-filter.md. Both are about
-everybody: `sparseq.training.sgd.individual` keeps a filter a user.
+everybody: `sparseq.training.sgd.promise` keeps a filter a user.
 
 Costs of the next epochs, decided from noised training accuracy (Lécuyer 2021, section 5).
 
@@ -14,6 +14,27 @@ Costs of the next epochs, decided from noised training accuracy (Lécuyer 2021, 
 Now and then the run asks how many users the model is right about, by a Gaussian that is paid for as
 the steps are. "Grew" is by at least `GROWN` standard deviations of that noise. A policy sees that,
 and what the account has left: released numbers, so that what it decides is public.
+
+Accounts of a sampled run, one a user: Yu et al.'s report, and a filter.
+
+    refresh    now and then everybody's norm is computed at the current model, and rounded up to a
+               grid: it is the user's *limit* until the next refresh
+    report     what the run has cost each user along the models released (Yu et al. 2023)
+    filter     who can't pay for full limits until the next refresh gets a smaller one, down to
+               none; so training goes on with the others (Feldman & Zrnic 2021, Theorem 4.5)
+
+**Why the filter is one.** Until the next refresh a user's vector is cut to the user's own limit, so
+that each step costs the user at most a sampled Gaussian at that limit, drawn or not: an individual
+divergence in the sense of Definition 2.5, see `sparseq.training.sgd.sampled_steps`. The limit is a
+function of the user's own records, of released models and of the user's own account, which is a
+function of these two. All steps until the next refresh are paid when the limit is set, so that a
+limit that fits once is paid for as often as it is used. Shapes of curves depend on norms: the rule
+is the one for adaptive shapes.
+
+With `cut=False` gradients are cut to `clip` only, as in the paper's experiments: the report is then
+an estimate, as norms may have grown since they were computed, and there can be no filter.
+
+**All of it is private**: made from everybody's rows, without noise. It is the curator's.
 """
 
 from __future__ import annotations
@@ -27,9 +48,11 @@ import numpy as np
 
 from sparseq.accounting import rdp
 from sparseq.base.errors import ParameterError
-from sparseq.papers.filters import Filter, RenyiCurveRule
+from sparseq.engine.contributions import Index
+from sparseq.papers.filters import Filter, IndividualFilter, RenyiCurveRule
 from sparseq.papers.odometers import LecuyerOdometer
-from sparseq.training.protocol import Floats
+from sparseq.papers.sgd_account import TrajectoryAccount
+from sparseq.training.protocol import Floats, GradientEngine
 from sparseq.training.sgd.sampled_steps import LEAST_NOISE, SampledGaussian
 
 # -- the promise of a sampled run, and what it has cost: a filter, and an odometer -----------------
@@ -283,3 +306,99 @@ class SpendMore:
         if grew:
             return now
         return StepCost(max(now.noise - self.noise, self.least_noise), now.sampling)
+
+
+# -- accounts of a sampled run, one a user: Yu et al.'s report, and a filter -----------------------
+
+LEVELS = 100
+
+
+class IndividualAccounts:
+    """Everybody's own account. Private.
+
+    Args:
+        users: How many.
+        step: What is taken again and again.
+        rule: What nobody may pass; None: no filter, a report only.
+        cut: Whether gradients are cut to everybody's own limit; with a filter they are.
+
+    Example:
+        >>> from sparseq.training.sgd.promise import rule_for
+        >>> step = SampledGaussian.of(0.1, noise=2.0)
+        >>> own = IndividualAccounts(2, step, rule_for(1.0, 1e-5, [(step, 20)]))
+        >>> own.refresh(np.array([0.101, 3.0]), steps=10).round(2).tolist()
+        [0.11, 1.0]
+        >>> own.refresh(np.array([0.101, 3.0]), steps=10).round(2).tolist()
+        [0.11, 0.49]
+    """
+
+    def __init__(
+        self, users: int, step: SampledGaussian, rule: RenyiCurveRule | None, cut: bool = True
+    ) -> None:
+        self.cut = cut or rule is not None
+        self.report = TrajectoryAccount(users, step.sampling, step.noise, step.clip, LEVELS)
+        self._clip = step.clip
+        self._filter: IndividualFilter | None = None
+        if rule is not None:
+            self._filter = IndividualFilter(rule, users)
+            self._table = np.stack(
+                [step.curve(rule.orders, share=k / LEVELS) for k in range(LEVELS + 1)]
+            )
+
+    def refresh(self, norms: Floats, steps: int) -> Floats:
+        """Return everybody's limit for so many steps, and charge for them.
+
+        Args:
+            norms: At the current model, before clipping.
+            steps: Until the next refresh.
+        """
+        self.report.refresh(norms)
+        if self._filter is None:
+            limits = self.report.thresholds
+        else:
+            limits = self._affordable(self.report.thresholds, steps)
+            self.report.refresh(limits)
+        return limits if self.cut else np.full(len(norms), self._clip)
+
+    def stepped(self) -> None:
+        """Charge a step in the report."""
+        self.report.step(clipped=self.cut)
+
+    def _affordable(self, wanted: Floats, steps: int) -> Floats:
+        """Return the largest limits on the grid that everybody can pay for, by bisection."""
+        assert self._filter is not None
+        prices = np.minimum(self._table * (steps * _ROUNDING), 2.0**60)
+        most = np.rint(wanted * (LEVELS / self._clip)).astype(np.int64)
+        fits = self._filter.would_admit(prices[most])
+        low, high = np.where(fits, most, 0), np.where(fits, most, most - 1)
+        while (low < high).any():
+            middle = (low + high + 1) // 2
+            fits = self._filter.would_admit(prices[middle])
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+        paid = self._filter.admit(prices[low])
+        return np.where(paid, self._clip * (low / LEVELS), 0.0)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that `restore` needs, as arrays."""
+        state = {f"report {name}": value for name, value in self.report.state().items()}
+        if self._filter is not None:
+            state["spent"] = np.stack(self._filter.state()["spent"])
+        return state
+
+    def restore(self, state: Any) -> None:
+        """Go on exactly where the accounts that gave `state` were."""
+        report = {n.removeprefix("report "): state[n] for n in state if n.startswith("report ")}
+        self.report = TrajectoryAccount.from_state(report)
+        if self._filter is not None:
+            saved = {**self._filter.state(), "spent": list(state["spent"])}
+            self._filter = IndividualFilter.from_state(saved)
+
+
+def norms_of(engine: GradientEngine, params: Floats, everybody: Index) -> Floats:
+    """Return everybody's gradient norm, in order of user. Private."""
+    norms = np.zeros(len(everybody))
+    for batch in engine.batches():
+        with np.errstate(all="ignore"):
+            own, _ = engine.query(params, batch)
+        norms[np.searchsorted(everybody, batch.users)] = own
+    return np.minimum(np.nan_to_num(norms, nan=0.0), np.finfo(np.float64).max)

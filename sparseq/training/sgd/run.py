@@ -25,14 +25,122 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.base.errors import DataError, QueryRefused, StoreError, StoreInUse
-from sparseq.engine.reduce import Index
+from sparseq.base.errors import DataError, ParameterError, QueryRefused, StoreError, StoreInUse
+from sparseq.engine.contributions import Index
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy, for_release
+from sparseq.training.descent import check_descent
 from sparseq.training.protocol import Floats, Numbers, everybody
-from sparseq.training.sgd.individual import IndividualAccounts, norms_of
-from sparseq.training.sgd.promise import GROWN, Promise, StepCost
-from sparseq.training.sgd.sampled_steps import SampledGaussian
-from sparseq.training.sgd.settings import SgdSettings
+from sparseq.training.sgd.promise import (
+    GROWN,
+    IndividualAccounts,
+    Policy,
+    Promise,
+    StepCost,
+    norms_of,
+)
+from sparseq.training.sgd.sampled_steps import CHANCES, SampledGaussian
+
+# -- settings of a run of private SGD, checked -----------------------------------------------------
+
+_NUMBER_CLIP = 1 + 2.0**-8
+"""Of questions whose answers are in [0, 1]: a little above, so that none is scaled down."""
+
+
+@dataclass(frozen=True)
+class SgdSettings:
+    """What a run does. All of it is public.
+
+    Attributes:
+        steps: At full norm, everybody can take part in so many: this sets the noise.
+        sampling: Each user's probability of being drawn for a step, in (0, 1].
+        most: Steps at most; by default `steps`. More are of use with filtering or a policy.
+        noise: The noise's deviation over clip; None: the least at which epsilon allows `steps`.
+        clip: C.
+        rate: Learning rate, of the mean gradient: a number, or a function of the step from 1.
+        momentum: In [0, 1).
+        averaging: In [0, 1): weight of the past in an exponential mean of the parameters.
+        decay: Weight decay.
+        people: About how many users there are, if that is public; None: it is asked, noised.
+        refreshes: How often an epoch everybody's norm is computed, for individual accounts; 0:
+            there are none.
+        cut: Whether gradients are cut to everybody's latest norm, rounded up, so that the accounts
+            bound what was lost; if not they estimate it, as in Yu et al.'s experiments.
+        filtering: Whether everybody has a filter of their own: whoever can't pay is left out.
+        policy: Adapts noise or rate to noised training accuracy.
+        ask_every: Epochs between questions for accuracy where there is no policy; 0: none.
+        question_noise: Deviation of noised counts, in users.
+        target: Stop when noised accuracy has reached this.
+        patience: Stop after so many questions in a row at which accuracy had not grown; 0: never.
+        checkpoint: Steps between checkpoints.
+
+    Raises:
+        ParameterError: A number makes no sense, or two don't go together.
+    """
+
+    steps: int
+    sampling: float
+    most: int | None = None
+    noise: float | None = None
+    clip: float = 1.0
+    rate: float | Callable[[int], float] = 1.0
+    momentum: float = 0.0
+    averaging: float = 0.0
+    decay: float = 0.0
+    people: float | None = None
+    refreshes: float = 0.0
+    cut: bool = True
+    filtering: bool = False
+    policy: Policy | None = None
+    ask_every: float = 0.0
+    question_noise: float = 100.0
+    target: float | None = None
+    patience: int = 0
+    checkpoint: int = 20
+
+    def __post_init__(self) -> None:
+        check_descent(self)
+        SampledGaussian.of(self.sampling, 1.0 if self.noise is None else self.noise)
+        if not 0 <= self.ask_every < math.inf or not 0 <= self.refreshes < math.inf:
+            raise ParameterError("refreshes and ask_every are at least 0")
+        if not self.question_noise >= 1 or self.checkpoint < 1:
+            raise ParameterError("question_noise and checkpoint are at least 1")
+        if self.filtering and not self.refreshes:
+            raise ParameterError("filtering needs norms", "give refreshes, the number in an epoch")
+        if self.refreshes and (self.people is None or self.asks):
+            raise ParameterError(
+                "individual accounts are of steps, and this run asks questions as well",
+                "give people, and leave out policy and ask_every",
+            )
+        if not self.asks and (self.target is not None or self.patience):
+            raise ParameterError("nobody asks for accuracy", "give ask_every or a policy")
+
+    @property
+    def last(self) -> int:
+        """The most steps."""
+        return self.steps if self.most is None else self.most
+
+    @property
+    def asks(self) -> float:
+        """Epochs between questions for training accuracy; 0: none."""
+        return self.ask_every if self.policy is None else self.policy.every
+
+    @property
+    def question(self) -> SampledGaussian:
+        """What a noised count of users is."""
+        return SampledGaussian(CHANCES, self.question_noise / _NUMBER_CLIP, _NUMBER_CLIP)
+
+    def questions(self, steps: int) -> int:
+        """Return how many are asked in so many steps at the planned rate, at most."""
+        accuracy = math.floor(steps * self.sampling / self.asks) + 1 if self.asks else 0
+        return accuracy + (self.people is None)
+
+    def planned(self, noise: float, steps: int) -> list[tuple[SampledGaussian, int]]:
+        """Return everything that is released in so many steps, without a policy's changes."""
+        step = SampledGaussian.of(self.sampling, noise, self.clip)
+        return [(step, steps), (self.question, self.questions(steps))]
+
+
+# -- the state of a run of private SGD, from step to step and from checkpoint to checkpoint --------
 
 # -- a run on disk: what a killed run needs to go on, each step in one durable transaction ---------
 

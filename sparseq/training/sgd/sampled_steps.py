@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting import rdp
 from sparseq.base.errors import ParameterError
-from sparseq.engine.reduce import Index, Ints
+from sparseq.engine.contributions import Index, Ints
 from sparseq.mechanisms import rounded_gaussian
 from sparseq.mechanisms.entropy import Entropy
 from sparseq.sql.plan import DENSE_NORM_STEPS
