@@ -24,7 +24,7 @@ import sparseq.accounting
 import sparseq.mechanisms
 import sparseq.papers
 from sparseq.accounting import Budget, Price, charge, gdp, rdp, zcdp
-from sparseq.accounting import budget as acc
+from sparseq.accounting import accuracy as acc
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import entropy, gaussian, laplace, quantile, randomized_response
