@@ -71,11 +71,7 @@ def _is_finite(value: float) -> bool:
 
 
 def all_in_range(
-    name: str,
-    values: float | NDArray[np.float64],
-    low: float,
-    *,
-    open_low: bool = False,
+    name: str, values: float | NDArray[np.float64], low: float, *, open_low: bool = False
 ) -> NDArray[np.float64]:
     """Return a number or an array of them as a float64 array, if each is finite and >= `low`.
 

@@ -18,12 +18,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._numbers import (
-    all_in_range,
-    count,
-    in_range,
-    probability,
-)
+from sparseq.accounting._numbers import all_in_range, count, in_range, probability
 from sparseq.base.errors import ParameterError
 
 # -- the distance of an answer from the sum over the active users ----------------------------------

@@ -23,13 +23,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sparseq.accounting import gdp, zcdp
-from sparseq.accounting._numbers import (
-    count,
-    in_range,
-    probability,
-    round_down,
-    sqrt_up,
-)
+from sparseq.accounting._numbers import count, in_range, probability, round_down, sqrt_up
 from sparseq.base.errors import ParameterError
 
 # -- the two numbers a store is created with, and what they promise --------------------------------

@@ -175,13 +175,28 @@ def how_to_mend(error: OSError) -> str:
 # -- kinds of tables in files, by name: what is read and what is written goes by one list ----------
 
 SUFFIXES = {
-    ".parquet": "parquet", ".pq": "parquet",
-    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
-    ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow", ".arrows": "arrow",
-    ".xlsx": "sheets", ".xlsm": "sheets", ".xlsb": "sheets", ".xls": "sheets", ".ods": "sheets",
-    ".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb",
-}  # fmt: skip
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arrow": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+    ".arrows": "arrow",
+    ".xlsx": "sheets",
+    ".xlsm": "sheets",
+    ".xlsb": "sheets",
+    ".xls": "sheets",
+    ".ods": "sheets",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+    ".db": "sqlite",
+    ".duckdb": "duckdb",
+}
 PACKED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 """How texts are packed."""
 ASKED = {".txt": "csv", ".psv": "csv"}

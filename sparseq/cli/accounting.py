@@ -66,12 +66,19 @@ def named_curves(
     makers: list[tuple[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = [
         *((f"Gaussian, sigma {number(s)}", partial(rdp.gaussian, s)) for s in gaussian),
         *((f"Laplace, scale {number(b)}", partial(rdp.laplace, b)) for b in laplace),
-        *((f"randomised response, p {number(p)}", partial(rdp.randomized_response, p))
-          for p in response),
+        *(
+            (f"randomised response, p {number(p)}", partial(rdp.randomized_response, p))
+            for p in response
+        ),
         *((f"pure, epsilon {number(e)}", partial(rdp.pure, e)) for e in pure),
-        *((f"sampled Gaussian, rate {number(q)}, sigma {number(s)}",
-           partial(rdp.subsampled_gaussian, q, s)) for q, s in sampled),
-    ]  # fmt: skip
+        *(
+            (
+                f"sampled Gaussian, rate {number(q)}, sigma {number(s)}",
+                partial(rdp.subsampled_gaussian, q, s),
+            )
+            for q, s in sampled
+        ),
+    ]
     if len(makers) > len(MARKS):
         raise ParameterError(f"{len(makers)} curves; a chart shows at most {len(MARKS)}")
     return [
@@ -82,8 +89,10 @@ def named_curves(
 
 def curves_of(named: list[NamedCurve]) -> Figure:
     """Return the curves as a figure."""
-    series = [Series(one.name, one.orders, one.values, color=color)
-              for one, color in zip(named, COLORS, strict=False)]  # fmt: skip
+    series = [
+        Series(one.name, one.orders, one.values, color=color)
+        for one, color in zip(named, COLORS, strict=False)
+    ]
     return Figure("Rényi budget curves", series, Axis("order", "log"), Axis("RDP (nats)", "log"))
 
 
@@ -145,9 +154,11 @@ def accounting() -> None:
     "--sigma", type=float, metavar="S", help="Start from the noise of a query of scale 1."
 )
 @click.option(
-    "--norm-budget", type=float, metavar="B",
+    "--norm-budget",
+    type=float,
+    metavar="B",
     help="What a person may spend, in full contributions; goes with --sigma.",
-)  # fmt: skip
+)
 @click.option(
     "--epsilon", type=float, metavar="E", help="Start from epsilon at --delta, by way of GDP."
 )
@@ -239,29 +250,43 @@ def convert_text(facts: Facts) -> str:
 
 @accounting.command(short_help="Epsilon of training that may stop at any time.")
 @click.option(
-    "--noise", type=float, required=True, metavar="S",
+    "--noise",
+    type=float,
+    required=True,
+    metavar="S",
     help="Noise of a step, as a multiple of the clipping norm.",
-)  # fmt: skip
+)
 @click.option(
-    "--batch", type=click.IntRange(1), required=True, metavar="N",
+    "--batch",
+    type=click.IntRange(1),
+    required=True,
+    metavar="N",
     help="Examples in a step, on average (Poisson sampling).",
-)  # fmt: skip
+)
 @click.option(
     "--examples", type=click.IntRange(2), required=True, metavar="N", help="Examples in all."
 )
 @click.option(
-    "--epochs", type=click.IntRange(0), required=True, metavar="N",
+    "--epochs",
+    type=click.IntRange(0),
+    required=True,
+    metavar="N",
     help="How long it has trained; an epoch is examples / batch steps, rounded up.",
-)  # fmt: skip
+)
 @delta_option
 @click.option(
-    "--orders", type=click.Choice(ORDER_SETS), default="default", show_default=True,
+    "--orders",
+    type=click.Choice(ORDER_SETS),
+    default="default",
+    show_default=True,
     help="Rényi orders: ours; those of the paper's text or of its code; 2, 4, 8, … examples².",
-)  # fmt: skip
+)
 @click.option(
-    "--start", type=float, metavar="X",
+    "--start",
+    type=float,
+    metavar="X",
     help="Size of the first filters, 1 in the paper's text. Default: a quarter, as in its code.",
-)  # fmt: skip
+)
 @facts_format_option
 def odometer(
     noise: float,
@@ -339,40 +364,62 @@ def order_set(name: str, examples: int) -> NDArray[np.float64]:
 def odometer_text(facts: Facts) -> str:
     """Return both epsilons in words."""
     lines = [
-        ("steps", f"{facts['steps']:,} in {facts['epochs']:,} epochs, each with noise "
-                  f"{number(facts['noise'])} on a sample of {percent(facts['rate'])}"),
-        ("odometer", f"epsilon {upper(facts['epsilon_odometer'])} at delta "
-                     f"{_power(facts['delta'])}, stopped at any time, for any reason"),
-        ("planned", f"epsilon {upper(facts['epsilon_rdp'])} by RDP, if the number of epochs was "
-                    f"fixed beforehand\n({upper(facts['epsilon_rdp_mironov'])} by Mironov's "
-                    "conversion)"),
-    ]  # fmt: skip
+        (
+            "steps",
+            f"{facts['steps']:,} in {facts['epochs']:,} epochs, each with noise "
+            f"{number(facts['noise'])} on a sample of {percent(facts['rate'])}",
+        ),
+        (
+            "odometer",
+            f"epsilon {upper(facts['epsilon_odometer'])} at delta "
+            f"{_power(facts['delta'])}, stopped at any time, for any reason",
+        ),
+        (
+            "planned",
+            f"epsilon {upper(facts['epsilon_rdp'])} by RDP, if the number of epochs was "
+            f"fixed beforehand\n({upper(facts['epsilon_rdp_mironov'])} by Mironov's "
+            "conversion)",
+        ),
+    ]
     return labelled(lines)
 
 
 @accounting.command(short_help="Draw Rényi budget curves.")
 @click.option(
-    "--gaussian", type=float, multiple=True, metavar="S",
+    "--gaussian",
+    type=float,
+    multiple=True,
+    metavar="S",
     help="A Gaussian of this deviation, at sensitivity 1. Repeatable, as are all curves.",
-)  # fmt: skip
+)
 @click.option(
     "--laplace", type=float, multiple=True, metavar="B", help="Laplace noise of this scale."
 )
 @click.option(
-    "--response", type=float, multiple=True, metavar="P",
+    "--response",
+    type=float,
+    multiple=True,
+    metavar="P",
     help="Randomised response that is true with probability P.",
-)  # fmt: skip
+)
 @click.option(
     "--pure", type=float, multiple=True, metavar="E", help="The worst mechanism of pure epsilon E."
 )
 @click.option(
-    "--sampled", type=(float, float), multiple=True, metavar="Q S",
+    "--sampled",
+    type=(float, float),
+    multiple=True,
+    metavar="Q S",
     help="A Gaussian of deviation S on a Poisson sample of rate Q.",
-)  # fmt: skip
+)
 @click.option(
-    "--orders", "span", type=(float, float), default=(1.1, 128.0), metavar="LOW HIGH",
+    "--orders",
+    "span",
+    type=(float, float),
+    default=(1.1, 128.0),
+    metavar="LOW HIGH",
     help="Range of Rényi orders. Default: 1.1 128.",
-)  # fmt: skip
+)
 @delta_option
 @file_option("--plot", help="Draw into FILE: .html, .png or .svg.")
 @facts_format_option
@@ -414,18 +461,30 @@ def curve(
 
 @accounting.command(short_help="How many queries each filter admits.")
 @click.option(
-    "--epsilon", type=float, default=1.0, show_default=True, metavar="E",
+    "--epsilon",
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="E",
     help="The target that every filter keeps, with --delta.",
-)  # fmt: skip
+)
 @delta_option
 @click.option(
-    "--sigma", type=float, default=100.0, show_default=True, metavar="S",
+    "--sigma",
+    type=float,
+    default=100.0,
+    show_default=True,
+    metavar="S",
     help="Noise of a Gaussian query, at sensitivity 1.",
-)  # fmt: skip
+)
 @click.option(
-    "--query-epsilon", type=float, default=0.01, show_default=True, metavar="E",
+    "--query-epsilon",
+    type=float,
+    default=0.01,
+    show_default=True,
+    metavar="E",
     help="Epsilon of a query that is differentially private without a delta.",
-)  # fmt: skip
+)
 @facts_format_option
 def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, format: str) -> None:
     """Count how many equal queries each privacy filter admits, at one target for all.
@@ -448,8 +507,13 @@ def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, fo
         [one.rule, *map(_count, (one.gaussian, one.paper_gaussian, one.pure, one.paper_pure))]
         for one in found
     ]
-    titles = ["filter", f"Gaussian, sigma {number(sigma)}", "paper",
-              f"pure, epsilon {number(query_epsilon)}", "paper"]  # fmt: skip
+    titles = [
+        "filter",
+        f"Gaussian, sigma {number(sigma)}",
+        "paper",
+        f"pure, epsilon {number(query_epsilon)}",
+        "paper",
+    ]
     say(format_table(titles, rows, ["l", "r", "r", "r", "r"]))
 
 

@@ -103,8 +103,7 @@ def _with_nothing_hidden(error: click.ClickException) -> click.ClickException:
 
 
 @click.group(
-    cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(package_name="sparseq", message="sparseq %(version)s")
 @click.pass_context

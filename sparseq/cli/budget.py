@@ -51,8 +51,11 @@ def budget_text(facts: dict[str, Any]) -> str:
         budget += course_text(facts["weighted"])
     unit = facts["unit"]
     lines = [
-        ("private", f"kappa {number(facts['kappa'])} (zCDP){gdp}, for all answers ever, together"
-                    + approximate),
+        (
+            "private",
+            f"kappa {number(facts['kappa'])} (zCDP){gdp}, for all answers ever, together"
+            + approximate,
+        ),
         ("", epsilons),
         *([("windows", windows_line(unit, facts["lifetime_kappa"]))] if unit else []),
         ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
@@ -60,12 +63,17 @@ def budget_text(facts: dict[str, Any]) -> str:
         *purpose_lines(facts["purposes"]),
         *aside_lines(facts),
         *_watch_lines(facts["watch"]),
-        *[("lost", f"after release {loss['after']:,}, {loss['at']}: {loss['missing']}")
-          for loss in facts["losses"]],
+        *[
+            ("lost", f"after release {loss['after']:,}, {loss['at']}: {loss['missing']}")
+            for loss in facts["losses"]
+        ],
         ("so far", f"{facts['releases']:,} releases; there is no limit"),
-        ("compare", "one budget for everybody, at the same noise and guarantee, ends after "
-                    f"{facts['worst_case_queries']:,} queries"),
-    ]  # fmt: skip
+        (
+            "compare",
+            "one budget for everybody, at the same noise and guarantee, ends after "
+            f"{facts['worst_case_queries']:,} queries",
+        ),
+    ]
     loud = loud_lines(facts["seeded"], len(facts["losses"]))
     return "\n".join([*loud, labelled(lines)])
 

@@ -62,56 +62,98 @@ again_option = click.option(
 @command(short_help="Make a store from files of events about people.")
 @new_store_argument
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--user", required=True, metavar="COL[,COL]",
-              help="Column that says whom a row is about, or several columns.")  # fmt: skip
+@click.option(
+    "--user",
+    required=True,
+    metavar="COL[,COL]",
+    help="Column that says whom a row is about, or several columns.",
+)
 @click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
 @click.option("--kappa", type=float, help=f"zCDP level of all answers ever. [default: {KAPPA}]")
-@click.option("--epsilon", type=NumberPair(), metavar="E,DELTA",
-              help="The same as epsilon, with its delta: 1,1e-6.")  # fmt: skip
-@click.option("--for", "purposes", multiple=True, type=PurposeText(), metavar="NAME=SHARE,…",
-              help="Part every budget by what it is for. A series: daily_buyers=60%,ticks=365, "
-              "as `sparseq plan` prints it. What is left is for questions, of which more can be "
-              "said: questions,answers=240 is about how many are to be answered well [default: "
-              "60]; questions,in-or-out; see docs/stores.md.")  # fmt: skip
+@click.option(
+    "--epsilon",
+    type=NumberPair(),
+    metavar="E,DELTA",
+    help="The same as epsilon, with its delta: 1,1e-6.",
+)
+@click.option(
+    "--for",
+    "purposes",
+    multiple=True,
+    type=PurposeText(),
+    metavar="NAME=SHARE,…",
+    help="Part every budget by what it is for. A series: daily_buyers=60%,ticks=365, "
+    "as `sparseq plan` prints it. What is left is for questions, of which more can be "
+    "said: questions,answers=240 is about how many are to be answered well [default: "
+    "60]; questions,in-or-out; see docs/stores.md.",
+)
 @click.option("--time", default="", metavar="COL", help="Column that most queries select by.")
-@click.option("--window", type=NameAndNumber(), metavar="WINDOW[=KAPPA]",
-              help="day, week, month, quarter or year: an account is for a person's rows of one "
-              "such window of --time, not for a person: budgets for years. KAPPA: the level of all "
-              "windows of a person together, too.")  # fmt: skip
+@click.option(
+    "--window",
+    type=NameAndNumber(),
+    metavar="WINDOW[=KAPPA]",
+    help="day, week, month, quarter or year: an account is for a person's rows of one "
+    "such window of --time, not for a person: budgets for years. KAPPA: the level of all "
+    "windows of a person together, too.",
+)
 @keys_option
 @bounds_option
 @click.option(
     "--public", multiple=True, metavar="NAME=FILE", help="A table that isn't about people."
 )
-@click.option("--row-key", multiple=True, metavar="COL[,COL]",
-              help="Columns that name a row of a person; a later row with that key replaces it. "
-              "TABLE=COL[,COL] if there are several tables.")  # fmt: skip
-@click.option("--budget-column", type=NameAndNumber(), default="", metavar="COL[=LEAST]",
-              help="People's own budgets, at most the store's; LEAST is what everybody has, known "
-              "to all.")  # fmt: skip
-@click.option("--type", "types", multiple=True, metavar="COL=TYPE[:FORMAT]",
-              help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
-              "comma); @FILE has all columns with their types, a line each in TOML, and others are "
-              "not stored. [default: guessed from the first rows, then fixed]")  # fmt: skip
+@click.option(
+    "--row-key",
+    multiple=True,
+    metavar="COL[,COL]",
+    help="Columns that name a row of a person; a later row with that key replaces it. "
+    "TABLE=COL[,COL] if there are several tables.",
+)
+@click.option(
+    "--budget-column",
+    type=NameAndNumber(),
+    default="",
+    metavar="COL[=LEAST]",
+    help="People's own budgets, at most the store's; LEAST is what everybody has, known to all.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="COL=TYPE[:FORMAT]",
+    help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
+    "comma); @FILE has all columns with their types, a line each in TOML, and others are "
+    "not stored. [default: guessed from the first rows, then fixed]",
+)
 @click.option(
     "--print-schema",
     is_flag=True,
     help="Print how FILEs would be read, as a file for --type @FILE, and make nothing.",
 )
-@click.option("--csv", multiple=True, metavar="WORD=VALUE",
-              help="How text files are read. encoding=latin-1 (cp1252, …) [default: UTF-8, or "
-              "UTF-16 by its mark]; null=NA: a text that is NULL in every column, null= for no "
-              "other than the empty one [default: NULL and \\N]; multiline: values between "
-              "quotes may have several lines, and one odd quote can change how later lines are "
-              "read.")  # fmt: skip
-@click.option("--most", multiple=True, metavar="NAME=N",
-              help="rows: the most that a person has in a table; later ones are left out, and "
-              "intervals are proved. work: row combinations of one person in a join; whoever has "
-              "more is left out of that join. Limits on queries are set so, too: text, nodes, "
-              "cells … (docs/limits.md). [default: work=20000000]")  # fmt: skip
-@click.option("--buckets", type=int, metavar="N",
-              help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see "
-              "docs/lake.md.")  # fmt: skip
+@click.option(
+    "--csv",
+    multiple=True,
+    metavar="WORD=VALUE",
+    help="How text files are read. encoding=latin-1 (cp1252, …) [default: UTF-8, or "
+    "UTF-16 by its mark]; null=NA: a text that is NULL in every column, null= for no "
+    "other than the empty one [default: NULL and \\N]; multiline: values between "
+    "quotes may have several lines, and one odd quote can change how later lines are "
+    "read.",
+)
+@click.option(
+    "--most",
+    multiple=True,
+    metavar="NAME=N",
+    help="rows: the most that a person has in a table; later ones are left out, and "
+    "intervals are proved. work: row combinations of one person in a join; whoever has "
+    "more is left out of that join. Limits on queries are set so, too: text, nodes, "
+    "cells … (docs/limits.md). [default: work=20000000]",
+)
+@click.option(
+    "--buckets",
+    type=int,
+    metavar="N",
+    help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see docs/lake.md.",
+)
 @seed_option
 def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **options: Any) -> None:
     """Make STORE from FILEs of events.

@@ -149,10 +149,20 @@ def _spent_of(spent: Spend) -> str:
 
 
 @curator.command(short_help="How far people have spent their budgets.")
-@click.option("--top", type=click.IntRange(min=0), default=10, show_default=True,
-              help="Number of people to name, of those who have spent most.")  # fmt: skip
-@click.option("--pot", default="queries", show_default=True, metavar="NAME",
-              help="Which part of the budgets: queries, watch, or a series.")  # fmt: skip
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Number of people to name, of those who have spent most.",
+)
+@click.option(
+    "--pot",
+    default="queries",
+    show_default=True,
+    metavar="NAME",
+    help="Which part of the budgets: queries, watch, or a series.",
+)
 @facts_format_option
 @click.pass_obj
 def spend(store: Path, top: int, pot: str, format: str) -> None:

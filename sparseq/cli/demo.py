@@ -155,26 +155,31 @@ class Results:
 
 
 @command(short_help="Monitor real purchases for 546 days, privately.")
-@click.option("--data", type=FilePath(), metavar="FILE",
-              help="The CDNOW purchases. [default: those that come with sparseq]")  # fmt: skip
+@click.option(
+    "--data",
+    type=FilePath(),
+    metavar="FILE",
+    help="The CDNOW purchases. [default: those that come with sparseq]",
+)
 @click.option(
     "--kappa", type=float, default=KAPPA, show_default=True, help="zCDP level of all answers."
 )
-@click.option("--output", "-o", type=FilePath(), default=Path("out", "demo"),
-              show_default=True, metavar="DIR", help="Folder for the store, chart and page; "
-              "if it exists, DIR-2 and so on.")  # fmt: skip
+@click.option(
+    "--output",
+    "-o",
+    type=FilePath(),
+    default=Path("out", "demo"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for the store, chart and page; if it exists, DIR-2 and so on.",
+)
 @click.option(
     "--keep/--discard", default=True, show_default=True, help="Keep the files, or delete them."
 )
 @seed_option
 @facts_format_option
 def demo(
-    data: Path | None,
-    kappa: float,
-    output: Path,
-    keep: bool,
-    seed: int | None,
-    format: str,
+    data: Path | None, kappa: float, output: Path, keep: bool, seed: int | None, format: str
 ) -> None:
     """Ask for the number of buyers on each of 546 days, privately, on real purchases.
 
@@ -195,9 +200,15 @@ def demo(
     try:
         path = folder / "cdnow.sparseq"
         with sparseq.create(
-            path, {"purchases": str(source)}, user="customer_id", time="date",
-            kappa=kappa, bounds={"amount": (0, 500)}, purposes=[BUYERS], seed=seed,
-        ) as store:  # fmt: skip
+            path,
+            {"purchases": str(source)},
+            user="customer_id",
+            time="date",
+            kappa=kappa,
+            bounds={"amount": (0, 500)},
+            purposes=[BUYERS],
+            seed=seed,
+        ) as store:
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
             seen = _monitored(store, days)
             answers = asked(store, seen)
@@ -277,9 +288,15 @@ def write_files(figure: Figure, folder: Path) -> tuple[Path, Path | None]:
 
 
 def measure(
-    seen: Findings, budget: Budget, worst: float, truth: Floats,
-    answers: Sequence[tuple[str, Answer]], store: Path, page: Path, png: Path | None,
-) -> Results:  # fmt: skip
+    seen: Findings,
+    budget: Budget,
+    worst: float,
+    truth: Floats,
+    answers: Sequence[tuple[str, Answer]],
+    store: Path,
+    page: Path,
+    png: Path | None,
+) -> Results:
     """Say how far the answers are from the truth about everybody."""
 
     errors = np.array(seen.values) - truth

@@ -110,8 +110,20 @@ def _table(releases: list[dict[str, Any]], width: int | None) -> str:
 
 def _csv(releases: list[dict[str, Any]]) -> str:
     sink = io.StringIO()
-    names = ["release", "released_at", "request_id", "asked_by", "pot", "query", "coordinates",
-             "sigma", "bound", "half_width", "corollary_bound", "confidence"]  # fmt: skip
+    names = [
+        "release",
+        "released_at",
+        "request_id",
+        "asked_by",
+        "pot",
+        "query",
+        "coordinates",
+        "sigma",
+        "bound",
+        "half_width",
+        "corollary_bound",
+        "confidence",
+    ]
     writer = csv.DictWriter(sink, names, lineterminator="\n")
     writer.writeheader()
     for r in releases:

@@ -50,9 +50,12 @@ def backup(store: Path, dest: Path) -> None:
 
 @command(short_help="Open a store that was not closed, and tidy up.")
 @store_argument
-@click.option("--accept-loss", is_flag=True,
-              help="Go on without what is missing. The guarantee then has a hole, and the store "
-              "says so for ever.")  # fmt: skip
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Go on without what is missing. The guarantee then has a hole, and the store "
+    "says so for ever.",
+)
 def recover(store: Path, accept_loss: bool) -> None:
     """Open STORE, which was not closed, with what lies beside it, and close it.
 
@@ -98,8 +101,10 @@ def mark(store: Path, file: str) -> None:
     """
 
     reached = keep_mark(store, file)
-    say(f"{shown(store)} and its backups open with {shown(file)} only; it is at release "
-        f"{reached.releases:,}")  # fmt: skip
+    say(
+        f"{shown(store)} and its backups open with {shown(file)} only; it is at release "
+        f"{reached.releases:,}"
+    )
 
 
 @command(short_help="Make a store of an earlier version one of this.")
@@ -126,9 +131,11 @@ def upgrade(store: Path) -> None:
 @command(short_help="Check a store or a lake; remove what nothing refers to.")
 @store_argument
 @click.option("--deep", is_flag=True, help="Read all rows, and compare them with what was written.")
-@click.option("--sweep", is_flag=True,
-              help="Remove the files that nothing refers to. Other drivers have to open the lake "
-              "again.")  # fmt: skip
+@click.option(
+    "--sweep",
+    is_flag=True,
+    help="Remove the files that nothing refers to. Other drivers have to open the lake again.",
+)
 def doctor(store: Path, deep: bool, sweep: bool) -> None:
     """Check a store: that it opens, who can read its files, and which DuckDB reads it.
 

@@ -31,11 +31,21 @@ def keys() -> None:
 @keys.command(short_help="Look for keys of a column.")
 @store_argument
 @click.argument("sql")
-@click.option("--picks", type=int, default=PICKS, show_default=True,
-              help="New keys that one person's weight is divided among, at most.")  # fmt: skip
+@click.option(
+    "--picks",
+    type=int,
+    default=PICKS,
+    show_default=True,
+    help="New keys that one person's weight is divided among, at most.",
+)
 @click.option("--delta", type=float, help="Of the store's keys_delta. [default: an eighth]")
-@click.option("--price", type=float, default=PRICE, show_default=True,
-              help="What it may cost a person, in counts.")  # fmt: skip
+@click.option(
+    "--price",
+    type=float,
+    default=PRICE,
+    show_default=True,
+    help="What it may cost a person, in counts.",
+)
 @facts_format_option
 def discover(
     store: Path, sql: str, picks: int, delta: float | None, price: float, format: str

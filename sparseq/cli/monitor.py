@@ -103,8 +103,10 @@ def progress(
     charted = out is not None or not sys.stdout.isatty()  # printed rows would run through it
     live = Live(
         get_renderable=lambda: Group(*([chart.drawn()] if charted else []), bar),
-        console=console, refresh_per_second=4, transient=True,
-    )  # fmt: skip
+        console=console,
+        refresh_per_second=4,
+        transient=True,
+    )
 
     def advance(ticked: TickResult) -> None:
         nonlocal done, fresh
@@ -157,9 +159,13 @@ class Picture:
     """The file of `--plot`: drawn anew when there is something new to show."""
 
     def __init__(
-        self, path: Path | None, rows: Callable[[], pa.Table], store: Store, alarm: float | None,
+        self,
+        path: Path | None,
+        rows: Callable[[], pa.Table],
+        store: Store,
+        alarm: float | None,
         rivals: Mapping[str, Rival],
-    ) -> None:  # fmt: skip
+    ) -> None:
         if path is not None:
             check_picture(path)
         self._path, self._rows, self._store, self._alarm = path, rows, store, alarm
@@ -217,45 +223,82 @@ class MonitorOptions:
 
 @command(short_help="Ask the same queries day after day, and keep the series in a file.")
 @store_argument
-@click.argument("queries", nargs=-1, required=True, type=FilePath(),
-                metavar="QUERY.sql...")  # fmt: skip
-@click.option("--over", metavar="COL", help="Column that says when a row happened. [default: the "
-              "table's time column]")  # fmt: skip
+@click.argument("queries", nargs=-1, required=True, type=FilePath(), metavar="QUERY.sql...")
+@click.option(
+    "--over",
+    metavar="COL",
+    help="Column that says when a row happened. [default: the table's time column]",
+)
 @click.option("--from", "first", required=True, metavar="D", help="First tick: a date, or a time.")
-@click.option("--to", "last", metavar="D", help="Last tick. [default: the last one that has ended; "
-              "with --follow, none]")  # fmt: skip
+@click.option(
+    "--to",
+    "last",
+    metavar="D",
+    help="Last tick. [default: the last one that has ended; with --follow, none]",
+)
 @every_option
 @param_option
 @series_output_option
-@click.option("--follow", type=FilePath(), metavar="DIR",
-              help="Take in the files that appear in DIR, and answer the ticks they complete.",
-              )  # fmt: skip
+@click.option(
+    "--follow",
+    type=FilePath(),
+    metavar="DIR",
+    help="Take in the files that appear in DIR, and answer the ticks they complete.",
+)
 @click.option("--table", metavar="NAME", help="Where their rows go, if there are several tables.")
-@click.option("--complete", type=click.Choice(["names", "clock"]), default="names",
-              show_default=True, help="What says that a tick is complete: the dates in the names "
-              "of files, or the clock.")  # fmt: skip
-@click.option("--lateness", default="0d", show_default=True, metavar="1d|1h|…",
-              help="How long to wait for files after the end of a tick.")  # fmt: skip
-@click.option("--late", type=click.Choice(["keep", "reject"]), default="keep", show_default=True,
-              help="Files for ticks that have answers: taken in, or set aside.")  # fmt: skip
-@click.option("--settle", type=click.FloatRange(min=0), default=2.0, show_default=True,
-              metavar="SECONDS", help="Take in a file when it has not changed for this long.",
-              )  # fmt: skip
+@click.option(
+    "--complete",
+    type=click.Choice(["names", "clock"]),
+    default="names",
+    show_default=True,
+    help="What says that a tick is complete: the dates in the names of files, or the clock.",
+)
+@click.option(
+    "--lateness",
+    default="0d",
+    show_default=True,
+    metavar="1d|1h|…",
+    help="How long to wait for files after the end of a tick.",
+)
+@click.option(
+    "--late",
+    type=click.Choice(["keep", "reject"]),
+    default="keep",
+    show_default=True,
+    help="Files for ticks that have answers: taken in, or set aside.",
+)
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Take in a file when it has not changed for this long.",
+)
 @click.option(
     "--once", is_flag=True, help="With --follow: end when all files are taken in or set aside."
 )
 @click.option("--confidence", type=float, help=f"Confidence of every ±. [default: {CONFIDENCE}]")
-@click.option("--alarm-below", type=Share(0, 1, min_open=True, max_open=True), metavar="SHARE",
-              help="Estimate how many people have ever been left out; an alarm goes off when fewer "
-              "than SHARE (such as 90%) have not. The part that is for the watch pays.",
-              )  # fmt: skip
-@click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
-              help="With --alarm-below: number of ticks that it is planned for. [default: a year, "
-              "or to --to]")  # fmt: skip
-@click.option("--anyway", is_flag=True, help="Ask although it takes most of what the store has for "
-              "questions.")  # fmt: skip
-@click.option("--plot", type=FilePath(), metavar="FILE",
-              help="Draw the series: .html, .png or .svg.")  # fmt: skip
+@click.option(
+    "--alarm-below",
+    type=Share(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Estimate how many people have ever been left out; an alarm goes off when fewer "
+    "than SHARE (such as 90%) have not. The part that is for the watch pays.",
+)
+@click.option(
+    "--horizon",
+    type=click.IntRange(min=1),
+    metavar="TICKS",
+    help="With --alarm-below: number of ticks that it is planned for. [default: a year, "
+    "or to --to]",
+)
+@click.option(
+    "--anyway", is_flag=True, help="Ask although it takes most of what the store has for questions."
+)
+@click.option(
+    "--plot", type=FilePath(), metavar="FILE", help="Draw the series: .html, .png or .svg."
+)
 @quiet_option
 def monitor(store: Path, **options: Any) -> None:
     """Ask every QUERY once a tick, and write the answers to a file: a row a tick, group and number.
@@ -367,9 +410,11 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
     """Return a series for each query file, of its name, and what goes along with them."""
 
     beside = Beside(
-        wanted.alarm_below, wanted.horizon, Options(confidence=wanted.confidence),
+        wanted.alarm_below,
+        wanted.horizon,
+        Options(confidence=wanted.confidence),
         given(wanted.params, OF_TICKS),
-    )  # fmt: skip
+    )
     texts = [(path.stem, QueryText.of(query_text(None, str(path)))) for path in wanted.queries]
     sources = beside.sources(store, texts, ticks)
     expected = outlooks(store, sources, ticks)
@@ -410,9 +455,15 @@ def steps_of(
     target = store.catalog.table(wanted.table) if wanted.table else store.catalog.only_private()
     inbox = Inbox(store, target.name)
     folder = Folder(
-        wanted.follow, inbox, hours=not monitor.ticks.whole_days, settle=wanted.settle,
-        once=wanted.once, by_name=wanted.complete == "names", say=wanted.say, wait=wait,
-    )  # fmt: skip
+        wanted.follow,
+        inbox,
+        hours=not monitor.ticks.whole_days,
+        settle=wanted.settle,
+        once=wanted.once,
+        by_name=wanted.complete == "names",
+        say=wanted.say,
+        wait=wait,
+    )
 
     def late(arrival: Arrival) -> bool:
         if wanted.late == "reject":

@@ -134,10 +134,7 @@ FORMER_NAMES = {
         "--encoding": FormerName("--csv", "encoding={}"),
         "--null": FormerName("--csv", "null={}"),
     },
-    "monitor": _OUT
-    | {
-        "--watch-active": FormerName("--alarm-below", alone=ALARM_BELOW),
-    },
+    "monitor": _OUT | {"--watch-active": FormerName("--alarm-below", alone=ALARM_BELOW)},
     "plan": {"--ticks": FormerName("--horizon")},
     "train": _OUT | {"--most": FormerName("--most", "steps={}")},
     "replay": _OUT,
@@ -154,7 +151,7 @@ GONE = {
         "--least-budget": "--budget-column COL=LEAST",
         "--memory": "the environment's SPARSEQ_MEMORY",
         "--again": "each file once",
-    },
+    }
 }
 """Options that are said in another place now, by command."""
 
@@ -200,11 +197,15 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.params.append(
             click.Option(
-                ["--config"], type=FilePath(), metavar="FILE", is_eager=True,
-                expose_value=False, callback=read_config,
+                ["--config"],
+                type=FilePath(),
+                metavar="FILE",
+                is_eager=True,
+                expose_value=False,
+                callback=read_config,
                 help="Take options from FILE, in TOML. The command line wins.",
             )
-        )  # fmt: skip
+        )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, by today's names."""
@@ -387,9 +388,12 @@ def _limit_memory(ctx: click.Context, _: click.Parameter, size: str | None) -> N
 MEMORY = "SPARSEQ_MEMORY"
 """As in `sparseq.store._duckdb.file_backend`, which takes time to import."""
 memory_option = click.option(
-    "--memory", metavar="SIZE", expose_value=False, callback=_limit_memory,
+    "--memory",
+    metavar="SIZE",
+    expose_value=False,
+    callback=_limit_memory,
     help="How much memory may be taken, such as 4GB. [default: SPARSEQ_MEMORY, or what there is]",
-)  # fmt: skip
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 seed_option = click.option(
     "--seed", type=int, help="Repeatable noise, for tests only: NOT private."

@@ -82,43 +82,75 @@ class PlanOptions:
 
 
 planning = together(
-    click.option("--queries", multiple=True, required=True, type=FilePath(),
-                 metavar="QUERY.sql", help="A query of every tick; may be repeated."),
+    click.option(
+        "--queries",
+        multiple=True,
+        required=True,
+        type=FilePath(),
+        metavar="QUERY.sql",
+        help="A query of every tick; may be repeated.",
+    ),
     click.option("--from", "first", required=True, metavar="D", help="First tick of the data."),
     click.option("--to", "last", required=True, metavar="D", help="Last tick of the data."),
     every_option,
-    click.option("--horizon", type=click.IntRange(min=1), metavar="TICKS",
-                 help="How many ticks to plan for. Where there are fewer, the data are repeated. "
-                 "[default: as many as there are]"),
+    click.option(
+        "--horizon",
+        type=click.IntRange(min=1),
+        metavar="TICKS",
+        help="How many ticks to plan for. Where there are fewer, the data are repeated. "
+        "[default: as many as there are]",
+    ),
     param_option,
-    click.option("--kappa", type=float, help="zCDP level of the store. [default: 0.5, or the "
-                 "STORE's]"),
-    click.option("--share", type=Share(0, 0.99, min_open=True), default="60%",
-                 show_default=True, help="Of every budget, for these series together."),
-    click.option("--target", "targets", default="day", show_default=True,
-                 metavar="day,week,28d,total", help="What people look at: ticks, sums over "
-                 "windows, the running total; 28d:2 counts twice."),
+    click.option(
+        "--kappa", type=float, help="zCDP level of the store. [default: 0.5, or the STORE's]"
+    ),
+    click.option(
+        "--share",
+        type=Share(0, 0.99, min_open=True),
+        default="60%",
+        show_default=True,
+        help="Of every budget, for these series together.",
+    ),
+    click.option(
+        "--target",
+        "targets",
+        default="day",
+        show_default=True,
+        metavar="day,week,28d,total",
+        help="What people look at: ticks, sums over "
+        "windows, the running total; 28d:2 counts twice.",
+    ),
     file_option("--plot", help="Draw errors against budgets: .html, .png or .svg."),
     facts_format_option,
-)  # fmt: skip
+)
 """Options of all plans."""
 
 
 @command(short_help="Say how a series is to be asked, from public or historical data.")
 @click.argument("source", metavar="FILE|STORE", type=FilePath())
 @planning
-@click.option("--charged", type=click.FloatRange(min=0, min_open=True), metavar="SIGMA",
-              help="Plan on a STORE: release people's totals with noise of SIGMA people, once and "
-              "charged, and plan on these.")  # fmt: skip
+@click.option(
+    "--charged",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SIGMA",
+    help="Plan on a STORE: release people's totals with noise of SIGMA people, once and "
+    "charged, and plan on these.",
+)
 @click.option("--user", metavar="COL", help="Column of FILE that says whom a row is about.")
 @click.option("--table", metavar="NAME", help="Of a FILE: the table's name in the queries.")
 @click.option("--time", default="", metavar="COL", help="Of a FILE: when a row happened.")
 @keys_option
 @bounds_option
 def plan(
-    source: Path, charged: float | None, user: str | None, table: str | None,
-    time: str, keys: tuple[str, ...], bounds: tuple[str, ...], **options: Any,
-) -> None:  # fmt: skip
+    source: Path,
+    charged: float | None,
+    user: str | None,
+    table: str | None,
+    time: str,
+    keys: tuple[str, ...],
+    bounds: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Try ways to ask a series on a FILE of data that may be looked at, and print one line to use.
 
     The line goes after --for of `sparseq create`, or into `sparseq purpose add`. Plain has enough
@@ -199,12 +231,16 @@ def _planned(store: Store, wanted: PlanOptions) -> list[Verdict]:
     with late_bar() as bar:
         return [
             verdict(
-                stream if wanted.horizon is None else stream.over(wanted.horizon), name, budget,
-                _share(wanted), targets, period=SEASONS.get(wanted.every, 0),
+                stream if wanted.horizon is None else stream.over(wanted.horizon),
+                name,
+                budget,
+                _share(wanted),
+                targets,
+                period=SEASONS.get(wanted.every, 0),
                 advance=lambda done, of: bar("planning", done, of),
             )
             for name, stream in streams_of(store, wanted, bar).items()
-        ]  # fmt: skip
+        ]
 
 
 def _of_ticks(targets: Sequence[PlanTarget]) -> bool:
@@ -251,9 +287,13 @@ def _is_store(path: Path) -> bool:
 
 
 def _made(
-    source: Path, user: str | None, table: str | None, time: str, keys: tuple[str, ...],
+    source: Path,
+    user: str | None,
+    table: str | None,
+    time: str,
+    keys: tuple[str, ...],
     bounds: tuple[str, ...],
-) -> Store:  # fmt: skip
+) -> Store:
     """Return a store in memory, made from a file."""
     if user is None:
         raise ParameterError(
@@ -264,9 +304,14 @@ def _made(
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
     return sparseq.create(
-        None, {table: str(source)} if table else str(source), user=user, time=time,
-        keys=keys_of(keys, types), bounds=bounds_of(bounds), purposes=[Questions(in_or_out=True)],
-    )  # fmt: skip
+        None,
+        {table: str(source)} if table else str(source),
+        user=user,
+        time=time,
+        keys=keys_of(keys, types),
+        bounds=bounds_of(bounds),
+        purposes=[Questions(in_or_out=True)],
+    )
 
 
 def streams_of(
@@ -369,10 +414,15 @@ def _why(found: Verdict) -> str:
 def as_plain(found: Verdict) -> dict[str, Any]:
     """Return it as plain data."""
     methods = [
-        {"method": m.name, "errors": m.errors, "ratios": m.ratios, "line": line(m),
-         "purpose": asdict(m.purpose)}
+        {
+            "method": m.name,
+            "errors": m.errors,
+            "ratios": m.ratios,
+            "line": line(m),
+            "purpose": asdict(m.purpose),
+        }
         for m in found.methods
-    ]  # fmt: skip
+    ]
     at = found.methods.index(found.recommended)
     return {
         "name": found.name,

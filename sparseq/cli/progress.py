@@ -15,9 +15,11 @@ def progress_bar(*columns: ProgressColumn | str, quiet: bool = False) -> Progres
     """Return a bar with a description before it and a count after it, or with these columns."""
     usual = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(
-        *(columns or usual), console=Console(stderr=True),
-        disable=quiet or not sys.stderr.isatty(), transient=True,
-    )  # fmt: skip
+        *(columns or usual),
+        console=Console(stderr=True),
+        disable=quiet or not sys.stderr.isatty(),
+        transient=True,
+    )
 
 
 @contextmanager

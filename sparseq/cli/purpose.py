@@ -31,13 +31,24 @@ def _seen(text: str) -> tuple[float, float]:
 
 
 SERIES_WORDS = {
-    "ticks": int, "counts": float, "forecast": Share(), "cap": Share(),
-    "season": int, "off": float, "strategy": str, "left-out": Share(), "seen": _seen,
-}  # fmt: skip
+    "ticks": int,
+    "counts": float,
+    "forecast": Share(),
+    "cap": Share(),
+    "season": int,
+    "off": float,
+    "strategy": str,
+    "left-out": Share(),
+    "seen": _seen,
+}
 QUESTIONS_WORDS = {
-    "answers": int, "counts": float, "in-or-out": None, "halt": None, "keys-delta": float,
+    "answers": int,
+    "counts": float,
+    "in-or-out": None,
+    "halt": None,
+    "keys-delta": float,
     "watch": Share(),
-}  # fmt: skip
+}
 """What is said of a purpose, each with what reads its value; None: it has none."""
 _NEXT = re.compile(r",(?=\s*[a-z])")  # a strategy has numbers behind its commas
 
@@ -94,22 +105,28 @@ class PurposeText(click.ParamType[SaidPurpose]):
             if word not in words:
                 self.fail(
                     f"nothing is said of {name} by {word}. Known here: {', '.join(words)}.",
-                    param, ctx,
-                )  # fmt: skip
+                    param,
+                    ctx,
+                )
             if (key := word.replace("-", "_")) in said:
                 self.fail(f"{name} says {word} twice.", param, ctx)
             said[key] = self._value(words[word], word, text, param, ctx)
         if name != QUESTIONS and "ticks" not in said:
             self.fail(
                 f"{name} has no end to plan for. Write {name}={share},ticks=365 for 365 days.",
-                param, ctx,
-            )  # fmt: skip
+                param,
+                ctx,
+            )
         return SaidPurpose(name, Share().convert(share, param, ctx) if equals else None, said)
 
     def _value(
-        self, read: Any, word: str, text: str, param: click.Parameter | None,
+        self,
+        read: Any,
+        word: str,
+        text: str,
+        param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         if read is None and text:
             self.fail(f"{word} takes no value: leave it out, or write {word} alone.", param, ctx)
         if read is None:

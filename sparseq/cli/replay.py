@@ -44,8 +44,9 @@ _SHOWN = 20  # reasons
 @command(short_help="Answer a log of queries, each line with an outcome of its own.")
 @store_argument
 @click.argument("log", type=FilePath())
-@file_option("--output", "-o",
-             help="Parquet, CSV or JSON Lines, by its name: one row a line of LOG.")  # fmt: skip
+@file_option(
+    "--output", "-o", help="Parquet, CSV or JSON Lines, by its name: one row a line of LOG."
+)
 @click.option("--resume", is_flag=True, help="Continue after the rows that a stopped replay wrote.")
 @click.option(
     "--dry-run", is_flag=True, help="Check and price every line; ask nothing and charge nothing."
@@ -115,10 +116,19 @@ def replay(
 
 @command("compare", short_help="Run a log of queries under several ways of accounting.")
 @click.argument("log", type=FilePath())
-@click.option("--modes", default="worst-case,individual", show_default=True, metavar="MODE,…",
-              help="Of worst-case, individual and halt.")  # fmt: skip
-@file_option("--output", "-o", required=True,
-             help="A .parquet of every line; plots go into an .html of the same name.")  # fmt: skip
+@click.option(
+    "--modes",
+    default="worst-case,individual",
+    show_default=True,
+    metavar="MODE,…",
+    help="Of worst-case, individual and halt.",
+)
+@file_option(
+    "--output",
+    "-o",
+    required=True,
+    help="A .parquet of every line; plots go into an .html of the same name.",
+)
 @quiet_option
 @facts_format_option
 @click.pass_obj
@@ -187,10 +197,7 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
         raise click.UsageError("--output FILE ends in .parquet; FILE.html is written beside it")
     page = out.with_suffix(".html")
     with Output(out, "parquet", private=True) as rows_to, Output(page, "html", True) as page_to:
-        with (
-            progress(log, 0, quiet) as advance,
-            pq.ParquetWriter(rows_to.file, SCHEMA) as writer,
-        ):
+        with progress(log, 0, quiet) as advance, pq.ParquetWriter(rows_to.file, SCHEMA) as writer:
             done = compare(store, log, [m.strip() for m in modes], writer.write_table, advance)
         page_to.write(html_page(replay_sheet(done, log.name)))
     if format == "json":

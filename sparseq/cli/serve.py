@@ -25,8 +25,12 @@ from sparseq.store.address import address
 @store_argument
 @click.option("--http", metavar="HOST:PORT", help="Listen there for HTTP: programs and browsers.")
 @click.option("--pg", metavar="HOST:PORT", help="Listen there for PostgreSQL's protocol.")
-@click.option("--tls-cert", type=FilePath(), metavar="FILE",
-              help="Certificate, PEM; needed unless only this machine can connect.")  # fmt: skip
+@click.option(
+    "--tls-cert",
+    type=FilePath(),
+    metavar="FILE",
+    help="Certificate, PEM; needed unless only this machine can connect.",
+)
 @click.option("--tls-key", type=FilePath(), metavar="FILE", help="Its key, PEM.")
 @click.option("--no-tls", is_flag=True, help="Something in front of the server does TLS.")
 @click.option(
@@ -35,8 +39,12 @@ from sparseq.store.address import address
     metavar="URL",
     help="Where browsers find it, if a proxy in front asks for it by another name.",
 )
-@click.option("--backups", type=FilePath(file_okay=False, exists=True),
-              metavar="DIR", help="Where copies go that curators ask for.")  # fmt: skip
+@click.option(
+    "--backups",
+    type=FilePath(file_okay=False, exists=True),
+    metavar="DIR",
+    help="Where copies go that curators ask for.",
+)
 @click.option(
     "--statement-timeout",
     "timeout",
@@ -44,9 +52,12 @@ from sparseq.store.address import address
     metavar="SECONDS",
     help="Most that a question may take until it is committed. [default: no limit]",
 )
-@click.option("--jobs", type=FilePath(dir_okay=False), metavar="FILE",
-              help="What the server does by itself, in TOML: series, replays, backups.",
-              )  # fmt: skip
+@click.option(
+    "--jobs",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="What the server does by itself, in TOML: series, replays, backups.",
+)
 def serve(
     store: Path,
     http: str | None,
@@ -96,9 +107,11 @@ def serve(
 
 @command(short_help="Tools for an agent, by standard input and output (MCP).")
 @click.argument("store", required=False, type=FilePath())
-@click.option("--server", metavar="URL",
-              help="Use the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
-              )  # fmt: skip
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Use the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
+)
 def mcp(store: Path | None, server: str | None) -> None:
     """Let an agent ask STORE, or a server, by the Model Context Protocol.
 

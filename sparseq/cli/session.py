@@ -245,10 +245,13 @@ class ShellSession:
     def show_tables(self, _: str) -> None:
         """List the tables."""
         rows = [
-            [t.name, f"{len(t.columns)} columns", f"about people, by {t.user}" if t.private else
-             "public"]
+            [
+                t.name,
+                f"{len(t.columns)} columns",
+                f"about people, by {t.user}" if t.private else "public",
+            ]
             for t in self.store.catalog.tables
-        ]  # fmt: skip
+        ]
         say(format_table(["table", "has", "is"], rows, ["l", "l", "l"]))
 
     def show_schema(self, name: str) -> None:
@@ -370,25 +373,36 @@ def _opened(path: Path, mode: str) -> TextIO:
 
 COMMANDS = (
     ShellCommand(".tables", "list the tables", ShellSession.show_tables, r"\dt"),
-    ShellCommand(".schema [TABLE]", "list columns, and what is public about them",
-                 ShellSession.show_schema, r"\d"),
+    ShellCommand(
+        ".schema [TABLE]",
+        "list columns, and what is public about them",
+        ShellSession.show_schema,
+        r"\d",
+    ),
     ShellCommand(".explain QUERY", "show what a query would be: free", ShellSession.explain),
-    ShellCommand(".explain on|off", "explain every query instead of asking it",
-                 ShellSession.explain),
-    ShellCommand(".confirm on|off", "show a query's price, and ask it only if you agree",
-                 ShellSession.confirm),
+    ShellCommand(
+        ".explain on|off", "explain every query instead of asking it", ShellSession.explain
+    ),
+    ShellCommand(
+        ".confirm on|off",
+        "show a query's price, and ask it only if you agree",
+        ShellSession.confirm,
+    ),
     ShellCommand(".mode M", f"write answers as {', '.join(FORMATS)}", ShellSession.set_mode),
-    ShellCommand(".confidence C", "set the confidence of intervals",
-                 ShellSession.set_confidence),
-    ShellCommand(".output [FILE]", "send answers to FILE, or back to the screen",
-                 ShellSession.set_output, r"\o"),
+    ShellCommand(".confidence C", "set the confidence of intervals", ShellSession.set_confidence),
+    ShellCommand(
+        ".output [FILE]",
+        "send answers to FILE, or back to the screen",
+        ShellSession.set_output,
+        r"\o",
+    ),
     ShellCommand(".read FILE", "run what FILE says", ShellSession.include, r"\i"),
     ShellCommand(".budget", "show the guarantee", ShellSession.show_budget),
     ShellCommand(".history [N]", "list the last releases", ShellSession.show_history),
     ShellCommand(".release N", "show an old answer again: free", ShellSession.show_release),
     ShellCommand(".help", "show this", ShellSession.help, r"\?"),
     ShellCommand(".quit", "leave; so do .exit and Ctrl-D", ShellSession.leave, r"\q"),
-)  # fmt: skip
+)
 _LIKE = {r"\format": ".mode", ".exit": ".quit", "exit": ".quit", "quit": ".quit", "help": ".help"}
 
 

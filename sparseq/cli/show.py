@@ -24,12 +24,7 @@ from sparseq.pictures.answer_texts import (
     is_imprecise,
     with_interval,
 )
-from sparseq.pictures.tables import (
-    format_bound,
-    format_table,
-    number,
-    percent,
-)
+from sparseq.pictures.tables import format_bound, format_table, number, percent
 from sparseq.released.render import LOW_SUFFIX
 from sparseq.store.store_promise import answer_facts, both_bounds
 
@@ -94,10 +89,7 @@ def interval_lines(answer: Answer) -> list[tuple[str, str]]:
     """Say what the intervals of a weighted answer are about, and what they rest on."""
     facts = answer.facts
     found = answer.interval
-    lines = [
-        ("interval", f"{found.what};"),
-        ("", found.why),
-    ]
+    lines = [("interval", f"{found.what};"), ("", found.why)]
     if any(few for _, few in _marks(answer.arrow())):
         lines.append(("", f"{IMPRECISE}: the interval is wider than the value"))
     several = len(facts.labels) > 1

@@ -52,9 +52,15 @@ class Knobs:
     def options(self) -> Options:
         """Return it as the store takes it; raises `ParameterError` where it makes no sense."""
         return Options(
-            self.sigma, self.accuracy, self.scale, self.confidence, self.price, self.precision,
-            self.interval, self.at_least_useful,
-        )  # fmt: skip
+            self.sigma,
+            self.accuracy,
+            self.scale,
+            self.confidence,
+            self.price,
+            self.precision,
+            self.interval,
+            self.at_least_useful,
+        )
 
 
 @command(short_help="Ask a query, and get a private answer with its error bound.")
@@ -79,21 +85,41 @@ class Knobs:
 @click.option("--explain", is_flag=True, help="Show what would be asked; charge nothing.")
 @click.option("--sigma", type=float, help="Standard deviation of the noise.")
 @click.option("--accuracy", type=float, metavar="A", help="Keep the noise within ± A.")
-@click.option("--precision", type=Share(), metavar="P%", help="Keep the noise within a part of "
-              "the answer, such as 2%.")  # fmt: skip
-@click.option("--price", type=float, metavar="P", help="What the answer may cost a person: a "
-              "price of 4 halves the noise of 1. [default: 1]")  # fmt: skip
-@click.option("--scale", type=float, metavar="C", help="Most that one person adds to a sum: who "
-              "adds more is weighted down to it. [default: chosen by pilots]")  # fmt: skip
+@click.option(
+    "--precision",
+    type=Share(),
+    metavar="P%",
+    help="Keep the noise within a part of the answer, such as 2%.",
+)
+@click.option(
+    "--price",
+    type=float,
+    metavar="P",
+    help="What the answer may cost a person: a price of 4 halves the noise of 1. [default: 1]",
+)
+@click.option(
+    "--scale",
+    type=float,
+    metavar="C",
+    help="Most that one person adds to a sum: who "
+    "adds more is weighted down to it. [default: chosen by pilots]",
+)
 @click.option(
     "--confidence",
     type=float,
     help=f"Confidence of every ±, for all values at once. [default: {CONFIDENCE}]",
 )
-@click.option("--interval", type=click.Choice(RESTS_ON), help="What intervals rest on. [default: "
-              "proved where maxima were declared, else alike]")  # fmt: skip
-@click.option("--at-least-useful", is_flag=True, help="Refuse it if its intervals are expected to "
-              "be wider than its values; nothing is charged then.")  # fmt: skip
+@click.option(
+    "--interval",
+    type=click.Choice(RESTS_ON),
+    help="What intervals rest on. [default: proved where maxima were declared, else alike]",
+)
+@click.option(
+    "--at-least-useful",
+    is_flag=True,
+    help="Refuse it if its intervals are expected to "
+    "be wider than its values; nothing is charged then.",
+)
 @click.option(
     "--timeout",
     type=float,

@@ -32,10 +32,19 @@ def token() -> None:
 @token.command()
 @store_argument
 @click.option("--name", required=True, help="Whose it is; the user's name for PostgreSQL clients.")
-@click.option("--role", type=click.Choice([r.value for r in Role]), default="analyst",
-              show_default=True, help="What it may do.")  # fmt: skip
-@click.option("--quota", default="", metavar="N/day,P%",
-              help="New answers a day; a share of what all planned answers may cost.")  # fmt: skip
+@click.option(
+    "--role",
+    type=click.Choice([r.value for r in Role]),
+    default="analyst",
+    show_default=True,
+    help="What it may do.",
+)
+@click.option(
+    "--quota",
+    default="",
+    metavar="N/day,P%",
+    help="New answers a day; a share of what all planned answers may cost.",
+)
 @click.option("--expires", metavar="90d", help="After so many days or hours it is over.")
 def create(store: Path, name: str, role: str, quota: str, expires: str | None) -> None:
     """Make a token of STORE and show it, once.
@@ -136,13 +145,16 @@ def show_audit(store: Path, last: int | None, format: str) -> None:
         return
     rows = [
         [
-            line["at"][:19].replace("T", " "), one_line(line["who"], 20), line["what"],
-            str(line.get("release", "")), f"{line['price']:.4g}" if "price" in line else "",
+            line["at"][:19].replace("T", " "),
+            one_line(line["who"], 20),
+            line["what"],
+            str(line.get("release", "")),
+            f"{line['price']:.4g}" if "price" in line else "",
             one_line(str(line.get("query", line.get("why", ""))), 60),
         ]
         for line in lines
         if line.get("what") != SUM
-    ]  # fmt: skip
+    ]
     head = ["time (UTC)", "who", "what", "release", "price", ""]
     say(format_table(head, rows, ["l", "l", "l", "r", "r", "l"]))
 

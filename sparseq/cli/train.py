@@ -100,47 +100,108 @@ def log_bytes(trained: TrainingResult, kind: str) -> str | bytes:
 # -- `sparseq train` -------------------------------------------------------------------------------
 
 training = together(
-    click.option("--target", required=True, metavar="COL[=VALUE]",
-                  help="What to predict: a column, or whether it is VALUE."),
-    click.option("--features", required=True, metavar="COL,COL/8,…",
-                  help="Columns to predict from; COL/8 cuts a number into 8 ranges."),
-    click.option("--model", default="logistic", show_default=True,
-                  metavar="|".join([*CLOSED, "mlp", "FILE.py:FUNCTION"]),
-                  help="Kind of model; FUNCTION(features, outputs) makes a torch module."),
+    click.option(
+        "--target",
+        required=True,
+        metavar="COL[=VALUE]",
+        help="What to predict: a column, or whether it is VALUE.",
+    ),
+    click.option(
+        "--features",
+        required=True,
+        metavar="COL,COL/8,…",
+        help="Columns to predict from; COL/8 cuts a number into 8 ranges.",
+    ),
+    click.option(
+        "--model",
+        default="logistic",
+        show_default=True,
+        metavar="|".join([*CLOSED, "mlp", "FILE.py:FUNCTION"]),
+        help="Kind of model; FUNCTION(features, outputs) makes a torch module.",
+    ),
     table_option,
     click.option("--epsilon", type=float, help="What this run may cost, with --delta."),
     click.option("--delta", type=float, help="See --epsilon."),
-    click.option("--steps", type=int, default=50, show_default=True,
-                  help="How many steps everybody can take part in at full norm."),
-    click.option("--most", multiple=True, metavar="steps=N",
-                  help="Go on to N steps with those who have budget left."),
+    click.option(
+        "--steps",
+        type=int,
+        default=50,
+        show_default=True,
+        help="How many steps everybody can take part in at full norm.",
+    ),
+    click.option(
+        "--most",
+        multiple=True,
+        metavar="steps=N",
+        help="Go on to N steps with those who have budget left.",
+    ),
     click.option("--clip", type=float, default=1.0, show_default=True, help="C, the full norm."),
     click.option("--rate", type=float, default=1.0, show_default=True, help="Learning rate."),
-    click.option("--momentum", type=float, default=0.9, show_default=True,
-                  help="Share of a step that is added to the next."),
-    click.option("--averaging", type=float, default=0.5, show_default=True,
-                  help="Weight of the past in the mean of the parameters."),
-    click.option("--people", type=float, metavar="N",
-                  help="About how many people there are, if that is public; else a query asks."),
-    click.option("--checks", type=int, default=0, metavar="N",
-                  help="Ask for training accuracy N times; with --loss, for the loss."),
-    click.option("--loss", type=float, default=0.0, metavar="LIMIT",
-                  help="Checks ask the mean loss, each person's clipped at LIMIT."),
-    click.option("--patience", type=int, default=0, metavar="N",
-                  help="Stop after N checks in a row without improvement."),
-    click.option("--least-active", type=Share(0, 1), default=0.0, metavar="SHARE",
-                  help="Stop when fewer than SHARE can still pay; each check asks."),
-    click.option("--stop-active", type=Share(0, 1), default=0.0, metavar="SHARE",
-                  help="The same by a sparse vector, after every step; needs --most, and a store "
-                       "with a watch."),
-    click.option("--run", "name", metavar="NAME",
-                  help="Name of the run. [default: made from the options]"),
-    file_option("--output", "-o",
-                  help="Write the model to FILE: .json or .npz; .pt for a network."),
-    file_option("--log",
-                  help="Write the public facts of every step to FILE, .csv or .parquet."),
+    click.option(
+        "--momentum",
+        type=float,
+        default=0.9,
+        show_default=True,
+        help="Share of a step that is added to the next.",
+    ),
+    click.option(
+        "--averaging",
+        type=float,
+        default=0.5,
+        show_default=True,
+        help="Weight of the past in the mean of the parameters.",
+    ),
+    click.option(
+        "--people",
+        type=float,
+        metavar="N",
+        help="About how many people there are, if that is public; else a query asks.",
+    ),
+    click.option(
+        "--checks",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Ask for training accuracy N times; with --loss, for the loss.",
+    ),
+    click.option(
+        "--loss",
+        type=float,
+        default=0.0,
+        metavar="LIMIT",
+        help="Checks ask the mean loss, each person's clipped at LIMIT.",
+    ),
+    click.option(
+        "--patience",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Stop after N checks in a row without improvement.",
+    ),
+    click.option(
+        "--least-active",
+        type=Share(0, 1),
+        default=0.0,
+        metavar="SHARE",
+        help="Stop when fewer than SHARE can still pay; each check asks.",
+    ),
+    click.option(
+        "--stop-active",
+        type=Share(0, 1),
+        default=0.0,
+        metavar="SHARE",
+        help="The same by a sparse vector, after every step; needs --most, and a store "
+        "with a watch.",
+    ),
+    click.option(
+        "--run", "name", metavar="NAME", help="Name of the run. [default: made from the options]"
+    ),
+    file_option(
+        "--output", "-o", help="Write the model to FILE: .json or .npz; .pt for a network."
+    ),
+    file_option("--log", help="Write the public facts of every step to FILE, .csv or .parquet."),
     facts_format_option,
-)  # fmt: skip
+)
 """Options of every run."""
 
 
@@ -172,8 +233,11 @@ def train(store: Path, report: Path | None, **options: Any) -> None:
 
 @command("train", short_help="Train, with a report of who took part.")
 @training
-@file_option("--report", required=True,
-             help="Who was active when, and who spent how much: .html, .png, .svg.")  # fmt: skip
+@file_option(
+    "--report",
+    required=True,
+    help="Who was active when, and who spent how much: .html, .png, .svg.",
+)
 @click.pass_obj
 def curator_train(store: Path, /, report: Path, **options: Any) -> None:
     """Train as `sparseq train` does, and write an exact report about the people.
@@ -189,10 +253,21 @@ def curator_train(store: Path, /, report: Path, **options: Any) -> None:
 
 
 def run_training(
-    store: Path, report: Path | None, *, target: str, features: str, model: str,
-    table: str | None, epsilon: float | None, delta: float | None, name: str | None,
-    output: Path | None, log: Path | None, format: str, **settings: Any,
-) -> None:  # fmt: skip
+    store: Path,
+    report: Path | None,
+    *,
+    target: str,
+    features: str,
+    model: str,
+    table: str | None,
+    epsilon: float | None,
+    delta: float | None,
+    name: str | None,
+    output: Path | None,
+    log: Path | None,
+    format: str,
+    **settings: Any,
+) -> None:
     """Train, show the facts, and write what is asked for."""
     settings["most"] = steps_of(settings["most"])
     check_model(model, settings)
@@ -258,9 +333,16 @@ def check_model(model: str, settings: dict[str, Any]) -> None:
 
 
 def trained_on(
-    store: Store, table: str | None, target: str, asked: list[str], model: str, how: PrivateGD,
-    run: str, epsilon: float | None, delta: float | None,
-) -> tuple[TrainingResult, Model | NetworkModel]:  # fmt: skip
+    store: Store,
+    table: str | None,
+    target: str,
+    asked: list[str],
+    model: str,
+    how: PrivateGD,
+    run: str,
+    epsilon: float | None,
+    delta: float | None,
+) -> tuple[TrainingResult, Model | NetworkModel]:
     """Train, with a progress bar on a terminal's standard error."""
 
     chosen = store.catalog.table(table) if table else store.catalog.only_private()
@@ -281,9 +363,16 @@ def trained_on(
     about = f"{model}: {target} from {', '.join(asked)} in {chosen.name}"
     with training_bar(how.last) as tick:
         trained = how.fit(
-            store, engine, run=run, about=about, depends=depends_on(chosen, features, aim, model),
-            epsilon=epsilon, delta=delta, start=start, watch=tick,
-        )  # fmt: skip
+            store,
+            engine,
+            run=run,
+            about=about,
+            depends=depends_on(chosen, features, aim, model),
+            epsilon=epsilon,
+            delta=delta,
+            start=start,
+            watch=tick,
+        )
     if model in CLOSED:
         return trained, Model.of(model, aim, features, run, trained)
 
@@ -399,9 +488,12 @@ def summary_rows(facts: dict[str, Any], output: Path | None) -> list[tuple[str, 
         ("run", facts["run"]),
         ("steps", f"{facts['steps']}, {facts['stopped']}"),
         ("cost", f"{number(facts['kappa'])}-zCDP at most ({cost})"),
-        ("noise", f"{number(facts['sigma'])} on each sum of gradients of norm "
-                  f"{number(facts['clip'])} at most"),
-    ]  # fmt: skip
+        (
+            "noise",
+            f"{number(facts['sigma'])} on each sum of gradients of norm "
+            f"{number(facts['clip'])} at most",
+        ),
+    ]
     if facts["accuracy"] is not None:
         value, error = 100 * facts["accuracy"], 100 * facts["accuracy_error"]
         lines.append(("accuracy", f"{value:.1f} % in training, ± {upper(error, 2)} of noise"))

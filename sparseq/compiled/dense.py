@@ -121,9 +121,21 @@ def _weights(residual, lengths, limits, huge, out):  # type: ignore[no-untyped-d
 
 @numba.njit(nogil=True, cache=True)
 def clipped(  # type: ignore[no-untyped-def]
-    x, y, lengths, squares, limits, params, param_unit, logistic, huge, factor, unit, limit,
-    charged, totals,
-):  # fmt: skip
+    x,
+    y,
+    lengths,
+    squares,
+    limits,
+    params,
+    param_unit,
+    logistic,
+    huge,
+    factor,
+    unit,
+    limit,
+    charged,
+    totals,
+):
     """Do all of a step while a few rows are at hand: see `training.exact.clipped_sums`.
 
     Limits are one a row, or a single one.

@@ -458,10 +458,7 @@ class Weights:
         """Return the weights of users `first` to `last`."""
         part = slice(*np.searchsorted(self.users, [first, last + 1]))
         return replace(
-            self,
-            users=self.users[part],
-            mantissa=self.mantissa[part],
-            exponent=self.exponent[part],
+            self, users=self.users[part], mantissa=self.mantissa[part], exponent=self.exponent[part]
         )
 
 
@@ -816,8 +813,7 @@ def triplet_query(coordinates: int, label: str, scale: float) -> Query:
         raise ParameterError("a query has a label, and at least one coordinate")
     if coordinates > MAX_COORDINATES:
         raise ParameterError(
-            f"coordinates is beyond the limit, {MAX_COORDINATES:,}",
-            "ask for some at a time",
+            f"coordinates is beyond the limit, {MAX_COORDINATES:,}", "ask for some at a time"
         )
     scale = in_range("scale", scale, 0.0, math.inf, open_low=True)
     domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))

@@ -534,11 +534,16 @@ class Interpreter:
         if rows.rows is not None:
             runs = Runs.of(looked_up(self._users[block], rows.rows))
         groups = self._groups(rows)
-        return RowBatch(runs, groups, [
-            self._measure(rows, lattice(m, n.granularity), *steps, groups is None)
-            for m, n, steps in zip(self._plan.query.measures, self._plan.noise,
-                                   self._program.measures, strict=True)
-        ])  # fmt: skip
+        return RowBatch(
+            runs,
+            groups,
+            [
+                self._measure(rows, lattice(m, n.granularity), *steps, groups is None)
+                for m, n, steps in zip(
+                    self._plan.query.measures, self._plan.noise, self._program.measures, strict=True
+                )
+            ],
+        )
 
     def _groups(self, rows: Rows) -> NDArray[Any] | None:
         places = [_by_row(rows, step) for step in self._program.positions]

@@ -189,8 +189,13 @@ def nullif(equal: Vector, a: Vector) -> Vector:
 
 _EPOCH = dt.datetime(1970, 1, 1)
 B, Z, C, N, D, S = (
-    Family.BOOLEAN, Family.INTEGER, Family.DECIMAL, Family.DOUBLE, Family.DATE, Family.TIMESTAMP,
-)  # fmt: skip
+    Family.BOOLEAN,
+    Family.INTEGER,
+    Family.DECIMAL,
+    Family.DOUBLE,
+    Family.DATE,
+    Family.TIMESTAMP,
+)
 DAY = 86_400_000_000
 """Microseconds."""
 _LONGEST = 18  # digits of a decimal that an int64 holds
@@ -390,8 +395,9 @@ plainly("is null", is_null)
 def _place(term: Term) -> Kernel | None:
     """The place of a value among constants, -1 for none."""
     value, *listed = term.arguments
-    if any(x.type.family is not value.type.family or x.type.scale != value.type.scale
-           for x in listed):  # fmt: skip
+    if any(
+        x.type.family is not value.type.family or x.type.scale != value.type.scale for x in listed
+    ):
         return None
     number = value.type.family is N
 
@@ -583,12 +589,20 @@ def _rounded(term: Term) -> Kernel:
 # -- numbers ---------------------------------------------------------------------------------------
 
 _OF_TWO: dict[str, Callable[..., Any]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod,
-}  # fmt: skip
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "%": np.fmod,
+}
 _OF_ONE: dict[str, Callable[..., Any]] = {
-    "neg": np.negative, "abs": np.absolute, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
+    "neg": np.negative,
+    "abs": np.absolute,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
     "sqrt": np.sqrt,
-}  # fmt: skip
+}
 for _number_name, _f in _OF_TWO.items():
     plainly(_number_name, strict(_f), (N, N))
 for _number_name, _f in _OF_ONE.items():
@@ -719,16 +733,22 @@ def _decimal_to_whole(a: Type, b: Type) -> Kernel:
 
 
 _CASTS: dict[tuple[Family, Family], Callable[[Type, Type], Kernel | None]] = {
-    (Z, N): _to_number, (B, N): _to_number, (C, N): _decimal_to_number,
+    (Z, N): _to_number,
+    (B, N): _to_number,
+    (C, N): _decimal_to_number,
     (Z, Z): lambda a, b: _within(b.low, b.high, a),
     (B, Z): lambda a, b: strict(lambda x: np.asarray(x).astype(np.int64)[()]),
-    (Z, B): lambda a, b: strict(lambda x: x != 0), (C, B): lambda a, b: strict(lambda x: x != 0),
-    (Z, C): _to_decimal, (C, C): _to_decimal, (C, Z): _decimal_to_whole,
+    (Z, B): lambda a, b: strict(lambda x: x != 0),
+    (C, B): lambda a, b: strict(lambda x: x != 0),
+    (Z, C): _to_decimal,
+    (C, C): _to_decimal,
+    (C, Z): _decimal_to_whole,
     (N, N): lambda a, b: strict(lambda x: x),
     (D, S): lambda a, b: whole(lambda x: x * DAY),
     (S, D): lambda a, b: strict(lambda x: x // DAY),
-    (D, D): lambda a, b: strict(lambda x: x), (S, S): lambda a, b: strict(lambda x: x),
-}  # fmt: skip
+    (D, D): lambda a, b: strict(lambda x: x),
+    (S, S): lambda a, b: strict(lambda x: x),
+}
 
 
 # -- dates and times -------------------------------------------------------------------------------
@@ -792,17 +812,22 @@ def _first_of(unit: str) -> Callable[[Any], Any]:
         if unit == "day":
             return days
         year, month, _ = civil(days)
-        return days_of(year, {"year": month * 0 + 1, "quarter": (month - 1) // 3 * 3 + 1}.get(
-            unit, month))  # fmt: skip
+        return days_of(
+            year, {"year": month * 0 + 1, "quarter": (month - 1) // 3 * 3 + 1}.get(unit, month)
+        )
 
     return first
 
 
 _PARTS: dict[str, Callable[[Any], Any]] = {
-    "year": lambda d: civil(d)[0], "month": lambda d: civil(d)[1], "day": lambda d: civil(d)[2],
-    "quarter": lambda d: (civil(d)[1] + 2) // 3, "dow": lambda d: (d + 4) % 7,
-    "isodow": lambda d: (d + 3) % 7 + 1, "doy": lambda d: d - _first_of("year")(d) + 1,
-}  # fmt: skip
+    "year": lambda d: civil(d)[0],
+    "month": lambda d: civil(d)[1],
+    "day": lambda d: civil(d)[2],
+    "quarter": lambda d: (civil(d)[1] + 2) // 3,
+    "dow": lambda d: (d + 4) % 7,
+    "isodow": lambda d: (d + 3) % 7 + 1,
+    "doy": lambda d: d - _first_of("year")(d) + 1,
+}
 _CLOCK = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
 
 

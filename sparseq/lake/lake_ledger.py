@@ -31,31 +31,45 @@ from sparseq.ledger.purposes import PURPOSES, Pot, Pots, Purpose, read
 
 RELEASES = pa.schema(
     {
-        "release": pa.int64(), "request": pa.string(), "at": pa.timestamp("us"),
-        "query": pa.string(), "coordinates": pa.int64(), "sigma": pa.list_(pa.float64()),
-        "bound": pa.list_(pa.float64()), "confidence": pa.float64(), "answer": pa.binary(),
+        "release": pa.int64(),
+        "request": pa.string(),
+        "at": pa.timestamp("us"),
+        "query": pa.string(),
+        "coordinates": pa.int64(),
+        "sigma": pa.list_(pa.float64()),
+        "bound": pa.list_(pa.float64()),
+        "confidence": pa.float64(),
+        "answer": pa.binary(),
         "pot": pa.int8(),
     }
-)  # fmt: skip
+)
 CHARGES = pa.schema(
     {
-        "bucket": pa.int32(), "release": pa.int64(), "pot": pa.int8(), "users": pa.binary(),
+        "bucket": pa.int32(),
+        "release": pa.int64(),
+        "pot": pa.int8(),
+        "users": pa.binary(),
         "charges": pa.binary(),
     }
-)  # fmt: skip
+)
 DEPARTED = pa.schema({"release": pa.int64(), "users": pa.binary()})
 SPENT = pa.schema(
     {"bucket": pa.int32(), "release": pa.int64(), "pot": pa.int8(), "charges": pa.binary()}
 )
-NOTES = pa.schema({"version": pa.int64(), "place": pa.int64(), "of": pa.string(),
-                   "note": pa.binary()})  # fmt: skip
+NOTES = pa.schema(
+    {"version": pa.int64(), "place": pa.int64(), "of": pa.string(), "note": pa.binary()}
+)
 BUCKETS = pa.schema(
-    {
-        "bucket": pa.int32(), "file": pa.string(), "rows": pa.int64(), "budgets": pa.binary(),
-    }
-)  # fmt: skip
-KINDS = {"releases": RELEASES, "charges": CHARGES, "departed": DEPARTED, "spent": SPENT,
-         "notes": NOTES, "buckets": BUCKETS}  # fmt: skip
+    {"bucket": pa.int32(), "file": pa.string(), "rows": pa.int64(), "budgets": pa.binary()}
+)
+KINDS = {
+    "releases": RELEASES,
+    "charges": CHARGES,
+    "departed": DEPARTED,
+    "spent": SPENT,
+    "notes": NOTES,
+    "buckets": BUCKETS,
+}
 _FACT, _CURATOR, _TABLE = "fact", "curator", "table "
 
 
@@ -113,19 +127,34 @@ def release_row(release: Release) -> list[Any]:
     """Return a release as a row."""
     request = None if release.request is None else release.request.stored
     return [
-        release.id, request, release.released_at, release.query, release.coordinates,
-        list(release.sigma), list(release.bound), release.confidence, release.answer,
+        release.id,
+        request,
+        release.released_at,
+        release.query,
+        release.coordinates,
+        list(release.sigma),
+        list(release.bound),
+        release.confidence,
+        release.answer,
         int(release.pot),
-    ]  # fmt: skip
+    ]
 
 
 def release_of(row: dict[str, Any]) -> Release:
     """Return what `release_row` was given."""
     request = None if row["request"] is None else RequestId.read(row["request"])
     return Release(
-        row["release"], request, row["at"], row["query"], row["coordinates"],
-        tuple(row["sigma"]), tuple(row["bound"]), row["confidence"], row["answer"], Pot(row["pot"]),
-    )  # fmt: skip
+        row["release"],
+        request,
+        row["at"],
+        row["query"],
+        row["coordinates"],
+        tuple(row["sigma"]),
+        tuple(row["bound"]),
+        row["confidence"],
+        row["answer"],
+        Pot(row["pot"]),
+    )
 
 
 def charge_rows(entries: Iterable[Entry], buckets: int) -> list[list[Any]]:

@@ -90,10 +90,15 @@ class LakeBackend:
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
         budgets = lake_ledger.budgets_of(manifest)
         self.ledger = LakeLedger(
-            log, self._count, budgets, reserves, self.settings["halt"], self._names,
+            log,
+            self._count,
+            budgets,
+            reserves,
+            self.settings["halt"],
+            self._names,
             read(self.settings.get("purposes")),
             Budget(self.settings["kappa"], self.settings["norm_budget"]),
-        )  # fmt: skip
+        )
         small = sum(row["rows"] for row in manifest) <= _SMALL
         self._fleet: Fleet = fleet or (Here() if small else Processes())
         self.database: Any = self._fleet

@@ -34,18 +34,7 @@ from sparseq.engine.contributions import Weights
 from sparseq.lake._duckdb.layout import Bucket, bucket_at
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family, Type
-from sparseq.sql.plan import (
-    Cap,
-    Cell,
-    Domain,
-    Kind,
-    Lookup,
-    Measure,
-    Noise,
-    Plan,
-    Query,
-    Relation,
-)
+from sparseq.sql.plan import Cap, Cell, Domain, Kind, Lookup, Measure, Noise, Plan, Query, Relation
 from sparseq.version import __version__
 
 # -- messages between a driver and its tasks -------------------------------------------------------
@@ -293,5 +282,11 @@ def _warm(bucket: Bucket, head: dict[str, Any], _: Arrays) -> Arrays:
     return []
 
 
-_KINDS = {"measures": _measures, "pull": _pull, "weigh": _weigh, "cells": _cells, "rows": _rows,
-          "warm": _warm}  # fmt: skip
+_KINDS = {
+    "measures": _measures,
+    "pull": _pull,
+    "weigh": _weigh,
+    "cells": _cells,
+    "rows": _rows,
+    "warm": _warm,
+}

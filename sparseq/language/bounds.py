@@ -14,10 +14,23 @@ from sqlglot import exp
 
 Interval = tuple[float, float]
 _ONE_OF = (
-    exp.Window, exp.Min, exp.Max, exp.Avg, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
-    exp.NthValue, exp.ArgMax, exp.ArgMin, exp.Mode, exp.AnyValue, exp.First, exp.Filter,
+    exp.Window,
+    exp.Min,
+    exp.Max,
+    exp.Avg,
+    exp.Lag,
+    exp.Lead,
+    exp.FirstValue,
+    exp.LastValue,
+    exp.NthValue,
+    exp.ArgMax,
+    exp.ArgMin,
+    exp.Mode,
+    exp.AnyValue,
+    exp.First,
+    exp.Filter,
     exp.IgnoreNulls,
-)  # fmt: skip
+)
 """What lies within the bounds of what is inside."""
 _LONGEST = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
 _SHORTEST = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1}

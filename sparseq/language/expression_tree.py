@@ -25,10 +25,16 @@ MAX_SIZE = 20_000
 """Nodes of an expression, written out: what an engine may have to look at for one row."""
 _EPOCH = dt.date(1970, 1, 1)
 _KINDS: dict[Family, Any] = {
-    Family.DATE: dt.date, Family.TIMESTAMP: dt.datetime, Family.TIME: dt.time,
-    Family.UUID: uuid.UUID, Family.TEXT: str, Family.BOOLEAN: bool, Family.INTEGER: int,
-    Family.DOUBLE: (int, float), Family.DECIMAL: decimals.Decimal,
-}  # fmt: skip
+    Family.DATE: dt.date,
+    Family.TIMESTAMP: dt.datetime,
+    Family.TIME: dt.time,
+    Family.UUID: uuid.UUID,
+    Family.TEXT: str,
+    Family.BOOLEAN: bool,
+    Family.INTEGER: int,
+    Family.DOUBLE: (int, float),
+    Family.DECIMAL: decimals.Decimal,
+}
 
 
 @dataclass(frozen=True)

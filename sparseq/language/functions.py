@@ -173,9 +173,16 @@ MAX_PLACE = 1_000_000
 _DECIMALS = "CAST(greatest(least({1}, 400), -400) AS INTEGER)"
 Types = Sequence[Type]
 B, Z, C, N, X, D, S, M, U = (
-    Family.BOOLEAN, Family.INTEGER, Family.DECIMAL, Family.DOUBLE, Family.TEXT, Family.DATE,
-    Family.TIMESTAMP, Family.TIME, Family.UUID,
-)  # fmt: skip
+    Family.BOOLEAN,
+    Family.INTEGER,
+    Family.DECIMAL,
+    Family.DOUBLE,
+    Family.TEXT,
+    Family.DATE,
+    Family.TIMESTAMP,
+    Family.TIME,
+    Family.UUID,
+)
 
 
 @dataclass(frozen=True)
@@ -304,10 +311,22 @@ def _whole_division(operator: str) -> Callable[[Types], str]:
     return sql
 
 
-_add("//", "({0} // {1})", (Z, Z), T.BIGINT, _whole_division("//"),
-     "division rounded towards zero; NULL where the divisor is 0")  # fmt: skip
-_add("%", "({0} % {1})", (Z, Z), T.BIGINT, _whole_division("%"),
-     "remainder, with the sign of the first; NULL where the second is 0")  # fmt: skip
+_add(
+    "//",
+    "({0} // {1})",
+    (Z, Z),
+    T.BIGINT,
+    _whole_division("//"),
+    "division rounded towards zero; NULL where the divisor is 0",
+)
+_add(
+    "%",
+    "({0} % {1})",
+    (Z, Z),
+    T.BIGINT,
+    _whole_division("%"),
+    "remainder, with the sign of the first; NULL where the second is 0",
+)
 
 
 def _sized(t: Types) -> tuple[int, int]:
@@ -329,10 +348,17 @@ def _negated(t: Types) -> tuple[int, int]:
     return -t[0].high, -t[0].low
 
 
-_add("abs", "abs({0})", (Z,), lambda t: T.integer(*_sized(t)), _one("abs", _sized),
-     "without its sign; NULL for -2^63")  # fmt: skip
-_add("neg", "(-{0})", (Z,), lambda t: T.integer(*_negated(t)), _one("-", _negated),
-     "NULL for -2^63")  # fmt: skip
+_add(
+    "abs",
+    "abs({0})",
+    (Z,),
+    lambda t: T.integer(*_sized(t)),
+    _one("abs", _sized),
+    "without its sign; NULL for -2^63",
+)
+_add(
+    "neg", "(-{0})", (Z,), lambda t: T.integer(*_negated(t)), _one("-", _negated), "NULL for -2^63"
+)
 _add("sign", "sign({0})", (Z,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
 for _name in ("floor", "ceil", "trunc", "round"):
     _add(_name, f"{_name}({{0}})", (Z,), lambda t: t[0], "{0}", "the number itself")
@@ -341,9 +367,15 @@ for _name in ("floor", "ceil", "trunc", "round"):
         def _tens(t: Types, name: str = _name) -> str:
             return f"TRY_CAST({_to_decimals(name, 'CAST({0} AS DECIMAL(20, 0))', 20, t)} AS BIGINT)"
 
-        _add(_name, f"{_name}({{0}}, {{1}})", (Z, Z), T.BIGINT, _tens,
-             "to so many decimals, a constant; negative: to tens, hundreds",
-             fixed=(1,))  # fmt: skip
+        _add(
+            _name,
+            f"{_name}({{0}}, {{1}})",
+            (Z, Z),
+            T.BIGINT,
+            _tens,
+            "to so many decimals, a constant; negative: to tens, hundreds",
+            fixed=(1,),
+        )
 
 
 # -- decimals: exact where 38 digits hold the result, else numbers ---------------------------------
@@ -382,14 +414,30 @@ def _in_sum_type(operator: str, second: str = "{1}") -> Callable[[Types], str]:
 
 
 for _op in "+-":
-    _add(_op, f"({{0}} {_op} {{1}})", (C, C), _sum_type, _in_sum_type(_op),
-         "exact; as numbers where 38 digits don't hold the result")  # fmt: skip
-_add("*", "({0} * {1})", (C, C), _product_type,
-     _product,
-     "exact; as numbers where 38 digits don't hold the result")  # fmt: skip
-_add("%", "({0} % {1})", (C, C), _sum_type,
-     _in_sum_type("%", "CASE WHEN {1} <> 0 THEN {1} END"),
-     "remainder, with the sign of the first; NULL where the second is 0")  # fmt: skip
+    _add(
+        _op,
+        f"({{0}} {_op} {{1}})",
+        (C, C),
+        _sum_type,
+        _in_sum_type(_op),
+        "exact; as numbers where 38 digits don't hold the result",
+    )
+_add(
+    "*",
+    "({0} * {1})",
+    (C, C),
+    _product_type,
+    _product,
+    "exact; as numbers where 38 digits don't hold the result",
+)
+_add(
+    "%",
+    "({0} % {1})",
+    (C, C),
+    _sum_type,
+    _in_sum_type("%", "CASE WHEN {1} <> 0 THEN {1} END"),
+    "remainder, with the sign of the first; NULL where the second is 0",
+)
 _add("neg", "(-{0})", (C,), lambda t: t[0], "(-{0})", "exact")
 _add("abs", "abs({0})", (C,), lambda t: t[0], "abs({0})", "without its sign")
 
@@ -424,8 +472,15 @@ def _rounded(name: str) -> Callable[[Types], str]:
 
 
 for _name in ("trunc", "round"):
-    _add(_name, f"{_name}({{0}}, {{1}})", (C, Z), _rounded_type, _rounded(_name),
-         "to so many decimals, a constant, exactly", fixed=(1,))  # fmt: skip
+    _add(
+        _name,
+        f"{_name}({{0}}, {{1}})",
+        (C, Z),
+        _rounded_type,
+        _rounded(_name),
+        "to so many decimals, a constant, exactly",
+        fixed=(1,),
+    )
 _add("sign", "sign({0})", (C,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
 
 
@@ -447,19 +502,37 @@ _IEEE = "IEEE 754: NaN or infinite where the result is not a number"
 for _op in "+-*/":
     _add(_op, f"({{0}} {_op} {{1}})", (N, N), T.DOUBLE, f"({{0}} {_op} {{1}})", _IEEE)
 _add("%", "({0} % {1})", (N, N), T.DOUBLE, "({0} % {1})", "remainder; NaN where the second is 0")
-_add("//", "({0} // {1})", (N, N), T.DOUBLE, lambda t: f"({{0}} // {_divisor(t)})",
-     "the quotient; NULL where the divisor is 0")  # fmt: skip
+_add(
+    "//",
+    "({0} // {1})",
+    (N, N),
+    T.DOUBLE,
+    lambda t: f"({{0}} // {_divisor(t)})",
+    "the quotient; NULL where the divisor is 0",
+)
 _add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE)
 for _name in ("abs", "floor", "ceil", "trunc", "round", "sqrt", "ln", "log", "log2", "exp"):
     _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE)
 for _name in ("trunc", "round"):
-    _add(_name, f"{_name}({{0}}, {{1}})", (N, Z), T.DOUBLE,
-         f"{_name}({{0}}, {_DECIMALS})",
-         "to so many decimals, a constant", fixed=(1,))  # fmt: skip
+    _add(
+        _name,
+        f"{_name}({{0}}, {{1}})",
+        (N, Z),
+        T.DOUBLE,
+        f"{_name}({{0}}, {_DECIMALS})",
+        "to so many decimals, a constant",
+        fixed=(1,),
+    )
 _add("pow", "pow({0}, {1})", (N, N), T.DOUBLE, "pow({0}, {1})", _IEEE)
 _add("log", "log({0}, {1})", (N, N), T.DOUBLE, "log({0}, {1})", "of the second, to the base first")
-_add("sign", "sign({0})", (N,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)",
-     "-1, 0 or 1; 0 for NaN")  # fmt: skip
+_add(
+    "sign",
+    "sign({0})",
+    (N,),
+    T.integer(-1, 1),
+    "CAST(sign({0}) AS BIGINT)",
+    "-1, 0 or 1; 0 for NaN",
+)
 for _name in ("isnan", "isinf", "isfinite"):
     _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", "of a number")
 
@@ -470,8 +543,14 @@ for _name in ("lower", "upper"):
     _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "by Unicode")
 for _name in ("trim", "ltrim", "rtrim"):
     _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "without spaces at the ends")
-    _add(_name, f"{_name}({{0}}, {{1}})", (X, X), T.TEXT, f"{_name}({{0}}, {{1}})",
-         "without any of these characters at the ends")  # fmt: skip
+    _add(
+        _name,
+        f"{_name}({{0}}, {{1}})",
+        (X, X),
+        T.TEXT,
+        f"{_name}({{0}}, {{1}})",
+        "without any of these characters at the ends",
+    )
 _add("length", "length({0})", (X,), T.integer(0, 2**32), "length({0})", "in characters")
 
 
@@ -490,19 +569,49 @@ def _of_places(name: str) -> Callable[[Types], str]:
     return sql
 
 
-_add("substring", "substring({0}, {1})", (X, Z), T.TEXT, _of_places("substring"),
-     "from a place on, the first being 1; negative: from the end")  # fmt: skip
-_add("substring", "substring({0}, {1}, {2})", (X, Z, Z), T.TEXT, _of_places("substring"),
-     "so many characters from a place on")  # fmt: skip
+_add(
+    "substring",
+    "substring({0}, {1})",
+    (X, Z),
+    T.TEXT,
+    _of_places("substring"),
+    "from a place on, the first being 1; negative: from the end",
+)
+_add(
+    "substring",
+    "substring({0}, {1}, {2})",
+    (X, Z, Z),
+    T.TEXT,
+    _of_places("substring"),
+    "so many characters from a place on",
+)
 for _name in ("left", "right"):
-    _add(_name, f"{_name}({{0}}, {{1}})", (X, Z), T.TEXT, _of_places(_name),
-         "so many characters; negative: all but so many")  # fmt: skip
-_add("||", "({0} || {1})", (X, X), T.TEXT, f"left({{0}} || {{1}}, {MAX_TEXT})",
-     f"both, cut to {MAX_TEXT:,} characters; NULL if one is")  # fmt: skip
+    _add(
+        _name,
+        f"{_name}({{0}}, {{1}})",
+        (X, Z),
+        T.TEXT,
+        _of_places(_name),
+        "so many characters; negative: all but so many",
+    )
+_add(
+    "||",
+    "({0} || {1})",
+    (X, X),
+    T.TEXT,
+    f"left({{0}} || {{1}}, {MAX_TEXT})",
+    f"both, cut to {MAX_TEXT:,} characters; NULL if one is",
+)
 for _name in ("starts_with", "ends_with", "contains"):
     _add(_name, f"{_name}({{0}}, {{1}})", (X, X), T.BOOLEAN, f"{_name}({{0}}, {{1}})", "exact")
-_add("strpos", "strpos({0}, {1})", (X, X), T.integer(0, 2**32), "strpos({0}, {1})",
-     "the first place of the second, 0 if there is none")  # fmt: skip
+_add(
+    "strpos",
+    "strpos({0}, {1})",
+    (X, X),
+    T.integer(0, 2**32),
+    "strpos({0}, {1})",
+    "the first place of the second, 0 if there is none",
+)
 
 
 add_text_functions(_add)
@@ -510,53 +619,104 @@ add_text_functions(_add)
 # -- dates and times -------------------------------------------------------------------------------
 
 _PARTS = {
-    "year": (-200_000, 200_000), "month": (1, 12), "day": (1, 31), "quarter": (1, 4),
-    "week": (1, 53), "dow": (0, 6), "isodow": (1, 7), "doy": (1, 366),
+    "year": (-200_000, 200_000),
+    "month": (1, 12),
+    "day": (1, 31),
+    "quarter": (1, 4),
+    "week": (1, 53),
+    "dow": (0, 6),
+    "isodow": (1, 7),
+    "doy": (1, 366),
     "isoyear": (-200_000, 200_000),
-}  # fmt: skip
+}
 _CLOCK = {"hour": (0, 23), "minute": (0, 59), "second": (0, 59)}
 for _part, _range in _PARTS.items():
     for _kind in (D, S):
-        _add(_part, f"extract({_part} FROM {{0}})", (_kind,), T.integer(*_range),
-             f"date_part('{_part}', {{0}})", "the part")  # fmt: skip
+        _add(
+            _part,
+            f"extract({_part} FROM {{0}})",
+            (_kind,),
+            T.integer(*_range),
+            f"date_part('{_part}', {{0}})",
+            "the part",
+        )
 for _part, _range in _CLOCK.items():
     for _kind in (S, M):
-        _add(_part, f"extract({_part} FROM {{0}})", (_kind,), T.integer(*_range),
-             f"date_part('{_part}', {{0}})", "the part; of a date 0")  # fmt: skip
+        _add(
+            _part,
+            f"extract({_part} FROM {{0}})",
+            (_kind,),
+            T.integer(*_range),
+            f"date_part('{_part}', {{0}})",
+            "the part; of a date 0",
+        )
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _SECONDS = {"second": 86400, "minute": 1440, "hour": 24}
 for _unit in UNITS:
     for _kind in (D, S):
-        _add(f"date_trunc {_unit}", f"date_trunc('{_unit}', {{0}})", (_kind,),
-             lambda t: T.moved(T.Type(S, t[0].low, t[0].high), 366, 0),
-             f"CAST(date_trunc('{_unit}', {{0}}) AS TIMESTAMP)",
-             f"the first moment of the {_unit}")  # fmt: skip
+        _add(
+            f"date_trunc {_unit}",
+            f"date_trunc('{_unit}', {{0}})",
+            (_kind,),
+            lambda t: T.moved(T.Type(S, t[0].low, t[0].high), 366, 0),
+            f"CAST(date_trunc('{_unit}', {{0}}) AS TIMESTAMP)",
+            f"the first moment of the {_unit}",
+        )
         _most = 2 * 10**8 * _SECONDS.get(_unit, 1)
-        _add(f"date_diff {_unit}", f"date_diff('{_unit}', {{0}}, {{1}})", (_kind, _kind),
-             T.integer(-_most, _most), f"date_diff('{_unit}', {{0}}, {{1}})",
-             f"how many {_unit}s begin from the first to the second")  # fmt: skip
+        _add(
+            f"date_diff {_unit}",
+            f"date_diff('{_unit}', {{0}}, {{1}})",
+            (_kind, _kind),
+            T.integer(-_most, _most),
+            f"date_diff('{_unit}', {{0}}, {{1}})",
+            f"how many {_unit}s begin from the first to the second",
+        )
 for _unit in UNITS:
     for _kind in (D, S):
         _most = 2 * 10**8 * _SECONDS.get(_unit, 1)
-        _add(f"date_sub {_unit}", f"date_sub('{_unit}', {{0}}, {{1}})", (_kind, _kind),
-             T.integer(-_most, _most), f"date_sub('{_unit}', {{0}}, {{1}})",
-             f"how many full {_unit}s lie between")  # fmt: skip
+        _add(
+            f"date_sub {_unit}",
+            f"date_sub('{_unit}', {{0}}, {{1}})",
+            (_kind, _kind),
+            T.integer(-_most, _most),
+            f"date_sub('{_unit}', {{0}}, {{1}})",
+            f"how many full {_unit}s lie between",
+        )
 for _kind in (D, S):
     _add("epoch", "epoch({0})", (_kind,), T.DOUBLE, "epoch({0})", "seconds since 1970")
-    _add("strftime", "strftime({0}, {1})", (_kind, X), T.TEXT, "strftime({0}, {1})",
-         "as text, in a format such as '%Y-%m'", fixed=(1,),
-         samples=(("'%Y-%m-%d %H:%M:%S'",), ("'%j %A'",)))  # fmt: skip
-_add("strptime", "strptime({0}, {1})", (X, X), T.Type(S, -(10**9), 10**9),
-     "try_strptime({0}, {1})", "NULL where the text is not so", fixed=(1,),
-         samples=(("'%Y-%m-%d'",), ("'%d/%m/%y %H:%M:%S.%f'",)))  # fmt: skip
+    _add(
+        "strftime",
+        "strftime({0}, {1})",
+        (_kind, X),
+        T.TEXT,
+        "strftime({0}, {1})",
+        "as text, in a format such as '%Y-%m'",
+        fixed=(1,),
+        samples=(("'%Y-%m-%d %H:%M:%S'",), ("'%j %A'",)),
+    )
+_add(
+    "strptime",
+    "strptime({0}, {1})",
+    (X, X),
+    T.Type(S, -(10**9), 10**9),
+    "try_strptime({0}, {1})",
+    "NULL where the text is not so",
+    fixed=(1,),
+    samples=(("'%Y-%m-%d'",), ("'%d/%m/%y %H:%M:%S.%f'",)),
+)
 _add("-", "({0} - {1})", (D, D), T.integer(-(2 * 10**8), 2 * 10**8), "({0} - {1})", "in days")
 DAYS_DIGITS = 7
 _MOST_DAYS = 10**DAYS_DIGITS
 _FEW = f"CAST(TRY_CAST({{1}} AS DECIMAL({DAYS_DIGITS}, 0)) AS INTEGER)"
 for _op in "+-":
-    _add(_op, f"({{0}} {_op} {{1}})", (D, Z), lambda t: T.moved(t[0], _MOST_DAYS, _MOST_DAYS),
-         f"({{0}} {_op} {_FEW})",
-         "so many days later or earlier; NULL from 10^7 days on")  # fmt: skip
+    _add(
+        _op,
+        f"({{0}} {_op} {{1}})",
+        (D, Z),
+        lambda t: T.moved(t[0], _MOST_DAYS, _MOST_DAYS),
+        f"({{0}} {_op} {_FEW})",
+        "so many days later or earlier; NULL from 10^7 days on",
+    )
 INTERVALS = {
     # unit: (digits of the number, SQL of the interval, the most days)
     "year": (4, "to_years(CAST({n} AS INTEGER))", 366 * 10**4),
@@ -578,32 +738,57 @@ for _unit, (_digits, _sql, _days) in INTERVALS.items():
     _number = f"TRY_CAST({{1}} AS DECIMAL({_digits}, 0))"
     for _op in "+-":
         for _kind in (D, S):
-            _add(f"{_op} {_unit}", f"({{0}} {_op} INTERVAL ({{1}}) {_unit})", (_kind, Z),
-                 _shifted_by(_days),
-                 f"(CAST({{0}} AS TIMESTAMP) {_op} {_sql.replace('{n}', _number)})",
-                 f"so many {_unit}s later or earlier; NULL from 10^{_digits} on")  # fmt: skip
+            _add(
+                f"{_op} {_unit}",
+                f"({{0}} {_op} INTERVAL ({{1}}) {_unit})",
+                (_kind, Z),
+                _shifted_by(_days),
+                f"(CAST({{0}} AS TIMESTAMP) {_op} {_sql.replace('{n}', _number)})",
+                f"so many {_unit}s later or earlier; NULL from 10^{_digits} on",
+            )
 for _kind in (D, S):
-    _add("last_day", "last_day({0})", (_kind,),
-         lambda t: T.moved(T.Type(D, t[0].low, t[0].high), 0, 31), "last_day({0})",
-         "of the month")  # fmt: skip
+    _add(
+        "last_day",
+        "last_day({0})",
+        (_kind,),
+        lambda t: T.moved(T.Type(D, t[0].low, t[0].high), 0, 31),
+        "last_day({0})",
+        "of the month",
+    )
     for _name in ("dayname", "monthname"):
         _add(_name, f"{_name}({{0}})", (_kind,), T.TEXT, f"{_name}({{0}})", "in English")
     _add("isfinite", "isfinite({0})", (_kind,), T.BOOLEAN, "isfinite({0})", "true")
 _YEAR = "TRY_CAST({0} AS DECIMAL(4, 0))"
-_add("make_date", "make_date({0}, {1}, {2})", (Z, Z, Z),
-     T.Type(D, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY),
-     f"TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE)",
-     "NULL where there is no such day")  # fmt: skip
+_add(
+    "make_date",
+    "make_date({0}, {1}, {2})",
+    (Z, Z, Z),
+    T.Type(D, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY),
+    f"TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE)",
+    "NULL where there is no such day",
+)
 
 # -- truths ----------------------------------------------------------------------------------------
 
 for _op in ("AND", "OR"):
-    _add(_op.lower(), f"({{0}} {_op} {{1}})", (B, B), T.BOOLEAN, f"({{0}} {_op} {{1}})",
-         "three-valued")  # fmt: skip
+    _add(
+        _op.lower(),
+        f"({{0}} {_op} {{1}})",
+        (B, B),
+        T.BOOLEAN,
+        f"({{0}} {_op} {{1}})",
+        "three-valued",
+    )
 _add("not", "(NOT {0})", (B,), T.BOOLEAN, "(NOT {0})", "NULL where it is NULL")
 for _name in ("TRUE", "FALSE"):
-    _add(f"is {_name.lower()}", f"({{0}} IS {_name})", (B,), T.BOOLEAN, f"({{0}} IS {_name})",
-         "never NULL")  # fmt: skip
+    _add(
+        f"is {_name.lower()}",
+        f"({{0}} IS {_name})",
+        (B,),
+        T.BOOLEAN,
+        f"({{0}} IS {_name})",
+        "never NULL",
+    )
 
 _BY_NAME: dict[str, list[Function]] = {}
 for _f in FUNCTIONS:

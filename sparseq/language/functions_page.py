@@ -36,10 +36,16 @@ _TAIL = f"""
 | `a IS NULL`, `a IS NOT NULL` | never NULL |
 """  # noqa: E501
 _EXAMPLES: dict[Family, Type] = {
-    Family.BOOLEAN: T.BOOLEAN, Family.INTEGER: T.BIGINT, Family.DECIMAL: T.decimal(18, 3),
-    Family.DOUBLE: T.DOUBLE, Family.TEXT: T.TEXT, Family.DATE: T.DATE,
-    Family.TIMESTAMP: T.TIMESTAMP, Family.TIME: T.TIME, Family.UUID: T.UUID,
-}  # fmt: skip
+    Family.BOOLEAN: T.BOOLEAN,
+    Family.INTEGER: T.BIGINT,
+    Family.DECIMAL: T.decimal(18, 3),
+    Family.DOUBLE: T.DOUBLE,
+    Family.TEXT: T.TEXT,
+    Family.DATE: T.DATE,
+    Family.TIMESTAMP: T.TIMESTAMP,
+    Family.TIME: T.TIME,
+    Family.UUID: T.UUID,
+}
 
 
 def page() -> str:

@@ -185,30 +185,79 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
 # -- spellings of operators, functions and types: sqlglot's names beside ours ----------------------
 
 CASTS = {
-    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER",
-    "BIGINT": "BIGINT", "UTINYINT": "UTINYINT", "USMALLINT": "USMALLINT", "UINT": "UINTEGER",
-    "UBIGINT": "UBIGINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "TEXT": "VARCHAR",
-    "VARCHAR": "VARCHAR", "DATE": "DATE", "TIME": "TIME", "TIMESTAMP": "TIMESTAMP",
-    "TIMESTAMPNTZ": "TIMESTAMP", "UUID": "UUID",
-}  # fmt: skip
+    "BOOLEAN": "BOOLEAN",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INTEGER",
+    "BIGINT": "BIGINT",
+    "UTINYINT": "UTINYINT",
+    "USMALLINT": "USMALLINT",
+    "UINT": "UINTEGER",
+    "UBIGINT": "UBIGINT",
+    "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE",
+    "TEXT": "VARCHAR",
+    "VARCHAR": "VARCHAR",
+    "DATE": "DATE",
+    "TIME": "TIME",
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPNTZ": "TIMESTAMP",
+    "UUID": "UUID",
+}
 """Types to cast to: sqlglot's names, and DuckDB's."""
 BINARY: dict[type, str] = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
-    exp.And: "and", exp.Or: "or", exp.Pow: "pow",
-    exp.StartsWith: "starts_with", exp.EndsWith: "ends_with", exp.Contains: "contains",
-    exp.Left: "left", exp.Right: "right", exp.Levenshtein: "levenshtein",
-}  # fmt: skip
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.Pow: "pow",
+    exp.StartsWith: "starts_with",
+    exp.EndsWith: "ends_with",
+    exp.Contains: "contains",
+    exp.Left: "left",
+    exp.Right: "right",
+    exp.Levenshtein: "levenshtein",
+}
 UNARY: dict[type, str] = {
-    exp.Neg: "neg", exp.Not: "not", exp.Abs: "abs", exp.Sign: "sign", exp.Floor: "floor",
-    exp.Ceil: "ceil", exp.Sqrt: "sqrt", exp.Ln: "ln", exp.Exp: "exp", exp.IsNan: "isnan",
-    exp.IsInf: "isinf", exp.Lower: "lower", exp.Upper: "upper", exp.Length: "length",
-    exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day",
-    exp.Quarter: "quarter", exp.Week: "week", exp.WeekOfYear: "week", exp.DayOfWeek: "dow",
-    exp.DayOfWeekIso: "isodow", exp.DayOfYear: "doy", exp.Hour: "hour", exp.Minute: "minute",
-    exp.Second: "second", exp.LastDay: "last_day", exp.Dayname: "dayname",
-    exp.Monthname: "monthname", exp.Reverse: "reverse", exp.MD5: "md5", exp.Ascii: "ascii",
+    exp.Neg: "neg",
+    exp.Not: "not",
+    exp.Abs: "abs",
+    exp.Sign: "sign",
+    exp.Floor: "floor",
+    exp.Ceil: "ceil",
+    exp.Sqrt: "sqrt",
+    exp.Ln: "ln",
+    exp.Exp: "exp",
+    exp.IsNan: "isnan",
+    exp.IsInf: "isinf",
+    exp.Lower: "lower",
+    exp.Upper: "upper",
+    exp.Length: "length",
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.Quarter: "quarter",
+    exp.Week: "week",
+    exp.WeekOfYear: "week",
+    exp.DayOfWeek: "dow",
+    exp.DayOfWeekIso: "isodow",
+    exp.DayOfYear: "doy",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+    exp.LastDay: "last_day",
+    exp.Dayname: "dayname",
+    exp.Monthname: "monthname",
+    exp.Reverse: "reverse",
+    exp.MD5: "md5",
+    exp.Ascii: "ascii",
     exp.TimeToUnix: "epoch",
-}  # fmt: skip
+}
 NAMED = {
     "isodow": "isodow",
     "isfinite": "isfinite",
@@ -227,9 +276,15 @@ LISTED: dict[type, tuple[str, tuple[str, ...]]] = {
 }
 """Functions with arguments that sqlglot has names for."""
 COMPARED: dict[type, str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
-    exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
-}  # fmt: skip
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
 PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
 
 

@@ -37,26 +37,68 @@ _MAX_GRID = 2_400_000
 _MAX_PIECES = 1000  # of time; more are taken as one
 _MAX_COMBINATIONS = 1_000_000
 _PARTS = {
-    "MONTH": range(1, 13), "QUARTER": range(1, 5), "DAY": range(1, 32), "HOUR": range(24),
-    "MINUTE": range(60), "SECOND": range(60), "DOW": range(7), "DAYOFWEEK": range(7),
-    "WEEKDAY": range(7), "ISODOW": range(1, 8), "WEEK": range(1, 54), "DOY": range(1, 367),
+    "MONTH": range(1, 13),
+    "QUARTER": range(1, 5),
+    "DAY": range(1, 32),
+    "HOUR": range(24),
+    "MINUTE": range(60),
+    "SECOND": range(60),
+    "DOW": range(7),
+    "DAYOFWEEK": range(7),
+    "WEEKDAY": range(7),
+    "ISODOW": range(1, 8),
+    "WEEK": range(1, 54),
+    "DOY": range(1, 367),
     "DAYOFYEAR": range(1, 367),
-}  # fmt: skip
+}
 _PART_NODES: dict[type, str] = {
-    exp.Month: "MONTH", exp.Quarter: "QUARTER", exp.Day: "DAY", exp.DayOfMonth: "DAY",
-    exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.Second: "SECOND", exp.DayOfWeek: "DOW",
-    exp.DayOfWeekIso: "ISODOW", exp.Week: "WEEK", exp.WeekOfYear: "WEEK", exp.DayOfYear: "DOY",
-}  # fmt: skip
+    exp.Month: "MONTH",
+    exp.Quarter: "QUARTER",
+    exp.Day: "DAY",
+    exp.DayOfMonth: "DAY",
+    exp.Hour: "HOUR",
+    exp.Minute: "MINUTE",
+    exp.Second: "SECOND",
+    exp.DayOfWeek: "DOW",
+    exp.DayOfWeekIso: "ISODOW",
+    exp.Week: "WEEK",
+    exp.WeekOfYear: "WEEK",
+    exp.DayOfYear: "DOY",
+}
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _MONTHS = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
-]  # fmt: skip
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 _ONE_OF = (
-    exp.Min, exp.Max, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.ArgMax,
-    exp.ArgMin, exp.Mode, exp.AnyValue, exp.First, exp.Window, exp.Filter, exp.IgnoreNulls,
-    exp.Paren, exp.Distinct,
-)  # fmt: skip
+    exp.Min,
+    exp.Max,
+    exp.Lag,
+    exp.Lead,
+    exp.FirstValue,
+    exp.LastValue,
+    exp.NthValue,
+    exp.ArgMax,
+    exp.ArgMin,
+    exp.Mode,
+    exp.AnyValue,
+    exp.First,
+    exp.Window,
+    exp.Filter,
+    exp.IgnoreNulls,
+    exp.Paren,
+    exp.Distinct,
+)
 """What is one of the values of what is inside, or NULL."""
 
 

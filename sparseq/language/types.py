@@ -123,9 +123,16 @@ UUID = Type(Family.UUID)
 NULL = Type(Family.NULL)
 BIGINT = Type(Family.INTEGER, *INT64)
 _OTHERS = {
-    "BOOLEAN": BOOLEAN, "DOUBLE": DOUBLE, "VARCHAR": TEXT, "DATE": DATE, "TIMESTAMP": TIMESTAMP,
-    "TIME": TIME, "UUID": UUID, '"NULL"': NULL, "FLOAT": Type(Family.DOUBLE, stored="FLOAT"),
-}  # fmt: skip
+    "BOOLEAN": BOOLEAN,
+    "DOUBLE": DOUBLE,
+    "VARCHAR": TEXT,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIME": TIME,
+    "UUID": UUID,
+    '"NULL"': NULL,
+    "FLOAT": Type(Family.DOUBLE, stored="FLOAT"),
+}
 
 
 def integer(low: int, high: int) -> Type:

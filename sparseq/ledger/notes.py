@@ -36,9 +36,13 @@ from sparseq.base.errors import ParameterError
 USER = "_user"
 """The column of a note that says whom it is about."""
 _TYPES = {
-    "VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(),
-    "BOOLEAN": pa.bool_(), "BLOB": pa.binary(),
-}  # fmt: skip
+    "VARCHAR": pa.string(),
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "BLOB": pa.binary(),
+}
 
 
 @dataclass(frozen=True)

@@ -224,9 +224,16 @@ class Ledger(Protocol):
 
 TAKEN = NoteTable(
     "series_taken",
-    {"series": "VARCHAR", "block": "BIGINT", "tick": "BIGINT", USER: "INTEGER",
-     "coordinate": "INTEGER", "steps": "BIGINT", "held": "BIGINT"},
-)  # fmt: skip
+    {
+        "series": "VARCHAR",
+        "block": "BIGINT",
+        "tick": "BIGINT",
+        USER: "INTEGER",
+        "coordinate": "INTEGER",
+        "steps": "BIGINT",
+        "held": "BIGINT",
+    },
+)
 _BLOCKS, _FORGOTTEN = "series_blocks", "series_forgotten"
 
 
@@ -255,8 +262,15 @@ def remember(
     """
     users, coordinates, steps = cells
     block = block_of(tick, band)
-    rows = TAKEN.rows(series=series, block=block, tick=tick, coordinate=coordinates, steps=steps,
-                      held=held, **{USER: users})  # fmt: skip
+    rows = TAKEN.rows(
+        series=series,
+        block=block,
+        tick=tick,
+        coordinate=coordinates,
+        steps=steps,
+        held=held,
+        **{USER: users},
+    )
     blocks: Mapping[str, int] = ledger.fact(_BLOCKS) or {}
     if blocks.get(series) == block:
         return [rows]

@@ -219,11 +219,7 @@ def later(
 
 
 def _numbered(
-    purpose: Purpose,
-    known: Sequence[Purpose],
-    budget: Budget,
-    left: Fraction,
-    least: float | None,
+    purpose: Purpose, known: Sequence[Purpose], budget: Budget, left: Fraction, least: float | None
 ) -> Purpose:
     if any(other.name == purpose.name for other in known):
         raise ParameterError(f"two series are called {purpose.name!r}", "one is enough")
@@ -300,7 +296,7 @@ __all__ = [
     "name_of",
     "named",
     "read",
-]  # fmt: skip
+]
 
 
 # -- every user's budget in parts ------------------------------------------------------------------

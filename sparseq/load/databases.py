@@ -54,8 +54,13 @@ def needed(module: str, extra: str, what: str) -> Any:
 _ROWS = 1 << 14
 _DRIVER = "adbc_driver_postgresql.dbapi"
 _WHOLE = 1e18
-_DECLARED = (("INT", "BIGINT"), ("REAL", "DOUBLE"), ("FLOA", "DOUBLE"), ("DOUB", "DOUBLE"),
-             ("BOOL", "BOOLEAN"))  # fmt: skip
+_DECLARED = (
+    ("INT", "BIGINT"),
+    ("REAL", "DOUBLE"),
+    ("FLOA", "DOUBLE"),
+    ("DOUB", "DOUBLE"),
+    ("BOOL", "BOOLEAN"),
+)
 _TEXT = ("CHAR", "CLOB", "TEXT")
 
 
@@ -97,9 +102,10 @@ class SqliteTable(TextColumns):
             ).fetchall()
             names = [name for (name,) in found]
             self._select = (
-                f"SELECT * FROM {quote(chosen)}" if chosen in names
+                f"SELECT * FROM {quote(chosen)}"
+                if chosen in names
                 else selected(path.name, chosen, names)
-            )  # fmt: skip
+            )
             rows = con.execute(f"SELECT * FROM ({self._select}) LIMIT 0")
             self.types: dict[str, pa.DataType | None] = {
                 column[0]: pa.string() for column in rows.description

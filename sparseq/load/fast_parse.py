@@ -28,11 +28,18 @@ FEW = 8
 """One text of so many may be written otherwise, to be read apart from the others."""
 _LENGTHS = {"DATE": (10,), "TIMESTAMP": (10, 19)}
 ARROW = {
-    "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
-    "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(),
-    "UBIGINT": pa.uint64(), "DOUBLE": pa.float64(), "DATE": pa.date32(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINTEGER": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
-}  # fmt: skip
+}
 """The types that this module knows, as Arrow has them."""
 
 

@@ -30,13 +30,7 @@ from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
 from sparseq.load.convert import MOST_TEXT, expression
 from sparseq.load.fast_parse import ARROW, TextColumn
-from sparseq.load.file_sources import (
-    DAMAGE,
-    FIRST,
-    Source,
-    TextForm,
-    damaged,
-)
+from sparseq.load.file_sources import DAMAGE, FIRST, Source, TextForm, damaged
 from sparseq.load.memory_table import CompositeFile, HeldRows, composite_name, decoded, parts_of
 from sparseq.load.open_sources import opened
 from sparseq.load.read_schema import Declarations, Schema, declared_type
@@ -117,10 +111,7 @@ class Intake:
 
 
 def facts_of(
-    schema: Schema,
-    ambiguous: Mapping[str, Guess],
-    kept: Mapping[str, str],
-    left_out: Sequence[str],
+    schema: Schema, ambiguous: Mapping[str, Guess], kept: Mapping[str, str], left_out: Sequence[str]
 ) -> list[str]:
     """Return what is read otherwise than a file has it, or not at all, in words: public.
 
@@ -427,9 +418,13 @@ class IncomingRows:
             types = {name: said[name.lower()][0] for name in declared.types}
             formats = {n: said[n.lower()][1] for n in types if said[n.lower()][1]}
             self.left_out += sorted(
-                {f"{shown(n)} (not in the schema)" for s in self.sources for n in s.types
-                 if n.lower() not in actual}
-            )  # fmt: skip
+                {
+                    f"{shown(n)} (not in the schema)"
+                    for s in self.sources
+                    for n in s.types
+                    if n.lower() not in actual
+                }
+            )
         texts: dict[str, list[tuple[Source, str]]] = {}
         for source in _spread(self.sources):
             for name, found in self._guesses(source, said, declared.only).items():
@@ -460,9 +455,16 @@ class IncomingRows:
             types[composite_name(parts, declared.window)] = "VARCHAR"
         time = declared.time if declared.window else ""
         return Schema(
-            types, formats, separator, declared.multiline, parts, declared.window, time,
-            declared.nulls, declared.encoding,
-        )  # fmt: skip
+            types,
+            formats,
+            separator,
+            declared.multiline,
+            parts,
+            declared.window,
+            time,
+            declared.nulls,
+            declared.encoding,
+        )
 
     def _guesses(
         self, source: Source, said: Mapping[str, tuple[str, str]], only: bool

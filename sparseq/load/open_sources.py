@@ -41,13 +41,20 @@ from sparseq.load.memory_table import source_in_memory
 SERVERS = ("postgresql://", "postgres://")
 _KINDS = {"csv": "text", "tsv": "text", "jsonl": "json"}
 _TABLES: Mapping[str, Callable[[Path, str], Source]] = {
-    "sheets": SheetFile, "sqlite": SqliteTable, "duckdb": DuckTable,
-}  # fmt: skip
+    "sheets": SheetFile,
+    "sqlite": SqliteTable,
+    "duckdb": DuckTable,
+}
 _CONTENTS = (
-    (0, b"PAR1", "parquet"), (0, b"ARROW1", "arrow"), (0, b"SQLite format 3\0", "sqlite"),
-    (8, b"DUCK", "duckdb"), (0, b"PK\x03\x04", "sheets"), (0, b"\x1f\x8b", ".gz"),
-    (0, b"(\xb5/\xfd", ".zst"), (0, b"BZh", ".bz2"),
-)  # fmt: skip
+    (0, b"PAR1", "parquet"),
+    (0, b"ARROW1", "arrow"),
+    (0, b"SQLite format 3\0", "sqlite"),
+    (8, b"DUCK", "duckdb"),
+    (0, b"PK\x03\x04", "sheets"),
+    (0, b"\x1f\x8b", ".gz"),
+    (0, b"(\xb5/\xfd", ".zst"),
+    (0, b"BZh", ".bz2"),
+)
 """How files begin that are no text, with their format or how they are packed."""
 
 

@@ -29,16 +29,37 @@ from sparseq.sql.catalog import Bound, Catalog, Table
 
 TYPES = frozenset(
     [
-        "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
-        "UBIGINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "UUID",
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "UBIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "VARCHAR",
+        "DATE",
+        "TIMESTAMP",
+        "TIME",
+        "UUID",
     ]
-)  # fmt: skip
+)
 """What is stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
 MOST_DIGITS = 18
 NULLS = ("NULL", r"\N")
 """What databases write for NULL into text files."""
-_SAME = {"TEXT": "VARCHAR", "STRING": "VARCHAR", "INT": "INTEGER", "BOOL": "BOOLEAN",
-         "REAL": "FLOAT", "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"}  # fmt: skip
+_SAME = {
+    "TEXT": "VARCHAR",
+    "STRING": "VARCHAR",
+    "INT": "INTEGER",
+    "BOOL": "BOOLEAN",
+    "REAL": "FLOAT",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMP",
+}
 
 
 @dataclass(frozen=True)

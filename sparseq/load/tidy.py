@@ -45,12 +45,23 @@ _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 _DUCK = {
-    "bool": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
-    "int64": "BIGINT", "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER",
-    "uint64": "UBIGINT", "float": "FLOAT", "double": "DOUBLE", "string": "VARCHAR",
-    "large_string": "VARCHAR", "date32[day]": "DATE", "timestamp[us]": "TIMESTAMP",
+    "bool": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "UTINYINT",
+    "uint16": "USMALLINT",
+    "uint32": "UINTEGER",
+    "uint64": "UBIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "large_string": "VARCHAR",
+    "date32[day]": "DATE",
+    "timestamp[us]": "TIMESTAMP",
     "time64[us]": "TIME",
-}  # fmt: skip
+}
 
 
 def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
@@ -241,9 +252,16 @@ def kept_otherwise(raw: pa.DataType, stored: str) -> str:
 # -- the types of text columns ---------------------------------------------------------------------
 
 _DAYS = (
-    "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y",
-    "%d/%m/%y", "%m/%d/%y", "%d.%m.%y",
-)  # fmt: skip
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d.%m.%y",
+)
 _BEGINNING = 128  # most of what does not fit is told by the first texts
 PLACEHOLDERS = ("NA", "N/A", "#N/A", "null", "None", "nan", "NaN", "-", "?", "unknown")
 """Texts that say nothing of a column's type: where it is no text, they don't fit, and are NULL."""
@@ -301,8 +319,14 @@ def guess(
     for type, format, test in _candidates(words):
         if fits(test):
             others = _candidates(words) if format not in ("", ",") else ()
-            also = tuple(f for t, f, test in others if t == type and f not in ("", format)
-                         and _tell(con, type, format, f) and fits(test))  # fmt: skip
+            also = tuple(
+                f
+                for t, f, test in others
+                if t == type
+                and f not in ("", format)
+                and _tell(con, type, format, f)
+                and fits(test)
+            )
             return Guess(type, format, also + _thousands(con, type, format))
     return Guess("VARCHAR", like=next((k for k, test in _LIKE.items() if _most(con, test)), ""))
 

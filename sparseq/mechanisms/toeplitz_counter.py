@@ -133,11 +133,7 @@ class ToeplitzCounter:
     """
 
     def __init__(
-        self,
-        horizon: int,
-        sigma: float,
-        coordinates: int = 1,
-        entropy: Entropy = SYSTEM_ENTROPY,
+        self, horizon: int, sigma: float, coordinates: int = 1, entropy: Entropy = SYSTEM_ENTROPY
     ) -> None:
         self.horizon = count("horizon", horizon, 1, MAX_HORIZON)
         self.sigma = in_range("sigma", sigma, MIN_SIGMA, MAX_SIGMA)

@@ -129,11 +129,7 @@ class TreeCounter:
     """
 
     def __init__(
-        self,
-        horizon: int,
-        sigma: float,
-        coordinates: int = 1,
-        entropy: Entropy = SYSTEM_ENTROPY,
+        self, horizon: int, sigma: float, coordinates: int = 1, entropy: Entropy = SYSTEM_ENTROPY
     ) -> None:
         self.horizon = count("horizon", horizon, 1, MAX_HORIZON)
         self.sigma = in_range("sigma", sigma, MIN_SIGMA, MAX_SIGMA)

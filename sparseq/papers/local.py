@@ -194,12 +194,7 @@ class Client(Clients):
     """
 
     def __init__(
-        self,
-        data: Any,
-        budget: Budget,
-        *,
-        halt: bool = False,
-        entropy: Entropy = SYSTEM_ENTROPY,
+        self, data: Any, budget: Budget, *, halt: bool = False, entropy: Entropy = SYSTEM_ENTROPY
     ) -> None:
         super().__init__([data], budget, halt=halt, entropy=entropy)
 

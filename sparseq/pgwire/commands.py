@@ -362,8 +362,9 @@ def _declared(reader: TokenReader, state: State) -> StatementResult:
 
 def _fetched(reader: TokenReader) -> tuple[int | None, str]:
     """Read the direction of a FETCH: how many rows (None: all), and of which cursor."""
-    word = reader.accept("NEXT", "FORWARD", "ALL", "FIRST", "RELATIVE", "ABSOLUTE", "PRIOR",
-                         "LAST", "BACKWARD")  # fmt: skip
+    word = reader.accept(
+        "NEXT", "FORWARD", "ALL", "FIRST", "RELATIVE", "ABSOLUTE", "PRIOR", "LAST", "BACKWARD"
+    )
     if word in ("PRIOR", "LAST", "BACKWARD", "ABSOLUTE", "FIRST"):
         raise WireError("55000", "cursor can only scan forward", "FETCH 100 FROM name")
     count: int | None = None if word == "ALL" else 1

@@ -190,8 +190,9 @@ class _Connection:
 
     async def _signed_in(self, startup: m.Startup) -> tuple[Principal, State]:
         if self._server.tls is not None and self._writer.get_extra_info("ssl_object") is None:
-            raise WireError(NOT_AUTHORIZED, "this server takes TLS only", "sslmode=require",
-                            fatal=True)  # fmt: skip
+            raise WireError(
+                NOT_AUTHORIZED, "this server takes TLS only", "sslmode=require", fatal=True
+            )
         if self._server.open > MOST_CONNECTIONS:
             raise WireError(TOO_MANY, f"{MOST_CONNECTIONS:,} clients are connected", fatal=True)
         ours = [n for n in startup.parameters if n.startswith("_pq_.")]
@@ -202,9 +203,11 @@ class _Connection:
         wanted = startup.parameters.get("database") or name
         if wanted != self._server.service.name:
             raise WireError(
-                "3D000", f'database "{wanted[:63]}" does not exist',
-                f"it is called {self._server.service.name}", fatal=True,
-            )  # fmt: skip
+                "3D000",
+                f'database "{wanted[:63]}" does not exist',
+                f"it is called {self._server.service.name}",
+                fatal=True,
+            )
         if "replication" in startup.parameters:
             raise WireError("0A000", "there is no replication here", fatal=True)
         settings = Settings(who.name)

@@ -180,9 +180,19 @@ class FunctionCall:
 
 
 Message = (
-    SimpleQuery | Parse | Bind | Describe | Execute | Close | Sasl | Flush | Sync | Terminate | Copy
+    SimpleQuery
+    | Parse
+    | Bind
+    | Describe
+    | Execute
+    | Close
+    | Sasl
+    | Flush
+    | Sync
+    | Terminate
+    | Copy
     | FunctionCall
-)  # fmt: skip
+)
 
 
 class Frames:

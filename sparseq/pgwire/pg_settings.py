@@ -58,14 +58,20 @@ _FREE = {
     "work_mem": "4MB",
 }
 _REPORTED = {
-    "application_name": "application_name", "client_encoding": "client_encoding",
-    "datestyle": "DateStyle", "timezone": "TimeZone", "intervalstyle": "IntervalStyle",
+    "application_name": "application_name",
+    "client_encoding": "client_encoding",
+    "datestyle": "DateStyle",
+    "timezone": "TimeZone",
+    "intervalstyle": "IntervalStyle",
     "default_transaction_read_only": "default_transaction_read_only",
-    "in_hot_standby": "in_hot_standby", "integer_datetimes": "integer_datetimes",
-    "is_superuser": "is_superuser", "server_encoding": "server_encoding",
-    "server_version": "server_version", "session_authorization": "session_authorization",
+    "in_hot_standby": "in_hot_standby",
+    "integer_datetimes": "integer_datetimes",
+    "is_superuser": "is_superuser",
+    "server_encoding": "server_encoding",
+    "server_version": "server_version",
+    "session_authorization": "session_authorization",
     "standard_conforming_strings": "standard_conforming_strings",
-}  # fmt: skip
+}
 _SPELLED = _REPORTED | {"lc_collate": "lc_collate"}
 _OURS = ("sigma", "accuracy", "scale", "confidence", "price", "precision")
 REQUEST_ID, FRESH = "sparseq.request_id", "sparseq.fresh"
@@ -89,9 +95,12 @@ class Settings:
 
     def __init__(self, user: str) -> None:
         self._defaults = _FREE | {
-            "client_encoding": "UTF8", "datestyle": "ISO, MDY", "session_authorization": user,
-            "role": "none", "statement_timeout": "0",
-        }  # fmt: skip
+            "client_encoding": "UTF8",
+            "datestyle": "ISO, MDY",
+            "session_authorization": user,
+            "role": "none",
+            "statement_timeout": "0",
+        }
         self._values = dict(self._defaults)
         self._before: dict[str, str] | None = None
         self._local: dict[str, str | None] = {}
@@ -252,18 +261,20 @@ def _number(name: str, value: str) -> float:
         return float(text.removesuffix("%")) / 100 if share else float(text)
     except ValueError:
         raise WireError(
-            INVALID_PARAMETER, f'sparseq.{name} is "{value}"; it must be a number',
+            INVALID_PARAMETER,
+            f'sparseq.{name} is "{value}"; it must be a number',
             f"SET sparseq.{name} = '2%', or a plain number; RESET sparseq.{name} for the default",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _milliseconds(value: str) -> float:
     found = re.fullmatch(r"\s*(\d{1,10}(?:\.\d{1,6})?)\s*(us|ms|s|min|h|d|)\s*", value)
     if found is None:
         raise WireError(
-            INVALID_PARAMETER, f'invalid value for parameter "statement_timeout": "{value}"',
+            INVALID_PARAMETER,
+            f'invalid value for parameter "statement_timeout": "{value}"',
             "valid units are us, ms, s, min, h and d",
-        )  # fmt: skip
+        )
     return float(found[1]) * _UNITS[found[2] or "ms"]
 
 

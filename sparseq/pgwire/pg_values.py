@@ -136,9 +136,21 @@ TIME = WireType(1083, "time", 8, lambda v: v.isoformat().encode(), _time_binary,
 TIMESTAMP = WireType(1114, "timestamp", 8, _moment_text, _moment_binary, 1115)
 TIMESTAMPTZ = WireType(1184, "timestamptz", 8, _moment_text, _moment_binary, 1185)
 TYPES = (
-    BOOL, BYTEA, INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC, TEXT, DATE, TIME, TIMESTAMP,
+    BOOL,
+    BYTEA,
+    INT2,
+    INT4,
+    INT8,
+    OID,
+    FLOAT4,
+    FLOAT8,
+    NUMERIC,
+    TEXT,
+    DATE,
+    TIME,
+    TIMESTAMP,
     TIMESTAMPTZ,
-)  # fmt: skip
+)
 BY_OID = {t.oid: t for t in TYPES}
 _ARRAYS = {t.array: t for t in TYPES} | {1015: TEXT, 1002: TEXT, 1003: TEXT}
 _TEXTS = frozenset((0, 18, 19, 25, 705, 1042, 1043, 2950))
@@ -288,9 +300,8 @@ def _from_binary(data: bytes, oid: int) -> Value | list[Value]:
             moment = _TIME0 + int(struct.unpack("!q", data)[0]) * _MICROSECOND
             return moment.replace(tzinfo=dt.UTC) if oid == 1184 else moment
     raise WireError(
-        INVALID_PARAMETER, f"a binary parameter of type number {oid} is not read",
-        "send it as text",
-    )  # fmt: skip
+        INVALID_PARAMETER, f"a binary parameter of type number {oid} is not read", "send it as text"
+    )
 
 
 def _numeric_from_binary(data: bytes) -> Decimal:
@@ -383,20 +394,67 @@ def _without_zone(moment: dt.datetime) -> dt.datetime:
 # -- types of parameters: told by the client, or from where they stand -----------------------------
 
 _NAMES = {
-    "bool": 16, "boolean": 16, "bytea": 17, "name": 19, "int8": 20, "bigint": 20, "int2": 21,
-    "smallint": 21, "int4": 23, "integer": 23, "int": 23, "text": 25, "oid": 26, "float4": 700,
-    "real": 700, "float8": 701, "double precision": 701, "double": 701, "varchar": 1043,
-    "character varying": 1043, "bpchar": 1042, "char": 1042, "date": 1082, "time": 1083,
-    "timestamp": 1114, "timestamptz": 1184, "numeric": 1700, "decimal": 1700, "uuid": 2950,
-    "regclass": 2205, "regtype": 2206, "text[]": 1009, "varchar[]": 1015, "name[]": 1003,
-    "oid[]": 1028, "int4[]": 1007, "integer[]": 1007, "int8[]": 1016, "bigint[]": 1016,
-    "int2[]": 1005, "float8[]": 1022,
-}  # fmt: skip
+    "bool": 16,
+    "boolean": 16,
+    "bytea": 17,
+    "name": 19,
+    "int8": 20,
+    "bigint": 20,
+    "int2": 21,
+    "smallint": 21,
+    "int4": 23,
+    "integer": 23,
+    "int": 23,
+    "text": 25,
+    "oid": 26,
+    "float4": 700,
+    "real": 700,
+    "float8": 701,
+    "double precision": 701,
+    "double": 701,
+    "varchar": 1043,
+    "character varying": 1043,
+    "bpchar": 1042,
+    "char": 1042,
+    "date": 1082,
+    "time": 1083,
+    "timestamp": 1114,
+    "timestamptz": 1184,
+    "numeric": 1700,
+    "decimal": 1700,
+    "uuid": 2950,
+    "regclass": 2205,
+    "regtype": 2206,
+    "text[]": 1009,
+    "varchar[]": 1015,
+    "name[]": 1003,
+    "oid[]": 1028,
+    "int4[]": 1007,
+    "integer[]": 1007,
+    "int8[]": 1016,
+    "bigint[]": 1016,
+    "int2[]": 1005,
+    "float8[]": 1022,
+}
 _OF_COLUMNS = {
-    "TINYINT": 21, "SMALLINT": 21, "INTEGER": 23, "BIGINT": 20, "UTINYINT": 21, "USMALLINT": 23,
-    "UINTEGER": 20, "UBIGINT": 1700, "HUGEINT": 1700, "FLOAT": 700, "DOUBLE": 701, "DATE": 1082,
-    "TIMESTAMP": 1114, "TIMESTAMP WITH TIME ZONE": 1184, "BOOLEAN": 16, "TIME": 1083, "UUID": 2950,
-}  # fmt: skip
+    "TINYINT": 21,
+    "SMALLINT": 21,
+    "INTEGER": 23,
+    "BIGINT": 20,
+    "UTINYINT": 21,
+    "USMALLINT": 23,
+    "UINTEGER": 20,
+    "UBIGINT": 1700,
+    "HUGEINT": 1700,
+    "FLOAT": 700,
+    "DOUBLE": 701,
+    "DATE": 1082,
+    "TIMESTAMP": 1114,
+    "TIMESTAMP WITH TIME ZONE": 1184,
+    "BOOLEAN": 16,
+    "TIME": 1083,
+    "UUID": 2950,
+}
 _COMPARED = ("=", "<", ">", "<=", ">=", "<>", "!=")
 TEXT_OID = 25
 
@@ -501,10 +559,28 @@ def stand_in(
 
 
 _ANY: dict[int, Any] = {
-    16: True, 20: 1, 21: 1, 23: 1, 26: 0, 700: 1.0, 701: 1.0, 1700: 1, 1082: dt.date(2000, 1, 1),
-    1114: dt.datetime(2000, 1, 1), 1184: dt.datetime(2000, 1, 1), 1009: [""], 1015: [""],
-    1003: [""], 1028: [0], 1007: [0], 1016: [0], 1005: [0], 1022: [0.0], 2205: 0, 2206: 0,
-}  # fmt: skip
+    16: True,
+    20: 1,
+    21: 1,
+    23: 1,
+    26: 0,
+    700: 1.0,
+    701: 1.0,
+    1700: 1,
+    1082: dt.date(2000, 1, 1),
+    1114: dt.datetime(2000, 1, 1),
+    1184: dt.datetime(2000, 1, 1),
+    1009: [""],
+    1015: [""],
+    1003: [""],
+    1028: [0],
+    1007: [0],
+    1016: [0],
+    1005: [0],
+    1022: [0.0],
+    2205: 0,
+    2206: 0,
+}
 
 
 def _within(column: Column, value: Any, at_end: bool) -> Any:

@@ -24,9 +24,22 @@ from sparseq.sql.parse import Dialect
 
 _TABLES_FOLLOW = ("FROM", "JOIN", "TABLE", "ONLY", "LATERAL", "PIVOT")
 _TABLES_END = (
-    "SELECT", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "ON", "USING", "WINDOW", "UNION",
-    "EXCEPT", "INTERSECT", "OFFSET", "FETCH", "QUALIFY",
-)  # fmt: skip
+    "SELECT",
+    "WHERE",
+    "GROUP",
+    "ORDER",
+    "HAVING",
+    "LIMIT",
+    "ON",
+    "USING",
+    "WINDOW",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "OFFSET",
+    "FETCH",
+    "QUALIFY",
+)
 
 
 ANSWER = "answer_"

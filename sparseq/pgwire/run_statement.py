@@ -13,12 +13,7 @@ import pyarrow as pa
 
 from sparseq.pgwire import commands
 from sparseq.pgwire.commands import FAILED, Portal, PreparedStatement, State
-from sparseq.pgwire.messages import (
-    FAILED_TRANSACTION,
-    INVALID_PARAMETER,
-    READ_ONLY,
-    WireError,
-)
+from sparseq.pgwire.messages import FAILED_TRANSACTION, INVALID_PARAMETER, READ_ONLY, WireError
 from sparseq.pgwire.pg_values import (
     CopyFormat,
     StatementResult,
@@ -268,9 +263,13 @@ def _copying(given: dict[str, str]) -> CopyFormat:
     default = _CSV if format == "csv" else CopyFormat(format)
     header = given.pop("HEADER", "false").lower() in ("true", "on", "1", "match")
     made = CopyFormat(
-        format, header, given.pop("DELIMITER", default.delimiter), given.pop("NULL", default.null),
-        given.pop("QUOTE", default.quote), given.pop("FORCE_QUOTE", "") == "*",
-    )  # fmt: skip
+        format,
+        header,
+        given.pop("DELIMITER", default.delimiter),
+        given.pop("NULL", default.null),
+        given.pop("QUOTE", default.quote),
+        given.pop("FORCE_QUOTE", "") == "*",
+    )
     given.pop("ENCODING", None)
     given.pop("ESCAPE", None)
     if given:

@@ -50,9 +50,11 @@ class Exchange:
             raise _broken()
         if first["bind"].startswith("p"):
             raise WireError(
-                PROTOCOL_VIOLATION, "channel binding was not offered", "channel_binding=prefer",
+                PROTOCOL_VIOLATION,
+                "channel binding was not offered",
+                "channel_binding=prefer",
                 fatal=True,
-            )  # fmt: skip
+            )
         self._gs2, self._whole_nonce = first["gs2"], first["nonce"] + self.nonce
         salt = base64.b64encode(self.verifier.salt).decode()
         answer = f"r={self._whole_nonce},s={salt},i={self.verifier.iterations}"

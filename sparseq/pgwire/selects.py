@@ -40,14 +40,24 @@ _RELEASE = re.compile(r"r[1-9]\d{0,11}")
 _GUARANTEE = ("kappa", "keys_delta", "norm_budget", "mu", "releases")
 _RELEASES = pa.schema(
     [
-        ("release", pa.int64()), ("released_at", pa.timestamp("us")), ("query", pa.string()),
-        ("coordinates", pa.int64()), ("sigma", pa.float64()), ("confidence", pa.float64()),
+        ("release", pa.int64()),
+        ("released_at", pa.timestamp("us")),
+        ("query", pa.string()),
+        ("coordinates", pa.int64()),
+        ("sigma", pa.float64()),
+        ("confidence", pa.float64()),
     ]
-)  # fmt: skip
+)
 _STATES = {
-    Why.SIGN_IN: "28000", Why.ROLE: "42501", Why.QUOTA: "53400", Why.BUSY: "53300",
-    Why.CLOSING: "57P01", Why.SIZE: "54000", Why.ABSENT: "42P01", Why.FAILED: "40003",
-}  # fmt: skip
+    Why.SIGN_IN: "28000",
+    Why.ROLE: "42501",
+    Why.QUOTA: "53400",
+    Why.BUSY: "53300",
+    Why.CLOSING: "57P01",
+    Why.SIZE: "54000",
+    Why.ABSENT: "42P01",
+    Why.FAILED: "40003",
+}
 
 
 class Look(Protocol):

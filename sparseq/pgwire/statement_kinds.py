@@ -84,10 +84,14 @@ _TOKEN = re.compile(
 )
 _COMMENT = re.compile(r"/\*|\*/")
 _KINDS = {
-    "string": TokenKind.STRING, "dollar": TokenKind.STRING, "quoted": TokenKind.QUOTED,
-    "number": TokenKind.NUMBER, "parameter": TokenKind.PARAMETER, "word": TokenKind.WORD,
+    "string": TokenKind.STRING,
+    "dollar": TokenKind.STRING,
+    "quoted": TokenKind.QUOTED,
+    "number": TokenKind.NUMBER,
+    "parameter": TokenKind.PARAMETER,
+    "word": TokenKind.WORD,
     "other": TokenKind.OTHER,
-}  # fmt: skip
+}
 
 
 def tokens(text: str) -> list[Token]:

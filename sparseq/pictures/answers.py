@@ -23,10 +23,7 @@ from sparseq.pictures.answer_texts import (
 )
 from sparseq.pictures.figure import Axis, Color, Figure, Floats, Series, Sheet
 from sparseq.pictures.page import escaped, html_page
-from sparseq.pictures.tables import (
-    NOT_PRIVATE,
-    guarantee,
-)
+from sparseq.pictures.tables import NOT_PRIVATE, guarantee
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, keys_of
 from sparseq.store.answer_facts import Facts
@@ -57,10 +54,11 @@ def html_table(table: pa.Table, facts: Facts) -> str:
         for i, row in enumerate(texts.rows)
     )
     about = "".join(
-        f"<p><strong>{escaped(line)}</strong></p>" if line == NOT_PRIVATE
+        f"<p><strong>{escaped(line)}</strong></p>"
+        if line == NOT_PRIVATE
         else f"<p>{escaped(line)}</p>"
         for line in (*more, *footnote(texts), *said(facts), guarantee(budget_of(facts), facts.unit))
-    )  # fmt: skip
+    )
     return (
         f'<div class="sparseq-answer"><table><thead><tr>{head}</tr></thead>\n'
         f'<tbody>\n{body}\n</tbody></table>\n<div style="font-size: 85%">{about}</div></div>'
@@ -82,10 +80,11 @@ def intervals(table: pa.Table, name: str) -> list[tuple[float | None, float | No
         return with_interval(table, name)
     both = zip(table[name].to_pylist(), table[name + ERROR_SUFFIX].to_pylist(), strict=True)
     return [
-        (value, None, None) if value is None or error is None
+        (value, None, None)
+        if value is None or error is None
         else (value, value - error, value + error)
         for value, error in both
-    ]  # fmt: skip
+    ]
 
 
 def _drawings(table: pa.Table, name: str) -> list[str]:
@@ -145,11 +144,14 @@ def answer_figure(table: pa.Table, facts: Facts) -> Figure:
         for k, (group, rows) in enumerate(groups.items())
         for m, name in enumerate(names)
         for one in _lines(
-            table, name, " ".join([*group, *([name] if len(names) > 1 or not group else [])]),
-            sorted(rows, key=place.__getitem__), across[0],
+            table,
+            name,
+            " ".join([*group, *([name] if len(names) > 1 or not group else [])]),
+            sorted(rows, key=place.__getitem__),
+            across[0],
             _SERIES[(k * len(names) + m) % len(_SERIES)],
         )
-    ]  # fmt: skip
+    ]
     drawn.sort(key=lambda one: one.look == "band")
     warning = [NOT_PRIVATE] if facts.seeded else []
     notes = [*warning, *said(facts)[-1:], guarantee(budget_of(facts), facts.unit)]

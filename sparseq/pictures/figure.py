@@ -245,8 +245,9 @@ class Series:
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.x) or np.size(np.asarray(self.bound)) not in (
-            1, len(self.x)
-        ):  # fmt: skip
+            1,
+            len(self.x),
+        ):
             raise ParameterError(
                 f"series {self.name!r} does not have one value, and one bound or none, for each of "
                 f"its {len(self.x)} places"
@@ -393,9 +394,7 @@ class Figure:
         low = low if self.x.low is None else self.x.low
         high = high if self.x.high is None else self.x.high
         of_y: Kind = "log" if self.y.scale == "log" else "linear"
-        return (
-            Scale(kind, low, high, self.x.unit), Scale(of_y, *self.value_range(), self.y.unit)
-        )  # fmt: skip
+        return (Scale(kind, low, high, self.x.unit), Scale(of_y, *self.value_range(), self.y.unit))
 
     def value_range(self) -> tuple[float, float]:
         """From the lowest to the highest, with 0 where that costs little height.
@@ -406,8 +405,9 @@ class Figure:
         log = self.y.scale == "log"
         first = self.series[0]
         inside = [s.values for s in self.series if s.look != "band"] + [
-            *first.band, np.array([m.at for m in self.marks if m.of == "y"])
-        ]  # fmt: skip
+            *first.band,
+            np.array([m.at for m in self.marks if m.of == "y"]),
+        ]
         low, high = _range(inside, log)
         if not log:
             bars = any(s.look == "bars" for s in self.series)
@@ -454,8 +454,10 @@ class Figure:
         names = list(dict.fromkeys(s.name for s in self.series))
         panels, rows = self.panels(), []
         for panel, part in panels.items():
-            texts = {s.name: dict(zip(s.x.tolist(), s.texts(self.y.unit), strict=True))
-                     for s in part.series}  # fmt: skip
+            texts = {
+                s.name: dict(zip(s.x.tolist(), s.texts(self.y.unit), strict=True))
+                for s in part.series
+            }
             for x in part.places().tolist():
                 cells = [texts.get(name, {}).get(x, MISSING) for name in names]
                 text = x.isoformat() if isinstance(x, date) else f"{x:.6g}"
@@ -483,8 +485,11 @@ class Figure:
         if len({s.panel for s in self.series}) > 1 and not self.is_shared():
             notes.append("Each chart has a scale of its own.")
         elif self.y.scale == "linear":
-            cut = {s.name: 0 for s in self.series
-                   if (s.band[0] < low).any() or (s.band[1] > high).any()}  # fmt: skip
+            cut = {
+                s.name: 0
+                for s in self.series
+                if (s.band[0] < low).any() or (s.band[1] > high).any()
+            }
             notes += [f"The band of {name} is taller than the chart." for name in cut]
         if self.y.scale == "log":
             notes.append("The scale is logarithmic.")
@@ -499,8 +504,10 @@ class Figure:
                 if same and np.isfinite(s.bounds).any() and s.values is not exact.values:
                     known = np.isfinite(exact.values) & np.isfinite(s.values)
                     inside = int((np.abs(s.values - exact.values) <= s.bounds)[known].sum())
-                    notes.append(f"The exact value is in the band of {s.name} at {inside:,} of "
-                                 f"{int(known.sum()):,} dates.")  # fmt: skip
+                    notes.append(
+                        f"The exact value is in the band of {s.name} at {inside:,} of "
+                        f"{int(known.sum()):,} dates."
+                    )
         return notes
 
 

@@ -158,9 +158,13 @@ def _dropped(rows: Rows, notes: Sequence[str]) -> Figure:
 
 
 def _series(
-    name: str, rows: Rows, color: Color = "blue", look: Look = "line", times: float = 1.0,
+    name: str,
+    rows: Rows,
+    color: Color = "blue",
+    look: Look = "line",
+    times: float = 1.0,
     panel: str = "",
-) -> Series:  # fmt: skip
+) -> Series:
     values, bounds = (
         np.array([np.nan if r[which] is None else r[which] for r in rows], np.float64) * times
         for which in ("value", "error")
@@ -190,26 +194,32 @@ def _figure(planned: PlanSearch, name: str) -> Figure:
         rows = [c for c in planned.rows[1:] if (c.setting.forecast > 0) == kind]
         if rows:
             x = np.array([c.setting.norm_budget for c in rows])
-            total, noise = (np.array([v[i] for v in (getattr(c, which) for c in rows)])
-                            for which in ("total", "noise"))  # fmt: skip
+            total, noise = (
+                np.array([v[i] for v in (getattr(c, which) for c in rows)])
+                for which in ("total", "noise")
+            )
             series.append(Series(f"{label}: total error", x, total, color=color))
             series.append(Series(f"{label}: of it noise", x, noise, look="dashes", color=color))
     worst, best = planned.worst_case, planned.recommended
     at = np.array([best.setting.norm_budget])
     series.append(Series("recommended", at, np.array([best.total[i]]), look="dots", color="ink"))
     return Figure(
-        name, series, Axis("norm_budget", "log"),
+        name,
+        series,
+        Axis("norm_budget", "log"),
         Axis("root mean square error", low=0.0, high=_TALLEST * worst.total[i]),
         [Mark(worst.total[i], "worst-case composition")],
-    )  # fmt: skip
+    )
 
 
 # -- the figures of a log under several ways of accounting, for the curator ------------------------
 
 REPLAY_WARNING = f"PRIVATE: computed from exact values and from who is left out. {CURATOR}"
 _LOOKS: dict[str, tuple[Color, Look]] = {
-    "worst-case": ("orange", "line"), "individual": ("blue", "line"), "halt": ("green", "dashes")
-}  # fmt: skip
+    "worst-case": ("orange", "line"),
+    "individual": ("blue", "line"),
+    "halt": ("green", "dashes"),
+}
 _FIGURES = (
     ("answered_so_far", "Lines answered", "lines", "", 1.0),
     ("error", "Error of an answer", "multiples of its noise's sigma", "", 1.0),
@@ -240,20 +250,39 @@ def replay_sheet(comparison: ReplayComparison, log: str) -> Sheet:
         notes = [_ERROR] if column == "error" else []
         figures.append(Figure(title, series, Axis("line of the log"), y, notes=notes))
     return Sheet(
-        f"{log} under {' and '.join(modes)} accounting", figures, REPLAY_WARNING,
-        summary_table(comparison.fared), ("Every line", rows_table(comparison.shown)),
-    )  # fmt: skip
+        f"{log} under {' and '.join(modes)} accounting",
+        figures,
+        REPLAY_WARNING,
+        summary_table(comparison.fared),
+        ("Every line", rows_table(comparison.shown)),
+    )
 
 
 def summary_table(summary: Sequence[Tally]) -> Table:
     """Return the summary as a table of texts."""
-    columns = ["accounting", "lines", "answered", "mean error, in sigmas", "of it bias",
-               "people ever left out", "spent of all budgets", "most of one"]  # fmt: skip
+    columns = [
+        "accounting",
+        "lines",
+        "answered",
+        "mean error, in sigmas",
+        "of it bias",
+        "people ever left out",
+        "spent of all budgets",
+        "most of one",
+    ]
     body = [
-        [f.mode, f"{f.lines:,}", f"{f.answered:,}", cell(f.error), cell(f.bias),
-         f"{f.ever_left_out:,}", f"{100 * f.spent:.1f} %", f"{100 * f.most_spent:.1f} %"]
+        [
+            f.mode,
+            f"{f.lines:,}",
+            f"{f.answered:,}",
+            cell(f.error),
+            cell(f.bias),
+            f"{f.ever_left_out:,}",
+            f"{100 * f.spent:.1f} %",
+            f"{100 * f.most_spent:.1f} %",
+        ]
         for f in summary
-    ]  # fmt: skip
+    ]
     return Table(columns, body, ["l", *"rrrrrrr"])
 
 
@@ -311,15 +340,27 @@ def training_sheet(report: Report, trained: TrainingResult, title: str, facts: T
 
 def log_table(report: Report, trained: TrainingResult) -> Table:
     """Return the log, with how many people had budget left."""
-    names = ["step", "people with budget left", "sigma", "norm", "worst_case", "accuracy", "loss",
-             "active"]  # fmt: skip
+    names = [
+        "step",
+        "people with budget left",
+        "sigma",
+        "norm",
+        "worst_case",
+        "accuracy",
+        "loss",
+        "active",
+    ]
     rows = [
         [
-            str(s.step), str(left), repr(s.sigma), repr(s.norm), repr(s.worst_case),
+            str(s.step),
+            str(left),
+            repr(s.sigma),
+            repr(s.norm),
+            repr(s.worst_case),
             *(MISSING if v is None else repr(v) for v in (s.accuracy, s.loss, s.active)),
         ]
         for s, left in zip(trained.log, report.active.tolist(), strict=True)
-    ]  # fmt: skip
+    ]
     return Table(names, rows, ["r"] * len(names))
 
 
@@ -330,12 +371,13 @@ def _active_of(report: Report, trained: TrainingResult) -> Figure:
     asked = Series("noised", steps, noised, look="dots", color="orange")
     exact = Series("exact", steps, report.active.astype(np.float64), look="steps")
     return Figure(
-        "People with budget left", [exact, asked] if np.isfinite(noised).any() else [exact],
+        "People with budget left",
+        [exact, asked] if np.isfinite(noised).any() else [exact],
         Axis("step", low=0.0, high=max(float(steps.max()), report.steps)),
         Axis(f"people, of {people:,}", low=0.0, high=float(people)),
         [Mark(report.steps, f"until step {report.steps} nobody can run out", "x")],
         [_FIGURE_1],
-    )  # fmt: skip
+    )
 
 
 def _spends(report: Report) -> Figure:
@@ -346,7 +388,7 @@ def _spends(report: Report) -> Figure:
         Axis("share spent, at least, of what the run may spend of one person", unit="%"),
         Axis("people"),
         notes=["Whoever has spent little has had small gradients: the model is right about them."],
-    )  # fmt: skip
+    )
 
 
 def _checks(report: Report, trained: TrainingResult) -> Figure:
@@ -355,20 +397,26 @@ def _checks(report: Report, trained: TrainingResult) -> Figure:
     x, y = (np.array([a[i] for a in report.checks], np.float64) for i in (0, 1))
     checks = Series(report.checked, x, factor * y, factor * report.check_error, "dots", "green")
     return Figure(
-        f"Training {report.checked}", [checks],
+        f"Training {report.checked}",
+        [checks],
         Axis("step", low=0.0, high=float(max(len(trained.log), x.max()))),
         Axis(f"{report.checked}, with noise", unit=unit),
         notes=[f"Parameters of step {trained.taken} were taken."],
-    )  # fmt: skip
+    )
 
 
 # -- the figure of the demo: answers about public data, so with the truth beside them --------------
 
 
 def demo_figure(
-    days: Sequence[date], values: Floats, bounds: Floats, truth: Floats, budget: Budget,
-    sigma: float, seeded: bool,
-) -> Figure:  # fmt: skip
+    days: Sequence[date],
+    values: Floats,
+    bounds: Floats,
+    truth: Floats,
+    budget: Budget,
+    sigma: float,
+    seeded: bool,
+) -> Figure:
     """Return the chart.
 
     Args:

@@ -81,8 +81,9 @@ def _draw(part: Any, figure: Figure) -> None:
     labels = {_plain(s.name): _plain(label) for label, s in figure.legend()}
     handles, names = places[0].get_legend_handles_labels()
     own = dict(zip(names, handles, strict=True))
-    head.legend(own.values(), [labels[n] for n in own], loc="lower left", ncols=3,
-                frameon=False, fontsize=8)  # fmt: skip
+    head.legend(
+        own.values(), [labels[n] for n in own], loc="lower left", ncols=3, frameon=False, fontsize=8
+    )
     body.supylabel(_plain(figure.y.label), fontsize=8)
     notes = [line for note in figure.all_notes() for line in textwrap.wrap(note, 160)]
     body.supxlabel(_plain("\n".join(notes)), fontsize=7, color=_FAINT, x=0.01, ha="left")
@@ -93,8 +94,15 @@ def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
     color, label = _COLORS[s.color], _plain(name)
     if np.isfinite(s.bounds).any() and s.look != "dots":
         alpha = 0.22 if behind else 0.4
-        axes.fill_between(x, *s.band, color=color, alpha=alpha, lw=0, label=label,
-                          zorder=2 if s.look == "band" else 3)  # fmt: skip
+        axes.fill_between(
+            x,
+            *s.band,
+            color=color,
+            alpha=alpha,
+            lw=0,
+            label=label,
+            zorder=2 if s.look == "band" else 3,
+        )
         label = ""
     if s.look == "bars":
         width = np.diff(x, append=x[-1:] + (x[-1] - x[-2] if len(x) > 1 else 1))
@@ -106,10 +114,16 @@ def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
         axes.plot(x, s.values, "o", color=color, markersize=size, zorder=5, label=label)
     elif s.look != "band":
         axes.plot(
-            x, s.values, color=color, lw=1.2, label=label, zorder=4,
-            ls="--" if s.look == "dashes" else "-", marker="o" if len(x) == 1 else None,
+            x,
+            s.values,
+            color=color,
+            lw=1.2,
+            label=label,
+            zorder=4,
+            ls="--" if s.look == "dashes" else "-",
+            marker="o" if len(x) == 1 else None,
             drawstyle="steps-post" if s.look == "steps" else "default",
-        )  # fmt: skip
+        )
 
 
 def _around(axes: Any, figure: Figure) -> None:
@@ -120,13 +134,21 @@ def _around(axes: Any, figure: Figure) -> None:
     for axis, scale, most in ((axes.xaxis, across, 8), (axes.yaxis, up, 6)):
         _ticks(axis, scale, most)
     for mark in figure.marks:
-        (axes.axhline if mark.of == "y" else axes.axvline)(mark.at, color=_COLORS["red"], ls="--",
-                                                           lw=1)  # fmt: skip
+        (axes.axhline if mark.of == "y" else axes.axvline)(
+            mark.at, color=_COLORS["red"], ls="--", lw=1
+        )
         at: Floats = np.array([0.99, float(up.share(mark.at))])
         if mark.of == "x":
             at = np.array([float(across.share(mark.at)), 0.05])
-        axes.text(*at, _plain(mark.label), transform=axes.transAxes, ha="right", va="bottom",
-                  color=_COLORS["red"], fontsize=8)  # fmt: skip
+        axes.text(
+            *at,
+            _plain(mark.label),
+            transform=axes.transAxes,
+            ha="right",
+            va="bottom",
+            color=_COLORS["red"],
+            fontsize=8,
+        )
     axes.grid(alpha=0.3)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)

@@ -236,8 +236,10 @@ def _drawn(series: Series, place: _Place, key: str) -> str:
             xs, ys = place.xs(ends).tolist(), place.ys(values[run]).tolist()
             if series.look == "bars":
                 base, starts = place.y(0), place.xs(at[run]).tolist()
-                pieces += [f"M{a} {base}V{y}H{b - 1:.1f}V{base}Z"
-                           for a, y, b in zip(starts, ys, xs, strict=True)]  # fmt: skip
+                pieces += [
+                    f"M{a} {base}V{y}H{b - 1:.1f}V{base}Z"
+                    for a, y, b in zip(starts, ys, xs, strict=True)
+                ]
             else:
                 steps = "".join(f"H{x}V{y}" for x, y in zip(xs[1:], ys[1:], strict=True))
                 pieces.append(f"M{xs[0]} {ys[0]}{steps}")
@@ -294,8 +296,10 @@ def _table(table: Table, caption: str) -> str:
     def row(cells: Sequence[str], head: bool = False) -> str:
         tags = ["th scope='col'" if head else "td"] * len(cells)
         tags[0] = "th scope='col'" if head else "th scope='row'"
-        return "".join(f"<{tag}{kind}>{escaped(cell)}</{tag[:2]}>"
-                       for tag, kind, cell in zip(tags, kinds, cells, strict=True))  # fmt: skip
+        return "".join(
+            f"<{tag}{kind}>{escaped(cell)}</{tag[:2]}>"
+            for tag, kind, cell in zip(tags, kinds, cells, strict=True)
+        )
 
     body = "\n".join(f"<tr>{row(cells)}</tr>" for cells in table.rows)
     return (

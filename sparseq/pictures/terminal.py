@@ -195,9 +195,12 @@ def _plot(figure: Figure, grid: _Grid, thick: bool, color: bool) -> list[str]:
     floor = np.where(np.isnan(line), np.nan, grid.down(np.zeros(1))[0])
     layers = [(grid.fill(line, floor if ours.look == "bars" else line) | ribbon, ours)]
     if color:  # without it, other lines can't be told from ours
-        layers += [(grid.fill(c, c), s) for s in figure.series[1:]
-                   if s.look != "band" and not s.exact
-                   for c in [grid.curve(s, s.values)]]  # fmt: skip
+        layers += [
+            (grid.fill(c, c), s)
+            for s in figure.series[1:]
+            if s.look != "band" and not s.exact
+            for c in [grid.curve(s, s.values)]
+        ]
     for s in behind:
         top, bottom = (grid.curve(s, y) for y in s.band[::-1])
         sparse = dotted & ((row % 2 == 0) | (not thick))

@@ -34,8 +34,16 @@ from sparseq.sql.subqueries import name_parts
 
 LOW, HIGH = "#low", "#high"
 _MONOTONE = (
-    exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Sign, exp.Sqrt, exp.Ln, exp.Log, exp.Exp,
-)  # fmt: skip
+    exp.Round,
+    exp.Floor,
+    exp.Ceil,
+    exp.Trunc,
+    exp.Sign,
+    exp.Sqrt,
+    exp.Ln,
+    exp.Log,
+    exp.Exp,
+)
 _SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 _TOTALS = (exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -417,12 +425,14 @@ class _Select:
         pairs = [_ends(w, p) for w, p in zip(widths, parts, strict=True)]
         found = [
             exp.Case(
-                ifs=[exp.If(this=_there(p), true=own(pair[end]))
-                     for p, pair in zip(parts[:-1], pairs, strict=False)],
+                ifs=[
+                    exp.If(this=_there(p), true=own(pair[end]))
+                    for p, pair in zip(parts[:-1], pairs, strict=False)
+                ],
                 default=own(pairs[-1][end]),
             )
             for end in (0, 1)
-        ]  # fmt: skip
+        ]
         return Width(True, found[0], found[1], True, all(w.whole for w in widths))
 
     # -- of several rows ---------------------------------------------------------------------------

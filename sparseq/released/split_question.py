@@ -25,11 +25,37 @@ from sparseq.sql.subqueries import WINDOWED, mapped, split_groups
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
 _SHOWN = (
-    exp.Paren, exp.Alias, exp.Neg, exp.Abs, exp.Round, exp.Add, exp.Sub, exp.Mul, exp.Div,
-    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Between,
-    exp.In, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Greatest, exp.Least, exp.Null,
-    exp.Ordered, exp.Column,
-)  # fmt: skip
+    exp.Paren,
+    exp.Alias,
+    exp.Neg,
+    exp.Abs,
+    exp.Round,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.Between,
+    exp.In,
+    exp.Floor,
+    exp.Ceil,
+    exp.Sqrt,
+    exp.Ln,
+    exp.Exp,
+    exp.Greatest,
+    exp.Least,
+    exp.Null,
+    exp.Ordered,
+    exp.Column,
+)
 """What `sparseq.released.outputs` computes itself."""
 
 
@@ -299,9 +325,11 @@ class _Separator:
             return mapped(e, lifted)
 
         after = exp.Select(
-            expressions=[exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True)
-                         for e in select.expressions]
-        )  # fmt: skip
+            expressions=[
+                exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True)
+                for e in select.expressions
+            ]
+        )
         having = select.args.get("having")
         if having is not None:
             after.set("where", exp.Where(this=lifted(having.this)))
@@ -389,8 +417,12 @@ def _with_scalars(select: exp.Select) -> exp.Select:
     """Join the answers that stand in expressions: one row each, or a list that IN looks into."""
     order = select.args.get("order")
     parts = [select.args.get(k) for k in ("where", "qualify")]
-    found = [s for p in [*select.expressions, *(p for p in parts if p is not None)]
-             for s in _outermost(p) if s.args.get("answered")]  # fmt: skip
+    found = [
+        s
+        for p in [*select.expressions, *(p for p in parts if p is not None)]
+        for s in _outermost(p)
+        if s.args.get("answered")
+    ]
     if order is not None and any(s.args.get("answered") for s in _outermost(order)):
         _refuse("ORDER BY holds a subquery", "select it, and order by its name")
     if not found:
@@ -410,9 +442,11 @@ def _join(select: exp.Select, inner: exp.Select, alias: str) -> None:
         _refuse(f"the subquery {said(inner)[:60]} has several columns", "select one")
     name = inner.expressions[0].alias_or_name
     column = exp.column(name, alias, quoted=True)
-    join = exp.Join(this=exp.Subquery(
-        this=inner.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-    ))  # fmt: skip
+    join = exp.Join(
+        this=exp.Subquery(
+            this=inner.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+        )
+    )
     if isinstance(around, exp.In) and around.args.get("query") is holder:
         if not isinstance(around.parent, exp.Where | exp.And):
             _refuse(f"{said(around)[:60]} is not answered here", "join the subquery")

@@ -63,8 +63,10 @@ class Place:
         return Measurements(
             [noised.measures[i][rows] for i in self.measures],
             [noised.bounds[i] for i in self.measures],
-            key_columns(self.domains), self.groups, known,
-        )  # fmt: skip
+            key_columns(self.domains),
+            self.groups,
+            known,
+        )
 
 
 def alone(query: Query, types: Sequence[str]) -> Place:

@@ -206,9 +206,19 @@ def _number(node: Node) -> float | None:
 # -- statistics of pairs of values -----------------------------------------------------------------
 
 PAIRED: tuple[type[exp.AggFunc], ...] = (
-    exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
-    exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy, exp.RegrSxx, exp.RegrSyy, exp.RegrSxy,
-)  # fmt: skip
+    exp.Corr,
+    exp.CovarPop,
+    exp.CovarSamp,
+    exp.RegrSlope,
+    exp.RegrIntercept,
+    exp.RegrR2,
+    exp.RegrCount,
+    exp.RegrAvgx,
+    exp.RegrAvgy,
+    exp.RegrSxx,
+    exp.RegrSyy,
+    exp.RegrSxy,
+)
 
 
 @dataclass(frozen=True)

@@ -152,9 +152,15 @@ class _Mode:
             for total in (self._errors, self._biases)
         )
         return Tally(
-            self.name, self.lines, self.answered, error, bias, self.ever_left_out, self.spent,
+            self.name,
+            self.lines,
+            self.answered,
+            error,
+            bias,
+            self.ever_left_out,
+            self.spent,
             self.most_spent,
-        )  # fmt: skip
+        )
 
 
 def _bias(plan: Plan, asked: Contributions, left_out: NDArray[np.int32]) -> float:

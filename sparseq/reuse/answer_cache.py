@@ -252,16 +252,20 @@ def joined(query: Query, pieces: Sequence[Piece]) -> DerivedAnswer:
     intervals = None
     if len(known) == len(of):
         intervals = Intervals(
-            scattered([k.lows for k in known]), scattered([k.highs for k in known]),
+            scattered([k.lows for k in known]),
+            scattered([k.highs for k in known]),
             scattered([k.noised for k in known]),
             [max(some) for some in zip(*(k.sigmas for k in known), strict=True)],
             scattered([k.missing for k in known]),
             [max(some) for some in zip(*(k.z for k in known), strict=True)],
-        )  # fmt: skip
+        )
     noised = Measurements(
-        scattered([n.measures for n in of]), bounds, key_columns(query.domains), query.groups,
+        scattered([n.measures for n in of]),
+        bounds,
+        key_columns(query.domains),
+        query.groups,
         intervals,
-    )  # fmt: skip
+    )
     ends = [noised.ends(i) for i in range(len(query.measures))]
     return DerivedAnswer(
         noised,
@@ -624,10 +628,7 @@ class Recall:
         return self.joined(question, pieces, fits)
 
     def rest(
-        self,
-        question: Inquiry,
-        fits: Callable[[DerivedAnswer], bool],
-        flush: Callable[[], None],
+        self, question: Inquiry, fits: Callable[[DerivedAnswer], bool], flush: Callable[[], None]
     ) -> tuple[list[Piece], Inquiry] | None:
         """Return what is known of a question, and what is left to ask; None: ask all of it.
 

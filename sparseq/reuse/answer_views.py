@@ -532,9 +532,12 @@ class RecordedCells:
                 dict(known.told(places)),
             )
         return Measurements(
-            [noised.measures[i] for i in places], [noised.bounds[i] for i in places],
-            key_columns(domains), noised.groups, known,
-        )  # fmt: skip
+            [noised.measures[i] for i in places],
+            [noised.bounds[i] for i in places],
+            key_columns(domains),
+            noised.groups,
+            known,
+        )
 
 
 # -- sums of cells that a release has --------------------------------------------------------------
@@ -609,12 +612,14 @@ def _in_or_out(
     bounds = [
         float(
             simultaneous_bound(
-                noise[one.measure].sigma * math.sqrt(m), cells, beta,
+                noise[one.measure].sigma * math.sqrt(m),
+                cells,
+                beta,
                 lattice_step=noise[one.measure].granularity * m,
             )
         )
         for one, m in zip(sums, most, strict=True)
-    ]  # fmt: skip
+    ]
     values = [_added(known.measures[one.measure], one) for one in sums]
     return Measurements(values, bounds, key_columns(query.domains), query.groups)
 
@@ -652,9 +657,12 @@ def _weighted(
         sigmas.append(intervals.sigmas[i] * math.sqrt(m))
         z.append(max(z_sum, intervals.z[i]) if m == 1 else z_sum)
     return Measurements(
-        values, [a * b for a, b in zip(z, sigmas, strict=True)], key_columns(query.domains),
-        query.groups, Intervals(lows, highs, noised, sigmas, missing, z),
-    )  # fmt: skip
+        values,
+        [a * b for a, b in zip(z, sigmas, strict=True)],
+        key_columns(query.domains),
+        query.groups,
+        Intervals(lows, highs, noised, sigmas, missing, z),
+    )
 
 
 def _added_back(known: Measurements, intervals: Intervals, i: int) -> float:

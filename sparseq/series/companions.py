@@ -120,15 +120,24 @@ class ForecastSeries(QuerySeries):
         answers = self.rows_of(tick, query, done.active)
         corrected = [
             Row(
-                row.series, row.tick, row.column, value, error,
-                forecast_error=None if math.isnan(off) else off, release=row.release,
-                estimate=CORRECTED, keys=row.keys,
+                row.series,
+                row.tick,
+                row.column,
+                value,
+                error,
+                forecast_error=None if math.isnan(off) else off,
+                release=row.release,
+                estimate=CORRECTED,
+                keys=row.keys,
             )
             for row, value, error, off in zip(
-                answers, done.corrected.tolist(), done.error.tolist(),
-                done.forecast_error.tolist(), strict=True,
+                answers,
+                done.corrected.tolist(),
+                done.error.tolist(),
+                done.forecast_error.tolist(),
+                strict=True,
             )
-        ]  # fmt: skip
+        ]
         return [row for pair in zip(answers, corrected, strict=True) for row in pair]
 
 
@@ -170,13 +179,21 @@ class StrategySeries(QuerySeries):
         bound = float(corollary_bound(done.sigma, len(done.values), 1 - facts.confidence))
         return [
             Row(
-                self.name, label, self._series.column, value, done.error + lacks, done.sigma, bound,
-                release=facts.release, keys={key: row[key] for key in keys},
-                strategy=self.strategy, left_out=lacks if self.left_out else None,
+                self.name,
+                label,
+                self._series.column,
+                value,
+                done.error + lacks,
+                done.sigma,
+                bound,
+                release=facts.release,
+                keys={key: row[key] for key in keys},
+                strategy=self.strategy,
+                left_out=lacks if self.left_out else None,
             )
             for value, row in zip(values, done.answer.arrow().to_pylist(), strict=True)
             for lacks in [allowance(value, tick.number, self.left_out)]
-        ]  # fmt: skip
+        ]
 
 
 def alarming(rows: Sequence[Row]) -> bool:

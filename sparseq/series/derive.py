@@ -90,9 +90,11 @@ class NoisySeries:
         n = max(len(self.values), 1)
         lacks = np.broadcast_to(np.asarray(self.lacking, np.float64), self.values.shape)
         return replace(
-            self, values=values, response=np.convolve(self.response, filter)[:n],
+            self,
+            values=values,
+            response=np.convolve(self.response, filter)[:n],
             lacking=np.convolve(lacks, np.abs(filter))[: len(lacks)] if len(lacks) else lacks,
-        )  # fmt: skip
+        )
 
     def spread(self, ticks: NDArray[np.int64], weights: Floats) -> float:
         """Return the standard deviation of a weighted sum of the values at some ticks."""
@@ -146,9 +148,11 @@ def rolling_mean(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
     """Return the mean of the last `ticks` values; NaN where there are not so many yet."""
     total = rolling_sum(series, ticks)
     return replace(
-        total, values=total.values / ticks, response=total.response / ticks,
+        total,
+        values=total.values / ticks,
+        response=total.response / ticks,
         lacking=total.lacking / ticks,
-    )  # fmt: skip
+    )
 
 
 def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:

@@ -303,9 +303,15 @@ class WatchState:
 
 ALARM = NoteTable(
     "alarm",
-    {"tick": "BIGINT", "release_id": "BIGINT", "level": "BIGINT", "noise": "BIGINT",
-     "counted": "BIGINT", "fired": "BOOLEAN"},
-)  # fmt: skip
+    {
+        "tick": "BIGINT",
+        "release_id": "BIGINT",
+        "level": "BIGINT",
+        "noise": "BIGINT",
+        "counted": "BIGINT",
+        "fired": "BOOLEAN",
+    },
+)
 """What is written with each comparison: private."""
 
 

@@ -141,11 +141,7 @@ TOOLS = {
         },
         _answers,
     ),
-    "answer": Tool(
-        "An earlier answer, by its number. Free.",
-        {"release": NUMBER},
-        _answer,
-    ),
+    "answer": Tool("An earlier answer, by its number. Free.", {"release": NUMBER}, _answer),
 }
 
 

@@ -299,12 +299,18 @@ async def _listen(
     server = None
     if "http" in sockets:
         config = uvicorn.Config(
-            endpoints.with_few_headers(application(service, url)), log_level="warning",
-            access_log=False, server_header=False, timeout_graceful_shutdown=_GRACE,
-            limit_concurrency=2000, lifespan="off", ws="none", http=endpoints.LimitedProtocol,
+            endpoints.with_few_headers(application(service, url)),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+            limit_concurrency=2000,
+            lifespan="off",
+            ws="none",
+            http=endpoints.LimitedProtocol,
             h11_max_incomplete_event_size=endpoints.MOST_HEAD,
             timeout_keep_alive=endpoints.KEEP_SECONDS,
-        )  # fmt: skip
+        )
         config.load()
         config.ssl = context
         server = uvicorn.Server(config)

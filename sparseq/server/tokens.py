@@ -200,11 +200,7 @@ class Tokens:
         return cls(store.with_name(store.name + ".tokens"))
 
     def create(
-        self,
-        name: str,
-        role: Role,
-        quota: Quota | None = None,
-        expires: dt.timedelta | None = None,
+        self, name: str, role: Role, quota: Quota | None = None, expires: dt.timedelta | None = None
     ) -> str:
         """Make a token and return it; nobody can read it again.
 
@@ -226,10 +222,18 @@ class Tokens:
                 "INSERT INTO tokens (name, role, quota, created, expires, hash, salt, iterations, "
                 "stored_key, server_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    name, role.value, str(quota or Quota()), _text(now), ends, _hash(secret),
-                    made.salt, made.iterations, made.stored_key, made.server_key,
+                    name,
+                    role.value,
+                    str(quota or Quota()),
+                    _text(now),
+                    ends,
+                    _hash(secret),
+                    made.salt,
+                    made.iterations,
+                    made.stored_key,
+                    made.server_key,
                 ],
-            )  # fmt: skip
+            )
         return secret
 
     def revoke(self, name: str) -> int:

@@ -404,11 +404,15 @@ class Aggregates:
         cell = Cell.of(self._scope.term(value))
         return self._add(
             Measure(
-                Kind.SUM, cell, label, integral=False, scale=scale or None,
+                Kind.SUM,
+                cell,
+                label,
+                integral=False,
+                scale=scale or None,
                 bounds=bounds if scale else None,
             ),
             role,
-        )  # fmt: skip
+        )
 
     def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
         number, total, middle = self._moments(value, condition)

@@ -47,9 +47,17 @@ from sparseq.language.types import Family, Type
 from sparseq.sql.parse import said
 
 _MAY_BE_NULL = (
-    exp.Case, exp.If, exp.Nullif, exp.Coalesce, exp.TryCast, exp.Null, exp.Paren, exp.And, exp.Or,
+    exp.Case,
+    exp.If,
+    exp.Nullif,
+    exp.Coalesce,
+    exp.TryCast,
+    exp.Null,
+    exp.Paren,
+    exp.And,
+    exp.Or,
     exp.Not,
-)  # fmt: skip
+)
 _ZONED = re.compile(r"[^:]+:[\d:.\s]+?\s*([+-][\d:]+|[A-Za-z][\w/+-]*)\s*")
 """A text with a time of day, and what says its zone."""
 _WHOLE = (T.INT64[0], T.INT64[1] + 1)
@@ -381,8 +389,9 @@ class ExpressionReader:
     @_reads(exp.Pad)
     def _padded(self, e: exp.Pad) -> Term:
         fill = e.args.get("fill_pattern") or exp.Literal.string(" ")
-        return self._function("lpad" if e.args.get("is_left") else "rpad", e,
-                              [e.this, e.expression, fill])  # fmt: skip
+        return self._function(
+            "lpad" if e.args.get("is_left") else "rpad", e, [e.this, e.expression, fill]
+        )
 
     @_reads(exp.RegexpLike, exp.RegexpFullMatch)
     def _matched(self, e: exp.Expr) -> Term:
@@ -390,8 +399,9 @@ class ExpressionReader:
             _refuse(f"{said(e)} has options", "write (?i) at the beginning of the expression")
         self._check_expression(e)
         whole = isinstance(e, exp.RegexpFullMatch)
-        return self._function("regexp_full_match" if whole else "regexp_matches", e,
-                              [e.this, e.expression])  # fmt: skip
+        return self._function(
+            "regexp_full_match" if whole else "regexp_matches", e, [e.this, e.expression]
+        )
 
     @_reads(exp.RegexpExtract)
     def _extracted(self, e: exp.RegexpExtract) -> Term:
@@ -427,8 +437,9 @@ class ExpressionReader:
         if isinstance(e, exp.StrToTime) and re.search("%[zZ]", form.this.replace("%%", "")):
             _refuse(f"{said(e)}: zones in texts are not read", "leave %z and %Z out of the format")
         self._evaluate(f"strftime(DATE '2000-01-01', {form.sql('duckdb')})")
-        return self._function("strptime" if isinstance(e, exp.StrToTime) else "strftime", e,
-                              [e.this, form])  # fmt: skip
+        return self._function(
+            "strptime" if isinstance(e, exp.StrToTime) else "strftime", e, [e.this, form]
+        )
 
     @_reads(exp.DateBin)
     def _bucket(self, e: exp.DateBin) -> Term:
@@ -443,8 +454,12 @@ class ExpressionReader:
         moment = cast(in_range(term), T.TIMESTAMP)
         assert moment is not None
         type = T.moved(T.TIMESTAMP, 366_000, 0)
-        return call(f"time_bucket {number} {unit}",
-                    f"time_bucket(INTERVAL '{number} {unit}', {{0}})", type, moment)  # fmt: skip
+        return call(
+            f"time_bucket {number} {unit}",
+            f"time_bucket(INTERVAL '{number} {unit}', {{0}})",
+            type,
+            moment,
+        )
 
     @_reads(exp.WidthBucket)
     def _width_bucket(self, e: exp.WidthBucket) -> Term:
@@ -452,8 +467,9 @@ class ExpressionReader:
         low, high, number = (self._number(x, e) for x in parts)
         if not low < high or not 1 <= number <= 10_000 or number != int(number):
             _refuse(f"{said(e)} makes no buckets", "width_bucket(x, 0, 100, 10)")
-        value = self._argument(self._applied("+", e, [self.read(e.this), constant(0.0, T.DOUBLE)]),
-                               Family.DOUBLE, e)  # fmt: skip
+        value = self._argument(
+            self._applied("+", e, [self.read(e.this), constant(0.0, T.DOUBLE)]), Family.DOUBLE, e
+        )
         place = f"least(floor(({{0}} - {low!r}) * {number!r} / {high - low!r}), {number - 1!r})"
         sql = (
             f"CASE WHEN {{0}} < {low!r} THEN 0 WHEN {{0}} >= {high!r} THEN {int(number) + 1} "
@@ -566,8 +582,12 @@ class ExpressionReader:
     def _compare(self, operator: str, e: exp.Expr, left: exp.Expr, right: exp.Expr) -> Term:
         ids = self._identity(left), self._identity(right)
         if all(ids):
-            return call(operator, f"({{0}} {operator} {{1}})", T.BOOLEAN,
-                        *(Term(T.BIGINT, sql) for sql in ids))  # fmt: skip
+            return call(
+                operator,
+                f"({{0}} {operator} {{1}})",
+                T.BOOLEAN,
+                *(Term(T.BIGINT, sql) for sql in ids),
+            )
         a, b = self._comparable(e, self.read(left), self.read(right))
         return call(operator, f"({{0}} {operator} {{1}})", T.BOOLEAN, a, b)
 
@@ -621,9 +641,14 @@ class ExpressionReader:
             listed = ", ".join(b.sql for _, b in pairs)
             constants = value.constant and all(b.constant for _, b in pairs)
             return Term(
-                T.BOOLEAN, f"({value.sql} IN ({listed}))", constants, None, size, "in",
+                T.BOOLEAN,
+                f"({value.sql} IN ({listed}))",
+                constants,
+                None,
+                size,
+                "in",
                 (value, *(b for _, b in pairs)),
-            )  # fmt: skip
+            )
         done = [call("=", "({0} = {1})", T.BOOLEAN, a, b) for a, b in pairs]
         if sum(d.size for d in done) > MAX_SIZE:
             _refuse(f"{said(e)[:60]} has too long a list", "join a public table instead")
@@ -687,17 +712,31 @@ class ExpressionReader:
 
 
 _OWN = {
-    Family.BOOLEAN: "BOOLEAN", Family.INTEGER: "BIGINT", Family.DOUBLE: "DOUBLE",
-    Family.TEXT: "VARCHAR", Family.DATE: "DATE", Family.TIMESTAMP: "TIMESTAMP",
-    Family.TIME: "TIME", Family.UUID: "UUID",
-}  # fmt: skip
+    Family.BOOLEAN: "BOOLEAN",
+    Family.INTEGER: "BIGINT",
+    Family.DOUBLE: "DOUBLE",
+    Family.TEXT: "VARCHAR",
+    Family.DATE: "DATE",
+    Family.TIMESTAMP: "TIMESTAMP",
+    Family.TIME: "TIME",
+    Family.UUID: "UUID",
+}
 _CODES = {
-    "YYYY": "%Y", "HH24": "%H", "HH12": "%I", "Month": "%B", "Mon": "%b", "Day": "%A", "MM": "%m",
-    "DD": "%d", "MI": "%M", "SS": "%S", "IYYY": "%G", "IW": "%V", "WW": "%W",
-}  # fmt: skip
-_CHOICES: dict[type, str] = {
-    exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least",
-}  # fmt: skip
+    "YYYY": "%Y",
+    "HH24": "%H",
+    "HH12": "%I",
+    "Month": "%B",
+    "Mon": "%b",
+    "Day": "%A",
+    "MM": "%m",
+    "DD": "%d",
+    "MI": "%M",
+    "SS": "%S",
+    "IYYY": "%G",
+    "IW": "%V",
+    "WW": "%W",
+}
+_CHOICES: dict[type, str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
 
 
 def like(value: Term, pattern: str, any_case: bool, negated: bool) -> Term:

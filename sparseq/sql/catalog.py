@@ -15,10 +15,17 @@ from sparseq.base.errors import ParameterError, QueryRefused, did_you_mean
 
 INTEGER_TYPES = frozenset(
     [
-        "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
-        "UINTEGER", "UBIGINT",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "HUGEINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "UBIGINT",
     ]
-)  # fmt: skip
+)
 Bound = float | str | dt.date
 """An end of declared bounds: a number, or of dates and times a day, as a date or '2024-12-31'."""
 FOUND = "found keys"
@@ -235,9 +242,7 @@ class Catalog:
 
 
 def declared(
-    table: Table,
-    keys: dict[str, tuple[Any, ...]],
-    bounds: Mapping[str, tuple[Bound, Bound]],
+    table: Table, keys: dict[str, tuple[Any, ...]], bounds: Mapping[str, tuple[Bound, Bound]]
 ) -> Table:
     """Return the table with the curator's declarations about its columns.
 

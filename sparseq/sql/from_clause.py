@@ -442,8 +442,9 @@ def combined(
     if len(names) != len(others):
         raise QueryRefused(f"{word}: the sides have {len(names)} and {len(others)} columns")
     users = {n for n, o in zip(names, others, strict=True) if n in left.users and o in right.users}
-    mixed = [n for n, o in zip(names, others, strict=True)
-             if (n in left.users) != (o in right.users)]  # fmt: skip
+    mixed = [
+        n for n, o in zip(names, others, strict=True) if (n in left.users) != (o in right.users)
+    ]
     if mixed:
         raise QueryRefused(
             f"{word}: {mixed[0]} is the user on one side only", "select the user in the same place"
@@ -464,10 +465,15 @@ def combined(
         for source, side in zip((left, right), sides, strict=True)
     ]
     return FromItem(
-        alias, left.private, users, columns, derived=f"({f' {operation} '.join(texts)})",
-        caps=tuple(dict.fromkeys([*left.caps, *right.caps])), most=left.most + right.most,
+        alias,
+        left.private,
+        users,
+        columns,
+        derived=f"({f' {operation} '.join(texts)})",
+        caps=tuple(dict.fromkeys([*left.caps, *right.caps])),
+        most=left.most + right.most,
         people=max(left.people, right.people),
-    )  # fmt: skip
+    )
 
 
 def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:

@@ -28,54 +28,204 @@ from sparseq.sql.plan import LIMITS
 # -- the words a query may use. What is not listed is refused, with what to write instead ----------
 
 _STRUCTURE = {
-    exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered,
-    exp.Limit, exp.Offset, exp.With, exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Alias,
-    exp.Identifier, exp.Column, exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Var, exp.Paren,
-    exp.Tuple, exp.Distinct, exp.Filter, exp.DataType, exp.DataTypeParam, exp.Interval,
-    exp.Array, exp.Window, exp.WindowSpec, exp.Qualify, exp.Union, exp.Intersect, exp.Except,
-}  # fmt: skip
+    exp.Select,
+    exp.From,
+    exp.Join,
+    exp.Where,
+    exp.Group,
+    exp.Having,
+    exp.Order,
+    exp.Ordered,
+    exp.Limit,
+    exp.Offset,
+    exp.With,
+    exp.CTE,
+    exp.Subquery,
+    exp.Table,
+    exp.TableAlias,
+    exp.Alias,
+    exp.Identifier,
+    exp.Column,
+    exp.Star,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Var,
+    exp.Paren,
+    exp.Tuple,
+    exp.Distinct,
+    exp.Filter,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Interval,
+    exp.Array,
+    exp.Window,
+    exp.WindowSpec,
+    exp.Qualify,
+    exp.Union,
+    exp.Intersect,
+    exp.Except,
+}
 _OPERATORS = {
-    exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
-    exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe,
-    exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Cast, exp.TryCast,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Is,
+    exp.Between,
+    exp.In,
+    exp.Like,
+    exp.ILike,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.IntDiv,
+    exp.Mod,
+    exp.Neg,
+    exp.DPipe,
+    exp.Case,
+    exp.If,
+    exp.Coalesce,
+    exp.Nullif,
+    exp.Greatest,
+    exp.Least,
+    exp.Cast,
+    exp.TryCast,
     exp.Exists,
-}  # fmt: skip
+}
 _SCALARS = {
-    *BINARY, *UNARY, exp.Round, exp.Trunc, exp.Log, exp.Trim, exp.Substring, exp.Concat,
-    exp.StrPosition, exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff, exp.DateAdd,
-    exp.DateSub, exp.Date, exp.TsOrDsToDate, exp.DateFromParts, exp.CurrentDate, *LISTED,
-    exp.JSONPath, exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript, exp.SHA2, exp.Pad,
-    exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract, exp.RegexpReplace, exp.TimeToStr,
-    exp.ToChar, exp.StrToTime, exp.DateBin, exp.WidthBucket, exp.ArraySize, exp.Split,
+    *BINARY,
+    *UNARY,
+    exp.Round,
+    exp.Trunc,
+    exp.Log,
+    exp.Trim,
+    exp.Substring,
+    exp.Concat,
+    exp.StrPosition,
+    exp.Extract,
+    exp.DateTrunc,
+    exp.TimestampTrunc,
+    exp.DateDiff,
+    exp.DateAdd,
+    exp.DateSub,
+    exp.Date,
+    exp.TsOrDsToDate,
+    exp.DateFromParts,
+    exp.CurrentDate,
+    *LISTED,
+    exp.JSONPath,
+    exp.JSONPathRoot,
+    exp.JSONPathKey,
+    exp.JSONPathSubscript,
+    exp.SHA2,
+    exp.Pad,
+    exp.RegexpLike,
+    exp.RegexpFullMatch,
+    exp.RegexpExtract,
+    exp.RegexpReplace,
+    exp.TimeToStr,
+    exp.ToChar,
+    exp.StrToTime,
+    exp.DateBin,
+    exp.WidthBucket,
+    exp.ArraySize,
+    exp.Split,
     exp.ConcatWs,
-}  # fmt: skip
+}
 _AGGREGATES: set[type] = {
-    exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Variance, exp.VariancePop,
-    exp.Stddev, exp.StddevPop, exp.StddevSamp,
-    exp.LogicalAnd, exp.LogicalOr, exp.ArgMax, exp.ArgMin, *PAIRED,
-}  # fmt: skip
+    exp.Count,
+    exp.CountIf,
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+    exp.LogicalAnd,
+    exp.LogicalOr,
+    exp.ArgMax,
+    exp.ArgMin,
+    *PAIRED,
+}
 _WINDOWS = {
-    exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
-    exp.NthValue, exp.Ntile,
-}  # fmt: skip
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.Lag,
+    exp.Lead,
+    exp.FirstValue,
+    exp.LastValue,
+    exp.NthValue,
+    exp.Ntile,
+}
 BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
 """Aggregates over declared bins; `sparseq.sql.parse.Dialect` reads them with all arguments."""
 _NAMED = BINNED | NAMED.keys() | {"date_part", "datepart", "date_sub", "datesub"}
 _UNITS = frozenset(
     [
-        "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOW", "ISODOW",
-        "DOY", "DAYOFWEEK", "DAYOFYEAR", "YEARS", "QUARTERS", "MONTHS", "WEEKS", "DAYS", "HOURS",
-        "MINUTES", "SECONDS", "WEEKOFYEAR", "ISOYEAR", "EPOCH",
+        "YEAR",
+        "QUARTER",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+        "DOW",
+        "ISODOW",
+        "DOY",
+        "DAYOFWEEK",
+        "DAYOFYEAR",
+        "YEARS",
+        "QUARTERS",
+        "MONTHS",
+        "WEEKS",
+        "DAYS",
+        "HOURS",
+        "MINUTES",
+        "SECONDS",
+        "WEEKOFYEAR",
+        "ISOYEAR",
+        "EPOCH",
     ]
-)  # fmt: skip
+)
 _TYPES = frozenset(
     [
-        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT",
-        "UINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT", "VARCHAR", "DATE", "TIME",
-        "TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "UUID",
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INT",
+        "BIGINT",
+        "INT128",
+        "UTINYINT",
+        "USMALLINT",
+        "UINT",
+        "UBIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL",
+        "TEXT",
+        "VARCHAR",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMPNTZ",
+        "TIMESTAMPTZ",
+        "UUID",
     ]
-)  # fmt: skip
+)
 """Types to cast to, by sqlglot's names; none depends on the time zone of a reader."""
 _PARTS: dict[type, str] = {
     exp.Table: "alias db catalog",
@@ -173,9 +323,16 @@ _DIALECT: dict[type, str] = {
 }
 """What DuckDB's parser notes of its dialect: it is the same whatever a query says."""
 _BEFORE = (
-    exp.Lateral, exp.Limit, exp.Pivot, exp.ApproxDistinct, exp.ApproxQuantile, exp.WithinGroup,
-    exp.GroupingSets, exp.CurrentDate, exp.CurrentTimestamp,
-)  # fmt: skip
+    exp.Lateral,
+    exp.Limit,
+    exp.Pivot,
+    exp.ApproxDistinct,
+    exp.ApproxQuantile,
+    exp.WithinGroup,
+    exp.GroupingSets,
+    exp.CurrentDate,
+    exp.CurrentTimestamp,
+)
 """What `sparseq.sql.normalize` puts something else in the place of."""
 MAX_CONCAT = 20
 _OUTSIDE = ("read_", "glob", "duckdb_", "pragma_", "query")
@@ -240,7 +397,7 @@ _WHY: dict[type, tuple[str, str]] = {
     exp.GroupConcat: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
     exp.First: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
     exp.AnyValue: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
-}  # fmt: skip
+}
 
 
 def check_allowed(tree: exp.Expr, text: str, most: Mapping[str, int]) -> None:
@@ -660,12 +817,8 @@ def _quantile(value: exp.Expr, share: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="quantile", expressions=[value, share])
 
 
-_COMPARED: dict[type, type] = {
-    exp.GT: exp.GT, exp.GTE: exp.GTE, exp.LT: exp.LT, exp.LTE: exp.LTE,
-}  # fmt: skip
-_FLIPPED: dict[type, type] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
-}  # fmt: skip
+_COMPARED: dict[type, type] = {exp.GT: exp.GT, exp.GTE: exp.GTE, exp.LT: exp.LT, exp.LTE: exp.LTE}
+_FLIPPED: dict[type, type] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 
 
 def _without_interval(e: exp.Expr) -> exp.Expr:
@@ -774,5 +927,9 @@ def _right_joins(select: exp.Select) -> None:
 
 
 _RULES: list[Callable[[exp.Select], None]] = [
-    without_laterals, _name_windows, _group_by_all, _semi_joins, _right_joins,
-]  # fmt: skip
+    without_laterals,
+    _name_windows,
+    _group_by_all,
+    _semi_joins,
+    _right_joins,
+]

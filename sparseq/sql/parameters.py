@@ -112,11 +112,13 @@ def bound(sql: str, params: Sequence[Value] | Mapping[str, Value]) -> str:
     places = {str(i + 1): value for i, value in enumerate(params)}
     values = params if isinstance(params, Mapping) else places
     if missing := [name for name in dict.fromkeys(text.names) if name not in values]:
-        raise ParameterError(f"there is no value for the parameter {missing[0]}",
-                             did_you_mean(missing[0], values))  # fmt: skip
+        raise ParameterError(
+            f"there is no value for the parameter {missing[0]}", did_you_mean(missing[0], values)
+        )
     if extra := [name for name in values if name not in text.names]:
-        raise ParameterError(f"the query has no parameter {extra[0]}",
-                             did_you_mean(extra[0], text.names))  # fmt: skip
+        raise ParameterError(
+            f"the query has no parameter {extra[0]}", did_you_mean(extra[0], text.names)
+        )
     return text.with_values(values)
 
 

@@ -267,8 +267,7 @@ def _read_options(tokens: list[Token], text: str) -> Options:
             )
         if name not in KNOWN_OPTIONS:
             raise QueryRefused(
-                f"there is no option {name!r}",
-                did_you_mean(name, list(KNOWN_OPTIONS)),
+                f"there is no option {name!r}", did_you_mean(name, list(KNOWN_OPTIONS))
             )
         try:
             values[name] = float(match[2])

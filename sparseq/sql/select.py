@@ -184,15 +184,30 @@ class _Outer:
         origin = self.scope.from_sql() + joins
         stored = self.scope.stored_table() if not joins else ""
         relation = Relation(
-            origin, self.scope.where_sql(), self.scope.user, self.scope.caps, stored,
-            self.scope.conditions(), (self.scope.lookups() or ()) if stored else (),
-        )  # fmt: skip
+            origin,
+            self.scope.where_sql(),
+            self.scope.user,
+            self.scope.caps,
+            stored,
+            self.scope.conditions(),
+            (self.scope.lookups() or ()) if stored else (),
+        )
         self._check_sql(relation, domains, measures)
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
         notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None
-        return Query("", relation, domains, measures, shown, notes, left_out=left_out, apart=apart,
-                     span=self.scope.span(), statistics=self.aggregates.statistics())  # fmt: skip
+        return Query(
+            "",
+            relation,
+            domains,
+            measures,
+            shown,
+            notes,
+            left_out=left_out,
+            apart=apart,
+            span=self.scope.span(),
+            statistics=self.aggregates.statistics(),
+        )
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
         """Refuse an answer that is too large, or takes too long to compute from noised values."""
@@ -306,9 +321,7 @@ class _Outer:
                 refuse(f"two columns are called {name!r}", "rename one: … AS other")
         return renamed
 
-    def _rest(
-        self,
-    ) -> tuple[out.Node | None, tuple[out.Ordering, ...], int | None, int]:
+    def _rest(self) -> tuple[out.Node | None, tuple[out.Ordering, ...], int | None, int]:
         having = self.select.args.get("having")
         order = self.select.args.get("order")
         ordered = tuple(

@@ -42,9 +42,15 @@ from sparseq.sql.scope import Scope, refuse
 
 MAX_OFFSET = 1_000_000
 _UNITS = {
-    "YEAR": 100, "QUARTER": 400, "MONTH": 1_200, "WEEK": 5_200, "DAY": 36_500, "HOUR": 876_000,
-    "MINUTE": 52_560_000, "SECOND": 3_153_600_000,
-}  # fmt: skip
+    "YEAR": 100,
+    "QUARTER": 400,
+    "MONTH": 1_200,
+    "WEEK": 5_200,
+    "DAY": 36_500,
+    "HOUR": 876_000,
+    "MINUTE": 52_560_000,
+    "SECOND": 3_153_600_000,
+}
 """And the most of each: a hundred years."""
 _KEYS = {
     Family.DATE: "CASE WHEN {0} < DATE '0001-01-01' THEN DATE '0001-01-01' "
@@ -144,8 +150,9 @@ def layered(select: exp.Select) -> exp.Select:
         return select
     if _is_grouped(select):
         return layered(split_groups(select))
-    bare = all(isinstance(e.unalias(), exp.Window) or not e.find(exp.Window)
-               for e in select.expressions)  # fmt: skip
+    bare = all(
+        isinstance(e.unalias(), exp.Window) or not e.find(exp.Window) for e in select.expressions
+    )
     order = select.args.get("order")
     ordered = order is not None and order.find(exp.Window) is not None
     if bare and not select.args.get("qualify") and not ordered:
@@ -180,9 +187,16 @@ def _is_aggregate(e: exp.Expr) -> bool:
 
 
 WINDOWED = (
-    exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue,
-    exp.NthValue, exp.Ntile,
-)  # fmt: skip
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.Lag,
+    exp.Lead,
+    exp.FirstValue,
+    exp.LastValue,
+    exp.NthValue,
+    exp.Ntile,
+)
 
 
 def name_parts(select: exp.Select, parts: frozenset[int]) -> exp.Select:
@@ -299,9 +313,17 @@ def _distinct_on(select: exp.Select) -> exp.Select:
 # -- subqueries and CTEs, kept per user: user i's rows out are a function of i's rows in -----------
 
 _AGGREGATES = (
-    exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr,
-    exp.ArgMax, exp.ArgMin,
-)  # fmt: skip
+    exp.Count,
+    exp.CountIf,
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.LogicalAnd,
+    exp.LogicalOr,
+    exp.ArgMax,
+    exp.ArgMin,
+)
 _TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
 _TO_DECIMAL = (exp.Sum, exp.Avg)
 _WHOLE = (Family.INTEGER, Family.BOOLEAN)
@@ -402,10 +424,16 @@ class _Inner:
             )
             derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
         return FromItem(
-            self.alias, self.private, self.users, self.columns, derived=derived,
-            single=self._one_row_a_person(), caps=self.scope.caps, most=self._most(),
+            self.alias,
+            self.private,
+            self.users,
+            self.columns,
+            derived=derived,
+            single=self._one_row_a_person(),
+            caps=self.scope.caps,
+            most=self._most(),
             people=max(people_in(self.scope.private), 1),
-        )  # fmt: skip
+        )
 
     def _most(self) -> int:
         limit = None if self.private else self.select.args.get("limit")

@@ -28,12 +28,8 @@ from sparseq.sql.public_database import PublicFacts
 
 # -- subqueries about people in expressions: joined to the rows of the same person -----------------
 
-_EXTREMES: dict[type, type] = {
-    exp.GT: exp.Max, exp.GTE: exp.Max, exp.LT: exp.Min, exp.LTE: exp.Min,
-}  # fmt: skip
-_FLIPPED: dict[type, type] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
-}  # fmt: skip
+_EXTREMES: dict[type, type] = {exp.GT: exp.Max, exp.GTE: exp.Max, exp.LT: exp.Min, exp.LTE: exp.Min}
+_FLIPPED: dict[type, type] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 
 
 @dataclass
@@ -134,9 +130,11 @@ def _left_join(
 ) -> None:
     """Join rows by the columns of `pairs`, each with what it has to equal."""
     on = exp.and_(
-        *(exp.EQ(this=outer.copy(), expression=exp.column(name, alias, quoted=True))
-          for name, outer in pairs)
-    )  # fmt: skip
+        *(
+            exp.EQ(this=outer.copy(), expression=exp.column(name, alias, quoted=True))
+            for name, outer in pairs
+        )
+    )
     source = exp.Subquery(
         this=rows, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )
@@ -198,9 +196,11 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
 def _correlation(found: exp.Select, inside: set[str]) -> _Correlation:
     """Take apart what a subquery's WHERE says about its own rows and about the outer one."""
     where, made = found.args.get("where"), _Correlation()
-    parts = where.this.flatten() if where is not None and isinstance(where.this, exp.And) else (
-        [where.this] if where is not None else []
-    )  # fmt: skip
+    parts = (
+        where.this.flatten()
+        if where is not None and isinstance(where.this, exp.And)
+        else ([where.this] if where is not None else [])
+    )
     for part in parts:
         part = part.unnest()
         sides = [part.this, part.args.get("expression")] if isinstance(part, exp.Binary) else []

@@ -617,9 +617,12 @@ def first_alone(refusal: Refusal) -> Iterator[str]:
 def options_written(refusal: Refusal) -> Iterator[str]:
     """Write options as the hint has them."""
     yield re.sub(
-        r"OPTIONS(\s*\((?:[^()]|\([^()]*\))*\)?)?", refusal.hint[1], refusal.text, count=1,
+        r"OPTIONS(\s*\((?:[^()]|\([^()]*\))*\)?)?",
+        refusal.hint[1],
+        refusal.text,
+        count=1,
         flags=re.IGNORECASE,
-    )  # fmt: skip
+    )
 
 
 @rule(r"^for example (0\.95)$")

@@ -126,10 +126,25 @@ def create(
         own, schemas=whole, window=by, time=time, bounds=bounds or {}, **text_files(csv or {})
     )
     declaration = Declaration(
-        sources, public or {}, budget, user, time, keys or {}, bounds or {}, row_key,
-        budget_of, questions.halt, weights, shares, check_most(most), read_as, seed, False,
-        purposes=parts, lifetime_kappa=lifetime,
-    )  # fmt: skip
+        sources,
+        public or {},
+        budget,
+        user,
+        time,
+        keys or {},
+        bounds or {},
+        row_key,
+        budget_of,
+        questions.halt,
+        weights,
+        shares,
+        check_most(most),
+        read_as,
+        seed,
+        False,
+        purposes=parts,
+        lifetime_kappa=lifetime,
+    )
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):
         raise ParameterError("a lake has a number of buckets, and its address begins with lake://")

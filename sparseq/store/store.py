@@ -163,9 +163,15 @@ class Store(Asking):
             ParameterError: The store has set nothing aside for the pot.
         """
         return self.stream.step(
-            query, contributions, options, request_id,
-            pot=pot, gated=gated, mechanism=mechanism, shown=shown,
-        )  # fmt: skip
+            query,
+            contributions,
+            options,
+            request_id,
+            pot=pot,
+            gated=gated,
+            mechanism=mechanism,
+            shown=shown,
+        )
 
     def ask_many(self, asked: Iterable[Request]) -> Iterator[Outcome]:
         """Answer many queries, none of which depends on another's answer: `ask`, many times faster.

@@ -213,9 +213,12 @@ def answer_facts(answer: Answer) -> dict[str, Any]:
         **({"repeated": True} if facts.repeated else {}),
         **({"follows": True} if facts.follows else {}),
         **({"notes": facts.notes} if facts.notes else {}),
-        **({"interval": facts.interval, "price": facts.price, "scale": only(facts.scale)}
-           if facts.interval else {}),
-    }  # fmt: skip
+        **(
+            {"interval": facts.interval, "price": facts.price, "scale": only(facts.scale)}
+            if facts.interval
+            else {}
+        ),
+    }
 
 
 def both_bounds(answer: Answer) -> tuple[tuple[float, ...], tuple[float, ...]]:

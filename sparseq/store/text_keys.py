@@ -100,9 +100,13 @@ class Keys:
         with store.stream.held():
             search = _Search(store, table, column, picks, share)
             answer = store.step(
-                search_query(table.name, column.name), search.contributions, Options(price=price),
-                gated=search.notes, mechanism=search.released, shown=search.table,
-            )  # fmt: skip
+                search_query(table.name, column.name),
+                search.contributions,
+                Options(price=price),
+                gated=search.notes,
+                mechanism=search.released,
+                shown=search.table,
+            )
             store.relearn()
         return answer
 

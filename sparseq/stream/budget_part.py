@@ -18,9 +18,7 @@ from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import Pot, Purpose
-from sparseq.stream.draft import (
-    Terms,
-)
+from sparseq.stream.draft import Terms
 from sparseq.stream.stream_progress import COURSE, LEAST_TAU, Course
 
 

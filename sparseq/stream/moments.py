@@ -274,6 +274,9 @@ def _column(sums: WeightedSums, query: Query, total: Measure) -> ColumnValues:
 
 
 MEASURED: Mapping[str, Callable[[WeightedSums, Query, Statistic, Options, float], Found]] = {
-    AVERAGE: average, VARIANCE: moments, PAIR: pair, QUANTILE: quantiles,
-}  # fmt: skip
+    AVERAGE: average,
+    VARIANCE: moments,
+    PAIR: pair,
+    QUANTILE: quantiles,
+}
 """How a statistic is measured, by its role."""

@@ -83,11 +83,24 @@ def _entry(stream: Stream, purpose: Purpose, users: Index, moved: Ints) -> Entry
     table = pa.table({"series": [purpose.name], "share": [purpose.share]})
     budget = stream.terms.budget
     facts = Facts(
-        purpose.came, None, words, (), (), (), (), (), 0, CONFIDENCE, budget.kappa,
-        budget.norm_budget, stream.terms.seed is not None, budget.gaussian,
+        purpose.came,
+        None,
+        words,
+        (),
+        (),
+        (),
+        (),
+        (),
+        0,
+        CONFIDENCE,
+        budget.kappa,
+        budget.norm_budget,
+        stream.terms.seed is not None,
+        budget.gaussian,
         losses=stream.terms.losses,
-        unit=stream.terms.unit, keys_delta=budget.keys_delta,
-    )  # fmt: skip
+        unit=stream.terms.unit,
+        keys_delta=budget.keys_delta,
+    )
     answer = Answer(table, facts)
     at = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     release = Release(purpose.came, None, at, words, 0, (), (), CONFIDENCE, answer.to_bytes())

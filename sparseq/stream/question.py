@@ -256,9 +256,12 @@ def product_of(x: Measure, y: Measure, products: Measure, size: float) -> Measur
     most = max(map(abs, ends))
     finer = min(max(math.floor(math.log2(most / size)) - 6, 0), 8)
     return replace(
-        products, value=times(x.value, y.value), bounds=(0.0 if x is y else min(ends), max(ends)),
-        scale=math.ldexp(most, -finer), integral=False,
-    )  # fmt: skip
+        products,
+        value=times(x.value, y.value),
+        bounds=(0.0 if x is y else min(ends), max(ends)),
+        scale=math.ldexp(most, -finer),
+        integral=False,
+    )
 
 
 def _parent(query: Query, measure: Measure) -> Query:
@@ -304,20 +307,33 @@ def question_of(
     a_min, scale, once = course.least_allowance(base), asked.scale, asked.most <= 1
     declared = (asked.declared and options.interval != ALIKE) or options.interval == PROVED
     as_all = (
-        once and scale is None and not declared and options.precision is None
-        and any(course.fading(key, budget.sigma_0).samples is not None
-                for key in people_of(asked.query))
-    )  # fmt: skip
+        once
+        and scale is None
+        and not declared
+        and options.precision is None
+        and any(
+            course.fading(key, budget.sigma_0).samples is not None for key in people_of(asked.query)
+        )
+    )
     if scale is None and once and 1 / a_min <= (MOST_EXACT_MEASURED if as_all else MOST_EXACT):
         scale = 1 / a_min  # nobody can be above it: no pilots, and noise alone
         as_all = False
     return Question(
-        coordinates=asked.query.coordinates, cells=asked.cells, signed=asked.signed,
-        sigma_0=budget.sigma_0, beta=beta, price=base * part, least_allowance=a_min,
-        pilots=not as_all and needs_pilots(asked.most, scale, a_min), declared=declared,
-        scale=scale, most_scale=asked.most_scale, reach=asked.reach,
-        people=asked.by_type, faded_as_all=as_all,
-    )  # fmt: skip
+        coordinates=asked.query.coordinates,
+        cells=asked.cells,
+        signed=asked.signed,
+        sigma_0=budget.sigma_0,
+        beta=beta,
+        price=base * part,
+        least_allowance=a_min,
+        pilots=not as_all and needs_pilots(asked.most, scale, a_min),
+        declared=declared,
+        scale=scale,
+        most_scale=asked.most_scale,
+        reach=asked.reach,
+        people=asked.by_type,
+        faded_as_all=as_all,
+    )
 
 
 def price_in(options: Options) -> float:
@@ -485,10 +501,13 @@ class ReleasedSums:
         low, high = ends.min(axis=0) + n.low, ends.max(axis=0) + n.high
         total = np.clip(by * d.value + n.value, low, high)
         together = Interval(
-            np.append(d.value, total), np.append(d.low, low), np.append(d.high, high),
+            np.append(d.value, total),
+            np.append(d.low, low),
+            np.append(d.high, high),
             np.append(d.few, (high - low) / 2 > np.abs(total)),
-            np.append(d.missing, abs(by) * d.missing + n.missing), d.kind,
-        )  # fmt: skip
+            np.append(d.missing, abs(by) * d.missing + n.missing),
+            d.kind,
+        )
         shown = replace(self, answer=np.append(rows, by * rows + off))
         return shown.group(which, together, by)
 
@@ -549,12 +568,16 @@ class WeightedAnswer:
             key_columns(plan.query.domains),
             plan.query.groups,
             Intervals(
-                units(lambda part: part.interval.low), units(lambda part: part.interval.high),
-                units(lambda part: part.answer), sigmas,
-                units(lambda part: part.interval.missing), z, self.statistics,
+                units(lambda part: part.interval.low),
+                units(lambda part: part.interval.high),
+                units(lambda part: part.answer),
+                sigmas,
+                units(lambda part: part.interval.missing),
+                z,
+                self.statistics,
                 self.kind in (IntervalKind.EXACT, IntervalKind.BOUNDED),
             ),
-        )  # fmt: skip
+        )
 
     def _in_order(self, of: Callable[[WeightGroup], Sequence[Any]]) -> list[Any]:
         found = {i: x for part in self.measured for i, x in zip(part.which, of(part), strict=True)}

@@ -279,9 +279,13 @@ class Stream:
         return all(w <= b * most for w, b in zip(found.widths, bounds, strict=True))
 
     def _drafted(
-        self, query: Query, options: Options, request: RequestId | None, question: Inquiry | None,
+        self,
+        query: Query,
+        options: Options,
+        request: RequestId | None,
+        question: Inquiry | None,
         pot: Pot = Pot.QUERIES,
-    ) -> Draft:  # fmt: skip
+    ) -> Draft:
         """Measure what the engine evaluates; nothing is charged yet."""
         if self.weighs(query, pot):
             return self._weighted(self.parts[pot], query, options, request, question)
@@ -358,9 +362,14 @@ class Stream:
 
             refuse_no_use(part.course, query, options, part.budget, self.terms.rows)
         sums = weighted.sums_for(
-            options, part, self.pots[part.pot], self.contributions, self._entropy, self.terms.rows,
+            options,
+            part,
+            self.pots[part.pot],
+            self.contributions,
+            self._entropy,
+            self.terms.rows,
             self.ledger.lifetimes,
-        )  # fmt: skip
+        )
         done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
             self._facts(done.plan, request, part.pot),

@@ -88,12 +88,7 @@ class WeightedSums:
         self._turn = 0  # which of its parts it is about
 
     def measured(
-        self,
-        query: Query,
-        which: tuple[int, ...],
-        options: Options,
-        beta: float,
-        part: float = 1.0,
+        self, query: Query, which: tuple[int, ...], options: Options, beta: float, part: float = 1.0
     ) -> WeightGroup:
         """Release the pilots and the sums of measures with one weight, at a part of the price."""
         parent = self.parents(query)

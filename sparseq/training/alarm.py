@@ -34,8 +34,7 @@ from sparseq.training.query import step_request
 from sparseq.training.training_cost import Spending
 
 _STOP = NoteTable(
-    "stop",
-    {"release_id": "BIGINT", "run": "VARCHAR", "noise": "BIGINT", "counted": "BIGINT"},
+    "stop", {"release_id": "BIGINT", "run": "VARCHAR", "noise": "BIGINT", "counted": "BIGINT"}
 )
 
 
@@ -114,9 +113,13 @@ class FewActive:
         few = OutputColumn("few", lambda noised: noised.measures[0][:, 0] > 0)
         text = f"{self.label}: {step} few: are fewer than {100 * self.threshold:g} % active?"
         return Query(
-            text, Relation("FROM ledger"), (), (compared,), Outputs((few,)),
+            text,
+            Relation("FROM ledger"),
+            (),
+            (compared,),
+            Outputs((few,)),
             comparisons=self.comparisons,
-        )  # fmt: skip
+        )
 
     def _state(self) -> tuple[int | None, int]:
         """Return z and the count of this run so far: private."""

@@ -261,11 +261,19 @@ class ClosedForm:
         integers, unit = self._rounded(params)
         return WeightedSum(
             *clipped_sums(
-                batch.x, batch.y[0], batch.lengths, batch.squares, np.atleast_1d(limits),
-                integers[0], unit * self.records.step, link is sigmoid, _HUGE,
-                self.records.step / step, _SQUARED_UNIT * _upwards(1),
+                batch.x,
+                batch.y[0],
+                batch.lengths,
+                batch.squares,
+                np.atleast_1d(limits),
+                integers[0],
+                unit * self.records.step,
+                link is sigmoid,
+                _HUGE,
+                self.records.step / step,
+                _SQUARED_UNIT * _upwards(1),
             )
-        )  # fmt: skip
+        )
 
     def right(self, params: Floats, batch: RecordBatch) -> Floats:
         """Return which share of each user's records the model classifies as they are.
@@ -319,10 +327,15 @@ def _one_each(residual: Floats, batch: RecordBatch, records: Records) -> tuple[F
     def pull(weights: Floats, step: float) -> WeightedSum:
         return WeightedSum(
             *weighted_sums(
-                residual, weights, records.step / step, batch.x, batch.squares,
-                _SQUARED_UNIT * _upwards(outputs), records.limit,
+                residual,
+                weights,
+                records.step / step,
+                batch.x,
+                batch.squares,
+                _SQUARED_UNIT * _upwards(outputs),
+                records.limit,
             )
-        )  # fmt: skip
+        )
 
     return norms, pull
 

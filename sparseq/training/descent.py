@@ -318,14 +318,27 @@ class _Run:
             taken, chosen = len(self.log), shown
         error = 1.96 * noise if checks else 0.0
         return TrainingResult(
-            chosen, taken, plain, tuple(self.log), self.spending.kappa, stopped, error, self.seeded,
+            chosen,
+            taken,
+            plain,
+            tuple(self.log),
+            self.spending.kappa,
+            stopped,
+            error,
+            self.seeded,
             gaussian=not how.stop_active,
-        )  # fmt: skip
+        )
 
     def _tell(
-        self, t: int, sigma: float, gradient: Floats, shown: Floats,
-        accuracy: float | None, loss: float | None, active: float | None,
-    ) -> None:  # fmt: skip
+        self,
+        t: int,
+        sigma: float,
+        gradient: Floats,
+        shown: Floats,
+        accuracy: float | None,
+        loss: float | None,
+        active: float | None,
+    ) -> None:
         how = self.how
         worst = min((1 - how.questions) * min(t / how.steps, 1) + how.questions - self.kept_back, 1)
         validation = self.validate(shown) if self.validate is not None else None
@@ -369,9 +382,16 @@ class _Run:
         how = self.how
         users = np.concatenate([np.zeros(0, np.int32), *(b.users for b in self.engine.batches())])
         return FewActive(
-            self.spending, self.identity.run, self.label, np.sort(users), how.stop_active, people,
-            how.stop_cost, how.last - how.steps, lambda some: self._can_pay(some, self.kept_back),
-        )  # fmt: skip
+            self.spending,
+            self.identity.run,
+            self.label,
+            np.sort(users),
+            how.stop_active,
+            people,
+            how.stop_cost,
+            how.last - how.steps,
+            lambda some: self._can_pay(some, self.kept_back),
+        )
 
     def _number(self, numbers: Numbers, params: Floats, what: str, cost: float) -> float:
         """Ask a question that its share has been kept back for."""
@@ -384,10 +404,17 @@ class _Run:
     ) -> Answer:
         spending = self.spending
         answer = ask_dense(
-            spending.store, engine, params, lambda users: spending.left(users, self.kept_back),
-            f"{self.label}: {what}", clip, sigma, step_request(self.identity.run, what),
-            spending.pot, lambda _: self.identity.written() if what in FIRST else (),
-        )  # fmt: skip
+            spending.store,
+            engine,
+            params,
+            lambda users: spending.left(users, self.kept_back),
+            f"{self.label}: {what}",
+            clip,
+            sigma,
+            step_request(self.identity.run, what),
+            spending.pot,
+            lambda _: self.identity.written() if what in FIRST else (),
+        )
         spending.paid(answer.facts.release)
         self.seeded = self.seeded or answer.facts.seeded
         return answer

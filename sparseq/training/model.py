@@ -56,9 +56,16 @@ class Model:
         width = sum(len(f.names) for f in features) + 1
         params = trained.params.reshape(-1, width)
         return cls(
-            name, target, features, params, trained.kappa, run, trained.taken, trained.seeded,
+            name,
+            target,
+            features,
+            params,
+            trained.kappa,
+            run,
+            trained.taken,
+            trained.seeded,
             trained.gaussian,
-        )  # fmt: skip
+        )
 
     def predict(self, table: Any) -> Floats:
         """Return the model's mean for each row: a number, or a probability a class.
@@ -82,8 +89,12 @@ class Model:
         return {
             "format": FORMAT,
             "model": self.name,
-            "target": {"column": self.target.column, "value": self.target.value,
-                       "keys": self.target.keys, "bounds": self.target.bounds},
+            "target": {
+                "column": self.target.column,
+                "value": self.target.value,
+                "keys": self.target.keys,
+                "bounds": self.target.bounds,
+            },
             "features": [
                 {"column": f.column, "bounds": f.bounds, "ranges": f.ranges, "keys": f.keys}
                 for f in self.features
@@ -94,7 +105,7 @@ class Model:
             "guarantee": {"kappa": self.kappa, "mu": mu, "private": not self.seeded},
             "run": self.run,
             "steps": self.steps,
-        }  # fmt: skip
+        }
 
     def to_json(self) -> str:
         """Return the model as JSON."""

@@ -156,8 +156,10 @@ def ask_dense(
     """Ask one dense query; `left` says what users may spend on it, at most what they have."""
     gradients = Gradients(engine, params, checked_clip(clip), left)
     known = set(getattr(engine, "failed_users", ()))
-    if any(len(b.users) and not 0 <= b.users[0] <= b.users[-1] < store.stream.people
-           for b in engine.batches()):  # fmt: skip
+    if any(
+        len(b.users) and not 0 <= b.users[0] <= b.users[-1] < store.stream.people
+        for b in engine.batches()
+    ):
         raise DataError(
             "some records are by users who have no account",
             "users are the store's own numbers for them, from 0",

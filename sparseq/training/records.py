@@ -155,9 +155,14 @@ def exact_sums(k: Floats, x: Matrix, limit: float) -> Ints:
 
 
 def weighted_sums(
-    residual: Floats, weights: Floats, factor: float, x: Matrix, squares: Floats, unit: float,
+    residual: Floats,
+    weights: Floats,
+    factor: float,
+    x: Matrix,
+    squares: Floats,
+    unit: float,
     limit: float,
-) -> tuple[Ints, Ints]:  # fmt: skip
+) -> tuple[Ints, Ints]:
     """Return what each row is charged for, and the sum of all rows, k ⊗ x.
 
     k is residual · weight · factor, rounded towards 0; what is charged for is |k|² · squares ·
@@ -205,9 +210,18 @@ def _weighted_compiled(
 
 
 def clipped_sums(
-    x: Matrix, y: Floats, lengths: Floats, squares: Floats, limits: Floats, params: Floats,
-    param_unit: float, logistic: bool, huge: float, factor: float, unit: float,
-) -> tuple[Ints, Ints]:  # fmt: skip
+    x: Matrix,
+    y: Floats,
+    lengths: Floats,
+    squares: Floats,
+    limits: Floats,
+    params: Floats,
+    param_unit: float,
+    logistic: bool,
+    huge: float,
+    factor: float,
+    unit: float,
+) -> tuple[Ints, Ints]:
     """Return `weighted_sums` of residuals and weights made on the way, in one pass over the rows.
 
     The loops are those that make them one after the other (and `accountant.weights`), on a few
@@ -228,9 +242,21 @@ def clipped_sums(
     def part(p: slice) -> None:
         some = np.zeros_like(sums)
         loop(
-            x[p], y[p], lengths[p], squares[p], limits[p] if own else limits, params, param_unit,
-            logistic, huge, factor, unit, float(NORM_LIMIT), charged[p], some,
-        )  # fmt: skip
+            x[p],
+            y[p],
+            lengths[p],
+            squares[p],
+            limits[p] if own else limits,
+            params,
+            param_unit,
+            logistic,
+            huge,
+            factor,
+            unit,
+            float(NORM_LIMIT),
+            charged[p],
+            some,
+        )
         with lock:
             np.add(sums, some, out=sums)
 
@@ -413,8 +439,9 @@ def _on_lattice(features: Any, bound: float, step: float) -> tuple[Matrix, NDArr
         x.sum_duplicates()
         bad = np.zeros(rows, np.bool_)
         bad[np.repeat(np.arange(rows), np.diff(x.indptr))[np.isnan(x.data)]] = True
-        x.data = np.rint(np.clip(np.nan_to_num(x.data, posinf=bound, neginf=-bound), -bound, bound)
-                         / step)  # fmt: skip
+        x.data = np.rint(
+            np.clip(np.nan_to_num(x.data, posinf=bound, neginf=-bound), -bound, bound) / step
+        )
         ones = sparse.csr_array(np.full((rows, 1), 1 / step))
         return sparse.csr_array(sparse.hstack([x, ones], format="csr")), ~bad
     dense = np.empty((rows, features.shape[1] + 1))

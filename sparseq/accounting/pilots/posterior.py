@@ -260,9 +260,12 @@ def _up_the_ladder(
     h, sd, top = seen.people, seen.sd, seen.top
     first = int(loud[0]) if len(loud) else seen.top
     at = _Filter(
-        draw, np.zeros((SAMPLES, CELLS)), np.zeros(SAMPLES),
-        -1.0 + draw.standard_normal(SAMPLES), rules.bend * draw.random(SAMPLES) ** 1.5,
-    )  # fmt: skip
+        draw,
+        np.zeros((SAMPLES, CELLS)),
+        np.zeros(SAMPLES),
+        -1.0 + draw.standard_normal(SAMPLES),
+        rules.bend * draw.random(SAMPLES) ** 1.5,
+    )
     if len(loud):
         at.height = np.log2(h[first]) + _relative(h, sd, first) * draw.standard_normal(SAMPLES)
         weight = np.zeros(SAMPLES)

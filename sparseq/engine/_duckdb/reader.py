@@ -223,10 +223,7 @@ class Scans:
     """
 
     def __init__(
-        self,
-        count: Callable[[Plan, list[Window]], int],
-        read: Read,
-        capacity: int,
+        self, count: Callable[[Plan, list[Window]], int], read: Read, capacity: int
     ) -> None:
         self._count, self._read = count, read
         self._most_rows = min(capacity, MOST_BYTES) // ROW_BYTES

@@ -345,10 +345,7 @@ class Storage:
         return Catalog.from_dict(self.get("catalog"))
 
     def in_transaction(
-        self,
-        work: Callable[[], Any],
-        then: Callable[[], None] = lambda: None,
-        counted: bool = True,
+        self, work: Callable[[], Any], then: Callable[[], None] = lambda: None, counted: bool = True
     ) -> Any:
         """Run `work` in a transaction: all of it is written, or none.
 

@@ -19,13 +19,7 @@ above 1/200, and fits only 99 times into 0.5. `capacity(rule, step)` says how of
 new filter, and `compare(epsilon, delta, ...)` sets the rules side by side.
 """
 
-from sparseq.papers.filters._additive import (
-    ApproxZcdpRule,
-    GdpRule,
-    PureDpRule,
-    RdpRule,
-    ZcdpRule,
-)
+from sparseq.papers.filters._additive import ApproxZcdpRule, GdpRule, PureDpRule, RdpRule, ZcdpRule
 from sparseq.papers.filters._compare import FilterComparison, compare
 from sparseq.papers.filters._filter import Filter, IndividualFilter, Rule, capacity
 from sparseq.papers.filters._renyi import RdpOrdersRule, RenyiCurveRule, RogersRule

@@ -11,13 +11,7 @@ import numpy as np
 
 from sparseq.accounting import rdp
 from sparseq.accounting._numbers import in_range, probability
-from sparseq.papers.filters._additive import (
-    ApproxZcdpRule,
-    GdpRule,
-    PureDpRule,
-    RdpRule,
-    ZcdpRule,
-)
+from sparseq.papers.filters._additive import ApproxZcdpRule, GdpRule, PureDpRule, RdpRule, ZcdpRule
 from sparseq.papers.filters._filter import capacity
 from sparseq.papers.filters._renyi import RdpOrdersRule, RenyiCurveRule, RogersRule
 

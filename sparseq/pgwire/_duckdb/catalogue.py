@@ -167,11 +167,17 @@ _STATES = (
     (r"Aggregate Function with name (\S+) does not exist", "42883", "function {} does not exist"),
     (r"Table Function with name (\S+) does not exist", "42883", "function {} does not exist"),
     (r"Table with name (\S+) does not exist", "42P01", 'relation "{}" does not exist'),
-    (r"[Rr]eferenced (?:column|table) \"([^\"]+)\" not found", "42703",
-     'column "{}" does not exist'),
-    (r"[Cc]olumn (?:named )?\"?(\w+)\"? (?:not found|does not exist)", "42703",
-     'column "{}" does not exist'),
-)  # fmt: skip
+    (
+        r"[Rr]eferenced (?:column|table) \"([^\"]+)\" not found",
+        "42703",
+        'column "{}" does not exist',
+    ),
+    (
+        r"[Cc]olumn (?:named )?\"?(\w+)\"? (?:not found|does not exist)",
+        "42703",
+        'column "{}" does not exist',
+    ),
+)
 
 
 def _in_words(error: duckdb.Error) -> WireError:

@@ -31,30 +31,68 @@ from sparseq.sql.catalog import Catalog, bound_text
 
 _TEXT, _NONE = "NULL::VARCHAR", "NULL::INTEGER"
 _TYPE_NAMES = {
-    "int4": "integer", "int8": "bigint", "int2": "smallint", "float8": "double precision",
-    "float4": "real", "bool": "boolean", "varchar": "character varying", "bpchar": "character",
-    "timestamp": "timestamp without time zone", "timestamptz": "timestamp with time zone",
-    "time": "time without time zone", "timetz": "time with time zone", "bit": "bit",
-    "varbit": "bit varying", "char": '"char"',
-}  # fmt: skip
+    "int4": "integer",
+    "int8": "bigint",
+    "int2": "smallint",
+    "float8": "double precision",
+    "float4": "real",
+    "bool": "boolean",
+    "varchar": "character varying",
+    "bpchar": "character",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "time": "time without time zone",
+    "timetz": "time with time zone",
+    "bit": "bit",
+    "varbit": "bit varying",
+    "char": '"char"',
+}
 _SPELLED = " ".join(f"WHEN '{a}' THEN '{b}'" for a, b in _TYPE_NAMES.items())
 _BACK = " ".join(f"WHEN '{b}' THEN '{a}'" for a, b in _TYPE_NAMES.items())
 _NAME = "CASE WHEN typname LIKE '\\_%' ESCAPE '\\' AND typcategory = 'A' THEN {}[2:] ELSE {} END"
 _IDENT = "regexp_full_match(x, '[a-z_][a-z0-9_$]*')"
 _SETTINGS = "getvariable('pg_settings')"
-_ONE = ("pg_get_expr", "pg_get_constraintdef", "pg_get_indexdef", "pg_get_viewdef",
-        "pg_get_ruledef", "pg_get_triggerdef", "pg_get_partkeydef", "pg_get_functiondef",
-        "pg_get_function_result", "pg_get_function_arguments", "pg_get_serial_sequence",
-        "pg_get_function_identity_arguments", "pg_get_statisticsobjdef_columns",
-        "pg_get_function_sqlbody", "pg_shobj_description", "pg_get_statisticsobjdef",
-        "pg_inet_server_addr", "pg_inet_client_addr", "pg_inet_server_port",
-        "pg_inet_client_port", "pg_postmaster_start_time", "pg_last_xact_replay_timestamp",
-        "pg_get_replica_identity_index", "pg_get_userbyid_none")  # fmt: skip
-_TRUE = ("pg_has_schema_privilege", "pg_has_table_privilege", "pg_has_any_column_privilege",
-         "pg_has_column_privilege", "pg_has_database_privilege", "pg_has_function_privilege",
-         "pg_has_type_privilege", "pg_has_sequence_privilege", "pg_has_role",
-         "pg_has_language_privilege", "pg_has_foreign_data_wrapper_privilege",
-         "pg_has_server_privilege", "pg_has_tablespace_privilege")  # fmt: skip
+_ONE = (
+    "pg_get_expr",
+    "pg_get_constraintdef",
+    "pg_get_indexdef",
+    "pg_get_viewdef",
+    "pg_get_ruledef",
+    "pg_get_triggerdef",
+    "pg_get_partkeydef",
+    "pg_get_functiondef",
+    "pg_get_function_result",
+    "pg_get_function_arguments",
+    "pg_get_serial_sequence",
+    "pg_get_function_identity_arguments",
+    "pg_get_statisticsobjdef_columns",
+    "pg_get_function_sqlbody",
+    "pg_shobj_description",
+    "pg_get_statisticsobjdef",
+    "pg_inet_server_addr",
+    "pg_inet_client_addr",
+    "pg_inet_server_port",
+    "pg_inet_client_port",
+    "pg_postmaster_start_time",
+    "pg_last_xact_replay_timestamp",
+    "pg_get_replica_identity_index",
+    "pg_get_userbyid_none",
+)
+_TRUE = (
+    "pg_has_schema_privilege",
+    "pg_has_table_privilege",
+    "pg_has_any_column_privilege",
+    "pg_has_column_privilege",
+    "pg_has_database_privilege",
+    "pg_has_function_privilege",
+    "pg_has_type_privilege",
+    "pg_has_sequence_privilege",
+    "pg_has_role",
+    "pg_has_language_privilege",
+    "pg_has_foreign_data_wrapper_privilege",
+    "pg_has_server_privilege",
+    "pg_has_tablespace_privilege",
+)
 _DESCRIPTION = (
     "SELECT any_value(description_) FROM pg_catalog_.pg_description_ "
     "WHERE objoid_ = o AND objsubid_ = "
@@ -123,9 +161,22 @@ MACROS = [
     "FROM pg_catalog_.pg_class_ WHERE oid_ = x), NULL)",
     "CREATE MACRO pg_type_is_visible(x) AS coalesce((SELECT any_value(typnamespace_ IN (11, 2200)) "
     "FROM pg_catalog_.pg_type_ WHERE oid_ = x), NULL)",
-    *(f"CREATE MACRO pg_{kind}_is_visible(x) AS true" for kind in (
-        "function", "operator", "opclass", "opfamily", "collation", "conversion", "statistics_obj",
-        "ts_config", "ts_dict", "ts_parser", "ts_template")),
+    *(
+        f"CREATE MACRO pg_{kind}_is_visible(x) AS true"
+        for kind in (
+            "function",
+            "operator",
+            "opclass",
+            "opfamily",
+            "collation",
+            "conversion",
+            "statistics_obj",
+            "ts_config",
+            "ts_dict",
+            "ts_parser",
+            "ts_template",
+        )
+    ),
     f"CREATE MACRO pg_obj_description(o) AS ({_DESCRIPTION} 0), (o, k) AS ({_DESCRIPTION} 0 AND "
     "classoid_ = pg_to_regclass(k))",
     f"CREATE MACRO pg_col_description(o, i) AS ({_DESCRIPTION} i)",
@@ -163,23 +214,50 @@ MACROS = [
     "'' AS privilege_type, false AS is_grantable WHERE false",
     *(_many(name, _TEXT) for name in _ONE),
     *(_many(name, "true") for name in _TRUE),
-    *(_many(name, "0::BIGINT") for name in (
-        "pg_total_relation_size", "pg_relation_size", "pg_table_size", "pg_indexes_size",
-        "pg_database_size", "pg_stat_get_numscans", "pg_tablespace_size")),
-    *(_many(name, "false") for name in (
-        "pg_is_in_recovery", "pg_relation_is_publishable", "pg_is_other_temp_schema",
-        "pg_is_wal_replay_paused")),
-    *(_many(name, "true") for name in (
-        "pg_advisory_unlock", "pg_advisory_unlock_all", "pg_try_advisory_lock",
-        "pg_advisory_lock")),
-]  # fmt: skip
+    *(
+        _many(name, "0::BIGINT")
+        for name in (
+            "pg_total_relation_size",
+            "pg_relation_size",
+            "pg_table_size",
+            "pg_indexes_size",
+            "pg_database_size",
+            "pg_stat_get_numscans",
+            "pg_tablespace_size",
+        )
+    ),
+    *(
+        _many(name, "false")
+        for name in (
+            "pg_is_in_recovery",
+            "pg_relation_is_publishable",
+            "pg_is_other_temp_schema",
+            "pg_is_wal_replay_paused",
+        )
+    ),
+    *(
+        _many(name, "true")
+        for name in (
+            "pg_advisory_unlock",
+            "pg_advisory_unlock_all",
+            "pg_try_advisory_lock",
+            "pg_advisory_lock",
+        )
+    ),
+]
 """In the order in which they are made."""
 OWN = frozenset(macro.split("MACRO ")[1].split("(")[0].strip() for macro in MACROS)
 
 HIDDEN = (
-    "pg_class", "pg_type", "pg_namespace", "pg_proc", "pg_authid", "pg_description", "pg_database",
+    "pg_class",
+    "pg_type",
+    "pg_namespace",
+    "pg_proc",
+    "pg_authid",
+    "pg_description",
+    "pg_database",
     "keywords",
-)  # fmt: skip
+)
 """Tables that macros ask, under names that no argument can have."""
 
 
@@ -297,19 +375,46 @@ VIEWS = {
 FIRST_OID = 16_384
 OWNER = 10
 _TYPES = {
-    "oid": "UINTEGER", "xid": "UINTEGER", "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT",
-    "bool": "BOOLEAN", "float4": "FLOAT", "float8": "DOUBLE", "bytea": "BLOB",
-    "timestamptz": "TIMESTAMPTZ", "int2vector": "SMALLINT[]", "_int2": "SMALLINT[]",
-    "oidvector": "UINTEGER[]", "_oid": "UINTEGER[]", "_float4": "FLOAT[]", "cardinal_number":
-    "INTEGER", "_int8": "BIGINT[]", "_text": "VARCHAR[]", "_name": "VARCHAR[]",
-    "_aclitem": "VARCHAR[]", "_char": "VARCHAR[]", "_regtype": "VARCHAR[]", "interval": "INTERVAL",
-}  # fmt: skip
+    "oid": "UINTEGER",
+    "xid": "UINTEGER",
+    "int2": "SMALLINT",
+    "int4": "INTEGER",
+    "int8": "BIGINT",
+    "bool": "BOOLEAN",
+    "float4": "FLOAT",
+    "float8": "DOUBLE",
+    "bytea": "BLOB",
+    "timestamptz": "TIMESTAMPTZ",
+    "int2vector": "SMALLINT[]",
+    "_int2": "SMALLINT[]",
+    "oidvector": "UINTEGER[]",
+    "_oid": "UINTEGER[]",
+    "_float4": "FLOAT[]",
+    "cardinal_number": "INTEGER",
+    "_int8": "BIGINT[]",
+    "_text": "VARCHAR[]",
+    "_name": "VARCHAR[]",
+    "_aclitem": "VARCHAR[]",
+    "_char": "VARCHAR[]",
+    "_regtype": "VARCHAR[]",
+    "interval": "INTERVAL",
+}
 _SCHEMAS = {"public": 2200, "released": 16_382, "budget": 16_383}
 _NAMES = {
-    16: "boolean", 20: "bigint", 21: "smallint", 23: "integer", 25: "text", 700: "real",
-    701: "double precision", 1082: "date", 1083: "time without time zone", 1700: "numeric",
-    1114: "timestamp without time zone", 1184: "timestamp with time zone", 2950: "uuid",
-}  # fmt: skip
+    16: "boolean",
+    20: "bigint",
+    21: "smallint",
+    23: "integer",
+    25: "text",
+    700: "real",
+    701: "double precision",
+    1082: "date",
+    1083: "time without time zone",
+    1700: "numeric",
+    1114: "timestamp without time zone",
+    1184: "timestamp with time zone",
+    2950: "uuid",
+}
 
 
 @dataclass(frozen=True)
@@ -415,8 +520,10 @@ def _fresh(con: duckdb.DuckDBPyConnection, postgresql: Postgresql) -> None:
             f"INSERT INTO pg_catalog_.{name} ({names}) SELECT {', '.join(cells)} FROM incoming"
         )
         con.unregister("incoming")
-    con.execute("CREATE TABLE pg_catalog_.keywords (word VARCHAR, catcode VARCHAR, "
-                "barelabel BOOLEAN, catdesc VARCHAR, baredesc VARCHAR)")  # fmt: skip
+    con.execute(
+        "CREATE TABLE pg_catalog_.keywords (word VARCHAR, catcode VARCHAR, "
+        "barelabel BOOLEAN, catdesc VARCHAR, baredesc VARCHAR)"
+    )
     con.executemany("INSERT INTO pg_catalog_.keywords VALUES (?, ?, ?, ?, ?)", postgresql.keywords)
 
 
@@ -455,19 +562,31 @@ def listed(catalog: Catalog) -> list[CatalogueTable]:
 
 OURS = (
     CatalogueTable(
-        "released", "releases", "every answer that was given; each is the table r1, r2, …",
-        [("release", 20, "its number"), ("released_at", 1114, "in UTC"), ("query", 25, ""),
-         ("coordinates", 20, "how many numbers were noised"),
-         ("sigma", 701, "of the noise, the largest"), ("confidence", 701, "of intervals")],
+        "released",
+        "releases",
+        "every answer that was given; each is the table r1, r2, …",
+        [
+            ("release", 20, "its number"),
+            ("released_at", 1114, "in UTC"),
+            ("query", 25, ""),
+            ("coordinates", 20, "how many numbers were noised"),
+            ("sigma", 701, "of the noise, the largest"),
+            ("confidence", 701, "of intervals"),
+        ],
     ),
     CatalogueTable(
-        "budget", "guarantee", "what everything ever released is worth",
-        [("kappa", 701, "of zCDP, but for keys_delta"),
-         ("keys_delta", 701, "what privately found keys may fail with"),
-         ("norm_budget", 701, "of each person"),
-         ("mu", 701, "of Gaussian differential privacy"), ("releases", 20, "so far")],
+        "budget",
+        "guarantee",
+        "what everything ever released is worth",
+        [
+            ("kappa", 701, "of zCDP, but for keys_delta"),
+            ("keys_delta", 701, "what privately found keys may fail with"),
+            ("norm_budget", 701, "of each person"),
+            ("mu", 701, "of Gaussian differential privacy"),
+            ("releases", 20, "so far"),
+        ],
     ),
-)  # fmt: skip
+)
 
 
 def _ours(con: duckdb.DuckDBPyConnection, own: Sequence[CatalogueTable], database: str) -> None:
@@ -475,15 +594,36 @@ def _ours(con: duckdb.DuckDBPyConnection, own: Sequence[CatalogueTable], databas
         if name != "public":
             _insert(con, "pg_namespace", oid=oid, nspname=name, nspowner=OWNER)
     _insert(
-        con, "pg_database", oid=5, datname=database, datdba=OWNER, encoding=6, datlocprovider="c",
-        datistemplate=False, datallowconn=True, datconnlimit=-1, datfrozenxid=716, datminmxid=1,
-        dattablespace=1663, datcollate="C", datctype="C",
-    )  # fmt: skip
+        con,
+        "pg_database",
+        oid=5,
+        datname=database,
+        datdba=OWNER,
+        encoding=6,
+        datlocprovider="c",
+        datistemplate=False,
+        datallowconn=True,
+        datconnlimit=-1,
+        datfrozenxid=716,
+        datminmxid=1,
+        dattablespace=1663,
+        datcollate="C",
+        datctype="C",
+    )
     _insert(
-        con, "pg_authid", oid=OWNER, rolname="curator", rolsuper=True, rolinherit=True,
-        rolcreaterole=True, rolcreatedb=True, rolcanlogin=False, rolreplication=False,
-        rolbypassrls=True, rolconnlimit=-1,
-    )  # fmt: skip
+        con,
+        "pg_authid",
+        oid=OWNER,
+        rolname="curator",
+        rolsuper=True,
+        rolinherit=True,
+        rolcreaterole=True,
+        rolcreatedb=True,
+        rolcanlogin=False,
+        rolreplication=False,
+        rolbypassrls=True,
+        rolconnlimit=-1,
+    )
     sizes = dict(con.execute("SELECT oid, typlen FROM pg_catalog_.pg_type").fetchall())
     for place, relation in enumerate(own):
         _insert_relation(con, relation, FIRST_OID + 3 * place, sizes)
@@ -493,52 +633,133 @@ def _ours(con: duckdb.DuckDBPyConnection, own: Sequence[CatalogueTable], databas
 def _insert_row_type(con: duckdb.DuckDBPyConnection, relation: CatalogueTable, oid: int) -> None:
     """The type of a table's rows, and that of their arrays."""
     common = {
-        "typnamespace": _SCHEMAS[relation.schema], "typowner": OWNER, "typlen": -1,
-        "typbyval": False, "typispreferred": False, "typisdefined": True, "typdelim": ",",
-        "typmodin": "-", "typmodout": "-", "typalign": "d", "typstorage": "x", "typnotnull": False,
-        "typbasetype": 0, "typtypmod": -1, "typndims": 0, "typcollation": 0,
-    }  # fmt: skip
+        "typnamespace": _SCHEMAS[relation.schema],
+        "typowner": OWNER,
+        "typlen": -1,
+        "typbyval": False,
+        "typispreferred": False,
+        "typisdefined": True,
+        "typdelim": ",",
+        "typmodin": "-",
+        "typmodout": "-",
+        "typalign": "d",
+        "typstorage": "x",
+        "typnotnull": False,
+        "typbasetype": 0,
+        "typtypmod": -1,
+        "typndims": 0,
+        "typcollation": 0,
+    }
     _insert(
-        con, "pg_type", oid=oid + 2, typname=relation.name, typtype="c", typcategory="C",
-        typrelid=oid, typsubscript="-", typelem=0, typarray=oid + 1, typinput="record_in",
-        typoutput="record_out", typreceive="record_recv", typsend="record_send", typanalyze="-",
+        con,
+        "pg_type",
+        oid=oid + 2,
+        typname=relation.name,
+        typtype="c",
+        typcategory="C",
+        typrelid=oid,
+        typsubscript="-",
+        typelem=0,
+        typarray=oid + 1,
+        typinput="record_in",
+        typoutput="record_out",
+        typreceive="record_recv",
+        typsend="record_send",
+        typanalyze="-",
         **common,
-    )  # fmt: skip
+    )
     _insert(
-        con, "pg_type", oid=oid + 1, typname=f"_{relation.name}", typtype="b", typcategory="A",
-        typrelid=0, typsubscript="array_subscript_handler", typelem=oid + 2, typarray=0,
-        typinput="array_in", typoutput="array_out", typreceive="array_recv", typsend="array_send",
-        typanalyze="array_typanalyze", **common,
-    )  # fmt: skip
+        con,
+        "pg_type",
+        oid=oid + 1,
+        typname=f"_{relation.name}",
+        typtype="b",
+        typcategory="A",
+        typrelid=0,
+        typsubscript="array_subscript_handler",
+        typelem=oid + 2,
+        typarray=0,
+        typinput="array_in",
+        typoutput="array_out",
+        typreceive="array_recv",
+        typsend="array_send",
+        typanalyze="array_typanalyze",
+        **common,
+    )
 
 
 def _insert_relation(
     con: duckdb.DuckDBPyConnection, relation: CatalogueTable, oid: int, sizes: Mapping[int, int]
 ) -> None:
     _insert(
-        con, "pg_class", oid=oid, relname=relation.name, relnamespace=_SCHEMAS[relation.schema],
-        reltype=oid + 2, reloftype=0, relowner=OWNER, relam=2, relfilenode=oid, reltablespace=0,
-        relpages=0, reltuples=-1, relallvisible=0, reltoastrelid=0, relhasindex=False,
-        relisshared=False, relpersistence="p", relkind="r", relnatts=len(relation.columns),
-        relchecks=0, relhasrules=False, relhastriggers=False, relhassubclass=False,
-        relrowsecurity=False, relforcerowsecurity=False, relispopulated=True, relreplident="d",
-        relispartition=False, relrewrite=0, relfrozenxid=741, relminmxid=1,
-    )  # fmt: skip
+        con,
+        "pg_class",
+        oid=oid,
+        relname=relation.name,
+        relnamespace=_SCHEMAS[relation.schema],
+        reltype=oid + 2,
+        reloftype=0,
+        relowner=OWNER,
+        relam=2,
+        relfilenode=oid,
+        reltablespace=0,
+        relpages=0,
+        reltuples=-1,
+        relallvisible=0,
+        reltoastrelid=0,
+        relhasindex=False,
+        relisshared=False,
+        relpersistence="p",
+        relkind="r",
+        relnatts=len(relation.columns),
+        relchecks=0,
+        relhasrules=False,
+        relhastriggers=False,
+        relhassubclass=False,
+        relrowsecurity=False,
+        relforcerowsecurity=False,
+        relispopulated=True,
+        relreplident="d",
+        relispartition=False,
+        relrewrite=0,
+        relfrozenxid=741,
+        relminmxid=1,
+    )
     if relation.words:
-        _insert(con, "pg_description", objoid=oid, classoid=1259, objsubid=0,
-                description=relation.words)  # fmt: skip
+        _insert(
+            con, "pg_description", objoid=oid, classoid=1259, objsubid=0, description=relation.words
+        )
     for number, (name, type, words) in enumerate(relation.columns, 1):
         _insert(
-            con, "pg_attribute", attrelid=oid, attname=name, atttypid=type, attstattarget=-1,
-            attlen=sizes[type], attnum=number, attndims=0, attcacheoff=-1, atttypmod=-1,
-            attbyval=sizes[type] > 0, attalign="d" if sizes[type] == 8 else "i", attstorage="p",
-            attcompression="", attnotnull=False, atthasdef=False, atthasmissing=False,
-            attidentity="", attgenerated="", attisdropped=False, attislocal=True, attinhcount=0,
+            con,
+            "pg_attribute",
+            attrelid=oid,
+            attname=name,
+            atttypid=type,
+            attstattarget=-1,
+            attlen=sizes[type],
+            attnum=number,
+            attndims=0,
+            attcacheoff=-1,
+            atttypmod=-1,
+            attbyval=sizes[type] > 0,
+            attalign="d" if sizes[type] == 8 else "i",
+            attstorage="p",
+            attcompression="",
+            attnotnull=False,
+            atthasdef=False,
+            atthasmissing=False,
+            attidentity="",
+            attgenerated="",
+            attisdropped=False,
+            attislocal=True,
+            attinhcount=0,
             attcollation=100 if type == 25 else 0,
-        )  # fmt: skip
+        )
         if words:
-            _insert(con, "pg_description", objoid=oid, classoid=1259, objsubid=number,
-                    description=words)  # fmt: skip
+            _insert(
+                con, "pg_description", objoid=oid, classoid=1259, objsubid=number, description=words
+            )
     con.execute(
         f"INSERT INTO pg_catalog_.pg_attribute SELECT * REPLACE ({oid} AS attrelid) FROM "
         "pg_catalog_.pg_attribute WHERE attrelid = 1259 AND attnum < 0"

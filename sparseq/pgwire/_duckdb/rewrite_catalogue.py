@@ -75,10 +75,20 @@ def _named(e: exp.Expr) -> tuple[int, str]:
     return 0, "?column?"
 
 
-_OF_FUNCTIONS = {"group_concat": "string_agg", "current_version": "version",
-                 "session_user": "session_user"}  # fmt: skip
-_OF_TYPES = {"int": "int4", "integer": "int4", "bigint": "int8", "smallint": "int2",
-             "double precision": "float8", "boolean": "bool", "varchar": "varchar"}  # fmt: skip
+_OF_FUNCTIONS = {
+    "group_concat": "string_agg",
+    "current_version": "version",
+    "session_user": "session_user",
+}
+_OF_TYPES = {
+    "int": "int4",
+    "integer": "int4",
+    "bigint": "int8",
+    "smallint": "int2",
+    "double precision": "float8",
+    "boolean": "bool",
+    "varchar": "varchar",
+}
 
 
 def rename(tree: exp.Expr, names: Sequence[str]) -> None:
@@ -212,19 +222,59 @@ _HARMLESS = frozenset(
         "width_bucket",
     ]
 )
-_RENAMED = {"json_build_object": "json_object", "jsonb_build_object": "json_object",
-            "json_agg": "json_group_array", "jsonb_agg": "json_group_array",
-            "every": "bool_and", "quote_nullable": "quote_literal"}  # fmt: skip
-_REGISTERS = {"regclass": "class", "regtype": "type", "regproc": "proc",
-              "regprocedure": "proc", "regnamespace": "namespace", "regrole": "role"}  # fmt: skip
-_PROCS = {"typinput", "typoutput", "typreceive", "typsend", "typanalyze", "typmodin", "typmodout",
-          "typsubscript", "amhandler", "oprcode", "oprrest", "oprjoin", "prosupport"}  # fmt: skip
+_RENAMED = {
+    "json_build_object": "json_object",
+    "jsonb_build_object": "json_object",
+    "json_agg": "json_group_array",
+    "jsonb_agg": "json_group_array",
+    "every": "bool_and",
+    "quote_nullable": "quote_literal",
+}
+_REGISTERS = {
+    "regclass": "class",
+    "regtype": "type",
+    "regproc": "proc",
+    "regprocedure": "proc",
+    "regnamespace": "namespace",
+    "regrole": "role",
+}
+_PROCS = {
+    "typinput",
+    "typoutput",
+    "typreceive",
+    "typsend",
+    "typanalyze",
+    "typmodin",
+    "typmodout",
+    "typsubscript",
+    "amhandler",
+    "oprcode",
+    "oprrest",
+    "oprjoin",
+    "prosupport",
+}
 _SYSTEM = {"tableoid", "xmin", "ctid", "cmin", "cmax", "xmax"}
-_TABLEOIDS = {"pg_class": 1259, "pg_namespace": 2615, "pg_type": 1247, "pg_proc": 1255,
-              "pg_constraint": 2606, "pg_attrdef": 2604, "pg_operator": 2617, "pg_opclass": 2616,
-              "pg_opfamily": 2753, "pg_rewrite": 2618, "pg_trigger": 2620, "pg_database": 1262,
-              "pg_description": 2609, "pg_am": 2601, "pg_language": 2612, "pg_extension": 3079,
-              "pg_attribute": 1249, "pg_index": 2610, "pg_authid": 1260}  # fmt: skip
+_TABLEOIDS = {
+    "pg_class": 1259,
+    "pg_namespace": 2615,
+    "pg_type": 1247,
+    "pg_proc": 1255,
+    "pg_constraint": 2606,
+    "pg_attrdef": 2604,
+    "pg_operator": 2617,
+    "pg_opclass": 2616,
+    "pg_opfamily": 2753,
+    "pg_rewrite": 2618,
+    "pg_trigger": 2620,
+    "pg_database": 1262,
+    "pg_description": 2609,
+    "pg_am": 2601,
+    "pg_language": 2612,
+    "pg_extension": 3079,
+    "pg_attribute": 1249,
+    "pg_index": 2610,
+    "pg_authid": 1260,
+}
 
 
 class Rewriter:
@@ -362,8 +412,11 @@ def _prepared(sql: str) -> str:
     sql = re.sub(r"OPERATOR\s*\(\s*pg_catalog\.([~!<>=*]+)\s*\)", r" \1 ", sql, flags=re.I)
     sql = re.sub(r'\s+COLLATE\s+(?:pg_catalog\.)?"?(?:default|C)"?', " ", sql, flags=re.I)
     sql = re.sub(r"'\{([^'{}]*)\}'(\s*::\s*[\w\"]+\s*\[\])?(?=\s*\))", _array, sql)
-    sql = re.sub(r"\(information_schema\._pg_expandarray\(([^()]*)\)\)\.(\w)",
-                 r"information_schema._pg_expandarray(\1).\2", sql)  # fmt: skip
+    sql = re.sub(
+        r"\(information_schema\._pg_expandarray\(([^()]*)\)\)\.(\w)",
+        r"information_schema._pg_expandarray(\1).\2",
+        sql,
+    )
     if re.match(r"\s*TABLE\s", sql, re.I):
         sql = re.sub(r"^\s*TABLE\s", "SELECT * FROM ", sql, flags=re.I)
     return sql
@@ -407,9 +460,18 @@ def _registers(node: exp.Expr) -> exp.Expr:
         return value
     if to in ("oid", "xid", "cid"):
         return exp.cast(value, "UINTEGER", dialect="duckdb")
-    if to in ("name", "char", "regoper", "regoperator", "unknown", "cstring", "inet",
-              "aclitem", "information_schema.sql_identifier",
-              "information_schema.character_data"):  # fmt: skip
+    if to in (
+        "name",
+        "char",
+        "regoper",
+        "regoperator",
+        "unknown",
+        "cstring",
+        "inet",
+        "aclitem",
+        "information_schema.sql_identifier",
+        "information_schema.character_data",
+    ):
         return exp.cast(value, "VARCHAR", dialect="duckdb")
     if to in ("oid[]", "oidvector"):
         return exp.cast(value, "UINTEGER[]", dialect="duckdb")

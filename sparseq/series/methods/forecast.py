@@ -318,9 +318,14 @@ class Forecast:
             values, facts.sigma[0], facts.granularity[0], 1 - facts.confidence
         )
         done = ForecastTick(
-            number, active, found.values, found.forecast, found.noise_error, found.forecast_error,
+            number,
+            active,
+            found.values,
+            found.forecast,
+            found.noise_error,
+            found.forecast_error,
             found.error,
-        )  # fmt: skip
+        )
         self._done.append(done)
         return done
 

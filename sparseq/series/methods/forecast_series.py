@@ -196,14 +196,26 @@ RELEASED = NoteTable(
 COUNTED = NoteTable("forecast_counted", {"series": "VARCHAR", "revision": "BIGINT"})
 SEEN = NoteTable(
     "forecast_seen",
-    {"series": "VARCHAR", "tick": "BIGINT", USER: "INTEGER", "coordinate": "INTEGER",
-     "value": "DOUBLE"},
-)  # fmt: skip
+    {
+        "series": "VARCHAR",
+        "tick": "BIGINT",
+        USER: "INTEGER",
+        "coordinate": "INTEGER",
+        "value": "DOUBLE",
+    },
+)
 LEFT = NoteTable(
     "forecast_left",
-    {"series": "VARCHAR", "counter": "BIGINT", "tick": "BIGINT", USER: "INTEGER",
-     "coordinate": "INTEGER", "rate": "DOUBLE", "steps": "BIGINT"},
-)  # fmt: skip
+    {
+        "series": "VARCHAR",
+        "counter": "BIGINT",
+        "tick": "BIGINT",
+        USER: "INTEGER",
+        "coordinate": "INTEGER",
+        "rate": "DOUBLE",
+        "steps": "BIGINT",
+    },
+)
 PART_TIME = NoteTable(
     "forecast_part_time",
     {"series": "VARCHAR", "tick": "BIGINT", USER: "INTEGER", "weight": "BIGINT"},
@@ -329,9 +341,14 @@ class ForecastNotes:
     def remember_left(self, counter: int, left: CounterRows) -> NoteRows:
         """Return what writes what users leave."""
         return LEFT.rows(
-            series=self.series, counter=counter, tick=left.ticks, coordinate=left.coordinates,
-            rate=left.rates, steps=left.steps, **{USER: left.users},
-        )  # fmt: skip
+            series=self.series,
+            counter=counter,
+            tick=left.ticks,
+            coordinate=left.coordinates,
+            rate=left.rates,
+            steps=left.steps,
+            **{USER: left.users},
+        )
 
     @property
     def counted(self) -> int:

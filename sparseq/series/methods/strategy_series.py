@@ -259,15 +259,18 @@ class CorrelatedSeries:
             "column": column,
             "coordinates": query.coordinates,
             "groups": [[str(v) for v in d.values] for d in query.domains],
-        }  # fmt: skip
+        }
         if self._settings is None:
             step = 1.0
             if query.measures[0].kind is Kind.SUM:
                 step = _step_for(noise.scale, self.strategy, query.measures[0].integral)
             settings = shape | {
-                "text": self._text, "taps": list(self.strategy.taps), "sigma": noise.sigma,
-                "scale": noise.scale, "step": step,
-            }  # fmt: skip
+                "text": self._text,
+                "taps": list(self.strategy.taps),
+                "sigma": noise.sigma,
+                "scale": noise.scale,
+                "step": step,
+            }
             note = BEGUN.rows(series=self.series, settings=json.dumps(settings))
             self._ledger.in_transaction(lambda: self._ledger.write(note))
             self._settings = settings
@@ -287,9 +290,12 @@ class CorrelatedSeries:
     def _measured(self, query: Query) -> Query:
         """Return the question that is released: the taps over a person's last ticks."""
         one = replace(
-            query.measures[0], kind=Kind.SUM, integral=False, scale=self._fixed["scale"],
+            query.measures[0],
+            kind=Kind.SUM,
+            integral=False,
+            scale=self._fixed["scale"],
             step=math.ldexp(self._fixed["step"], -BITS),
-        )  # fmt: skip
+        )
         keys = [column for column in query.outputs.columns if isinstance(column.node, KeyNode)]
         shown = Outputs(
             (*keys, OutputColumn(MEASURED, measure(0))), histogram=query.outputs.histogram

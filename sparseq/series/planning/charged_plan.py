@@ -141,9 +141,16 @@ def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int) -> Candida
     cautious = math.hypot(sigma, CAUTION * bias, hidden) / worst
     setting = BudgetSplit(whole)
     return Candidate(
-        setting, paying == ticks, (sigma,), dropped, (sigma,), (doubtful,), (total,),
-        total / worst, cautious,
-    )  # fmt: skip
+        setting,
+        paying == ticks,
+        (sigma,),
+        dropped,
+        (sigma,),
+        (doubtful,),
+        (total,),
+        total / worst,
+        cautious,
+    )
 
 
 def _deviation(missed: np.ndarray, query: Quantiles) -> float:

@@ -211,8 +211,14 @@ class Gate:
         ticks, rates = self.ticks[self.owner][order], self.rates[order]
         first = np.flatnonzero((np.diff(ticks, prepend=-1) != 0) | (np.diff(rates, prepend=0) != 0))
         times, owner = np.diff(first, append=len(order)), np.arange(len(first))
-        one = replace(self, users=len(first), owner=owner, coordinate=np.zeros_like(owner),
-                      rates=rates[first], ticks=ticks[first])  # fmt: skip
+        one = replace(
+            self,
+            users=len(first),
+            owner=owner,
+            coordinate=np.zeros_like(owner),
+            rates=rates[first],
+            ticks=ticks[first],
+        )
         return one, times
 
 
@@ -245,8 +251,10 @@ class Simulator:
         share = int(reserve * Fraction(1 / len(self._streams)))
         gates = gates if gates is not None else self.gates(setting)
         outcomes = zip(self._streams, gates, strict=True)
-        return [_outcome(stream, gate, self._budget(setting), setting, share)
-                for stream, gate in outcomes]  # fmt: skip
+        return [
+            _outcome(stream, gate, self._budget(setting), setting, share)
+            for stream, gate in outcomes
+        ]
 
     def gates(self, setting: BudgetSplit) -> list[Gate]:
         """Return who is active in every stream, and the forecasts."""
@@ -267,9 +275,16 @@ class Simulator:
         pairs = self._pairs
         out = pairs.left_out(charges, units, leaving)
         departing = pairs.departing(out) if leaving else out[:0]
-        return [_gate(s, pairs.in_stream(i, out), pairs.in_stream(i, departing),
-                      pairs.in_stream(i, pairs.before(i, departing)), form)
-                for i, s in enumerate(self._streams)]  # fmt: skip
+        return [
+            _gate(
+                s,
+                pairs.in_stream(i, out),
+                pairs.in_stream(i, departing),
+                pairs.in_stream(i, pairs.before(i, departing)),
+                form,
+            )
+            for i, s in enumerate(self._streams)
+        ]
 
     def _budget(self, setting: BudgetSplit) -> Budget:
         return Budget(self._kappa, setting.norm_budget)
@@ -413,9 +428,10 @@ def measured(stream: KnownStream, setting: StrategySetting) -> MeasuredStream:
     for t in range(stream.ticks):
         rows = slice(at[t], at[t + 1])
         cells = Cells(
-            stream.users[rows].astype(np.int32), stream.coordinate[rows].astype(np.int32),
+            stream.users[rows].astype(np.int32),
+            stream.coordinate[rows].astype(np.int32),
             steps[rows],
-        )  # fmt: skip
+        )
         done = band.tick(cells, lambda users: units - spent[users])
         left_out += len(cells.users) - len(done.cells.users)
         found = done.measured

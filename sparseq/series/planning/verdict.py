@@ -209,9 +209,14 @@ class _Work:
             ratios.append(self.ratio((done.errors(post)[2],), float(width.mean()), data))
         split = best.setting
         purpose = replace(
-            self.purpose, counts=split.norm_budget, forecast=split.forecast, cap=split.cap,
-            season=best.period, off=off, seen=seen_in(stream),
-        )  # fmt: skip
+            self.purpose,
+            counts=split.norm_budget,
+            forecast=split.forecast,
+            cap=split.cap,
+            season=best.period,
+            off=off,
+            seen=seen_in(stream),
+        )
         return [Method(FORECAST, purpose, best.total, (ratios[0], ratios[1], ratios[2]))]
 
     def strategy(
@@ -231,9 +236,12 @@ class _Work:
             width = self._strategy_width(done, here)
             ratios.append(self.ratio(search.outcome(done).total, width, data))
         purpose = replace(
-            self.purpose, counts=best.norm_budget, strategy=best.strategy, left_out=room,
+            self.purpose,
+            counts=best.norm_budget,
+            strategy=best.strategy,
+            left_out=room,
             seen=seen_in(stream),
-        )  # fmt: skip
+        )
         return [Method(STRATEGY, purpose, best.total, (ratios[0], ratios[1], ratios[2]))]
 
     def _strategy_width(self, done: MeasuredStream, left_out: float) -> float:

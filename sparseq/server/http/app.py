@@ -149,8 +149,9 @@ def application(service: Service, public: str = "") -> Starlette:
         return failure(ServerError(Why.ABSENT, said, "GET /openapi.json has all addresses"))
 
     other: list[tuple[str, Callable[[Request], Awaitable[Response]]]] = [
-        ("/healthz", healthz), ("/openapi.json", described_as),
-    ]  # fmt: skip
+        ("/healthz", healthz),
+        ("/openapi.json", described_as),
+    ]
     return Starlette(
         routes=[
             *(route(endpoint) for endpoint in ENDPOINTS),

@@ -48,9 +48,15 @@ PATIENCE = 60.0
 """Seconds that a request may take to arrive; one that brings rows, each part of it."""
 EVERYBODY = (Role.ANALYST, Role.CURATOR, Role.MONITOR)
 _STATUS = {
-    Why.SIGN_IN: 401, Why.ROLE: 403, Why.QUOTA: 429, Why.BUSY: 503, Why.CLOSING: 503,
-    Why.SIZE: 413, Why.ABSENT: 404, Why.FAILED: 500,
-}  # fmt: skip
+    Why.SIGN_IN: 401,
+    Why.ROLE: 403,
+    Why.QUOTA: 429,
+    Why.BUSY: 503,
+    Why.CLOSING: 503,
+    Why.SIZE: 413,
+    Why.ABSENT: 404,
+    Why.FAILED: 500,
+}
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,7 @@ from sparseq.pictures.tables import one_line
 from sparseq.server.audit import SUM
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
-from sparseq.server.http.endpoints import (
-    Call,
-    Endpoint,
-    failure,
-    from_here,
-    signed_in,
-)
+from sparseq.server.http.endpoints import Call, Endpoint, failure, from_here, signed_in
 from sparseq.server.http.store_endpoints import (
     ARROW,
     BEFORE,
@@ -181,14 +175,17 @@ async def curator(call: Call, made: str = "") -> Response:
     log = await call.service.audited(_AUDIT_LINES)
     lines = [
         (
-            line["who"], line["what"],
+            line["who"],
+            line["what"],
             one_line(line.get("query") or line.get("token") or line.get("why") or "", 300),
-            line.get("release", ""), f"{line['price']:.4g}" if "price" in line else "",
-            line.get("source", ""), line["at"][:19].replace("T", " "),
+            line.get("release", ""),
+            f"{line['price']:.4g}" if "price" in line else "",
+            line.get("source", ""),
+            line["at"][:19].replace("T", " "),
         )
         for line in log
         if line.get("what") != SUM
-    ]  # fmt: skip
+    ]
     jobs = [
         (job.name, job.kind, job.state, one_line(job.said, 300), job.at[:19].replace("T", " "))
         for job in call.service.jobs
@@ -243,12 +240,7 @@ async def sign_out(call: Call) -> Response:
 
 
 PAGES = (
-    Endpoint(
-        "GET",
-        "/",
-        home,
-        query=_ASKED | {"part": InputField(InputType.FLAG, default=False)},
-    ),
+    Endpoint("GET", "/", home, query=_ASKED | {"part": InputField(InputType.FLAG, default=False)}),
     Endpoint("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR), form=_ASKED),
     Endpoint("GET", "/answers", answers, query=BEFORE),
     Endpoint(
@@ -415,9 +407,14 @@ def _wrong(error: Exception) -> Response:
     """Return a page that says what was wrong."""
     told = failure(error)
     known = isinstance(error, SparseqError) and told.status_code < 500
-    said = (error.message, error.hint) if known and isinstance(error, SparseqError) else (
-        "The server could not do this.", "Try again; its operator finds the reason in its log."
-    )  # fmt: skip
+    said = (
+        (error.message, error.hint)
+        if known and isinstance(error, SparseqError)
+        else (
+            "The server could not do this.",
+            "Try again; its operator finds the reason in its log.",
+        )
+    )
     back = '<p><a href="/">Back</a></p>'
     return _html(markup.page("Error", markup.problem(*said) + back), told.status_code)
 

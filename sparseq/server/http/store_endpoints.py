@@ -249,9 +249,9 @@ async def ingest(call: Call) -> Response:
     named = Path(call.given["name"]).name
     if not format_of(Path(named))[0]:
         raise ParameterError(
-            f"name is {named[:60]!r}", "give the file's, such as ?name=march.parquet: it says how "
-            "the body is read"
-        )  # fmt: skip
+            f"name is {named[:60]!r}",
+            "give the file's, such as ?name=march.parquet: it says how the body is read",
+        )
     folder = await asyncio.to_thread(partial(tempfile.TemporaryDirectory, prefix="sparseq"))
     try:
         path, size = Path(folder.name) / named, 0

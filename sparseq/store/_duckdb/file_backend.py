@@ -200,11 +200,16 @@ class DuckBackend:
         self._cache_bytes = cache_bytes
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
         self.ledger = DuckLedger(
-            connection, reserves, self.settings["halt"], self.storage.get(FORMER) or 0,
-            self.session, self.storage.in_transaction, self.settings.get("lifetime"),
+            connection,
+            reserves,
+            self.settings["halt"],
+            self.storage.get(FORMER) or 0,
+            self.session,
+            self.storage.in_transaction,
+            self.settings.get("lifetime"),
             read(self.settings.get("purposes")),
             Budget(self.settings["kappa"], self.settings["norm_budget"]),
-        )  # fmt: skip
+        )
 
     @cached_property
     def engine(self) -> DuckEngine:

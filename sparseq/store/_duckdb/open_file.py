@@ -419,8 +419,7 @@ def _short(
     log, said = log_of(path).name, f"{path.name} {lacks(has, needs)}"
     if closed:
         return MissingPart(
-            f"{said}: it is an earlier state of its store",
-            f"bring the latest {path.name}; {_LAST}",
+            f"{said}: it is an earlier state of its store", f"bring the latest {path.name}; {_LAST}"
         )
     how = "is cut short or of another session" if has_log(path) else f"is missing{others}"
     return MissingPart(

@@ -158,9 +158,11 @@ def one_pass_fits(module: nn.Module, sample: tuple[Tensor, Tensor]) -> bool:
     def count(layer: nn.Module, inputs: tuple[Any, ...], out: Any) -> None:
         calls[id(layer)] = calls.get(id(layer), 0) + 1
         shapes.append(
-            len(inputs) == 1 and isinstance(inputs[0], Tensor) and isinstance(out, Tensor)
+            len(inputs) == 1
+            and isinstance(inputs[0], Tensor)
+            and isinstance(out, Tensor)
             and len(inputs[0]) == len(out) == len(sample[0])
-        )  # fmt: skip
+        )
 
     hooks = [layer.register_forward_hook(count) for layer in layers]
     try:

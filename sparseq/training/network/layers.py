@@ -120,9 +120,15 @@ def _compiled(
     places = np.array([dh * row * down + right for down in range(kh) for right in across])
     run = channels * (kw if dw == 1 else 1)
     compiled().dense.correlate(
-        pixels.contiguous().numpy(), g.detach().contiguous().numpy(), (ph, pw * channels),
-        (sh, sw * channels), places, run, written.numpy(), squares,
-    )  # fmt: skip
+        pixels.contiguous().numpy(),
+        g.detach().contiguous().numpy(),
+        (ph, pw * channels),
+        (sh, sw * channels),
+        places,
+        run,
+        written.numpy(),
+        squares,
+    )
 
 
 def _channels_last(t: Tensor) -> Tensor:
@@ -160,9 +166,13 @@ def _grouped(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Tensor:
 def _conv1d(module: nn.Conv1d, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
     assert not isinstance(module.padding, str)
     flat = _FlatConv(
-        (1, module.kernel_size[0]), (1, module.stride[0]), (1, module.dilation[0]),
-        (0, int(module.padding[0])), module.groups, module.weight[:, :, None],
-    )  # fmt: skip
+        (1, module.kernel_size[0]),
+        (1, module.stride[0]),
+        (1, module.dilation[0]),
+        (0, int(module.padding[0])),
+        module.groups,
+        module.weight[:, :, None],
+    )
     return _conv2d(flat, a[:, :, None], g[:, :, None], users)
 
 

@@ -138,14 +138,26 @@ class NetworkModel:
 
     @classmethod
     def of(
-        cls, name: str, target: Target, features: tuple[Feature, ...], run: str,
-        trained: TrainingResult, engine: Network,
-    ) -> NetworkModel:  # fmt: skip
+        cls,
+        name: str,
+        target: Target,
+        features: tuple[Feature, ...],
+        run: str,
+        trained: TrainingResult,
+        engine: Network,
+    ) -> NetworkModel:
         """Return the model that a run has trained."""
         return cls(
-            name, target, features, engine.load(trained.params), trained.kappa, run, trained.taken,
-            trained.seeded, trained.gaussian,
-        )  # fmt: skip
+            name,
+            target,
+            features,
+            engine.load(trained.params),
+            trained.kappa,
+            run,
+            trained.taken,
+            trained.seeded,
+            trained.gaussian,
+        )
 
     def predict(self, table: Any) -> Floats:
         """Return for each row a number, the chance of yes, or a chance a class.
@@ -168,12 +180,17 @@ class NetworkModel:
     def save(self, file: Any) -> None:
         """Write it: parameters as a state_dict, and as JSON what each input and output is."""
         about = {
-            "format": FORMAT, "model": self.name, "target": asdict(self.target),
+            "format": FORMAT,
+            "model": self.name,
+            "target": asdict(self.target),
             "features": [asdict(f) for f in self.features],
             "names": [name for f in self.features for name in f.names],
-            "kappa": self.kappa, "gaussian": self.gaussian, "private": not self.seeded,
-            "run": self.run, "steps": self.steps,
-        }  # fmt: skip
+            "kappa": self.kappa,
+            "gaussian": self.gaussian,
+            "private": not self.seeded,
+            "run": self.run,
+            "steps": self.steps,
+        }
         text = json.dumps(about, default=str)
         torch.save({"about": text, "state": self.module.state_dict()}, file)
 
@@ -208,9 +225,16 @@ def load_network(path: str | Path, model: str | None = None) -> NetworkModel:
     except RuntimeError:
         raise DataError(f"{model or name} makes another network than the file holds") from None
     return NetworkModel(
-        name, target, features, module, data["kappa"], data["run"], data["steps"],
-        not data["private"], data["gaussian"],
-    )  # fmt: skip
+        name,
+        target,
+        features,
+        module,
+        data["kappa"],
+        data["run"],
+        data["steps"],
+        not data["private"],
+        data["gaussian"],
+    )
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -160,9 +160,16 @@ class PrivateSGD(SgdSettings):
             run.begin(first)
             stopped = run.go(validate, watch)
         return SgdResult(
-            run.shown, run.step, promised, delta, promise.odometer.epsilon(), tuple(run.log),
-            stopped, seed is not None, None if own is None else own.report,
-        )  # fmt: skip
+            run.shown,
+            run.step,
+            promised,
+            delta,
+            promise.odometer.epsilon(),
+            tuple(run.log),
+            stopped,
+            seed is not None,
+            None if own is None else own.report,
+        )
 
     def _noise_and_rule(
         self, epsilon: float | None, delta: float
@@ -186,9 +193,14 @@ class PrivateSGD(SgdSettings):
         return noise, rule
 
     def _digest(
-        self, engine: Any, start: Floats, noise: float, epsilon: float | None, delta: float,
+        self,
+        engine: Any,
+        start: Floats,
+        noise: float,
+        epsilon: float | None,
+        delta: float,
         seed: int | None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Return what tells runs apart: settings and the engine's facts. One is not continued as
         another.
         """

@@ -403,18 +403,36 @@ class SgdRun:
     def _write(self, accuracy: float | None) -> None:
         self.log.append(
             Checkpoint(
-                self.step, self.epochs, self.now.noise, self.now.sampling,
-                self.promise.odometer.epsilon(), accuracy,
+                self.step,
+                self.epochs,
+                self.now.noise,
+                self.now.sampling,
+                self.promise.odometer.epsilon(),
+                accuracy,
             )
-        )  # fmt: skip
+        )
         rows = [
-            [c.step, c.epochs, c.noise, c.sampling, c.odometer,
-             _NEVER if c.accuracy is None else c.accuracy] for c in self.log
-        ]  # fmt: skip
+            [
+                c.step,
+                c.epochs,
+                c.noise,
+                c.sampling,
+                c.odometer,
+                _NEVER if c.accuracy is None else c.accuracy,
+            ]
+            for c in self.log
+        ]
         numbers = [
-            self.step, self.epochs, self.asked, self.right, self.flat, self.people,
-            self.now.noise, self.now.sampling, len(self.users),
-        ]  # fmt: skip
+            self.step,
+            self.epochs,
+            self.asked,
+            self.right,
+            self.flat,
+            self.people,
+            self.now.noise,
+            self.now.sampling,
+            len(self.users),
+        ]
         state = {
             "numbers": np.array(numbers, np.float64),
             "stopped": np.array(self.stopped),
