@@ -7,7 +7,11 @@ Counted are, in `sparseq/`:
     cycles      circles of modules that import each other, imports for types included
     hidden      imports in functions, but of what is listed in LATE
     long        files of more than 950 lines, but what is listed in LONG
+    skips       lines that are kept from the formatter
+    named       modules whose names end in -ing or -ed, but what is listed in NAMED
+    files       in all
     lines       of code, comments and docstrings
+    core        of these, without `pgwire/` and `papers/`
 
 It ends with code 1 where a limit is passed. What is counted for another commit stands beside it.
 """
@@ -33,7 +37,16 @@ PACKAGE = "sparseq"
 BEFORE = "5e940de"
 """The last commit of the first round."""
 MOST_LINES = 950
-LIMITS = {"duckdb": 0, "private": 0, "cycles": 0, "hidden": 0, "long": 0}
+LIMITS = {
+    "duckdb": 0,
+    "private": 0,
+    "cycles": 0,
+    "hidden": 0,
+    "long": 0,
+    "skips": 0,
+    "named": 0,
+    "files": 295,
+}
 """What is counted may not be more than it was; whoever mends something makes it less."""
 LATE: Mapping[str, str] = {
     "matplotlib": "optional, and slow to import",
@@ -73,6 +86,9 @@ LATE: Mapping[str, str] = {
     "sparseq.server.serve": "needs starlette and uvicorn, optional",
 }
 LONG: Mapping[str, str] = {}
+NAMED = ("accounting", "compiled", "released", "training", "planning")
+"""Words of the field that end so."""
+AROUND = ("sparseq/pgwire/", "sparseq/papers/")
 _NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make", "_exit"}  # and os._exit
 TORCH = {"_version", "_BatchNorm"}
 """Names of torch without another: how often a tensor was written, and what all batch norms are."""
@@ -95,17 +111,23 @@ class Census:
     cycles: list[str] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
     long: list[str] = field(default_factory=list)
+    skips: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    files: int = 0
     lines: int = 0
+    core: int = 0
 
     def numbers(self) -> dict[str, int]:
         """Return how many of each."""
         found = {name: len(value) for name, value in vars(self).items() if isinstance(value, list)}
-        return found | {"lines": self.lines}
+        return found | {"files": self.files, "lines": self.lines, "core": self.core}
 
 
 def counted(files: Mapping[str, str]) -> Census:
     """Count in Python files: path to text."""
-    found = Census(lines=sum(text.count("\n") for text in files.values()))
+    sizes = {path: text.count("\n") for path, text in files.items()}
+    core = sum(lines for path, lines in sizes.items() if not path.startswith(AROUND))
+    found = Census(files=len(files), lines=sum(sizes.values()), core=core)
     graph: dict[str, set[str]] = {}
     modules = {_module(path) for path in files}
     for path, text in sorted(files.items()):
@@ -123,6 +145,10 @@ def counted(files: Mapping[str, str]) -> Census:
         found.private += [f"{path}:{line}: {text}" for line, text in _reached(tree)]
         if text.count("\n") > MOST_LINES and path not in LONG:
             found.long.append(f"{path}: {text.count(chr(10))} lines")
+        skipped = (n for n, line in enumerate(text.splitlines(), 1) if "# fmt: " in line)
+        found.skips += [f"{path}:{n}" for n in skipped]
+        if here.endswith(("ing", "ed")) and here.rpartition(".")[2] not in NAMED:
+            found.named.append(here)
     found.cycles = [" ↔ ".join(sorted(circle)) for circle in _circles(graph)]
     return found
 

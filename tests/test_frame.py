@@ -175,3 +175,13 @@ def test_contributions_in_any_order_are_the_same_query() -> None:
         values.append(answer.arrow()["value"].to_pylist())
     assert spent[0] == spent[1]
     assert values[0] == values[1]
+
+
+def test_rows_as_mappings_are_a_table() -> None:
+    rows = [{"who": 1, "x": 2.5}, {"who": 2, "x": None, "kind": "a"}]
+    con = sparseq.create(None, {"t": rows}, user="who", seed=1)
+    types = {c.name: c.type for c in con.catalog.tables[0].columns}
+    assert types == {"who": "BIGINT", "x": "DOUBLE", "kind": "VARCHAR"}
+    for bad in ([{"who": 1}, 3], [{"who": 1}, {"who": "b"}]):
+        with pytest.raises(DataError, match="the rows are no table"):
+            sparseq.create(None, {"t": bad}, user="who", seed=1)

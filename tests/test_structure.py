@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.structure import LIMITS, counted, files_here
+from benchmarks.walks import LIMITS as LIMITS_OF_WALKS
+from benchmarks.walks import sizes, traced, walks
+from sparseq.base.errors import did_you_mean
 
 CLEAN = "class A:\n    def __init__(self, other):\n        self._x = other\n"
 
@@ -14,9 +17,8 @@ def test_nothing_is_counted_more_often_than_it_was() -> None:
 
 def test_what_is_clean_counts_for_nothing() -> None:
     found = counted({"sparseq/a.py": CLEAN, "sparseq/b.py": "from sparseq.a import A\n"})
-    assert found.numbers() == {
-        "duckdb": 0, "private": 0, "cycles": 0, "hidden": 0, "long": 0, "lines": 4,
-    }  # fmt: skip
+    wanted = dict.fromkeys(LIMITS, 0) | {"files": 2, "lines": 4, "core": 4}
+    assert found.numbers() == wanted
 
 
 def test_each_thing_is_found() -> None:
@@ -32,6 +34,7 @@ def test_each_thing_is_found() -> None:
             "sparseq/b.py": "from . import a\n\n" + CLEAN + "    def g(self, a):\n"
             "        return a._x + self._y._z + super()._w\n",
             "sparseq/store/_duckdb/c.py": "import duckdb\n" * 951,
+            "sparseq/pgwire/counting.py": "x = 1  # fmt: skip\n",
         }
     )
     assert found.duckdb == ["sparseq/a.py"]
@@ -39,3 +42,18 @@ def test_each_thing_is_found() -> None:
     assert found.cycles == ["sparseq.a ↔ sparseq.b"]
     assert found.hidden == ["sparseq/a.py:6: json"]
     assert found.long == ["sparseq/store/_duckdb/c.py: 951 lines"]
+    assert found.skips == ["sparseq/pgwire/counting.py:1"]
+    assert found.named == ["sparseq.pgwire.counting"]
+    assert found.lines - found.core == 1
+
+
+def test_a_question_enters_no_more_files_than_it_did() -> None:
+    found = {name: sizes(walk) for name, walk in walks().items()}
+    assert all(
+        n <= most
+        for name in LIMITS_OF_WALKS
+        for n, most in zip(found[name], LIMITS_OF_WALKS[name], strict=True)
+    ), found
+    with traced() as walk:
+        did_you_mean("colour", ["color"])
+    assert walk == {"base/errors.py": {"did_you_mean"}}

@@ -14,7 +14,7 @@ from sparseq.accounting.strategies import Floats, Strategy
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import StoreError
 from sparseq.base.whole_files import whole_file, writing
-from sparseq.cli.options import FilePath, command, series_output_option
+from sparseq.cli.options import FilePath, Share, command, series_output_option
 from sparseq.cli.text import put_out
 from sparseq.series.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.series.series_file import (
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 @click.argument("series", type=FilePath())
 @series_output_option
 @click.option(
-    "--confidence", type=float, default=CONFIDENCE, show_default=True, help="Confidence of every ±."
+    "--confidence",
+    type=Share(),
+    default=CONFIDENCE,
+    show_default=True,
+    help="Confidence of every ±.",
 )
 def derive(series: Path, output: Path | None, confidence: float) -> None:
     """Compute from the file SERIES, which `sparseq monitor` has written, other series.

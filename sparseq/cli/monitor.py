@@ -278,7 +278,7 @@ class MonitorOptions:
 @click.option(
     "--once", is_flag=True, help="With --follow: end when all files are taken in or set aside."
 )
-@click.option("--confidence", type=float, help=f"Confidence of every ±. [default: {CONFIDENCE}]")
+@click.option("--confidence", type=Share(), help=f"Confidence of every ±. [default: {CONFIDENCE}]")
 @click.option(
     "--alarm-below",
     type=Share(0, 1, min_open=True, max_open=True),

@@ -223,6 +223,9 @@ class Share(click.FloatRange):
 
     name = "share"
 
+    def _describe_range(self) -> str:
+        return ""
+
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
@@ -233,7 +236,9 @@ class Share(click.FloatRange):
         except ValueError:
             self.fail(f"{value!r} is not a share. Write it as 5% or 0.05.", param, ctx)
         if not 0 <= share <= 1:
-            self.fail(f"{value!r} is {100 * share:g} %. Write 2% or 0.02.", param, ctx)
+            text = f"{value!r} is {100 * share:g} %"
+            text += f". Write {share:g}% or {share / 100:g}." if share > 0 else ""
+            self.fail(text, param, ctx)
         return float(super().convert(share, param, ctx))
 
 

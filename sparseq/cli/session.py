@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -20,14 +20,14 @@ from sparseq.cli.history import LAST, history_text
 from sparseq.cli.options import open_store
 from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
 from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
-from sparseq.cli.sql import Knobs, of_no_use
+from sparseq.cli.sql import of_no_use
 from sparseq.cli.stop_signals import standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import error_text, say, terminal_width, unexpected
 from sparseq.pictures.tables import format_table, percent
 from sparseq.sql.catalog import Catalog
+from sparseq.sql.plan import Options
 
 if TYPE_CHECKING:
-    from sparseq.sql.plan import Options
     from sparseq.store.answer import Answer
     from sparseq.store.store import Store
 
@@ -210,7 +210,7 @@ class ShellSession:
             self._append(text)
 
     def _options(self) -> Options:
-        return replace(Knobs(), confidence=self.confidence).options()
+        return Options(confidence=self.confidence)
 
     def _confirmed(self, query: str) -> bool:
         """Tell whether to ask: after its price with .confirm, or what is expected of no use."""
@@ -307,7 +307,7 @@ class ShellSession:
                 raise ParameterError(
                     f"confidence {text!r} is not a number", ".confidence 0.99"
                 ) from None
-            replace(Knobs(), confidence=confidence).options()
+            Options(confidence=confidence)
             self.confidence = confidence
         say(f"± holds with {percent(self.confidence or CONFIDENCE)} confidence", err=True)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import sparseq
 from sparseq.base.cancellation import Cancellation, checked_seconds
-from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text
 from sparseq.cli.options import (
@@ -27,7 +25,7 @@ from sparseq.cli.output import Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.stop_signals import INTERRUPTED, standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import say, terminal_width
-from sparseq.sql.plan import RESTS_ON, Options
+from sparseq.sql.plan import OPTIONS, Options
 from sparseq.store.ask import Asking
 
 if TYPE_CHECKING:
@@ -36,31 +34,20 @@ if TYPE_CHECKING:
     from sparseq.store.store import Store
 
 
-@dataclass(frozen=True)
-class Knobs:
-    """What may be said about one query's noise; all but scale and confidence are one knob."""
-
-    sigma: float | None = None
-    accuracy: float | None = None
-    scale: float | None = None
-    confidence: float | None = None
-    price: float | None = None
-    precision: float | None = None
-    interval: str | None = None
-    at_least_useful: bool = False
-
-    def options(self) -> Options:
-        """Return it as the store takes it; raises `ParameterError` where it makes no sense."""
-        return Options(
-            self.sigma,
-            self.accuracy,
-            self.scale,
-            self.confidence,
-            self.price,
-            self.precision,
-            self.interval,
-            self.at_least_useful,
-        )
+def question_options(function: Any) -> Any:
+    """Add the options of a question, each as the table of them has it (`sparseq.sql.plan`)."""
+    for name, one in reversed(list(OPTIONS.items())):
+        usual = f" [default: {one.usual}]" if one.usual else ""
+        shown: dict[str, Any] = {"help": one.about + usual}
+        if one.is_flag:
+            shown["is_flag"] = True
+        elif one.choices:
+            shown["type"] = click.Choice(one.choices)
+        else:
+            shown["type"] = Share() if one.share else float
+            shown["metavar"] = one.letter
+        function = click.option(f"--{name.replace('_', '-')}", **shown)(function)
+    return function
 
 
 @command(short_help="Ask a query, and get a private answer with its error bound.")
@@ -83,43 +70,7 @@ class Knobs:
 )
 @click.option("--fresh", is_flag=True, help="Ask anew, and pay, also what was asked before.")
 @click.option("--explain", is_flag=True, help="Show what would be asked; charge nothing.")
-@click.option("--sigma", type=float, help="Standard deviation of the noise.")
-@click.option("--accuracy", type=float, metavar="A", help="Keep the noise within ± A.")
-@click.option(
-    "--precision",
-    type=Share(),
-    metavar="P%",
-    help="Keep the noise within a part of the answer, such as 2%.",
-)
-@click.option(
-    "--price",
-    type=float,
-    metavar="P",
-    help="What the answer may cost a person: a price of 4 halves the noise of 1. [default: 1]",
-)
-@click.option(
-    "--scale",
-    type=float,
-    metavar="C",
-    help="Most that one person adds to a sum: who "
-    "adds more is weighted down to it. [default: chosen by pilots]",
-)
-@click.option(
-    "--confidence",
-    type=float,
-    help=f"Confidence of every ±, for all values at once. [default: {CONFIDENCE}]",
-)
-@click.option(
-    "--interval",
-    type=click.Choice(RESTS_ON),
-    help="What intervals rest on. [default: proved where maxima were declared, else alike]",
-)
-@click.option(
-    "--at-least-useful",
-    is_flag=True,
-    help="Refuse it if its intervals are expected to "
-    "be wider than its values; nothing is charged then.",
-)
+@question_options
 @click.option(
     "--timeout",
     type=float,
@@ -137,15 +88,8 @@ def sql(
     request_id: str | None,
     fresh: bool,
     explain: bool,
-    sigma: float | None,
-    accuracy: float | None,
-    precision: float | None,
-    price: float | None,
-    scale: float | None,
-    confidence: float | None,
-    interval: str | None,
-    at_least_useful: bool,
     timeout: float | None,
+    **words: Any,
 ) -> None:
     """Ask QUERY, one SELECT that aggregates; - reads it from standard input.
 
@@ -168,8 +112,7 @@ def sql(
     elif store is None:
         raise click.UsageError("Missing argument 'STORE'.")
     text = query_text(query, file)
-    knobs = Knobs(sigma, accuracy, scale, confidence, price, precision, interval, at_least_useful)
-    knobs.options()
+    options = Options.of(**words)
     width = terminal_width() if output is None else None
     before: tuple[int, float] | None = None
     try:
@@ -178,13 +121,15 @@ def sql(
             Output(output, chosen := chosen_format(format, output)) as out,
         ):
             if explain:
-                out.write(explanation(opened, text, knobs, chosen))
-            elif not confirmed(opened, text, knobs):
+                out.write(explanation(opened, text, options, chosen))
+            elif not confirmed(opened, text, options):
                 say("not asked, nothing charged", err=True)
             else:
                 before = standing(opened) if isinstance(opened, Asking) else None
                 with stoppable(), Cancellation(checked_seconds(timeout)):
-                    out.write(asked(opened, text, knobs, chosen, request_id, width, fresh, timeout))
+                    out.write(
+                        asked(opened, text, options, chosen, request_id, width, fresh, timeout)
+                    )
     except KeyboardInterrupt:
         if before is None:
             raise
@@ -194,11 +139,11 @@ def sql(
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def confirmed(store: Store | Remote, text: str, knobs: Knobs) -> bool:
+def confirmed(store: Store | Remote, text: str, options: Options) -> bool:
     """Tell whether to ask: on a terminal, what is expected to be of no use is asked for twice."""
-    if knobs.at_least_useful or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if options.at_least_useful or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    doubt = of_no_use(store.explain(text, knobs.options()))
+    doubt = of_no_use(store.explain(text, options))
     return not doubt or click.confirm(f"{doubt}. Ask it?", err=True)
 
 
@@ -234,18 +179,18 @@ def query_text(query: str | None, file: str | None) -> str:
         raise ParameterError(f"can't read {source!r}: {why}") from None
 
 
-def explanation(store: Store | Remote, text: str, knobs: Knobs, format: str) -> str:
+def explanation(store: Store | Remote, text: str, options: Options, format: str) -> str:
     """Return what a query would be as a table or JSON."""
     if format not in ("table", "json"):
         raise click.UsageError("--explain is written as table or json")
-    found = store.explain(text, knobs.options())
+    found = store.explain(text, options)
     return json_text(found.facts) if format == "json" else found.styled
 
 
 def asked(
     store: Store | Remote,
     text: str,
-    knobs: Knobs,
+    options: Options,
     format: str,
     request_id: str | None = None,
     width: int | None = None,
@@ -256,9 +201,9 @@ def asked(
 
     before = store.released if request_id is not None else 0
     if isinstance(store, Asking):
-        answer = store.ask(store.lower(text), knobs.options(), request_id, fresh)
+        answer = store.ask(store.lower(text), options, request_id, fresh)
     else:
-        answer = store.asked(text, knobs.options(), request_id, fresh=fresh, timeout=timeout)
+        answer = store.asked(text, options, request_id, fresh=fresh, timeout=timeout)
     warn_if_seeded(answer, format)
     recorded = request_id is not None and answer.facts.release <= before
     return encode(answer, format, width, recorded)

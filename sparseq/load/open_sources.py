@@ -85,9 +85,10 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
     Raises:
         DataError: Something is not there, or is of no known kind, or has no header or schema.
     """
-    if not isinstance(source, (str, Path, list, tuple)):
+    rows = isinstance(source, list) and any(isinstance(row, Mapping) for row in source)
+    if rows or not isinstance(source, (str, Path, list, tuple)):
         try:
-            table = source_in_memory(source)
+            table = source_in_memory(_of_rows(source) if rows else source)
             return SourceList([table], [None], list(table.notes))
         except DAMAGE as error:
             raise damaged("the table", error) from None
@@ -109,6 +110,17 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
         raise DataError("no file was given")
     notes = [*finds.notes, *(note for s in sources for note in s.notes)]
     return SourceList(sources, files, notes)
+
+
+def _of_rows(rows: Any) -> pa.Table:
+    """Return rows that are mappings from names to values as a table; what a row lacks is NULL."""
+    try:
+        return pa.Table.from_struct_array(pa.array(rows))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(
+            f"the rows are no table: {str(error).splitlines()[0]}",
+            "give rows that are all mappings, and a column values of one type",
+        ) from None
 
 
 def _chosen(place: str | Path) -> tuple[Source, Found | None] | None:

@@ -257,6 +257,6 @@ def ask_lipschitz(
         lambda plan: lipschitz_contributions(
             store.backend, as_arrow(contributions), analysis, plan
         ),
-        Options(sigma, accuracy, None, confidence),
+        Options(sigma, accuracy, confidence=confidence),
         request_id,
     )

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sparseq.base.errors import did_you_mean
 from sparseq.pgwire.messages import INVALID_PARAMETER, WireError
-from sparseq.sql.plan import RESTS_ON, Options
+from sparseq.sql.plan import KNOWN_OPTIONS, OPTIONS, Options
 
 VERSION = "15.8"
 _FIXED = {
@@ -73,9 +72,8 @@ _REPORTED = {
     "standard_conforming_strings": "standard_conforming_strings",
 }
 _SPELLED = _REPORTED | {"lc_collate": "lc_collate"}
-_OURS = ("sigma", "accuracy", "scale", "confidence", "price", "precision")
 REQUEST_ID, FRESH = "sparseq.request_id", "sparseq.fresh"
-_WORDS = {"interval": RESTS_ON, "at_least_useful": ("on", "off")}
+_WORDS = {name: one.choices or ("on", "off") for name, one in OPTIONS.items() if not one.is_number}
 _UNITS = {"us": 0.001, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
 
 
@@ -145,7 +143,11 @@ class Settings:
         """
         key = _key(name)
         found = _FIXED.get(key, self._values.get(key))
-        if found is None and key.startswith("sparseq.") and key[8:] in (*_OURS, "request_id"):
+        if (
+            found is None
+            and key.startswith("sparseq.")
+            and key[8:] in (*KNOWN_OPTIONS, "request_id")
+        ):
             found = ""
         if found is None and key == FRESH:
             found = "off"
@@ -188,12 +190,12 @@ class Settings:
             ParameterError: They make no sense together.
         """
         given: dict[str, Any] = {}
-        for name in _OURS:
+        for name, one in OPTIONS.items():
             if value := self._values.get(f"sparseq.{name}", ""):
-                given[name] = _number(name, value)
-        interval = self._values.get("sparseq.interval", "") or None
-        useful = self._values.get("sparseq.at_least_useful", "off") == "on"
-        return replace(Options(), **given, interval=interval, at_least_useful=useful)
+                given[name] = _number(name, value) if one.is_number else value
+                if one.is_flag:
+                    given[name] = value == "on"
+        return Options(**given)
 
     @property
     def request_id(self) -> str:
@@ -227,8 +229,8 @@ class Settings:
             words = _WORDS.get(key[8:])
             if words is not None:
                 return _word(name, value, words)
-            if key != REQUEST_ID and key[8:] not in _OURS:
-                hint = did_you_mean(key[8:], [*_OURS, *_WORDS, "request_id", "fresh"])
+            if key != REQUEST_ID and key[8:] not in KNOWN_OPTIONS:
+                hint = did_you_mean(key[8:], [*KNOWN_OPTIONS, *_WORDS, "request_id", "fresh"])
                 raise WireError("42704", f'unrecognized configuration parameter "{name}"', hint)
             if key != REQUEST_ID and value:
                 _number(key[8:], value)
@@ -256,7 +258,7 @@ def _word(name: str, value: str, words: Sequence[str]) -> str:
 
 def _number(name: str, value: str) -> float:
     text = value.strip()
-    share = text.endswith("%") and name in ("precision", "confidence")
+    share = text.endswith("%") and OPTIONS[name].share
     try:
         return float(text.removesuffix("%")) / 100 if share else float(text)
     except ValueError:

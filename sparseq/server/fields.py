@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from sparseq.base.errors import ParameterError, did_you_mean
+from sparseq.sql.plan import OPTIONS, Option
 
 MOST_DEPTH = 64
 """Lists and objects inside of each other, in JSON that is read."""
@@ -156,6 +157,18 @@ class InputField:
 NUMBER = InputField(InputType.WHOLE, 0, 10**15, needed=True)
 """An answer's number."""
 InputFields = Mapping[str, InputField]
+
+
+def _of_option(one: Option) -> InputField:
+    if one.is_flag:
+        return InputField(InputType.FLAG, default=False, about=one.about)
+    if one.choices:
+        return InputField(InputType.TEXT, choices=one.choices, about=one.about)
+    return InputField(InputType.NUMBER, 0, over=True, about=one.about)
+
+
+OPTION_FIELDS = {name: _of_option(one) for name, one in OPTIONS.items()}
+"""The options of a question (`sparseq.sql.plan.Options`) as fields."""
 
 
 def object_schema(fields: InputFields) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from sparseq.base.texts import json_text
 from sparseq.pictures.answer_texts import terminal_text
 from sparseq.server.fields import (
     NUMBER,
+    OPTION_FIELDS,
     InputField,
     InputFields,
     InputType,
@@ -119,13 +120,7 @@ TOOLS = {
         "Ask one question. It is charged to the people in the rows that it reads.",
         {
             "sql": _SQL,
-            "precision": InputField(
-                InputType.NUMBER,
-                0,
-                over=True,
-                about="Wanted half-width of the noise, as a part of the answer, such as 0.02. "
-                "Finer noise costs more.",
-            ),
+            **OPTION_FIELDS,
             "request_id": InputField(
                 InputType.TEXT, 0, MOST_ID, "", about="Send it again to get the same answer, free."
             ),
@@ -146,7 +141,7 @@ TOOLS = {
 
 
 def _statement(given: Arguments) -> Statement:
-    options = Options(precision=given.get("precision"))
+    options = Options(**{name: given[name] for name in OPTION_FIELDS if name in given})
     return Statement(given["sql"], options=options, request_id=given.get("request_id", ""))
 
 

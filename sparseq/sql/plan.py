@@ -20,9 +20,9 @@ import enum
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sparseq.accounting import (
     UNITS_PER_NORM,
@@ -36,7 +36,7 @@ from sparseq.accounting import (
 )
 from sparseq.accounting._numbers import is_real
 from sparseq.base.defaults import CONFIDENCE, beta_at
-from sparseq.base.errors import ParameterError, QueryRefused
+from sparseq.base.errors import ParameterError, QueryRefused, did_you_mean
 from sparseq.language.expression_tree import Term
 
 # -- queries and plans: public facts, and the SQL that computes contributions ----------------------
@@ -192,44 +192,115 @@ class Relation:
 _PRICES = (2.0**-10, 2.0**10)
 KNOBS = ("sigma", "accuracy", "precision", "price")
 """Options that say how fine the noise is: one at most."""
-KNOWN_OPTIONS = (*KNOBS, "scale", "confidence")
-"""Options that are numbers."""
 PROVED, ALIKE = "proved", "alike"
 RESTS_ON = (PROVED, ALIKE)
 """What an interval may be asked to rest on: declared maxima, or a stated assumption."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a caller may ask of one query's noise; None: the store's default.
+class Option:
+    """One option of a question, as every way to ask shows and reads it: flags of `sparseq sql`,
+    arguments in Python, fields over HTTP and of the agents' tool, `SET sparseq.…`, docs/options.md.
 
     Attributes:
-        sigma: Standard deviation of the noise, in the query's unit.
-        accuracy: Wanted ±, at `confidence`, for every value at once.
-        scale: C, the norm of a full contribution: sigma is C · sigma_0.
-        confidence: Of every interval in the answer, 1 - beta.
-        price: p, of weighted answers: the noise is C · sigma_0 / sqrt(p), and nobody pays more
-            than p for the answer.
-        precision: Wanted half-width of the noise, as a part of the answer.
-        interval: What intervals rest on, one of `RESTS_ON`: by default they are proved where maxima
-            were declared, and rest on the assumption elsewhere.
-        at_least_useful: It is refused if its intervals are expected to be wider than its values.
+        about: What it is for.
+        letter: What stands for its value in a usage line; "" for a flag.
+        choices: Texts that it may be; none: a number.
+        share: A number that may be written in percent.
+        usual: What holds where it is not given.
     """
 
-    sigma: float | None = None
-    accuracy: float | None = None
-    scale: float | None = None
-    confidence: float | None = None
-    price: float | None = None
-    precision: float | None = None
-    interval: str | None = None
-    at_least_useful: bool = False
+    about: str
+    letter: str = ""
+    choices: tuple[str, ...] = ()
+    share: bool = False
+    usual: str = ""
+
+    @property
+    def is_flag(self) -> bool:
+        """It is on, or off."""
+        return not self.letter
+
+    @property
+    def is_number(self) -> bool:
+        """It is a number."""
+        return bool(self.letter) and not self.choices
+
+
+def _option(about: str, letter: str, **more: Any) -> Any:
+    return field(default=None, metadata={"option": Option(about, letter, **more)})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may ask of one query; None: the store's default. The one table of options.
+
+    sigma is C · sigma_0 / sqrt(price) in weighted answers, where C is `scale`; `accuracy` is for
+    every value at once, at `confidence`, which is that of every interval: 1 - beta.
+    """
+
+    sigma: float | None = _option("Standard deviation of the noise.", "FLOAT")
+    accuracy: float | None = _option("Keep the noise within ± A.", "A")
+    precision: float | None = _option(
+        "Keep the noise within a part of the answer, such as 2%.", "P%", share=True
+    )
+    price: float | None = _option(
+        "What the answer may cost a person: a price of 4 halves the noise of 1.", "P", usual="1"
+    )
+    scale: float | None = _option(
+        "Most that one person adds to a sum: who adds more is weighted down to it.",
+        "C",
+        usual="chosen by pilots",
+    )
+    confidence: float | None = _option(
+        "Confidence of every ±, for all values at once.",
+        "PART",
+        share=True,
+        usual=str(CONFIDENCE),
+    )
+    interval: str | None = _option(
+        "What intervals rest on.",
+        "|".join(RESTS_ON),
+        choices=RESTS_ON,
+        usual="proved where maxima were declared, else alike",
+    )
+    at_least_useful: bool = field(
+        default=False,
+        metadata={
+            "option": Option(
+                "Refuse it if its intervals are expected to be wider than its values; nothing is "
+                "charged then."
+            )
+        },
+    )
+
+    @classmethod
+    def of(cls, **words: Any) -> Options:
+        """Return options by their names.
+
+        Raises:
+            TypeError: There is no such option.
+
+        Example:
+            >>> Options.of(sgima=3)
+            Traceback (most recent call last):
+            TypeError: there is no option 'sgima'; did you mean 'sigma'?
+        """
+        for name in words:
+            if name not in OPTIONS:
+                hint = did_you_mean(name, list(OPTIONS))
+                raise TypeError(f"there is no option {name!r}{f'; {hint}' if hint else ''}")
+        return cls(**words)
 
     def __post_init__(self) -> None:
         if self.interval is not None and self.interval not in RESTS_ON:
             raise ParameterError(
                 f"interval is {self.interval!r}; it is {' or '.join(RESTS_ON)}",
                 "leave it out: intervals are proved where maxima were declared",
+            )
+        if not isinstance(self.at_least_useful, bool):
+            raise ParameterError(
+                f"at_least_useful is {self.at_least_useful!r}; it must be True or False"
             )
         for name in (*KNOBS, "scale"):
             value = getattr(self, name)
@@ -269,6 +340,25 @@ class Options:
             interval=self.interval or other.interval,
             at_least_useful=self.at_least_useful or other.at_least_useful,
         )
+
+
+OPTIONS: Mapping[str, Option] = {one.name: one.metadata["option"] for one in fields(Options)}
+"""Every option of a question, by name."""
+KNOWN_OPTIONS = tuple(name for name, one in OPTIONS.items() if one.is_number)
+"""Options that are numbers."""
+
+
+class OptionWords(TypedDict, total=False):
+    """Options of a question as arguments: see `Options`."""
+
+    sigma: float | None
+    accuracy: float | None
+    precision: float | None
+    price: float | None
+    scale: float | None
+    confidence: float | None
+    interval: str | None
+    at_least_useful: bool
 
 
 @dataclass(frozen=True)

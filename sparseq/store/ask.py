@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from sparseq.accounting import Budget
 from sparseq.base.arguments import checked
 from sparseq.base.cancellation import Cancellation, checked_seconds
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.plan import Options, Plan, Query, calibrate
+from sparseq.sql.plan import Options, OptionWords, Plan, Query, calibrate
 
 if TYPE_CHECKING:
     import polars
@@ -57,17 +57,10 @@ class Asking(ABC):
         sql: str,
         params: Params | None = None,
         *,
-        sigma: float | None = None,
-        accuracy: float | None = None,
-        precision: float | None = None,
-        price: float | None = None,
-        scale: float | None = None,
-        confidence: float | None = None,
-        interval: str | None = None,
-        at_least_useful: bool = False,
         request_id: str | None = None,
         fresh: bool = False,
         timeout: float | None = None,
+        **options: Unpack[OptionWords],
     ) -> Answer:
         """Answer an SQL query.
 
@@ -75,18 +68,11 @@ class Asking(ABC):
             sql: One SELECT that aggregates; docs/sql.md says what it may hold.
             params: Values of its `?`, or by name of its `$name`. They are bound as literals, and
                 the release is that of the query with the literals written out.
-            sigma, accuracy, precision, price: How fine the noise is; one of them at most. Its
-                standard deviation; its wanted ±; that as a part of the answer, such as 0.02; what
-                the answer may cost a person (1; a price of 4 halves the noise).
-            scale: C, the most that one person adds; pilots choose it if nothing is said, or it is
-                what is public.
-            confidence: Of every ±, for all values at once; 0.95.
-            interval: What intervals rest on: "proved" (declared maxima) or "alike" (the assumption
-                that docs/intervals.md states); by default proved where maxima were declared.
-            at_least_useful: Refuse it if its intervals are expected to be wider than its values.
             request_id, fresh: See `Store.ask`.
             timeout: Seconds that it may take until it is committed; none by default. That a
                 question was cancelled by a clock tells how long it took, which depends on rows.
+            options: `sigma`, `accuracy`, `precision` or `price`, one of them at most; `scale`,
+                `confidence`, `interval`, `at_least_useful`: docs/options.md.
 
         Raises:
             TimedOut: It took longer than `timeout`; nothing was charged.
@@ -99,12 +85,10 @@ class Asking(ABC):
             >>> con.sql("SELECT count(DISTINCT who) AS people FROM t").arrow().num_rows
             1
         """
-        options = Options(
-            sigma, accuracy, scale, confidence, price, precision, interval, at_least_useful
-        )
+        wanted = Options.of(**options)
         with Cancellation(checked_seconds(timeout)):
             query = self.lower(self._bound(sql, params))
-            return self.ask(query, options, request_id, fresh)
+            return self.ask(query, wanted, request_id, fresh)
 
     def _bound(self, sql: str, params: Params | None) -> str:
         if params is None:

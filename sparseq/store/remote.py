@@ -17,14 +17,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Unpack
 from urllib.parse import urlencode, urlsplit
 
 from sparseq.accounting import Budget
 from sparseq.base import errors
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.plan import Options
+from sparseq.sql.plan import Options, OptionWords
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Params
 from sparseq.store.explain import Explanation
@@ -77,17 +77,10 @@ class Remote:
         sql: str,
         params: Params | None = None,
         *,
-        sigma: float | None = None,
-        accuracy: float | None = None,
-        precision: float | None = None,
-        price: float | None = None,
-        scale: float | None = None,
-        confidence: float | None = None,
-        interval: str | None = None,
-        at_least_useful: bool = False,
         request_id: str | None = None,
         fresh: bool = False,
         timeout: float | None = None,
+        **options: Unpack[OptionWords],
     ) -> Answer:
         """Answer an SQL query: see `sparseq.Store.sql`. A request id is this token's name's own.
 
@@ -96,10 +89,7 @@ class Remote:
             QueryRefused: It can't be answered privately; nothing was charged.
             ServerError: The server won't answer now, or not this token; see its `why`.
         """
-        options = Options(
-            sigma, accuracy, scale, confidence, price, precision, interval, at_least_useful
-        )
-        return self.asked(sql, options, request_id, params, fresh, timeout)
+        return self.asked(sql, Options.of(**options), request_id, params, fresh, timeout)
 
     def asked(
         self,

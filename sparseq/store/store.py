@@ -273,7 +273,7 @@ class Store(Asking):
             lambda plan: contributions_of(
                 plan, *self.backend.triplets(as_arrow(contributions), coordinates)
             ),
-            Options(sigma, accuracy, None, confidence),
+            Options(sigma, accuracy, confidence=confidence),
             request_id,
         )
 

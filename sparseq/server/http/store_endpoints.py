@@ -26,11 +26,11 @@ from sparseq.base.whole_files import format_of
 from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
 from sparseq.pictures.answer_texts import answer_csv, said
-from sparseq.server.fields import InputField, InputType
+from sparseq.server.fields import OPTION_FIELDS, InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, parts_of, while_connected
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Quota, Role
-from sparseq.sql.plan import KNOWN_OPTIONS, RESTS_ON, Options
+from sparseq.sql.plan import Options
 from sparseq.store._duckdb.backup import Backup, backup
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
@@ -45,9 +45,7 @@ SQL = InputField(InputType.TEXT, needed=True, about="one SELECT that aggregates"
 TAKES = {
     "sql": SQL,
     "params": InputField(InputType.VALUES),
-    **dict.fromkeys(KNOWN_OPTIONS, InputField(InputType.NUMBER, 0, over=True)),
-    "interval": InputField(InputType.TEXT, choices=RESTS_ON),
-    "at_least_useful": InputField(InputType.FLAG, default=False),
+    **OPTION_FIELDS,
     "timeout": InputField(InputType.NUMBER, 0, MOST_SECONDS, over=True),
     "fresh": InputField(InputType.FLAG, default=False),
 }
@@ -78,8 +76,7 @@ async def explain(call: Call) -> Response:
 
 def _statement(call: Call, request_id: str = "") -> Statement:
     given = call.given
-    names = (*KNOWN_OPTIONS, "interval", "at_least_useful")
-    options = Options(**{name: given[name] for name in names})
+    options = Options(**{name: given[name] for name in OPTION_FIELDS})
     return Statement(given["sql"], given["params"], options, request_id, given["fresh"])
 
 
