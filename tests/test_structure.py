@@ -56,4 +56,4 @@ def test_a_question_enters_no_more_files_than_it_did() -> None:
     ), found
     with traced() as walk:
         did_you_mean("colour", ["color"])
-    assert walk == {"base/errors.py": {"did_you_mean"}}
+    assert list(walk) == ["base/errors.py"]
