@@ -21,6 +21,7 @@ from sparseq.cli.declare import (
     keys_of,
     most_of,
     public_tables,
+    renamed_of,
     row_key_of,
     schema_text,
     tables_of,
@@ -42,7 +43,7 @@ from sparseq.cli.options import (
 from sparseq.cli.purpose import PurposeText, purposes_of
 from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
 from sparseq.load.load_rows import IncomingRows
-from sparseq.load.read_schema import Declarations, Schema, text_files, types_apart
+from sparseq.load.read_schema import Declarations, Schema, check_named, text_files, types_apart
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
 from sparseq.sql.catalog import bound_text
@@ -125,6 +126,14 @@ again_option = click.option(
     "not stored. [default: guessed from the first rows, then fixed]",
 )
 @click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Call a column of the files otherwise. [default: as they do; what can't be a name, such "
+    "as 'Cost (EUR)', is called Cost_EUR]",
+)
+@click.option("--drop", multiple=True, metavar="COL", help="A column of the files is not stored.")
+@click.option(
     "--print-schema",
     is_flag=True,
     help="Print how FILEs would be read, as a file for --type @FILE, and make nothing.",
@@ -134,10 +143,10 @@ again_option = click.option(
     multiple=True,
     metavar="WORD=VALUE",
     help="How text files are read. encoding=latin-1 (cp1252, …) [default: UTF-8, or "
-    "UTF-16 by its mark]; null=NA: a text that is NULL in every column, null= for no "
-    "other than the empty one [default: NULL and \\N]; multiline: values between "
-    "quotes may have several lines, and one odd quote can change how later lines are "
-    "read.",
+    "UTF-16 by its mark, or cp1252 where most of the first part is no UTF-8]; skip=2: so many "
+    "lines with titles before the header; null=NA: a text that is NULL in every column, null= "
+    "for no other than the empty one [default: NULL and \\N]; multiline: values between quotes "
+    "may have several lines, and one odd quote can change how later lines are read.",
 )
 @click.option(
     "--most",
@@ -178,6 +187,8 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
       sparseq create shop.sparseq postgresql://db.example/shop#orders --user customer_id
       sparseq create shop.sparseq purchases.parquet --user customer_id
           --for daily_buyers=60%,ticks=365
+      sparseq create ward.sparseq "exports/*.csv" --user Patient --csv skip=2
+          --rename "Cost (EUR)=cost" --drop "Free text"
       sparseq create lake://events "events/*.parquet" --user customer_id --buckets 16
     """
 
@@ -185,9 +196,17 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     public = options["public"] = public_tables(options["public"])
     types = options["types"] = types_of(options["types"], (*tables, *public))
     text = options["csv"] = csv_of(options["csv"])
+    options["rename"] = renamed_of(options["rename"])
     options["bounds"] = bounds_of(options["bounds"])
     own, whole = types_apart(types)
-    read_as = Declarations(own, schemas=whole, bounds=options["bounds"], **text_files(text))
+    read_as = Declarations(
+        own,
+        schemas=whole,
+        bounds=options["bounds"],
+        rename=options["rename"],
+        drop=options["drop"],
+        **text_files(text),
+    )
     inspected = inspect(tables, public, read_as, options["user"])
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
@@ -236,6 +255,7 @@ def inspect(
             found.types.setdefault(name.lower(), kind)
         found.said += rows.facts()
         rows.close()
+    check_named(found.schemas.values(), declared)
     return found
 
 

@@ -157,6 +157,26 @@ def csv_of(declarations: Sequence[str]) -> dict[str, Any]:
     return said
 
 
+def renamed_of(declarations: Sequence[str]) -> dict[str, str]:
+    """Return what columns of files are called: name there to name here.
+
+    Raises:
+        ParameterError: One is no OLD=NEW, or is said twice.
+
+    >>> renamed_of(["Cost (EUR)=cost"])
+    {'Cost (EUR)': 'cost'}
+    """
+    found: dict[str, str] = {}
+    for declaration in declarations:
+        old, equals, new = (part.strip() for part in declaration.rpartition("="))
+        if not old or not equals or not new or old in found:
+            raise ParameterError(
+                f"--rename {declaration} can't be read", "--rename 'Cost (EUR)=cost', once a column"
+            )
+        found[old] = new
+    return found
+
+
 def schema_text(table: str, schema: Schema) -> str:
     """Return how a table's rows are read as a section of a schema file.
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -35,7 +35,9 @@ from sparseq.load.text_lines import (
     ResumedStream,
     fields_of,
     fitted,
+    guessed_encoding,
     has_spelled,
+    is_ascii,
     is_regular,
     open_text,
     restored,
@@ -140,16 +142,19 @@ class TextForm:
         separator: Between values; "" if nothing is known.
         multiline: Values may have several lines.
         nulls: Values that are NULL, beside the empty one.
-        encoding: See `unpacked.open_text`.
+        encoding: See `open_text`; None: it is guessed from the first part of the file.
+        skip: Lines with words before the header.
     """
 
     separator: str = ""
     multiline: bool = False
     nulls: tuple[str, ...] = ()
-    encoding: str = ""
+    encoding: str | None = ""
+    skip: int = 0
 
 
 ANY_FORM = TextForm()
+Item = TypeVar("Item")
 
 
 def distinct(name: str, columns: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -189,7 +194,10 @@ class TextFile(TextColumns):
     def __init__(self, path: Path, wanted: Iterable[str], form: TextForm) -> None:
         self.name, self._path = path.name, path
         self._multiline, self._nulls = form.multiline, ["", *form.nulls]
-        self._encoding = form.encoding
+        guessed = form.encoding is None
+        self.encoding = (guessed_encoding(path) if guessed else form.encoding) or ""
+        self.plain = guessed and not self.encoding and is_ascii(path)
+        self._skip = form.skip
         self.left_out, self.unreadable, self._said = 0, 0, ""
         header, _ = self._open()
         tabs = asked_format(path)[0] == "tsv"
@@ -204,12 +212,16 @@ class TextFile(TextColumns):
 
     def _open(self) -> tuple[bytes, ByteStream]:
         """Return the header line, and a stream of what comes after it."""
-        stream, data = with_line_feeds(open_text(self._path, self._encoding)), b""
+        stream, data = with_line_feeds(open_text(self._path, self.encoding)), b""
+        before = self._skip
         while True:
             line, end, rest = data.removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")
             said = _SAID.fullmatch(line) if end else None
             if said:  # a line for Excel, before the header
                 data, self._said = rest, said[1].decode()
+                continue
+            if end and before:
+                data, before = rest, before - 1
                 continue
             if end:
                 return unified(line).replace(b"\xfe", b""), ResumedStream(rest, stream)
@@ -299,6 +311,69 @@ def _separator(header: bytes, among: Sequence[str], wanted: set[str]) -> str:
         return bool(wanted) and wanted <= set(names), len(names)
 
     return max(among, key=rank)  # the first of equals
+
+
+def renamed(inner: Source, names: Mapping[str, str], dropped: Collection[str]) -> Source:
+    """Return a source with its columns under other names, some of them left out."""
+    return RenamedSource(inner, names, dropped)
+
+
+class RenamedSource:
+    """A source whose columns have other names here, and of which some are not read.
+
+    Args:
+        inner: What has the columns.
+        names: What they are called here, by their names there, in any case.
+        dropped: Names there, in lower case, of those that are not read.
+    """
+
+    def __init__(self, inner: Source, names: Mapping[str, str], dropped: Collection[str]) -> None:
+        self._inner, self._dropped = inner, dropped
+        self._names = {old.lower(): new for old, new in names.items()}
+        self._there = {new: old for old, new in names.items()}
+        here = [old for old in inner.types if old.lower() in self._names]
+        self._there |= {self._names[old.lower()]: old for old in here}
+        self.name, self.separator, self.notes = inner.name, inner.separator, inner.notes
+        self.open_ended = inner.open_ended
+        self.declared: Mapping[str, str] = self._renamed(inner.declared)
+
+    def _renamed(self, of: Mapping[str, Item]) -> dict[str, Item]:
+        return {
+            self._names.get(name.lower(), name): value
+            for name, value in of.items()
+            if name.lower() not in self._dropped
+        }
+
+    @property
+    def types(self) -> dict[str, pa.DataType | None]:
+        """See `Source`."""
+        return self._renamed(self._inner.types)
+
+    @property
+    def words(self) -> Collection[str]:
+        """See `Source`."""
+        return self._renamed(dict.fromkeys(self._inner.words)).keys()
+
+    @property
+    def left_out(self) -> int:
+        """See `Source`."""
+        return self._inner.left_out
+
+    @property
+    def unreadable(self) -> int:
+        """See `Source`."""
+        return self._inner.unreadable
+
+    def raw_types(self) -> dict[str, pa.DataType]:
+        """See `Source`."""
+        return self._renamed(self._inner.raw_types())
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
+    ) -> Iterator[list[pa.Array]]:
+        """See `Source`."""
+        there = {self._there.get(name, name): kind for name, kind in types.items()}
+        return self._inner.batches([self._there.get(name, name) for name in columns], there)
 
 
 class ArrowSource(TextColumns, ABC):

@@ -30,10 +30,18 @@ from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
 from sparseq.load.convert import MOST_TEXT, expression
 from sparseq.load.fast_parse import ARROW, TextColumn
-from sparseq.load.file_sources import DAMAGE, FIRST, Source, TextForm, damaged
+from sparseq.load.file_sources import (
+    DAMAGE,
+    FIRST,
+    Source,
+    TextFile,
+    TextForm,
+    damaged,
+    renamed,
+)
 from sparseq.load.memory_table import CompositeFile, HeldRows, composite_name, decoded, parts_of
-from sparseq.load.open_sources import opened
-from sparseq.load.read_schema import Declarations, Schema, declared_type
+from sparseq.load.open_sources import SourceList, opened
+from sparseq.load.read_schema import NAME, Declarations, Schema, declared_type, fit_name
 from sparseq.load.text_lines import ahead
 from sparseq.load.tidy import (
     Guess,
@@ -110,6 +118,10 @@ class Intake:
         return said + self.bounded
 
 
+def _how(format: str) -> str:
+    return "numbers with a decimal comma" if format == "," else format or "numbers"
+
+
 def facts_of(
     schema: Schema, ambiguous: Mapping[str, Guess], kept: Mapping[str, str], left_out: Sequence[str]
 ) -> list[str]:
@@ -135,7 +147,12 @@ def facts_of(
         elif guessed.also:
             doubt = f"; {' and '.join(guessed.also)} would fit as well: is it so? --type says it"
         if format or doubt:
-            said.append(f"{shown(name)} as {format or 'numbers'}{doubt}")
+            said.append(f"{shown(name)} as {_how(format)}{doubt}")
+    said += [f"{shown(old)} is called {shown(new)}" for old, new in schema.names.items()]
+    if schema.dropped:
+        said.append(f"left out, as declared: {', '.join(map(shown, schema.dropped))}")
+    if schema.encoding:
+        said.append(f"text files as {schema.encoding}; --csv encoding=… says another encoding")
     said += [f"{shown(name)}: {how}" for name, how in kept.items()]
     if left_out:
         said.append(f"columns that are not stored: {', '.join(left_out)}")
@@ -143,6 +160,63 @@ def facts_of(
 
 
 # -- rows of files, or of tables in memory, on their way into a store: each is read by itself ------
+
+
+def _opened_first(
+    source: Any, wanted: Sequence[str], declared: Declarations
+) -> tuple[SourceList, Declarations]:
+    """Return the sources of a new table, and declarations with what its text is written in.
+
+    Raises:
+        DataError: One file looks like UTF-8, and another one does not.
+    """
+    form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip)
+    found = opened(source, wanted, form)
+    if declared.encoding is not None:
+        return found, declared
+    texts = [one for one in found.sources if isinstance(one, TextFile)]
+    kinds = list(dict.fromkeys(one.encoding for one in texts if not one.plain))
+    if len(kinds) > 1:
+        names = " and ".join(
+            f"{shown(one.name)} in {one.encoding or 'UTF-8'}"
+            for one in (
+                next(t for t in texts if not t.plain and t.encoding == k) for k in kinds[:2]
+            )
+        )
+        raise DataError(
+            f"files of one table are written in several ways: {names}",
+            "convert one of them, or say it: --csv encoding=utf-8 (what is not is then NULL)",
+        )
+    encoding = kinds[0] if kinds else ""
+    if encoding:
+        found = opened(source, wanted, replace(form, encoding=encoding))
+    return found, replace(declared, encoding=encoding)
+
+
+def _names(
+    sources: Sequence[Source], declared: Declarations
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return what columns of files are called, by their names there, and which are not stored.
+
+    A name that a column can't have is made one that it can.
+    """
+    there = list(dict.fromkeys(name for one in sources for name in one.types))
+    lower = {name.lower() for name in there}
+    dropped = tuple(name.lower() for name in declared.drop if name.lower() in lower)
+    said = {old.lower(): new for old, new in declared.rename.items()}
+    names = {name: said[name.lower()] for name in there if name.lower() in said}
+    taken = [n for n in there if n not in names and n.lower() not in dropped]
+    for old, new in names.items():
+        if new.lower() in {n.lower() for n in taken}:
+            raise DataError(
+                f"there is a column {new!r} already, and {old!r} would be called so",
+                "--rename both",
+            )
+    for name in there:
+        if name in taken and not NAME.fullmatch(name):
+            names[name] = fit_name(name, [*taken, *names.values()])
+    return names, dropped
+
 
 LOOKED_AT = 16
 """The types of text columns are guessed from so many files of a table, or nearly."""
@@ -179,13 +253,22 @@ class IncomingRows:
             declared = replace(declared, window="", time="")
         self._since, self._known = since, schema is not None
         parts = parts_of(user) or ((user,) if declared.window else ())
-        wanted = schema.types if schema else parts or ([user] if user else [])
         if schema:
-            form = TextForm(schema.separator, schema.multiline, schema.nulls, schema.encoding)
+            wanted = [schema.in_files(name) for name in schema.types]
+            form = TextForm(
+                schema.separator, schema.multiline, schema.nulls, schema.encoding, schema.skip
+            )
+            found = opened(source, wanted, form)
+            names, dropped = schema.names, schema.dropped
         else:
-            form = TextForm("", declared.multiline, declared.nulls, declared.encoding)
-        found = opened(source, wanted, form)
-        self.sources: list[Source] = found.sources
+            there = {new.lower(): old for old, new in declared.rename.items()}
+            wanted = [there.get(n.lower(), n) for n in parts or ([user] if user else [])]
+            found, declared = _opened_first(source, wanted, declared)
+            names, dropped = _names(found.sources, declared)
+        self._names, self._dropped = names, dropped
+        self.sources: list[Source] = list(found.sources)
+        if names or dropped:
+            self.sources = [renamed(one, names, dropped) for one in found.sources]
         self.files = found.files
         """Where each source was found; None for what is no file."""
         self.told = Intake(notes=found.notes)
@@ -197,7 +280,7 @@ class IncomingRows:
         self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
         if schema is None:
-            said = {f"{n} as {declared_type(n, t)[1]}" for n, t in declared.types.items()}
+            said = {f"{n} as {_how(declared_type(n, t)[1])}" for n, t in declared.types.items()}
             self.told.notes += [fact for fact in self.facts() if fact not in said]
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
@@ -463,7 +546,10 @@ class IncomingRows:
             declared.window,
             time,
             declared.nulls,
-            declared.encoding,
+            declared.encoding or "",
+            self._names,
+            tuple(self._dropped),
+            declared.skip,
         )
 
     def _guesses(

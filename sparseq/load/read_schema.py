@@ -5,6 +5,8 @@
                 a decimal comma
     separator   between the values of a line, multiline: values may have several lines
     nulls       texts of text files that stand for no value
+    names       of columns that files call otherwise, dropped: columns that are not stored
+    skip        lines of text files before their header
 
 The curator declares it (`create --type day=DATE:%d/%m/%Y`), or has it guessed from the first rows
 of the first files (`sniff`); what is guessed is shown, and is as public as what is
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -76,6 +78,9 @@ class Schema:
         time: The column that says when.
         nulls: Values of text files, beside the empty one, that are NULL in every column.
         encoding: Of text files, with a byte a character, such as latin-1; "": UTF-8.
+        names: What a column is called here, by its name in files.
+        dropped: Names in files, in lower case, of columns that are not stored.
+        skip: Lines with words before the header of text files.
     """
 
     types: Mapping[str, str]
@@ -87,11 +92,19 @@ class Schema:
     time: str = ""
     nulls: tuple[str, ...] = ()
     encoding: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    skip: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the catalog doesn't say, as plain data; an encoding where there is one."""
-        left = {"types", *(["encoding"] if not self.encoding else [])}
+        """Return what the catalog doesn't say, as plain data."""
+        later = ("encoding", "names", "dropped", "skip")
+        left = {"types", *(name for name in later if not getattr(self, name))}
         return {k: v for k, v in asdict(self).items() if k not in left}
+
+    def in_files(self, name: str) -> str:
+        """Return what files call a column."""
+        return next((old for old, new in self.names.items() if new.lower() == name.lower()), name)
 
 
 @dataclass(frozen=True)
@@ -106,10 +119,14 @@ class Declarations:
         window, time: See `Schema`.
         nulls: See `Schema`.
         bounds: Column to its bounds: numbers, to which its values are cut, or days.
-        encoding: See `Schema`.
+        encoding: See `Schema`; None: UTF-8, or what the first rows look like.
+        rename: A column's name here, by its name in files.
+        drop: Columns that are not stored.
+        skip: See `Schema`.
 
     Raises:
-        ParameterError: A text can't stand for NULL, or an encoding is not known.
+        ParameterError: A text can't stand for NULL, an encoding is not known, a column can't be
+            called so, or two are called alike.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -120,10 +137,15 @@ class Declarations:
     time: str = ""
     nulls: tuple[str, ...] = NULLS
     bounds: Mapping[str, tuple[Bound, Bound]] = field(default_factory=dict)
-    encoding: str = ""
+    encoding: str | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    skip: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoding", encoding_named(self.encoding))
+        if self.encoding is not None:
+            object.__setattr__(self, "encoding", encoding_named(self.encoding))
+        _check_names(self.rename)
         for text in self.nulls:
             if not text or not text.isprintable() or '"' in text or text != text.strip():
                 raise ParameterError(
@@ -201,10 +223,10 @@ def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ParameterError: It has another word.
 
-    >>> text_files({"null": "NA"})
-    {'multiline': False, 'nulls': ('NA',), 'encoding': ''}
+    >>> text_files({"null": "NA", "skip": 2})
+    {'multiline': False, 'nulls': ('NA',), 'encoding': None, 'skip': 2}
     """
-    known = ("encoding", "null", "multiline")
+    known = ("encoding", "null", "multiline", "skip")
     for word in csv:
         if word not in known:
             raise ParameterError(
@@ -215,8 +237,56 @@ def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "multiline": bool(csv.get("multiline", False)),
         "nulls": NULLS if nulls is None else tuple(nulls),
-        "encoding": csv.get("encoding", ""),
+        "encoding": csv.get("encoding"),
+        "skip": _whole(csv.get("skip", 0)),
     }
+
+
+def _whole(lines: Any) -> int:
+    if re.fullmatch(r"[0-9]{1,4}", str(lines)) and not isinstance(lines, bool):
+        return int(lines)
+    raise ParameterError(f"csv skip is {lines!r}", "how many lines stand before the header: 2")
+
+
+NAME = re.compile(r"(?!_user)[^\W\d][\w .-]*", re.IGNORECASE)
+"""What a column can be called."""
+
+
+def fit_name(column: str, taken: Collection[str]) -> str:
+    """Return a name that a column can have, made of the one that a file has, and not taken.
+
+    >>> fit_name("Cost (EUR)", ()), fit_name("2024", ()), fit_name("a/b", ["a_b"])
+    ('Cost_EUR', '_2024', 'a_b_2')
+    """
+    plain = re.sub(r"_?[^\w .-]+_?", "_", column).strip(" ._-")
+    plain = re.sub(r" ?_ ?", "_", re.sub(r"^_?user", "user", plain, flags=re.IGNORECASE))
+    plain = plain if NAME.fullmatch(plain) else f"_{plain}" if plain else "column"
+    used, found, n = {name.lower() for name in taken}, plain, 2
+    while found.lower() in used:
+        found, n = f"{plain}_{n}", n + 1
+    return found
+
+
+def check_named(schemas: Iterable[Schema], declared: Declarations) -> None:
+    """Check that each column that is renamed, or not stored, is in some table.
+
+    Raises:
+        ParameterError: One is in none.
+    """
+    known = {n.lower() for schema in schemas for n in (*schema.names, *schema.dropped)}
+    for name in (*declared.rename, *declared.drop):
+        if name.lower() not in known:
+            raise ParameterError(f"no table has a column {name!r}", "check --rename and --drop")
+
+
+def _check_names(rename: Mapping[str, str]) -> None:
+    for old, new in rename.items():
+        if not NAME.fullmatch(new):
+            raise ParameterError(
+                f"{old!r} can't be called {new!r}", "letters, digits, _, spaces, . and -"
+            )
+    if len({new.lower() for new in rename.values()}) < len(rename):
+        raise ParameterError("two columns are called alike", "give each a name of its own")
 
 
 def declared_type(column: str, text: str) -> tuple[str, str]:
@@ -274,7 +344,7 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
     """
     types = {c.name: c.type for c in table.columns}
     said = dict(kept or {})
-    lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls")}
+    lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls", "dropped")}
     return Schema(types, **said | lists)
 
 

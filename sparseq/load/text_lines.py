@@ -47,6 +47,7 @@ UNREADABLE = b"\xfc"
 MARKED = "sparseq.unreadable"
 """How `bytes.decode` deals with that; `encoded` writes it as `UNREADABLE`."""
 _PIECE = 1 << 16
+_GUESSED_FROM = 1 << 20  # bytes
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _BLANK = b" \t\r\n"
 _MORE = "there is more after the end of its list"
@@ -107,6 +108,32 @@ def open_text(path: Path, encoding: str = "") -> ByteStream:
     rest = ResumedStream(head, stream)
     encoding = _WIDE.get(head[:2], encoding)
     return _Utf8Stream(rest, encoding) if encoding else rest
+
+
+def guessed_encoding(path: Path) -> str:
+    """Return what a text file is written in, by its first part: "" for UTF-8, else cp1252, which
+    Windows writes in the west of Europe, or latin-1 where cp1252 lacks a character of it."""
+    file = open_text(path)
+    head = b""
+    while len(head) < _GUESSED_FROM and (more := file.read(_PIECE)):
+        head += more
+    if len(head) >= _GUESSED_FROM:  # a last character may be cut
+        head = head[: head.rfind(b"\n") + 1]
+    text = head.decode("utf-8", "surrogateescape")
+    odd = sum("\udc80" <= char <= "\udcff" for char in text)
+    if 2 * odd <= len(text) - sum(map(str.isascii, text)):  # most that is not ASCII is UTF-8
+        return ""
+    return "cp1252" if not re.search(rb"[\x81\x8d\x8f\x90\x9d]", head) else "iso8859-1"
+
+
+def is_ascii(path: Path) -> bool:
+    """Tell whether the first part of a text file has the characters that every encoding has."""
+    file, seen = open_text(path), 0
+    while seen < _GUESSED_FROM and (more := file.read(_PIECE)):
+        if not more.isascii():
+            return False
+        seen += len(more)
+    return True
 
 
 class _Utf8Stream:

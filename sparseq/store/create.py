@@ -44,6 +44,8 @@ def create(
     budget_column: str | tuple[str, float] = "",
     types: Mapping[str, Any] | None = None,
     csv: Mapping[str, Any] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop: Sequence[str] = (),
     most: Mapping[str, int] | None = None,
     buckets: int | None = None,
     seed: int | None = None,
@@ -88,10 +90,14 @@ def create(
             columns with their types: others are not stored, and a file that lacks one of these is
             refused.
         csv: How text files are read. "encoding": of a byte a character, such as "latin-1"; a value
-            that can't be decoded is NULL. "null": texts that are NULL in every column, beside the
-            empty one ("NULL" and "\\N" if nothing is said); nobody is called so either.
+            that can't be decoded is NULL. "skip": so many lines with titles before the header.
+            "null": texts that are NULL in every column, beside the empty one ("NULL" and "\\N" if
+            nothing is said); nobody is called so either.
             "multiline": True if values between quotes may have several lines; one odd quote can
             then change how the lines after it are read.
+        rename: What columns are called, by their names in the files. A name that can't be one,
+            such as "Cost (EUR)", is made one that can.
+        drop: Columns of the files that are not stored.
         most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
             combinations a person may have in a join (20,000,000): whose rows make more is left out
             of that join, and pays nothing (see `sparseq.sql.from_clause`).
@@ -123,7 +129,14 @@ def create(
         if name not in tables:
             raise ParameterError(f"no table is called {name!r}", did_you_mean(name, tables))
     read_as = Declarations(
-        own, schemas=whole, window=by, time=time, bounds=bounds or {}, **text_files(csv or {})
+        own,
+        schemas=whole,
+        window=by,
+        time=time,
+        bounds=bounds or {},
+        rename=rename or {},
+        drop=tuple(drop),
+        **text_files(csv or {}),
     )
     declaration = Declaration(
         sources,

@@ -37,8 +37,8 @@ with a throw-away table. A store that was killed in between does so when it is o
 
 from __future__ import annotations
 
-import re
 import secrets
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,7 @@ from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.load.convert import MOST_TEXT
-from sparseq.load.read_schema import MOST_DIGITS, Schema, schema_of
+from sparseq.load.read_schema import MOST_DIGITS, NAME, Schema, schema_of
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table
 from sparseq.sql.plan import ROWS
 
@@ -165,8 +165,11 @@ class Storage:
             DataError: A column has a name that can't be, or there is no such column.
         """
         for column in types:
-            if column.lower().startswith("_user") or not re.fullmatch(r"[^\W\d][\w .-]*", column):
-                raise DataError(f"a column can't be called {column!r}", "rename it in the file")
+            if not NAME.fullmatch(column):
+                raise DataError(
+                    f"a column can't be called {column!r}",
+                    f"--rename {shlex.quote(f'{column}=NAME')}",
+                )
         columns = tuple(Column(n, t) for n, t in types.items())
         if not time:
             time = next((c.name for c in columns if c.type in TIME_TYPES), "")

@@ -290,7 +290,8 @@ class NewBuckets:
         if user is None:
             raise DataError(
                 f"{name} has no column {made.user!r}; it has {', '.join(types)}",
-                "--user names the column that says whom a row is about",
+                "--user names the column that says whom a row is about; --csv skip=2 passes over "
+                "lines before the header",
             )
         self._shuffle.take(name, rows, types, user)
         self.schemas[name] = rows.schema

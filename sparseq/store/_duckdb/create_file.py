@@ -24,7 +24,7 @@ from sparseq.ledger.purposes import Purpose, kept
 from sparseq.load._duckdb.load_tables import Outside
 from sparseq.load.content_hashes import FilesSeen
 from sparseq.load.load_rows import IncomingRows
-from sparseq.load.read_schema import Declarations
+from sparseq.load.read_schema import Declarations, check_named
 from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Table, declared
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
@@ -128,8 +128,10 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
         _load_private(storage, made, name, source, row_keys.get(name, ()))
         for name, source in made.sources.items()
     ]
+    schemas = [storage.schema(table) for table in tables]
     for name, source in made.public.items():
         rows = IncomingRows(source, declared=replace(made.read_as.of(name), bounds={}))
+        schemas.append(rows.schema)
         tables.append(storage.create_public(name, rows))
         rows.close()
     catalog = Catalog(())
@@ -142,6 +144,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
             raise ParameterError(
                 f"no table has a column {name!r}", "check --keys, --bounds and --type"
             )
+    check_named(schemas, made.read_as)
     storage.put("catalog", catalog.to_dict())
     for table in catalog.private:
         Outside().tell(connection, table)
@@ -160,7 +163,8 @@ def _load_private(
         if rows.user.lower() not in actual:
             raise DataError(
                 f"{name} has no column {made.user!r}; it has {', '.join(types)}",
-                "--user names the column that says whom a row is about",
+                "--user names the column that says whom a row is about; --csv skip=2 passes over "
+                "lines before the header",
             )
         user = actual[rows.user.lower()]
         column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""

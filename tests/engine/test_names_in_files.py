@@ -1,0 +1,158 @@
+"""Files as they come: titles before the header, any header, other encodings, columns not wanted."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparseq
+from sparseq.base.errors import DataError, ParameterError
+from sparseq.load.read_schema import NAME, fit_name
+from sparseq.load.text_lines import guessed_encoding
+from sparseq.store.curator import exact_sql
+
+EXPORT = (
+    "Hospital export 2024\nmade on 03.01.2024\nPatient;Visit date;Cost (EUR);Ward name;Free text\n"
+    "p1;25/01/2024;1.234,50;Kardiologie;a\np2;03/02/2024;20,00;Gynäkologie;b\n"
+    "p1;13/02/2024;7,25;Chirurgie;c\n"
+)
+READ = {"csv": {"skip": 2}, "rename": {"Visit date": "day"}, "drop": ["free text"]}
+
+
+def made(path: Path, **more: Any) -> sparseq.Store:
+    return sparseq.create(
+        None, {"v": str(path)}, user="Patient", kappa=1000.0, seed=1, **(READ | more)
+    )
+
+
+def types(con: sparseq.Store) -> dict[str, str]:
+    return {column.name: column.type for column in con.catalog.tables[0].columns}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_an_export_is_read_as_it_is(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "v.csv").write_bytes(EXPORT.encode(encoding))
+    con = made(
+        tmp_path / "v.csv", keys={"Ward name": ["Gynäkologie"]}, bounds={"Cost_EUR": (0, 2000)}
+    )
+    assert types(con) == {
+        "Patient": "VARCHAR",
+        "day": "DATE",
+        "Cost_EUR": "DOUBLE",
+        "Ward name": "VARCHAR",
+    }
+    stored = exact_sql(con, 'SELECT day, Cost_EUR, "Ward name" FROM v ORDER BY day').to_pylist()
+    assert [tuple(row.values()) for row in stored] == [
+        (dt.date(2024, 1, 25), 1234.5, "Kardiologie"),
+        (dt.date(2024, 2, 3), 20.0, "Gynäkologie"),
+        (dt.date(2024, 2, 13), 7.25, "Chirurgie"),
+    ]
+    answer = con.sql("SELECT count(*) AS n FROM v WHERE \"Ward name\" = 'Gynäkologie'")
+    assert round(answer.rows()[0]["n"]) == 1
+
+
+def test_later_files_are_read_alike(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_bytes(EXPORT.encode("cp1252"))
+    store = tmp_path / "s.sparseq"
+    sparseq.create(store, {"v": str(tmp_path / "v.csv")}, user="Patient", **READ).close()  # type: ignore[arg-type]
+    later = EXPORT.replace("p1;", "p7;").replace("p2;", "p8;").encode("cp1252")
+    (tmp_path / "w.csv").write_bytes(later)
+    with sparseq.connect(store) as con:
+        con.ingest(str(tmp_path / "w.csv"))
+        assert not [note for note in con.curator_notes() if "NULL" in note or "rows were" in note]
+        with pytest.raises(DataError, match="no column"):  # without its titles it is another file
+            con.ingest(pa.table({"Patient": ["p9"], "day": ["2024-01-01"]}))
+
+
+def test_columns_of_every_kind_of_file_are_renamed(tmp_path: Path) -> None:
+    table = pa.table({"a/b": [1, 2], "x y": [0.5, 1.5], "2024": ["u", "v"], "secret": [1, 1]})
+    pq.write_table(table, tmp_path / "v.parquet")
+    (tmp_path / "v.jsonl").write_text('{"a/b": 1, "x y": 0.5, "2024": "u", "secret": 1}\n')
+    for source in (table, str(tmp_path / "v.parquet"), str(tmp_path / "v.jsonl")):
+        con = sparseq.create(
+            None, {"v": source}, user="who", rename={"A/B": "who"}, drop=["Secret"], seed=1
+        )
+        assert list(types(con)) == ["who", "x y", "_2024"]
+
+
+def test_several_columns_that_are_a_person_can_be_renamed() -> None:
+    table = pa.table({"shop #": [1, 1, 2], "customer #": [1, 1, 1]})
+    con = sparseq.create(
+        None,
+        {"v": table},
+        user="shop,customer",
+        rename={"shop #": "shop", "customer #": "customer"},
+        kappa=1000.0,
+        seed=1,
+    )
+    (row,) = con.sql("SELECT count(DISTINCT shop_customer) AS n FROM v").rows()
+    assert round(row["n"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "message"),
+    [
+        ({"rename": {"Visit": "day"}}, ParameterError, "no table has a column 'Visit'"),
+        ({"drop": ["Visit"]}, ParameterError, "no table has a column 'Visit'"),
+        ({"rename": {"Visit date": "patient"}}, DataError, "a column 'patient' already"),
+        ({"rename": {"Visit date": "a/b"}}, ParameterError, "can't be called 'a/b'"),
+        ({"rename": {"Visit date": "_user"}}, ParameterError, "can't be called"),
+        ({"rename": {"Visit date": "a", "Free text": "A"}}, ParameterError, "called alike"),
+        ({"csv": {"skip": "two"}}, ParameterError, "skip is 'two'"),
+        ({"csv": {"skip": -1}}, ParameterError, "skip is -1"),
+        ({"csv": {}}, DataError, "has no column 'Patient'"),
+        ({"csv": {"skip": 9}}, DataError, "has no"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    tmp_path: Path, more: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    (tmp_path / "v.csv").write_text(EXPORT)
+    with pytest.raises(error, match=message):
+        made(tmp_path / "v.csv", **({"rename": {}, "drop": []} | more))
+
+
+@given(st.text(max_size=20), st.lists(st.text(max_size=5), max_size=4))
+def test_any_header_becomes_a_name_of_its_own(header: str, taken: list[str]) -> None:
+    name = fit_name(header, taken)
+    assert NAME.fullmatch(name)
+    assert name.lower() not in {one.lower() for one in taken}
+
+
+@given(st.text(max_size=200))
+def test_what_is_utf_8_is_taken_for_it(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.csv"
+        path.write_bytes(text.encode("utf-8", "ignore").removeprefix(b"\xff\xfe"))
+        assert guessed_encoding(path) == ""
+
+
+def test_one_odd_byte_does_not_change_how_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("who,ward\n1,Gynäkologie\n2,Gynäkologie\n".encode() + b"3,Gyn\xe4kologie\n")
+    assert guessed_encoding(path) == ""
+    path.write_bytes(b"who,ward\n3,Gyn\xe4kologie\n")
+    assert guessed_encoding(path) == "cp1252"
+    path.write_bytes(b"who,ward\n3,\x81\xe4\n")
+    assert guessed_encoding(path) == "iso8859-1"
+
+
+def test_files_in_several_encodings_are_no_one_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("who,ward\n1,Gynäkologie\n".encode())
+    (tmp_path / "b.csv").write_bytes(b"who,ward\n3,Gyn\xe4kologie\n")
+    (tmp_path / "c.csv").write_bytes(b"who,ward\n4,Chirurgie\n")
+    both = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    with pytest.raises(DataError, match="several ways"):
+        sparseq.create(None, {"v": both}, user="who", seed=1)
+    sparseq.create(None, {"v": both}, user="who", csv={"encoding": "utf-8"}, seed=1)
+    plain = [str(tmp_path / "c.csv"), str(tmp_path / "b.csv")]
+    con = sparseq.create(None, {"v": plain}, user="who", seed=1)
+    assert con.catalog.tables[0].columns[1].type == "VARCHAR"
