@@ -33,7 +33,7 @@ from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.ledger.accounts import Person
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT
-from sparseq.load.read_schema import Declarations, Schema
+from sparseq.load.read_schema import Declarations, Schema, check_named
 from sparseq.store._duckdb.create_file import Declaration, create_file
 from sparseq.store._duckdb.file_backend import DuckBackend, machine_memory
 from sparseq.store._duckdb.open_file import open_backend
@@ -267,6 +267,7 @@ class NewBuckets:
             raise ParameterError("a lake has one column that says whom a row is about")
         self._folder, self._key, self._count, self._made = folder, key, count, made
         self.schemas: dict[str, Schema] = {}
+        self._public_schemas: list[Schema] = []
         self._types: dict[str, dict[str, str]] = {}
         self._coded: dict[str, frozenset[str]] = {}
         self._shuffle = Shuffle(folder, key, count)
@@ -278,6 +279,7 @@ class NewBuckets:
             for name in made.read_as.types:
                 if name.lower() not in known:
                     raise ParameterError(f"no table has a column {name!r}", "check --type")
+            check_named([*self.schemas.values(), *self._public_schemas], made.read_as)
         except BaseException:
             self._shuffle.close()
             raise
@@ -304,6 +306,7 @@ class NewBuckets:
             self._made.public[name], declared=replace(self._made.read_as.of(name), bounds={})
         )
         self._types[name] = rows.usable()
+        self._public_schemas.append(rows.schema)
         with connected() as con:
             rows.read(con, self._types[name])
             found = con.sql("FROM staged").to_arrow_table()
