@@ -553,7 +553,7 @@ def _responses(truth: float, lie: float, gap: float, epsilon: float, alphas: _Ar
     return np.asarray(log_mean / (alphas - 1))
 
 
-# -- rDP values as integers, rounded up: what an odometer or an account over many users adds -------
+# -- RDP values as integers, rounded up: what an odometer or an account over many users adds -------
 
 NO_BOUND = MAX_CHARGE
 """Where sums saturate (2**62 units); it stands for infinity. Add with `charge.add_charges`."""

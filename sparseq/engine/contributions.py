@@ -419,8 +419,6 @@ def _trim() -> Any:
         return None
 
 
-# -- contributions of everybody to a query: rows of users, reduced to squared norms and sums -------
-
 # -- sums under weights: everybody's vector times the person's own weight, in integers -------------
 
 WEIGHT_BITS = 16

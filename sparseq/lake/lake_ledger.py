@@ -280,7 +280,7 @@ class LakeLedger:
 
     Args:
         log: Where it is written.
-        buckets: That people lie in: see `sparseq.lake.lake_ledger`.
+        buckets: That people lie in.
         budgets: One a person, by number, in ledger units; 0 for numbers that nobody has.
         reserves: Shares of everybody's budget, by pot.
         halt: See `Accounts`.

@@ -16,7 +16,7 @@ Theorem 4.5 holds for it as it stands.
 
 Settings of questions, said when a store is made: every budget, or its rest, is for them.
 
-Series have parts beside it (`sparseq.ledger.purposes`). What is said here is public.
+Series have parts beside it. What is said here is public.
 """
 
 from __future__ import annotations

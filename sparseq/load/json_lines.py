@@ -331,7 +331,7 @@ def _odd_numbers(found: _Texts, target: str) -> Mask:
     return np.asarray(odd)
 
 
-# -- jSON Lines as a source: a row for each object, a column for each key --------------------------
+# -- JSON Lines as a source: a row for each object, a column for each key --------------------------
 
 DEEPEST = 4
 """So many objects within each other are looked into."""

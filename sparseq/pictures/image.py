@@ -46,7 +46,10 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
     head = textwrap.wrap(sheet.warning, 130)
     if len(sheet.figures) > 1 or not sheet.figures[0].title.startswith(sheet.title):
         head = [sheet.title, *head]
-    heights = [0.2 * len(head) + (0.15 if head else 0.05), *(_HEAD + _height(f) for f in sheet.figures)]
+    heights = [
+        0.2 * len(head) + (0.15 if head else 0.05),
+        *(_HEAD + _height(f) for f in sheet.figures),
+    ]
     canvas = Canvas(figsize=(10, sum(heights)), dpi=150, layout="constrained")
     top, *parts = canvas.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     top.text(0.01, 0.95, _plain("\n".join(head)), va="top", fontsize=10)

@@ -152,7 +152,7 @@ def _cell(part: Place) -> str:
     return f"CASE WHEN {' AND '.join(inside)} THEN {cell} END" if inside else cell
 
 
-# -- sQL over noised answers, in a database without people -----------------------------------------
+# -- SQL over noised answers, in a database without people -----------------------------------------
 
 Run = Callable[[str, Mapping[str, pa.Table]], pa.Table]
 

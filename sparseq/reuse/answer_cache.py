@@ -1,10 +1,9 @@
 """Answers that are known: the same question on the same data has one, free for everybody.
 
-Nothing here looks at a person: it is post-processing of releases, found by what a question means
-(`sparseq.reuse.answer_cache`), its options and the epoch of the data. An ingest starts an epoch, of
-which earlier answers say something as far as they stand (`sparseq.reuse.answer_cache`). An erasure
-does not, else the next answer would tell of it: what was released stays what it is, also of
-whoever was erased since, and is no new look at any row.
+Nothing here looks at a person: it is post-processing of releases, found by what a question means,
+its options and the epoch of the data. An ingest starts an epoch, of which earlier answers say
+something as far as they stand. An erasure does not, else the next answer would tell of it: what was
+released stays what it is, also of whoever was erased since, and is no new look at any row.
 
 Answers that are joined from several releases, and what is left to ask for one.
 
@@ -183,8 +182,6 @@ def _measure(measure: Measure, where: Region, alone: bool) -> MeasureMeaning:
         return MeasureMeaning(adds, where.both(region_of([term])), noise)
     return MeasureMeaning(repr((measure.kind.value, spelled(measure.value), bins)), where, noise)
 
-
-# -- answers that are known: the same question on the same data has one, free for everybody --------
 
 # -- answers that are joined from several releases, and what is left to ask for one ----------------
 

@@ -140,7 +140,7 @@ class WatchDesign:
     def limit(self, tick: int, threshold: float, users: float) -> int:
         """Return how many people must have been left out, noise included, for an alarm.
 
-        So many that it is no false alarm, whatever the noise: see `sparseq.series.watch_alarm`.
+        So many that it is no false alarm, whatever the noise: see above.
 
         Args:
             tick: Which: as many nodes add up to the number of users as its number has ones.

@@ -258,8 +258,6 @@ class FairPool:
             work.done.set_result(found)
 
 
-# -- the stream thread: it alone makes calls on the store ------------------------------------------
-
 # -- the health of a server: can it make answers durable? For who watches it, without a token ------
 
 LEAST_FREE = 16 << 20

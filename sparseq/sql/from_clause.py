@@ -415,7 +415,7 @@ def _lookup(
     return None
 
 
-# -- uNION, INTERSECT and EXCEPT of subqueries about people: of each person's rows apart -----------
+# -- UNION, INTERSECT and EXCEPT of subqueries about people: of each person's rows apart -----------
 
 _WORDS: dict[type, str] = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 

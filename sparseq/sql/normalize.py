@@ -333,7 +333,7 @@ _BEFORE = (
     exp.CurrentDate,
     exp.CurrentTimestamp,
 )
-"""What `sparseq.sql.normalize` puts something else in the place of."""
+"""What the rules below put something else in the place of."""
 MAX_CONCAT = 20
 _OUTSIDE = ("read_", "glob", "duckdb_", "pragma_", "query")
 _BECAUSE = {
@@ -513,9 +513,7 @@ def _refused(node: exp.Expr, text: str) -> QueryRefused:
     return QueryRefused(f"{shown!r} is not answered", "docs/sql.md says what a query may hold")
 
 
-# -- ways to write a thing, brought to one, before anything is looked up ---------------------------
-
-# -- rOLLUP, CUBE, GROUPING SETS and PIVOT, written as SELECTs that have one GROUP BY each ---------
+# -- ROLLUP, CUBE, GROUPING SETS and PIVOT, written as SELECTs that have one GROUP BY each ---------
 
 MAX_SETS = 32
 Keys = tuple[exp.Expr, ...]
@@ -642,7 +640,7 @@ def without_pivot(pivot: exp.Pivot) -> exp.Select:
     return select
 
 
-# -- lATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
+# -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
 
 
 def without_laterals(select: exp.Select) -> None:

@@ -59,7 +59,7 @@ from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.subqueries import aggregates, lower_inner
 from sparseq.sql.suggestions import RULES, mended
 
-# -- sQL lowered to contributions: the outer SELECT, its groups and its aggregates -----------------
+# -- SQL lowered to contributions: the outer SELECT, its groups and its aggregates -----------------
 
 MAX_MESSAGE = 240
 
@@ -515,8 +515,6 @@ def _name(e: exp.Expr) -> str:
         text = said(e).lower()
     return "".join(c if c.isalnum() else "_" for c in text).strip("_")[:40]
 
-
-# -- from the text of a query to the query ---------------------------------------------------------
 
 # -- queries that differ in their dates only are lowered once --------------------------------------
 

@@ -13,7 +13,7 @@ A SELECT with windows, aggregates and conditions on both: taken apart into simpl
 
 QUALIFY, DISTINCT ON, a window inside an expression and a window over groups become a subquery that
 computes the groups, one that computes the windows, and a SELECT over its columns. Each of these is
-kept per person by the rules for subqueries (`sparseq.sql.subqueries`).
+kept per person by the rules for subqueries.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ join, nothing is multiplied, and the join on the user is checked as every other
 
 Subqueries over public tables in the expressions of a SELECT: answered while it is lowered.
 
-They stand in the query as constants then. What is about people was joined before
-(`sparseq.sql.subquery_expressions`), or is refused here.
+They stand in the query as constants then. What is about people was joined before, or is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Suggestions, each done to the query: see `sparseq.sql.suggestions`.
+"""Suggestions, each done to the query, which is then tried.
 
 A rule gives queries in the order in which they are tried. One made of a tree's change is written
 with `changes`; the others change the text, word by word.
@@ -10,7 +10,7 @@ A refused query, rewritten as its hint says.
 A hint is taken literally, on the query as it was written; where the rewritten query is refused for
 something else, that hint is taken too, a few times. What is offered has been lowered, on public
 facts alone, so that it is answered as it stands. Edges, ranges and lists, which only the asker can
-know, are examples in it. The rules are in `sparseq.sql.suggestions`.
+know, are examples in it.
 """
 
 from __future__ import annotations

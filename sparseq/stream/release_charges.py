@@ -36,8 +36,6 @@ from sparseq.ledger.accounts import Accounts, Index, Ints
 from sparseq.ledger.lifetimes import LifeBill, LifeDues, LifetimeDues, Lifetimes
 from sparseq.sql.plan import Plan
 
-# -- charges of a release, and who can pay for them: the filter of Algorithm 2 ---------------------
-
 # -- the price of one query of the stream to each user ---------------------------------------------
 
 

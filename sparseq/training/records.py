@@ -4,12 +4,12 @@ A feature x in [-bound, bound] is stored as the integer rint(x / step), step bei
 with 2**`FEATURE_BITS` steps to the bound (or a little less), and the intercept's 1 is a power of
 two of them: float32 holds both. They are held as floats, so that products and sums of theirs are
 exact in float64 while everything that is added up stays below 2**53 in absolute value, whatever the
-order, the blocking or the machine (`sparseq.training.records`).
+order, the blocking or the machine.
 
 Sums of products of integers held as floats: exact in whatever order they are added up.
 
 Float64 holds the integers up to 2**53, and adds and multiplies them exactly as long as no result
-is beyond. Features are integers that float32 holds as well (`sparseq.training.records`); so that
+is beyond. Features are integers that float32 holds as well; so that
 is how rows are kept where the compiled loops are there to read them, and each row is then half as
 long. Two versions, one meaning, as everywhere: BLAS, and a compiled loop for large inputs.
 
@@ -44,8 +44,6 @@ from sparseq.base.errors import DataError, ParameterError
 from sparseq.compiled import compiled, halves, worthwhile
 from sparseq.engine.contributions import NORM_LIMIT, Index, Ints, Runs, as_arrow
 from sparseq.training.protocol import Floats, saturated
-
-# -- records on a lattice: features as integers, so that every sum of theirs is exact --------------
 
 # -- sums of products of integers held as floats: exact in whatever order they are added up --------
 

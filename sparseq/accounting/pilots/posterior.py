@@ -95,8 +95,6 @@ class Rules:
 RULES = Rules()
 
 
-# -- samples of how many people each cell of a pilot holds, given what was measured ----------------
-
 # -- the ladder of norms that pilots count people on -----------------------------------------------
 
 Floats = NDArray[np.float64]

@@ -48,8 +48,6 @@ from sparseq.language.value_sets import Spans, places_of
 from sparseq.sql.catalog import Column
 from sparseq.sql.plan import Cap, Domain, Kind, Measure, Plan
 
-# -- a plan's rows ---------------------------------------------------------------------------------
-
 # -- queries that differ in their times only: one scan reads the rows of all of them ---------------
 
 FOREVER = 2**62

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from sparseq.accounting._numbers import count, in_range, spendable
 from sparseq.base.errors import ParameterError
 
-# -- the interface of all rules of filters, and checks that they share -----------------------------
-
 # -- fixed-point budgets: the integer arithmetic that every filter decides by ----------------------
 
 SATURATED = 2**61

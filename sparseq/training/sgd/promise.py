@@ -4,7 +4,7 @@
     odometer   tells what has been spent, true whenever one stops, for whatever reason
 
 Lécuyer (2021), sections 3.3 and 4, as mended in docs/theorems/renyi-curve-filter.md. Both are about
-everybody: `sparseq.training.sgd.promise` keeps a filter a user.
+everybody; the accounts below keep a filter a user.
 
 Costs of the next epochs, decided from noised training accuracy (Lécuyer 2021, section 5).
 

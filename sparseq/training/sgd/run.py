@@ -140,8 +140,6 @@ class SgdSettings:
         return [(step, steps), (self.question, self.questions(steps))]
 
 
-# -- the state of a run of private SGD, from step to step and from checkpoint to checkpoint --------
-
 # -- a run on disk: what a killed run needs to go on, each step in one durable transaction ---------
 
 _KIND = 0x73707271  # "sprq"
