@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq.accounting.pilots import ladder
+from sparseq.accounting.pilots.posterior import CELLS, Reading, faint
 
 START = dt.date(2024, 1, 1)
 
@@ -70,3 +73,12 @@ def test_a_population_may_end_just_above_an_edge() -> None:
         (row,) = con.sql("SELECT sum(value) AS v FROM t").rows()
         inside += row["v_low"] <= value.sum() <= row["v_high"]
     assert inside >= 51
+
+
+@pytest.mark.parametrize("sd", [0.001, 0.05, 0.1, 7.0])
+def test_nobody_is_seen_by_pilots_of_any_noise(sd: float) -> None:
+    """Where noise is small, nobody showing is nobody: a store of a high kappa failed there."""
+    seen = Reading(ladder(math.inf, 1.0), np.zeros(CELLS), np.full(CELLS, sd), -1)
+    people = faint(seen).sum(axis=1)
+    assert np.isfinite(people).all()
+    assert np.quantile(people, 0.9) <= max(6 * sd, 1.0)

@@ -405,7 +405,7 @@ def faint(seen: Reading) -> Floats:
         True
     """
     draw = np.random.Generator(np.random.PCG64(2))
-    sizes = 2.0 ** np.arange(-1, math.log2(6 * float(seen.sd[0])), 0.25)
+    sizes = 2.0 ** np.arange(-1, math.log2(max(6 * float(seen.sd[0]), 1.0)), 0.25)
     places = np.arange(0, min(_FAINT, seen.ladder.cap) + 0.1, 0.25)
     cell = np.floor(places).astype(np.int64)
     high = 2.0 ** (places - cell) - 1
